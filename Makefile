@@ -1,0 +1,52 @@
+# Feedline: `make test` is all that CI does, in the same order. See scripts/ for what needs more than a line.
+
+CARGO ?= cargo
+BENCH ?= broadcast
+
+.DELETE_ON_ERROR:
+.PHONY: test lint unit page sdk browser deps bench fuzz-build build
+
+# Everything, and one line at the end that sums it up.
+test: deps lint
+	scripts/run-tests
+
+# Format, clippy, documentation: warnings are errors.
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+# Unit, property and black-box tests in Rust.
+unit:
+	$(CARGO) test --workspace --no-fail-fast
+
+# The page's modules, by themselves.
+page: tests/node_modules/.package-lock.json
+	npm run --silent --prefix tests page
+
+# The official JavaScript SDK against the server.
+sdk: build tests/node_modules/.package-lock.json
+	npm run --silent --prefix tests sdk
+
+# The page in Chromium against the server.
+browser: build tests/node_modules/.package-lock.json
+	npm run --silent --prefix tests browser
+
+# The tools that the tests need: says what it installs.
+deps: tests/node_modules/.package-lock.json
+	scripts/install-deps
+
+tests/node_modules/.package-lock.json: tests/package.json tests/package-lock.json tests/.npmrc
+	scripts/install-deps node
+	npm ci --prefix tests
+	@touch $@
+
+build:
+	$(CARGO) build
+
+# For example: make bench BENCH="fanout --live"
+bench:
+	$(CARGO) run --release -- bench $(BENCH)
+
+fuzz-build:
+	$(CARGO) build --manifest-path fuzz/Cargo.toml

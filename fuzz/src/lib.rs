@@ -1,0 +1,219 @@
+//! Drives the decoder and the session with arbitrary frames at arbitrary times, and checks what must hold whatever a
+//! client says. The fuzz target and a property test come in here.
+
+mod script;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use feedline::gateway::channels::Channel;
+use feedline::gateway::hub::Joined;
+use feedline::gateway::session::{Action, Due, Join, Moment, Session, SessionOptions};
+use feedline::model::{Position, UserId};
+use feedline::protocol::{Command, Disconnect, decode_frame};
+use serde_json::Value;
+
+pub use script::Script;
+use script::{Step, options};
+
+/// A server's side of one connection, with nothing behind it.
+struct Driver {
+    options: Arc<SessionOptions>,
+    session: Session,
+    commands: VecDeque<Command>,
+    /// What the session granted and the stores have not answered yet.
+    running: Option<Action>,
+    now: Moment,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Fresh,
+    Open,
+    Refused,
+}
+
+/// Plays a session out of arbitrary bytes.
+///
+/// # Panics
+/// If something does not hold that must.
+pub fn drive(bytes: &[u8]) {
+    let mut script = Script::new(bytes);
+    let options = options();
+    let now = Moment { ticks: 0, unix: script::UNIX };
+    let session = Session::new(Arc::clone(&options), "the-client".into(), now, script.fraction());
+    let mut driver = Driver { options, session, commands: VecDeque::new(), running: None, now, stage: Stage::Fresh };
+    while let Some(step) = script.step() {
+        if driver.step(step).is_some() {
+            return;
+        }
+        driver.check();
+    }
+}
+
+impl Driver {
+    /// The close code if the connection is over.
+    fn step(&mut self, step: Step) -> Option<Disconnect> {
+        match step {
+            Step::Frame(frame) => match decode_frame(&frame) {
+                Ok(commands) => self.commands.extend(commands),
+                Err(_) => return Some(Disconnect::BAD_REQUEST),
+            },
+            Step::Wait(millis) => {
+                self.now.ticks = self.now.ticks.saturating_add(millis);
+                self.now.unix = self.now.unix.saturating_add(millis / 1_000);
+                return self.due();
+            }
+            Step::Answer(works) => self.answer(works),
+            Step::Drop(channel) => {
+                let was_in = self.is_in(&channel);
+                assert_eq!(self.session.dropped(&channel).is_some(), was_in);
+                assert!(!self.is_in(&channel));
+            }
+        }
+        self.advance()
+    }
+
+    fn advance(&mut self) -> Option<Disconnect> {
+        while self.running.is_none()
+            && let Some(command) = self.commands.pop_front()
+        {
+            let id = command.id;
+            let before: Vec<Arc<str>> = self.session.channels().cloned().collect();
+            match self.session.command(command, self.now) {
+                Action::Close(why) => return Some(why),
+                Action::Nothing => assert_eq!(self.stage, Stage::Open, "only a pong is silent"),
+                Action::Reply(reply) => self.replied(id, &reply),
+                Action::Leave(channel, reply) => {
+                    assert!(before.contains(&channel), "left {channel} without having been there");
+                    self.replied(id, &reply);
+                }
+                granted => {
+                    self.granted(id, &granted);
+                    self.running = Some(granted);
+                }
+            }
+        }
+        None
+    }
+
+    fn replied(&mut self, id: u32, reply: &Bytes) {
+        let reply = answer_to(id, reply);
+        if self.stage == Stage::Fresh {
+            assert_eq!(reply["error"]["code"], 109, "a fresh session said {reply}");
+            self.stage = Stage::Refused;
+        }
+        assert!(self.stage != Stage::Refused || reply.get("error").is_some());
+    }
+
+    /// What a session may grant.
+    fn granted(&self, id: u32, action: &Action) {
+        let open = self.stage == Stage::Open;
+        match action {
+            Action::Open(opening) => {
+                assert!(self.stage == Stage::Fresh && opening.id == id);
+                let user = opening.user.as_ref();
+                opening.joins.iter().for_each(|join| assert!(is_own(&join.channel, user), "opened {}", join.name));
+            }
+            Action::Join(join) => {
+                assert!(open && join.id == id && !self.is_in(&join.name), "joined {} twice", join.name);
+                assert!(
+                    !matches!(join.channel, Channel::Timeline(_) | Channel::Notifications(_)),
+                    "a client let itself into {}",
+                    join.name
+                );
+                assert!(join.name.len() <= self.options.channel_length);
+                let mine = self.session.channels().filter(|name| !self.session.is_server_side(name)).count();
+                assert!(mine < self.options.max_channels);
+            }
+            Action::Publish(publish) => {
+                assert!(open && publish.id == id && publish.channel.is_app(), "published to {}", publish.name);
+                let members = [b"{", &*publish.members, b"}"].concat();
+                serde_json::from_slice::<Value>(&members).expect("a publication is JSON");
+                assert!(!members.contains(&b'\n'));
+            }
+            Action::Presence(look) => assert!(open && look.id == id && self.is_in(&look.name)),
+            Action::History(history) => assert!(open && history.id == id && self.is_in(&history.name)),
+            Action::Rpc(call) => assert!(open && call.id == id),
+            other => panic!("granted {other:?}"),
+        }
+    }
+
+    /// The stores answer what runs.
+    fn answer(&mut self, works: bool) {
+        let joined = |join: &Join| Joined {
+            position: join.channel.has_log().then(|| Position { offset: 7, epoch: "life".into() }),
+            missed: join.recover.recover.then(Vec::new),
+        };
+        match self.running.take() {
+            Some(Action::Open(opening)) if works => {
+                let joins = opening.joins.into_iter().map(|join| {
+                    let joined = joined(&join);
+                    (join, joined)
+                });
+                let joins = joins.collect();
+                let Action::Reply(reply) = self.session.opened(opening.id, joins, self.now) else {
+                    panic!("an opened session has nothing to say");
+                };
+                assert_eq!(answer_to(opening.id, &reply)["connect"]["client"], "the-client");
+                self.stage = Stage::Open;
+            }
+            Some(Action::Open(opening)) => {
+                let Action::Reply(reply) = self.session.not_opened(opening.id) else { panic!("not refused") };
+                assert_eq!(answer_to(opening.id, &reply)["error"]["code"], 100);
+                self.stage = Stage::Refused;
+            }
+            Some(Action::Join(join)) if works => {
+                let place = joined(&join);
+                let reply = self.session.joined(&join, place, self.now);
+                assert!(answer_to(join.id, &reply).get("subscribe").is_some());
+                assert!(self.is_in(&join.name));
+            }
+            _ => {}
+        }
+    }
+
+    fn due(&mut self) -> Option<Disconnect> {
+        for due in self.session.due(self.now) {
+            match due {
+                Due::Close(why) => return Some(why),
+                Due::Expired(channel) => assert!(!self.is_in(&channel), "{channel} is over and still there"),
+                Due::Ping => assert_eq!(self.stage, Stage::Open),
+            }
+        }
+        let next = self.session.next_due(self.now);
+        assert!(next > self.now.ticks, "something is due at {next} and was not done at {}", self.now.ticks);
+        None
+    }
+
+    fn is_in(&self, channel: &str) -> bool {
+        self.session.channels().any(|name| **name == *channel)
+    }
+
+    fn check(&self) {
+        let mut names: Vec<&Arc<str>> = self.session.channels().collect();
+        assert!(self.stage == Stage::Open || names.is_empty());
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "in a channel twice");
+    }
+}
+
+/// Whether a channel that is somebody's alone is the user's.
+fn is_own(channel: &Channel, user: Option<&UserId>) -> bool {
+    match channel {
+        Channel::Timeline(owner) | Channel::Notifications(owner) => user == Some(owner),
+        _ => true,
+    }
+}
+
+/// A reply is one line of JSON, and is to the command that was sent.
+fn answer_to(id: u32, reply: &Bytes) -> Value {
+    assert!(!reply.contains(&b'\n'), "a line break separates replies");
+    let reply: Value = serde_json::from_slice(reply).expect("a reply is JSON");
+    assert_eq!(reply["id"], id, "{reply}");
+    reply
+}

@@ -1,0 +1,173 @@
+//! Builds the parts, starts them in order, and stops them in the opposite one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{ApiKeys, Issuer, Passwords, Verifier};
+use crate::broker::{Broker, InboxOptions, MemoryBroker, RedisBroker, RedisOptions};
+use crate::config::{BrokerUrl, Config, LedgerUrl, Secrets};
+use crate::feed::operations::Operations;
+use crate::feed::{FanoutOptions, Feed, FeedOptions, Limits};
+use crate::gateway::channels::Channels;
+use crate::gateway::listener::{self, ListenerOptions};
+use crate::gateway::outbox::Bounds;
+use crate::gateway::session::SessionOptions;
+use crate::gateway::{Gateway, GatewayOptions};
+use crate::http::{Site, router};
+use crate::ledger::{Ledger, SqliteLedger, SqliteOptions};
+use crate::metrics::Metrics;
+
+/// A running server.
+pub struct App {
+    address: SocketAddr,
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    feed: Arc<Feed>,
+    gateway: Arc<Gateway>,
+    serving: JoinHandle<()>,
+    stopping: CancellationToken,
+    drain: Duration,
+}
+
+impl App {
+    /// Opens the stores, then the port.
+    ///
+    /// # Errors
+    /// If a store cannot be opened, a key cannot be read, or the address cannot be had.
+    pub async fn start(config: &Config, secrets: &Secrets) -> anyhow::Result<Self> {
+        let broker = open_broker(config).await?;
+        let ledger = open_ledger(config).await?;
+        let metrics = Arc::new(Metrics::new());
+        let parts = crate::feed::Parts {
+            ledger: Arc::clone(&ledger),
+            broker: Arc::clone(&broker),
+            passwords: Passwords::new(),
+            issuer: Issuer::new(&config.auth, secrets),
+            metrics: Arc::clone(&metrics),
+        };
+        let feed = Feed::new(parts, feed_options(config));
+        let operations = Arc::new(Operations::new());
+        let parts = crate::gateway::Parts {
+            feed: Arc::clone(&feed),
+            broker: Arc::clone(&broker),
+            operations,
+            sessions: session_options(config, secrets)?,
+            metrics: Arc::clone(&metrics),
+        };
+        let gateway = Gateway::new(parts, gateway_options(config));
+        feed.start().await.context("the broker gives this node no number")?;
+        let listener = listener::bind(config.server.listen)
+            .with_context(|| format!("cannot listen on {} (server.listen)", config.server.listen))?;
+        let address = listener.local_addr()?;
+        let site = Arc::new(Site {
+            gateway: Arc::clone(&gateway),
+            verifier: Verifier::new(&config.auth, secrets)?,
+            api_keys: ApiKeys::new(&secrets.api_keys)?,
+        });
+        let stopping = CancellationToken::new();
+        let options = ListenerOptions {
+            header_timeout: config.server.header_timeout,
+            connections: config.server.connections,
+            connections_per_address: config.server.connections_per_address,
+        };
+        let serving = tokio::spawn(listener::serve(listener, router(site), options, metrics, stopping.clone()));
+        Ok(Self { address, broker, ledger, feed, gateway, serving, stopping, drain: config.server.drain })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the stores are, for people: the broker, the ledger.
+    pub fn stores(&self) -> (String, String) {
+        (self.broker.name(), self.ledger.name())
+    }
+
+    /// Stops: no new sockets, and `/ready` says so; those that are there closed over a while with a code that makes clients
+    /// come back elsewhere; then the port, work handed over, the ledger.
+    pub async fn stop(self) {
+        self.gateway.drain(self.drain).await;
+        self.stopping.cancel();
+        if self.serving.await.is_err() {
+            tracing::error!("the accept loop had failed");
+        }
+        self.feed.stop().await;
+        self.ledger.close().await;
+    }
+}
+
+async fn open_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
+    let inbox = InboxOptions { length: config.timeline.length, idle };
+    Ok(match &config.broker.url {
+        BrokerUrl::Memory => Arc::new(MemoryBroker::new(inbox)),
+        BrokerUrl::Redis(url) => {
+            let options = RedisOptions {
+                url: url.clone(),
+                timeout: config.broker.timeout,
+                prefix: config.broker.prefix.clone(),
+                inbox,
+                probe_every: config.broker.probe_interval,
+            };
+            let broker = RedisBroker::connect(options).await;
+            Arc::new(broker.with_context(|| format!("cannot use {} (broker.url)", config.broker.url))?)
+        }
+    })
+}
+
+async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
+    let LedgerUrl::Sqlite(path) = &config.ledger.url;
+    let mut options = SqliteOptions::new(path.clone());
+    options.durability = config.ledger.durability;
+    options.timeout = config.ledger.timeout;
+    Ok(Arc::new(SqliteLedger::open(options).await.context("cannot use the ledger (ledger.url)")?))
+}
+
+fn feed_options(config: &Config) -> FeedOptions {
+    FeedOptions {
+        timeline_length: config.timeline.length as usize,
+        follow_merge: config.timeline.follow_merge,
+        recovery_limit: config.client.recovery_limit,
+        accounts: config.accounts.enabled,
+        limits: Limits {
+            text: config.limits.text,
+            media: config.limits.media,
+            topics: config.limits.topics,
+            data_bytes: config.limits.data_bytes,
+            follows: config.limits.follows,
+        },
+        fanout: FanoutOptions { page: config.fanout.page, workers: config.fanout.workers, lease: config.fanout.lease },
+    }
+}
+
+fn session_options(config: &Config, secrets: &Secrets) -> anyhow::Result<SessionOptions> {
+    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
+    Ok(SessionOptions {
+        verifier: Verifier::new(&config.auth, secrets)?,
+        channels: Channels::new(&config.namespaces, idle),
+        anonymous: config.auth.anonymous,
+        max_channels: config.client.channels,
+        channel_length: config.client.channel_length,
+        commands_per_second: config.client.commands_per_second,
+        history_limit: config.client.history_limit,
+        ping_interval: config.client.ping_interval,
+        pong_timeout: config.client.pong_timeout,
+        connect_timeout: config.client.connect_timeout,
+    })
+}
+
+fn gateway_options(config: &Config) -> GatewayOptions {
+    GatewayOptions {
+        message_bytes: config.client.message_bytes,
+        outbox: Bounds { bytes: config.client.queue_bytes, messages: config.client.queue_messages },
+        write_timeout: config.client.write_timeout,
+        origins: config.server.origins.clone(),
+        recovery_limit: config.client.recovery_limit,
+    }
+}

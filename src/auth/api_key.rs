@@ -1,0 +1,67 @@
+//! The keys that backends present.
+
+use std::fmt;
+
+use jsonwebtoken::crypto::sign;
+use jsonwebtoken::{Algorithm, EncodingKey};
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use subtle::ConstantTimeEq;
+
+use super::KeyError;
+use crate::config::Secret;
+
+/// The keys that are valid. Holds only their hashes, under a key of this process alone.
+pub struct ApiKeys {
+    hash_key: EncodingKey,
+    hashes: Vec<String>,
+}
+
+impl ApiKeys {
+    /// Takes the keys that are valid.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no randomness to give, or cannot hash.
+    pub fn new(keys: &[Secret]) -> Result<Self, KeyError> {
+        let mut random = [0; 32];
+        SysRng.try_fill_bytes(&mut random).map_err(|error| KeyError::new("the hash of API keys", &error))?;
+        let hash_key = EncodingKey::from_secret(&random);
+        let hashes: Result<Vec<String>, _> = keys.iter().map(|key| hash(&hash_key, key.reveal())).collect();
+        Ok(Self { hashes: hashes.map_err(|error| KeyError::new("the hash of API keys", &error))?, hash_key })
+    }
+
+    /// Whether a backend presented a valid key. Takes the same time whether it is nearly right, wrong by far, or the
+    /// first or last of those that are valid.
+    pub fn accept(&self, presented: &str) -> bool {
+        let Ok(presented) = hash(&self.hash_key, presented) else { return false };
+        let matches = self.hashes.iter().map(|hash| hash.as_bytes().ct_eq(presented.as_bytes()));
+        matches.fold(subtle::Choice::from(0), |any, this| any | this).into()
+    }
+}
+
+/// HMAC-SHA256, as text.
+fn hash(key: &EncodingKey, text: &str) -> Result<String, jsonwebtoken::errors::Error> {
+    sign(text.as_bytes(), key, Algorithm::HS256)
+}
+
+impl fmt::Debug for ApiKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKeys({})", self.hashes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_key_is_accepted() {
+        let keys = ApiKeys::new(&[Secret::new("first-key".into()), Secret::new("second-key".into())]).unwrap();
+        assert!(keys.accept("first-key") && keys.accept("second-key"));
+        for wrong in ["", "first-ke", "first-key ", "FIRST-KEY", "third-key"] {
+            assert!(!keys.accept(wrong), "{wrong:?} passed");
+        }
+        assert!(!ApiKeys::new(&[]).unwrap().accept(""));
+    }
+}

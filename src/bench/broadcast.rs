@@ -1,0 +1,218 @@
+//! One channel, 1,000 sockets, and so many publications in flight: deliveries a second.
+//!
+//! A closed loop: a publication is complete when every socket has it, and only then is the next one sent.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use tokio::time::sleep_until;
+
+use super::Bench;
+use super::arrivals::Audience;
+use super::client::{Socket, Target, open_all};
+use super::floor::JOIN;
+use super::frames::push_text;
+use super::report::{Better, Report, Row, Target as Goal, median};
+use super::seed;
+use super::server::{Process, Setup};
+
+/// How many listen.
+pub(super) const SOCKETS: usize = 1_000;
+/// Publications in flight.
+const WINDOWS: [usize; 3] = [1, 8, 32];
+/// How long it runs before it is measured.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// After how long without an answer a run has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The channel.
+const CHANNEL: &str = "bench:room";
+
+/// What one run came to.
+pub(super) struct Tally {
+    /// Deliveries a second.
+    pub rate: f64,
+    /// How long a publication took on average, in milliseconds.
+    pub millis: f64,
+    /// Of a core, what the server took.
+    pub server: f64,
+    /// Of a core, what the clients took.
+    pub clients: f64,
+}
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench) -> Result<Report> {
+    let (own, target, secret) = match &bench.options.server {
+        Some(addr) => (None, Target::feedline(*addr), seed::secret_from_environment()?),
+        None => {
+            let setup = Setup::new(&seed::secret())?;
+            let server = bench.serve(&setup).await?;
+            let (target, secret) = (server.feedline(), setup.secret.clone());
+            (Some((server, setup)), target, secret)
+        }
+    };
+    let floor = bench.floor().await?;
+    let server = Side {
+        room: Room::feedline(bench, target, &secret).await?,
+        process: own.as_ref().map(|(server, _)| &server.process),
+        tallies: Vec::new(),
+    };
+    let bare =
+        Side { room: Room::floor(bench, floor.floor()).await?, process: Some(&floor.process), tallies: Vec::new() };
+    let report = compare(bench, [server, bare]).await?;
+    if let Some((server, _setup)) = own {
+        server.stop().await?;
+    }
+    floor.stop().await?;
+    Ok(report)
+}
+
+/// The server, or the floor.
+struct Side<'a> {
+    room: Room,
+    process: Option<&'a Process>,
+    tallies: Vec<Tally>,
+}
+
+/// Measures both in turn, window by window.
+async fn compare(bench: &Bench, mut sides: [Side<'_>; 2]) -> Result<Report> {
+    let mut report = Report::new("broadcast");
+    bench.begin(WINDOWS.len() * bench.options.runs * 2);
+    for window in WINDOWS {
+        for run in 0..bench.options.runs {
+            bench.bar.set_message(format!("{window} in flight, run {}", run + 1));
+            // Who goes first alternates too.
+            for turn in [run % 2, (run + 1) % 2] {
+                let side = &mut sides[turn];
+                side.tallies.push(side.room.measure(bench, side.process, window).await?);
+                bench.bar.inc(1);
+            }
+        }
+        let [served, bare] = sides.each_mut().map(|side| std::mem::take(&mut side.tallies));
+        report.rows.push(row(window, &served, &bare));
+        for (who, tallies) in [("server", &served), ("floor", &bare)] {
+            let middle = |of: fn(&Tally) -> f64| median(&tallies.iter().map(of).collect::<Vec<_>>());
+            report.notes.push(format!(
+                "{window} in flight: {who} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of its CPU time",
+                middle(|tally| tally.server) * 100.0,
+                middle(|tally| tally.clients) * 100.0,
+                middle(|tally| tally.rate / tally.server) / 1e3,
+            ));
+        }
+    }
+    Ok(report)
+}
+
+fn row(window: usize, served: &[Tally], bare: &[Tally]) -> Row {
+    Row {
+        name: format!("broadcast to {SOCKETS}, {window} in flight"),
+        unit: "deliveries/s",
+        better: Better::More,
+        measured: served.iter().map(|tally| tally.rate).collect(),
+        against: Some(("floor", bare.iter().map(|tally| tally.rate).collect())),
+        goal: Some(Goal::RatioAtLeast(0.85)),
+    }
+}
+
+/// A publisher and those who listen.
+pub(super) struct Room {
+    publisher: Socket,
+    /// A frame with the number `n` of a publication.
+    frame: fn(u64, &mut Vec<u8>),
+    audience: Audience,
+}
+
+impl Room {
+    /// At a Feedline: everyone signed in, and subscribed to the channel.
+    async fn feedline(bench: &Bench, target: Target, secret: &str) -> Result<Self> {
+        let greetings: Vec<String> = (0..SOCKETS)
+            .map(|n| {
+                let connect = seed::connect(secret, &seed::user(n))?;
+                Ok(format!("{connect}\n{{\"id\":2,\"subscribe\":{{\"channel\":\"{CHANNEL}\"}}}}"))
+            })
+            .collect::<Result<_>>()?;
+        let sockets = open_all(target, &greetings, "\"id\":2", bench).await?;
+        let mut publisher = Socket::open(target).await?;
+        publisher.send(&seed::connect(secret, "publisher")?).await?;
+        publisher.expect("\"connect\":").await?;
+        Ok(Self::new(publisher, sockets, |n, frame| {
+            let payload = seed::payload();
+            let command = format!("{{\"id\":{},\"publish\":{{\"channel\":\"{CHANNEL}\",\"data\":{payload}}}}}", n + 10);
+            push_text(frame, command.as_bytes());
+        }))
+    }
+
+    /// At the floor, which sends the payload and nothing else.
+    pub(super) async fn floor(bench: &Bench, target: Target) -> Result<Self> {
+        let sockets = open_all(target, &vec![JOIN.to_owned(); SOCKETS], JOIN, bench).await?;
+        Ok(Self::new(Socket::open(target).await?, sockets, |_, frame| push_text(frame, seed::payload().as_bytes())))
+    }
+
+    fn new(publisher: Socket, sockets: Vec<(Socket, String)>, frame: fn(u64, &mut Vec<u8>)) -> Self {
+        Self { publisher, frame, audience: Audience::new(sockets.into_iter().map(|(socket, _)| socket)) }
+    }
+
+    /// Publishes for a while, and counts.
+    pub(super) async fn measure(&mut self, bench: &Bench, server: Option<&Process>, window: usize) -> Result<Tally> {
+        let length = Duration::from_secs(bench.options.seconds);
+        self.publish(WARM_UP, window).await?;
+        let (before, own) = (server.map(Process::cpu).transpose()?, Process::own_cpu()?);
+        let (from, start) = (self.audience.arrivals.complete(), Instant::now());
+        self.publish(length, window).await?;
+        let (count, took) = (self.audience.arrivals.complete() - from, start.elapsed().as_secs_f64());
+        ensure!(count > 0, "nothing arrived within {length:?}");
+        let server = match (server, before) {
+            (Some(server), Some(before)) => (server.cpu()? - before).as_secs_f64() / took,
+            _ => f64::NAN,
+        };
+        let publications = count as f64;
+        Ok(Tally {
+            rate: publications * f64::from(self.audience.arrivals.sockets) / took,
+            millis: took * 1e3 * window as f64 / publications,
+            server,
+            clients: (Process::own_cpu()? - own).as_secs_f64() / took,
+        })
+    }
+
+    /// Keeps `window` publications in flight for so long, then waits for the last.
+    async fn publish(&mut self, length: Duration, window: usize) -> Result<()> {
+        let Self { publisher, frame, audience } = self;
+        let arrivals = Arc::clone(&audience.arrivals);
+        let deadline = tokio::time::Instant::now() + length;
+        let mut sent = arrivals.complete();
+        let mut frames = Vec::new();
+        let mut replies = Vec::new();
+        loop {
+            let complete = arrivals.complete();
+            let over = tokio::time::Instant::now() >= deadline;
+            if over && complete == sent {
+                return Ok(());
+            }
+            frames.clear();
+            while !over && sent - complete < window as u64 {
+                frame(sent, &mut frames);
+                sent += 1;
+            }
+            if !frames.is_empty() {
+                publisher.send_frames(&frames).await?;
+            }
+            tokio::select! {
+                () = arrivals.changed.notified() => {}
+                seen = publisher.read_with(|segment| replies.extend_from_slice(segment)) => {
+                    seen?;
+                    refuse_errors(&mut replies)?;
+                }
+                error = audience.failure() => return Err(error),
+                () = sleep_until(deadline + PATIENCE) => bail!("publications did not arrive within {PATIENCE:?}"),
+            }
+        }
+    }
+}
+
+/// An error reply in what the publisher was told ends the run; anything else is forgotten.
+fn refuse_errors(replies: &mut Vec<u8>) -> Result<()> {
+    let text = String::from_utf8_lossy(replies);
+    ensure!(!text.contains("\"error\":"), "the server refused a publication: {text}");
+    replies.clear();
+    Ok(())
+}

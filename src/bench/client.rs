@@ -1,0 +1,191 @@
+//! A WebSocket client light enough not to be what is measured.
+//!
+//! A socket is a `TcpStream` and 40 bytes of reader; all sockets of a thread read into one buffer. Its source address is
+//! one of `127.0.x.y`, so that ports do not run out however many connections come and go.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+use super::Bench;
+use super::frames::{Frames, Seen, push_text};
+
+/// How long a handshake or an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many sockets are being opened at a time: below any listen backlog, enough to keep a core busy.
+const OPENING: usize = 256;
+/// Connections from one source address; Linux has some 28,000 ports for each.
+const PER_ADDRESS: u32 = 8_000;
+/// How many sockets one process may hold: a usual limit of open files is 20,000.
+pub(super) const MOST_SOCKETS: usize = 19_000;
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 * 1024]);
+}
+
+/// Where to connect to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    /// The server; always a loopback address.
+    pub addr: SocketAddr,
+    /// The path of its WebSocket endpoint.
+    pub path: &'static str,
+}
+
+impl Target {
+    /// A Feedline.
+    pub(super) fn feedline(addr: SocketAddr) -> Self {
+        Self { addr, path: "/connection/websocket" }
+    }
+}
+
+/// One open socket.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: TcpStream,
+    frames: Frames,
+}
+
+impl Socket {
+    /// Opens one.
+    pub(super) async fn open(target: Target) -> Result<Self> {
+        timeout(PATIENCE, Self::handshake(target)).await.context("the handshake took too long")?
+    }
+
+    async fn handshake(Target { addr, path }: Target) -> Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(source())?;
+        let mut stream = socket.connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
+        stream.set_nodelay(true)?;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::with_capacity(256);
+        while !answer.ends_with(b"\r\n\r\n") {
+            // Nothing follows the answer until the client speaks, so this never reads too far.
+            ensure!(stream.read_buf(&mut answer).await? > 0 && answer.len() < 16_384, "the handshake broke off");
+        }
+        let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+        ensure!(line.starts_with("HTTP/1.1 101"), "the server did not upgrade: {line}");
+        Ok(Self { stream, frames: Frames::default() })
+    }
+
+    /// Sends frames made by [`push_text`].
+    pub(super) async fn send_frames(&mut self, frames: &[u8]) -> Result<()> {
+        Ok(self.stream.write_all(frames).await?)
+    }
+
+    /// Sends one text frame.
+    pub(super) async fn send(&mut self, text: &str) -> Result<()> {
+        let mut frame = Vec::with_capacity(text.len() + 14);
+        push_text(&mut frame, text.as_bytes());
+        self.send_frames(&frame).await
+    }
+
+    /// Waits for bytes and says what was in them. Answers pings. An error once the server closed.
+    ///
+    /// Nothing is lost if this is dropped while no bytes have come.
+    pub(super) async fn read(&mut self) -> Result<Seen> {
+        self.read_with(|_| {}).await
+    }
+
+    /// The same, and shows the text to `payload`.
+    pub(super) async fn read_with(&mut self, mut payload: impl FnMut(&[u8])) -> Result<Seen> {
+        let Self { stream, frames } = self;
+        let seen = poll_fn(|context| {
+            BUFFER.with_borrow_mut(|buffer| {
+                let mut buffer = ReadBuf::new(buffer);
+                Pin::new(&mut *stream)
+                    .poll_read(context, &mut buffer)
+                    .map_ok(|()| (!buffer.filled().is_empty()).then(|| frames.feed(buffer.filled(), &mut payload)))
+            })
+        })
+        .await?;
+        let Some(seen) = seen else { bail!("the server closed the connection") };
+        if let Some(code) = seen.close {
+            bail!("the server closed the connection with code {code}");
+        }
+        for _ in 0..seen.pings {
+            self.send("{}").await?;
+        }
+        Ok(seen)
+    }
+
+    /// Reads until `needle` appears, and returns everything up to the end of the frame it is in. An error reply is an
+    /// error here.
+    pub(super) async fn expect(&mut self, needle: &str) -> Result<String> {
+        let reading = async {
+            let mut text = Vec::new();
+            loop {
+                self.read_with(|segment| text.extend_from_slice(segment)).await?;
+                if !self.frames.are_whole() {
+                    continue;
+                }
+                let so_far = String::from_utf8_lossy(&text);
+                ensure!(!so_far.contains("\"error\":"), "the server refused: {so_far}");
+                if so_far.contains(needle) {
+                    return Ok(so_far.into_owned());
+                }
+            }
+        };
+        timeout(PATIENCE, reading).await.with_context(|| format!("no {needle} came"))?
+    }
+
+    /// Reads until so many marks have come.
+    pub(super) async fn expect_marks(&mut self, marks: u32) -> Result<()> {
+        let (mut seen, mut text) = (0, Vec::new());
+        let reading = async {
+            while seen < marks {
+                seen += self.read_with(|segment| text.extend_from_slice(segment)).await?.marks;
+            }
+            Ok::<(), anyhow::Error>(())
+        };
+        let ended = timeout(PATIENCE, reading).await;
+        let told = || format!("{seen} of {marks} entries came: {}", String::from_utf8_lossy(&text));
+        ended.with_context(told)?.with_context(told)?;
+        ensure!(seen == marks, told());
+        Ok(())
+    }
+}
+
+/// The next source address.
+fn source() -> SocketAddr {
+    static OPENED: AtomicU32 = AtomicU32::new(0);
+    let block = OPENED.fetch_add(1, Ordering::Relaxed) / PER_ADDRESS;
+    let host = block % (250 * 250);
+    let ip = Ipv4Addr::new(127, 0, 1 + (host / 250) as u8, 1 + (host % 250) as u8);
+    SocketAddr::new(IpAddr::V4(ip), 0)
+}
+
+/// Opens a socket for each of `greetings`, sends it, and waits for `answer`. Answers with the sockets and what each was told, in order.
+pub(super) async fn open_all(
+    target: Target,
+    greetings: &[String],
+    answer: &str,
+    bench: &Bench,
+) -> Result<Vec<(Socket, String)>> {
+    ensure!(greetings.len() <= MOST_SOCKETS, "more than {MOST_SOCKETS} sockets do not fit into one process");
+    bench.begin(greetings.len());
+    stream::iter(greetings)
+        .map(|greeting| async move {
+            let mut socket = Socket::open(target).await?;
+            socket.send(greeting).await?;
+            let told = socket.expect(answer).await?;
+            bench.bar.inc(1);
+            Ok((socket, told))
+        })
+        .buffered(OPENING)
+        .try_collect()
+        .await
+}

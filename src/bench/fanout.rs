@@ -1,0 +1,167 @@
+//! A post goes to 10,000 full inboxes on Redis; nobody is connected: followers a second.
+//!
+//! Beside it, in the same run, Redis alone: the same script, the same inboxes, pipelined over one connection. The
+//! difference is what the ledger, the jobs and their bookkeeping cost.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use tokio::time::sleep_until;
+
+use super::Bench;
+use super::client::{Socket, Target};
+use super::report::{Better, Report, Row, Target as Goal, median};
+use super::seed::{self, AUTHOR};
+use super::server::Process;
+use super::stage::{Alone, Ears, FOLLOWERS, Stage};
+
+/// Posts in flight: accepted, but not yet with the last follower.
+const WINDOWS: [u64; 2] = [1, 4];
+/// How long it runs before it is measured.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// After how long without an answer a run has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench) -> Result<Report> {
+    let stage = Stage::set(bench).await?;
+    let alone = Alone::connect(&stage.setup.broker, &stage.setup.prefix).await?;
+    let server = bench.serve(&stage.setup).await?;
+    let author = Author::sign_in(server.feedline(), &stage.setup.secret).await?;
+    let mut pair = Pair { stage: &stage, server: &server.process, author, alone };
+    let mut report = Report::new("fanout");
+    bench.begin(WINDOWS.len() * bench.options.runs * 2);
+    for window in WINDOWS {
+        pair.measure(bench, &mut report, window).await?;
+    }
+    server.stop().await?;
+    stage.strike(bench).await?;
+    Ok(report)
+}
+
+/// The two that are compared.
+struct Pair<'a> {
+    stage: &'a Stage,
+    server: &'a Process,
+    author: Author,
+    /// The same inboxes, without a server.
+    alone: Alone,
+}
+
+impl Pair<'_> {
+    /// All runs with so many posts in flight, each of the two in turn.
+    async fn measure(&mut self, bench: &Bench, report: &mut Report, window: u64) -> Result<()> {
+        let length = Duration::from_secs(bench.options.seconds);
+        let redis = self.stage.redis.as_ref().map(|redis| &redis.process);
+        let (mut rates, mut shares) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new(), Vec::new()]);
+        for run in 0..bench.options.runs {
+            bench.bar.set_message(format!("{window} posts in flight, run {}", run + 1));
+            for turn in [run % 2, (run + 1) % 2] {
+                let (own, below) = (Used::since(self.server)?, redis.map(Used::since).transpose()?);
+                rates[turn].push(if turn == 0 {
+                    self.author.write(&self.stage.ears, WARM_UP, window).await?;
+                    self.author.write(&self.stage.ears, length, window).await?
+                } else {
+                    self.redis_alone(length).await?
+                });
+                if turn == 0 {
+                    shares[0].push(own.share()?);
+                }
+                shares[1 + turn].extend(below.map(|below| below.share()).transpose()?);
+                bench.bar.inc(1);
+            }
+        }
+        let [measured, bare] = rates;
+        report.rows.push(Row {
+            name: format!("fan-out to {FOLLOWERS}, {window} posts in flight"),
+            unit: "followers/s",
+            better: Better::More,
+            measured,
+            against: Some(("Redis alone", bare)),
+            goal: Some(Goal::RatioAtLeast(0.70)),
+        });
+        let [server, below, redis] = shares.map(|runs| median(&runs) * 100.0);
+        report.notes.push(format!(
+            "{window} in flight: server {server:.0} % of a core, Redis below it {below:.0} %; Redis alone {redis:.0} %"
+        ));
+        Ok(())
+    }
+
+    async fn redis_alone(&mut self, length: Duration) -> Result<f64> {
+        let heard = self.stage.ears.heard();
+        let rate = self.alone.measure(&self.stage.followers, length).await?;
+        self.stage.ears.quiet().await;
+        ensure!(self.stage.ears.heard() > heard, "nothing was heard of Redis alone");
+        Ok(rate)
+    }
+}
+
+/// What a process uses of a core.
+struct Used<'a> {
+    process: &'a Process,
+    before: Duration,
+    start: Instant,
+}
+
+impl<'a> Used<'a> {
+    fn since(process: &'a Process) -> Result<Self> {
+        Ok(Self { process, before: process.cpu()?, start: Instant::now() })
+    }
+
+    fn share(&self) -> Result<f64> {
+        Ok((self.process.cpu()?.saturating_sub(self.before)).as_secs_f64() / self.start.elapsed().as_secs_f64())
+    }
+}
+
+/// Whoever writes the posts.
+pub(super) struct Author {
+    socket: Socket,
+    /// The id of the last command.
+    last: u64,
+}
+
+impl Author {
+    /// Connects.
+    pub(super) async fn sign_in(target: Target, secret: &str) -> Result<Self> {
+        let mut socket = Socket::open(target).await?;
+        socket.send(&seed::connect(secret, AUTHOR)?).await?;
+        socket.expect("\"connect\":").await?;
+        Ok(Self { socket, last: 1 })
+    }
+
+    /// Writes one post and waits until it is accepted.
+    pub(super) async fn write_one(&mut self) -> Result<()> {
+        self.last += 1;
+        self.socket.send(&seed::post(self.last)).await?;
+        self.socket.expect(&format!("\"id\":{},\"rpc\"", self.last)).await.map(drop)
+    }
+
+    /// Keeps `window` posts in flight for so long, and waits for the last. Answers with followers a second.
+    async fn write(&mut self, ears: &Ears, length: Duration, window: u64) -> Result<f64> {
+        let (start, first) = (Instant::now(), ears.heard());
+        let deadline = tokio::time::Instant::now() + length;
+        let (mut sent, mut replies) = (0, Vec::new());
+        loop {
+            let complete = (ears.heard() - first) / Ears::COUNT;
+            let over = tokio::time::Instant::now() >= deadline;
+            if over && complete >= sent {
+                return Ok(sent as f64 * FOLLOWERS as f64 / start.elapsed().as_secs_f64());
+            }
+            while !over && sent < complete + window {
+                self.last += 1;
+                self.socket.send(&seed::post(self.last)).await?;
+                sent += 1;
+            }
+            tokio::select! {
+                () = ears.changed() => {}
+                seen = self.socket.read_with(|segment| replies.extend_from_slice(segment)) => {
+                    seen?;
+                    let text = String::from_utf8_lossy(&replies);
+                    ensure!(!text.contains("\"error\":"), "the server refused a post: {text}");
+                    replies.clear();
+                }
+                () = sleep_until(deadline + PATIENCE) => bail!("posts did not arrive within {PATIENCE:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! 10,000 people signed in, two channels each, and nothing happens: bytes a connection.
+
+use anyhow::Result;
+
+use super::Bench;
+use super::client::open_all;
+use super::report::{Better, Report, Row, Target};
+use super::seed;
+use super::server::Setup;
+
+/// How many connections.
+const CONNECTIONS: usize = 10_000;
+/// Connections opened and closed first, so that what a server needs once is not counted.
+const WARM_UP: usize = 100;
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("idle");
+    let redis = bench.broker_if_asked(&mut report);
+    let mut measured = Vec::new();
+    for run in 1..=bench.options.runs {
+        bench.bar.set_message(format!("run {run}"));
+        measured.push(measure(bench, redis).await?);
+    }
+    report.rows.push(Row {
+        name: format!("resident, {CONNECTIONS} connections signed in, 2 channels each"),
+        unit: "bytes/connection",
+        better: Better::Less,
+        measured,
+        against: None,
+        goal: Some(Target::AtMost(8192.0)),
+    });
+    Ok(report)
+}
+
+async fn measure(bench: &Bench, redis: Option<&str>) -> Result<f64> {
+    let mut setup = Setup::new(&seed::secret())?;
+    if let Some(redis) = redis {
+        redis.clone_into(&mut setup.broker);
+    }
+    let greetings: Vec<String> =
+        (0..CONNECTIONS + WARM_UP).map(|n| seed::connect(&setup.secret, &seed::user(n))).collect::<Result<_>>()?;
+    let (first, all) = greetings.split_at(WARM_UP);
+    let server = bench.serve(&setup).await?;
+    drop(open_all(server.feedline(), first, "\"connect\":", bench).await?);
+    server.process.settle().await?;
+    let before = server.process.resident()?;
+    let sockets = open_all(server.feedline(), all, "\"connect\":", bench).await?;
+    server.process.settle().await?;
+    let after = server.process.resident()?;
+    drop(sockets);
+    server.stop().await?;
+    bench.forget(&setup).await?;
+    Ok(after.saturating_sub(before) as f64 / CONNECTIONS as f64)
+}

@@ -1,0 +1,100 @@
+//! A post goes to 10,000 followers on Redis, of whom 1,000 are connected: from its acceptance to the last socket.
+//!
+//! Compared with what it consists of at best: twice the floor's broadcast to 1,000 sockets, and Redis's time for the
+//! same script over the same number of inboxes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tokio::time::sleep_until;
+
+use super::Bench;
+use super::arrivals::Audience;
+use super::broadcast::{Room, SOCKETS};
+use super::client::open_all;
+use super::fanout::Author;
+use super::report::{Better, Report, Row, Target as Goal, median};
+use super::seed;
+use super::stage::{Alone, FOLLOWERS, Stage, fill, millis_a_post};
+
+/// How long a post may take to the last socket.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Posts before it is measured.
+const WARM_UP: usize = 3;
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench) -> Result<Report> {
+    let stage = Stage::set(bench).await?;
+    // Redis alone writes to inboxes of its own: what it writes is not to reach the sockets.
+    let prefix = format!("{}-alone", stage.setup.prefix);
+    fill(bench, &*seed::broker(&stage.setup.broker, &prefix).await?, &stage.followers).await?;
+    let mut alone = Alone::connect(&stage.setup.broker, &prefix).await?;
+    let server = bench.serve(&stage.setup).await?;
+    let floor = bench.floor().await?;
+    let mut room = Room::floor(bench, floor.floor()).await?;
+    let connected = (0..FOLLOWERS).step_by(FOLLOWERS / SOCKETS);
+    let greetings: Vec<String> =
+        connected.map(|n| seed::connect(&stage.setup.secret, &seed::user(n))).collect::<Result<_>>()?;
+    bench.bar.set_message("connecting");
+    let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
+    let mut audience = Audience::new(sockets.into_iter().map(|(socket, _)| socket));
+    let mut author = Author::sign_in(server.feedline(), &stage.setup.secret).await?;
+
+    let length = Duration::from_secs(bench.options.seconds);
+    let (mut measured, mut bounds, mut parts) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+    bench.begin(bench.options.runs);
+    for run in 0..bench.options.runs {
+        bench.bar.set_message(format!("run {}", run + 1));
+        measured.push(posts(&mut author, &mut audience, length).await?);
+        let broadcast = room.measure(bench, Some(&floor.process), 1).await?.millis;
+        let redis = millis_a_post(alone.measure(&stage.followers, length).await?);
+        bounds.push(2.0 * broadcast + redis);
+        parts[0].push(broadcast);
+        parts[1].push(redis);
+        bench.bar.inc(1);
+    }
+    let mut report = Report::new("fanout --live");
+    report.rows.push(Row {
+        name: format!("accepted → last of {SOCKETS} sockets, {FOLLOWERS} followers"),
+        unit: "ms",
+        better: Better::Less,
+        measured,
+        against: Some(("2 × floor + Redis", bounds)),
+        goal: Some(Goal::RatioAtMost(1.0)),
+    });
+    let [broadcast, redis] = parts.map(|runs| median(&runs));
+    report.notes.push(format!("floor's broadcast {broadcast:.2} ms, Redis's script for all followers {redis:.2} ms"));
+    server.stop().await?;
+    floor.stop().await?;
+    stage.strike(bench).await?;
+    Ok(report)
+}
+
+/// Writes one post after the other for so long. Answers with the median time from acceptance to the last socket, in milliseconds.
+async fn posts(author: &mut Author, audience: &mut Audience, length: Duration) -> Result<f64> {
+    let (mut times, start) = (Vec::new(), Instant::now());
+    let arrivals = Arc::clone(&audience.arrivals);
+    while times.len() < WARM_UP + 1 || start.elapsed() < length {
+        let wanted = arrivals.complete() + 1;
+        let mut accepted = None;
+        let mut arrived = None;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let mut writing = std::pin::pin!(author.write_one());
+        while accepted.is_none() || arrived.is_none() {
+            tokio::select! {
+                // Whichever comes first: a post may be on its way before its author hears that it is accepted.
+                written = &mut writing, if accepted.is_none() => { written?; accepted = Some(Instant::now()); }
+                () = arrivals.changed.notified(), if arrived.is_none() => {
+                    arrived = (arrivals.complete() >= wanted).then(Instant::now);
+                }
+                error = audience.failure() => return Err(error),
+                () = sleep_until(deadline) => bail!("a post did not reach every socket within {PATIENCE:?}"),
+            }
+        }
+        if let (Some(accepted), Some(arrived)) = (accepted, arrived) {
+            times.push(arrived.saturating_duration_since(accepted).as_secs_f64() * 1e3);
+        }
+    }
+    Ok(median(&times[WARM_UP..]))
+}

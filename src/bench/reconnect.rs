@@ -1,0 +1,137 @@
+//! 10,000 people lose their connections, miss 5 posts, and come back at once: reconnects a second of the server's CPU.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::client::{Socket, Target, open_all};
+use super::report::{Better, Report, Row, Target as Goal, median};
+use super::seed::{self, AUTHOR};
+use super::server::{Process, Setup};
+
+/// How many connections.
+const CONNECTIONS: usize = 10_000;
+/// What each missed.
+const MISSED: u32 = 5;
+/// Handshakes at a time.
+const AT_ONCE: usize = 512;
+
+/// What a run came to.
+struct Tally {
+    /// Reconnects a second of the server's CPU time.
+    per_core: f64,
+    /// Reconnects a second of time.
+    rate: f64,
+    /// Of a core, what the server took.
+    server: f64,
+    /// Of a core, what the clients took.
+    clients: f64,
+}
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("reconnect");
+    let redis = bench.broker_if_asked(&mut report);
+    let mut tallies = Vec::new();
+    for run in 1..=bench.options.runs {
+        bench.bar.set_message(format!("run {run}"));
+        tallies.push(measure(bench, redis).await?);
+    }
+    let each = |of: fn(&Tally) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
+    report.rows.push(Row {
+        name: format!("{CONNECTIONS} reconnect, each recovers {MISSED} entries"),
+        unit: "a second a core",
+        better: Better::More,
+        measured: each(|tally| tally.per_core),
+        against: None,
+        goal: Some(Goal::AtLeast(5_000.0)),
+    });
+    let (rate, server, clients) = (each(|t| t.rate), each(|t| t.server * 100.0), each(|t| t.clients * 100.0));
+    report.notes.push(format!(
+        "{:.0} a second on the clock; server {:.0} % of a core, clients {:.0} %",
+        median(&rate),
+        median(&server),
+        median(&clients)
+    ));
+    Ok(report)
+}
+
+async fn measure(bench: &Bench, redis: Option<&str>) -> Result<Tally> {
+    let mut setup = Setup::new(&seed::secret())?;
+    if let Some(redis) = redis {
+        redis.clone_into(&mut setup.broker);
+    }
+    seed::followers(&setup.ledger(), CONNECTIONS).await?;
+    let server = bench.serve(&setup).await?;
+    let target = server.feedline();
+    let greet = |n: usize| seed::connect(&setup.secret, &seed::user(n));
+
+    let greetings: Vec<String> = (0..CONNECTIONS).map(greet).collect::<Result<_>>()?;
+    let sockets = open_all(target, &greetings, "\"connect\":", bench).await?;
+    let returns: Vec<String> =
+        sockets.iter().enumerate().map(|(n, (_, told))| comeback(&setup.secret, n, told)).collect::<Result<_>>()?;
+    drop(sockets);
+    // The last in order of id is the last to be written to: what this second socket of theirs has, all have.
+    let mut witness = Socket::open(target).await?;
+    witness.send(&greet(CONNECTIONS - 1)?).await?;
+    witness.expect("\"connect\":").await?;
+    write_posts(target, &setup.secret).await?;
+    witness.expect_marks(MISSED).await?;
+    server.process.settle().await?;
+
+    let (cpu, own, start) = (server.process.cpu()?, Process::own_cpu()?, Instant::now());
+    let back = come_back(bench, target, &returns).await?;
+    let took = start.elapsed().as_secs_f64();
+    let used = (server.process.cpu()? - cpu).as_secs_f64();
+    let own = (Process::own_cpu()? - own).as_secs_f64();
+    drop(back);
+    server.stop().await?;
+    bench.forget(&setup).await?;
+    let count = CONNECTIONS as f64;
+    Ok(Tally { per_core: count / used, rate: count / took, server: used / took, clients: own / took })
+}
+
+/// What person `n` says on return, from what it was told when it first came.
+fn comeback(secret: &str, n: usize, told: &str) -> Result<String> {
+    let user = seed::user(n);
+    let told: Value =
+        told.lines().find_map(|line| serde_json::from_str(line).ok()).context("the answer is not JSON")?;
+    let subs = told["connect"]["subs"].as_object().context("no server-side subscriptions came")?;
+    ensure!(subs.contains_key(&format!("timeline:{user}")), "{user} has no timeline");
+    let recover =
+        |sub: &Value| json!({ "recover": true, "epoch": sub["epoch"], "offset": sub["offset"].as_u64().unwrap_or(0) });
+    let subs = subs.iter().map(|(channel, sub)| (channel.clone(), recover(sub))).collect();
+    seed::connect_with(secret, &user, Value::Object(subs))
+}
+
+/// The author writes what the others miss.
+async fn write_posts(target: Target, secret: &str) -> Result<()> {
+    let mut author = Socket::open(target).await?;
+    author.send(&seed::connect(secret, AUTHOR)?).await?;
+    author.expect("\"connect\":").await?;
+    for n in 0..MISSED {
+        let id = 10 + u64::from(n);
+        author.send(&seed::post(id)).await?;
+        author.expect(&format!("\"id\":{id},")).await?;
+    }
+    Ok(())
+}
+
+/// All return, and each gets what it missed.
+async fn come_back(bench: &Bench, target: Target, returns: &[String]) -> Result<Vec<Socket>> {
+    bench.begin(returns.len());
+    stream::iter(returns)
+        .map(|hello| async {
+            let mut socket = Socket::open(target).await?;
+            socket.send(hello).await?;
+            socket.expect_marks(MISSED).await?;
+            bench.bar.inc(1);
+            Ok(socket)
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
+}

@@ -1,0 +1,213 @@
+//! What came of a scenario: medians, a table, JSON.
+
+use serde_json::{Value, json};
+
+/// Whether a larger figure is a better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Better {
+    /// It is.
+    More,
+    /// It is not.
+    Less,
+}
+
+/// What a figure is to reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Target {
+    /// At least this, absolutely.
+    AtLeast(f64),
+    /// At most this, absolutely.
+    AtMost(f64),
+    /// At least this times what it is compared with.
+    RatioAtLeast(f64),
+    /// At most this times what it is compared with.
+    RatioAtMost(f64),
+}
+
+/// One figure.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// What was measured.
+    pub name: String,
+    /// In what.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// What each run came to.
+    pub measured: Vec<f64>,
+    /// What it is compared with, and what each run of that came to.
+    pub against: Option<(&'static str, Vec<f64>)>,
+    /// What it is to reach.
+    pub goal: Option<Target>,
+}
+
+impl Row {
+    /// The median of the runs.
+    pub(super) fn median(&self) -> f64 {
+        median(&self.measured)
+    }
+
+    /// The median by the median of what it is compared with.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        self.against.as_ref().map(|(_, runs)| self.median() / median(runs))
+    }
+
+    /// Whether the goal is reached; `None` without one.
+    pub(super) fn reached(&self) -> Option<bool> {
+        Some(match self.goal? {
+            Target::AtLeast(least) => self.median() >= least,
+            Target::AtMost(most) => self.median() <= most,
+            Target::RatioAtLeast(least) => self.ratio()? >= least,
+            Target::RatioAtMost(most) => self.ratio()? <= most,
+        })
+    }
+
+    fn cells(&self) -> [String; 7] {
+        let (against, other) = match &self.against {
+            Some((name, runs)) => (format!("{} {name}", number(median(runs))), self.ratio()),
+            None => (String::new(), None),
+        };
+        let goal = match self.goal {
+            None => String::new(),
+            Some(Target::AtLeast(least)) => format!("≥ {}", number(least)),
+            Some(Target::AtMost(most)) => format!("≤ {}", number(most)),
+            Some(Target::RatioAtLeast(least)) => format!("ratio ≥ {least:.2}"),
+            Some(Target::RatioAtMost(most)) => format!("ratio ≤ {most:.2}"),
+        };
+        let reached = self.reached().map_or("", |reached| if reached { "reached" } else { "missed" });
+        [
+            self.name.clone(),
+            number(self.median()),
+            self.unit.to_owned(),
+            against,
+            other.map(|ratio| format!("{ratio:.3}")).unwrap_or_default(),
+            goal,
+            reached.to_owned(),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        let goal = self.goal.map(|goal| match goal {
+            Target::AtLeast(least) => json!({ "at_least": least }),
+            Target::AtMost(most) => json!({ "at_most": most }),
+            Target::RatioAtLeast(least) => json!({ "ratio_at_least": least }),
+            Target::RatioAtMost(most) => json!({ "ratio_at_most": most }),
+        });
+        let against =
+            self.against.as_ref().map(|(name, runs)| json!({ "name": name, "median": median(runs), "runs": runs }));
+        json!({
+            "name": self.name, "unit": self.unit, "better": if self.better == Better::More { "more" } else { "less" },
+            "median": self.median(), "runs": self.measured, "against": against, "ratio": self.ratio(),
+            "goal": goal, "reached": self.reached(),
+        })
+    }
+}
+
+/// What came of a scenario.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    /// Its name.
+    pub scenario: &'static str,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// What one should know to judge them.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// An empty one.
+    pub(super) fn new(scenario: &'static str) -> Self {
+        Self { scenario, rows: Vec::new(), notes: Vec::new() }
+    }
+
+    /// For people.
+    pub(super) fn table(&self) -> String {
+        let header = ["", "median", "", "against", "ratio", "to reach", ""].map(str::to_owned);
+        let lines: Vec<[String; 7]> = std::iter::once(header).chain(self.rows.iter().map(Row::cells)).collect();
+        let widths: [usize; 7] =
+            std::array::from_fn(|at| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0));
+        let mut text = String::new();
+        for cells in &lines {
+            let mut line = String::new();
+            for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
+                let gap = " ".repeat(width - cell.chars().count());
+                // Numbers stand to the right, words to the left.
+                line += &if matches!(at, 1 | 3 | 4) { format!("{gap}{cell}  ") } else { format!("{cell}{gap}  ") };
+            }
+            text += line.trim_end();
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text += &format!("  {note}\n");
+        }
+        text
+    }
+
+    /// For programs: every run, not only the medians.
+    pub(super) fn json(&self) -> Value {
+        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        json!({ "scenario": self.scenario, "rows": rows, "notes": self.notes })
+    }
+}
+
+/// The middle one; of an even number, the mean of the two in the middle. Not a number for none.
+pub(super) fn median(runs: &[f64]) -> f64 {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => sorted[odd / 2],
+        even => f64::midpoint(sorted[even / 2 - 1], sorted[even / 2]),
+    }
+}
+
+/// Three or more digits, thousands apart.
+fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "–".to_owned();
+    }
+    if value.abs() < 100.0 {
+        return format!("{value:.2}");
+    }
+    let digits = format!("{value:.0}");
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or_default()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle() {
+        assert!(median(&[]).is_nan());
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        assert_eq!(
+            [0.123, 42.0, 999.6, 1_459_000.4, f64::NAN].map(number),
+            ["0.12", "42.00", "1,000", "1,459,000", "–"]
+        );
+    }
+
+    #[test]
+    fn a_goal_is_judged_by_the_medians() {
+        let row = |goal, against: &[f64]| Row {
+            name: String::new(),
+            unit: "",
+            better: Better::More,
+            measured: vec![80.0, 90.0, 100.0],
+            against: Some(("floor", against.to_vec())),
+            goal: Some(goal),
+        };
+        assert_eq!(row(Target::RatioAtLeast(0.85), &[100.0]).reached(), Some(true));
+        assert_eq!(row(Target::RatioAtLeast(0.85), &[110.0]).reached(), Some(false));
+        assert_eq!(row(Target::RatioAtMost(1.0), &[90.0]).reached(), Some(true));
+        assert_eq!(row(Target::AtLeast(91.0), &[]).reached(), Some(false));
+        assert_eq!(row(Target::AtMost(90.0), &[]).reached(), Some(true));
+    }
+}

@@ -1,0 +1,122 @@
+//! The people of the bench, their tokens, and what they say.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use jsonwebtoken::{EncodingKey, Header, encode};
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
+use serde_json::{Value, json};
+
+use super::frames::MARK;
+use crate::broker::{Broker, InboxOptions, RedisBroker, RedisOptions};
+use crate::ledger::{Durability, Ledger as _, SqliteLedger, SqliteOptions};
+use crate::model::UserId;
+
+/// Bytes of a payload, quotes included.
+const PAYLOAD: usize = 200;
+/// How long tokens live.
+const TOKEN_TTL: Duration = Duration::from_secs(3600);
+/// How many entries an inbox keeps, as `timeline.length` is by default.
+pub(super) const LENGTH: u64 = 1_000;
+/// How long an answer of Redis may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Whom everybody follows.
+pub(super) const AUTHOR: &str = "author";
+
+/// A new secret to sign tokens with: 64 hexadecimal digits.
+pub(super) fn secret() -> String {
+    (0..4).map(|_| format!("{:016x}", rand::random::<u64>())).collect()
+}
+
+/// The secret of a server that somebody else started.
+pub(super) fn secret_from_environment() -> Result<String> {
+    std::env::var("FEEDLINE__AUTH__HMAC_SECRET")
+        .context("--server needs the server's secret in FEEDLINE__AUTH__HMAC_SECRET")
+}
+
+/// The name of a person: in the order of their numbers.
+pub(super) fn user(n: usize) -> String {
+    format!("u{n:05}")
+}
+
+/// The command with which a person signs in; its id is 1.
+pub(super) fn connect(secret: &str, user: &str) -> Result<String> {
+    connect_with(secret, user, Value::Null)
+}
+
+/// The same, recovering: `subs` as in `connect.subs`.
+pub(super) fn connect_with(secret: &str, user: &str, subs: Value) -> Result<String> {
+    let expires = SystemTime::now().duration_since(UNIX_EPOCH)? + TOKEN_TTL;
+    let claims = json!({ "sub": user, "exp": expires.as_secs() });
+    let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(secret.as_bytes()))?;
+    let mut command = json!({ "id": 1, "connect": { "token": token } });
+    if !subs.is_null() {
+        command["connect"]["subs"] = subs;
+    }
+    Ok(command.to_string())
+}
+
+/// A JSON string of [`PAYLOAD`] bytes with one mark.
+pub(super) fn payload() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| format!("\"{}{}\"", char::from(MARK), "x".repeat(PAYLOAD - 3)));
+    &TEXT
+}
+
+/// The command with which the author writes a post.
+pub(super) fn post(id: u64) -> String {
+    format!(r#"{{"id":{id},"rpc":{{"method":"posts.create","data":{{"text":{}}}}}}}"#, payload())
+}
+
+/// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`].
+pub(super) async fn followers(ledger: &Path, followers: usize) -> Result<()> {
+    let ledger =
+        SqliteLedger::open(SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(ledger) }).await?;
+    let author = UserId::parse(AUTHOR).context("the author's name is no id")?;
+    let mut people: Vec<UserId> = (0..followers).filter_map(|n| UserId::parse(&user(n))).collect();
+    let edges: Vec<(UserId, UserId)> = people.iter().map(|person| (person.clone(), author.clone())).collect();
+    people.push(author);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
+    ledger.bulk_users(&people, now).await?;
+    ledger.bulk_follows(&edges, now).await?;
+    ledger.close().await;
+    Ok(())
+}
+
+/// A broker beside the server's, on the same Redis.
+pub(super) async fn broker(url: &str, prefix: &str) -> Result<Arc<dyn Broker>> {
+    let options = RedisOptions {
+        url: url.to_owned(),
+        timeout: PATIENCE,
+        prefix: prefix.to_owned(),
+        inbox: InboxOptions { length: LENGTH, idle: Duration::from_secs(14 * 24 * 3600) },
+        probe_every: Duration::from_secs(3),
+    };
+    Ok(Arc::new(RedisBroker::connect(options).await?))
+}
+
+/// A connection with nothing around it.
+pub(super) async fn connection(url: &str) -> Result<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?)
+}
+
+/// Removes all keys that begin with `prefix` from a Redis.
+pub(super) async fn remove_keys(url: &str, prefix: &str) -> Result<()> {
+    let mut redis = connection(url).await?;
+    let mut cursor = 0_u64;
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(1_000);
+        let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut redis).await?;
+        if !keys.is_empty() {
+            redis::cmd("UNLINK").arg(keys).query_async::<()>(&mut redis).await?;
+        }
+        if next == 0 {
+            return Ok(());
+        }
+        cursor = next;
+    }
+}

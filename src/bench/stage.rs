@@ -1,0 +1,198 @@
+//! What a fan-out on Redis needs before it can be measured: a Redis, full inboxes, and an ear at some of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, ensure};
+use bytes::Bytes;
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::Bench;
+use super::seed;
+use super::server::{Listening, Setup};
+use crate::broker::{Attempt, Broker, FanOut, Listener, Notice, Opening, inbox_channel, raw};
+use crate::model::{Entry, Position, PostId, UserId};
+
+/// How many follow the author.
+pub(super) const FOLLOWERS: usize = 10_000;
+/// Inboxes being filled at a time.
+const FILLING: usize = 16;
+/// One inbox in so many is listened to.
+const EAR_EVERY: usize = 500;
+/// Followers a page, as the server does it.
+pub(super) const PAGE: usize = 500;
+/// Pages in flight when Redis is measured alone: two posts' worth.
+const PAGES_IN_FLIGHT: usize = 2 * FOLLOWERS / PAGE;
+/// After how long without an entry nothing more comes.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Everything in place.
+pub(super) struct Stage {
+    /// The Redis, if it is ours.
+    pub redis: Option<Listening>,
+    /// How the server is set up.
+    pub setup: Setup,
+    /// All followers, in order of id.
+    pub followers: Vec<UserId>,
+    /// What is heard at some of the inboxes.
+    pub ears: Arc<Ears>,
+    /// Keeps listening.
+    _hearing: Arc<dyn Broker>,
+}
+
+impl Stage {
+    /// Starts a Redis (or takes the one given), puts the followers into a ledger and fills their inboxes.
+    pub(super) async fn set(bench: &Bench) -> Result<Self> {
+        let (redis, url) = bench.redis().await?;
+        let mut setup = Setup::new(&seed::secret())?;
+        setup.broker.clone_from(&url);
+        bench.bar.set_message("filling the ledger");
+        seed::followers(&setup.ledger(), FOLLOWERS).await?;
+        let followers: Vec<UserId> = (0..FOLLOWERS).filter_map(|n| UserId::parse(&seed::user(n))).collect();
+
+        let ears = Arc::new(Ears::default());
+        let hearing = seed::broker(&url, &setup.prefix).await?;
+        hearing.listen(Arc::clone(&ears) as Arc<dyn Listener>);
+        bench.bar.set_message(format!("filling {FOLLOWERS} inboxes"));
+        fill(bench, &*hearing, &followers).await?;
+        // Every so many, and the last, which is the last to be written.
+        for user in followers.iter().rev().step_by(EAR_EVERY) {
+            hearing.subscribe(&inbox_channel(user)).await?;
+        }
+        Ok(Self { redis, setup, followers, ears, _hearing: hearing })
+    }
+
+    /// Takes down what was set up, but for the server.
+    pub(super) async fn strike(self, bench: &Bench) -> Result<()> {
+        bench.forget(&self.setup).await?;
+        match self.redis {
+            Some(redis) => redis.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Fills the inboxes to the brim, as those of active people are.
+pub(super) async fn fill(bench: &Bench, broker: &dyn Broker, users: &[UserId]) -> Result<()> {
+    bench.begin(users.len());
+    let hour_ago = now()?.saturating_sub(3_600_000);
+    let posts: Vec<PostId> = (0..seed::LENGTH).map(|n| PostId::from_parts(hour_ago + n, 0, 0)).collect();
+    let posts = &posts;
+    stream::iter(users)
+        .map(|user| async move {
+            if let Opening::Unfilled(epoch) = broker.open_inbox(user).await? {
+                let filled = broker.fill_inbox(user, &epoch, posts, PostId::ZERO).await?;
+                ensure!(filled.is_some(), "the inbox of {user} went away while it was filled");
+            }
+            bench.bar.inc(1);
+            Ok(())
+        })
+        .buffer_unordered(FILLING)
+        .try_collect()
+        .await
+}
+
+fn now() -> Result<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64)
+}
+
+/// Counts what is heard.
+#[derive(Debug, Default)]
+pub(super) struct Ears {
+    heard: AtomicU64,
+    changed: Notify,
+}
+
+impl Ears {
+    /// How many inboxes are listened to.
+    pub(super) const COUNT: u64 = FOLLOWERS.div_ceil(EAR_EVERY) as u64;
+
+    /// How many entries were heard so far.
+    pub(super) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Acquire)
+    }
+
+    /// Waits until nothing more is heard for a while.
+    pub(super) async fn quiet(&self) {
+        while timeout(QUIET, self.changed()).await.is_ok() {}
+    }
+
+    /// Waits until something is heard.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+impl Listener for Ears {
+    fn entry(&self, _channel: &str, _position: Option<&Position>, _entry: &Entry) {
+        self.heard.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_one();
+    }
+
+    fn notice(&self, _channel: &str, _notice: &Notice) {}
+
+    fn signal(&self, _message: &Bytes) {}
+
+    fn resync(&self) {}
+}
+
+/// What Redis does with the same script and nobody in between.
+pub(super) struct Alone {
+    connection: MultiplexedConnection,
+    prefix: String,
+    /// The last post written.
+    post: PostId,
+}
+
+impl Alone {
+    /// Connects, and makes Redis know the script.
+    pub(super) async fn connect(url: &str, prefix: &str) -> Result<Self> {
+        let mut connection = seed::connection(url).await?;
+        raw::load_fan_out().query_async::<()>(&mut connection).await?;
+        Ok(Self { connection, prefix: prefix.to_owned(), post: PostId::ZERO })
+    }
+
+    /// Sends the pages of one post after the other, pipelined, for so long. Answers with followers a second.
+    pub(super) async fn measure(&mut self, followers: &[UserId], length: Duration) -> Result<f64> {
+        let start = Instant::now();
+        let (mut in_flight, mut written) = (FuturesUnordered::new(), 0);
+        while start.elapsed() < length {
+            // Posts are younger than those written before, so that Redis never has to look for them.
+            self.post = self.post.max(PostId::from_parts(now()?, 0, 0));
+            self.post.0 += 1;
+            for (n, users) in followers.chunks(PAGE).enumerate() {
+                let page = format!("bench-{}-{n}", self.post);
+                let entry = Entry::Post(self.post);
+                let page = FanOut { page: &page, next: "", entry: &entry, users, attempt: Attempt::First };
+                let call = raw::fan_out(&self.prefix, seed::LENGTH, &page);
+                let mut connection = self.connection.clone();
+                in_flight.push(async move { call.query_async::<Vec<i64>>(&mut connection).await });
+                if in_flight.len() == PAGES_IN_FLIGHT {
+                    written += receipts(in_flight.next().await)?;
+                }
+            }
+        }
+        while !in_flight.is_empty() {
+            written += receipts(in_flight.next().await)?;
+        }
+        Ok(written as f64 / start.elapsed().as_secs_f64())
+    }
+}
+
+/// How many inboxes a page was written to: all, or the comparison means nothing.
+fn receipts(answer: Option<redis::RedisResult<Vec<i64>>>) -> Result<usize> {
+    let receipts = answer.transpose()?.unwrap_or_default();
+    let missing = receipts.iter().filter(|receipt| **receipt < 0).count();
+    ensure!(missing == 0, "{missing} inboxes were not written");
+    Ok(receipts.len())
+}
+
+/// How long one post to all followers takes at such a rate, in milliseconds.
+pub(super) fn millis_a_post(rate: f64) -> f64 {
+    FOLLOWERS as f64 / rate * 1e3
+}

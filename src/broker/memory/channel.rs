@@ -1,0 +1,101 @@
+//! One channel: its log or inbox, who is there, and whether anybody listens.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::inbox::Inbox;
+use super::log::Log;
+
+/// A channel as the broker's map holds it.
+#[derive(Default)]
+pub(super) struct Channel {
+    /// Held while the listener is told, so that entries are told in the order of their offsets.
+    pub(super) state: Mutex<State>,
+}
+
+/// Client ids, their `ClientInfo`, and until when it holds.
+type Present = HashMap<String, (Bytes, Instant)>;
+
+/// What is behind a channel's lock.
+#[derive(Default)]
+pub(super) struct State {
+    /// Whether the listener wants to hear of it.
+    pub(super) hearing: Hearing,
+    /// Few channels have both, and hardly any has somebody present: there is room for what is there only.
+    log: Option<Box<Log>>,
+    inbox: Option<Box<Inbox>>,
+    present: Option<Box<Present>>,
+}
+
+/// Whether the listener hears of a channel.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Hearing {
+    /// It subscribed.
+    Yes,
+    /// It did not.
+    #[default]
+    No,
+}
+
+impl State {
+    /// The log, if it has not had its time.
+    pub(super) fn log(&mut self, now: Instant) -> Option<&mut Log> {
+        self.log.take_if(|log| !log.lives(now));
+        self.log.as_deref_mut()
+    }
+
+    /// The log, a new one if need be.
+    pub(super) fn make_log(&mut self, now: Instant) -> &mut Log {
+        self.log.take_if(|log| !log.lives(now));
+        self.log.get_or_insert_with(|| Box::new(Log::new(now)))
+    }
+
+    /// The inbox, if it has not had its time.
+    pub(super) fn inbox(&mut self, now: Instant) -> Option<&mut Inbox> {
+        self.inbox.take_if(|inbox| !inbox.lives(now));
+        self.inbox.as_deref_mut()
+    }
+
+    /// The inbox, if it can be read.
+    pub(super) fn filled_inbox(&mut self, now: Instant) -> Option<&mut Inbox> {
+        self.inbox(now).filter(|inbox| inbox.filled())
+    }
+
+    /// The inbox, a new and unfilled one if need be. It stays `until` then.
+    pub(super) fn make_inbox(&mut self, now: Instant, until: Instant) -> &mut Inbox {
+        self.inbox.take_if(|inbox| !inbox.lives(now));
+        let inbox = self.inbox.get_or_insert_with(|| Box::new(Inbox::new(until)));
+        inbox.keep_until(until);
+        inbox
+    }
+
+    /// Notes that a client is there.
+    pub(super) fn note_present(&mut self, client: &str, info: Bytes, until: Instant) {
+        self.present.get_or_insert_default().insert(client.to_owned(), (info, until));
+    }
+
+    /// Notes that a client is not there any more.
+    pub(super) fn note_absent(&mut self, client: &str) {
+        if let Some(present) = &mut self.present {
+            present.remove(client);
+        }
+    }
+
+    /// Who is there. Forgets clients that were not noted again in time.
+    pub(super) fn present(&mut self, now: Instant) -> impl Iterator<Item = (&String, &Bytes)> {
+        if let Some(present) = &mut self.present {
+            present.retain(|_, (_, until)| now < *until);
+        }
+        self.present.take_if(|present| present.is_empty());
+        self.present.iter().flat_map(|present| present.iter()).map(|(client, (info, _))| (client, info))
+    }
+
+    /// Whether nothing would be lost with it.
+    pub(super) fn idle(&mut self, now: Instant) -> bool {
+        let nobody = self.present(now).next().is_none();
+        nobody && self.hearing == Hearing::No && self.log(now).is_none() && self.inbox(now).is_none()
+    }
+}

@@ -1,0 +1,188 @@
+//! An inbox: the log of one user's timeline.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Instant;
+
+use super::log::cut;
+use crate::broker::{SLACK, Span, new_epoch};
+use crate::model::{Entry, Epoch, GoneReason, Position, PostId};
+
+/// An entry in eight bytes: an inbox of a thousand takes 8 KiB. The id is in the low 53 bits, its kind above.
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+const ID_BITS: u32 = 53;
+
+impl Word {
+    fn pack(entry: &Entry) -> Option<Self> {
+        let kind = match entry {
+            Entry::Post(_) => 0,
+            Entry::Edited(_) => 1,
+            Entry::Gone(_, GoneReason::Deleted) => 2,
+            Entry::Gone(_, GoneReason::Unfollowed) => 3,
+            Entry::Gone(_, GoneReason::Hidden) => 4,
+            Entry::Data(_) => return None,
+        };
+        entry.post().map(|id| Self(kind << ID_BITS | id.0))
+    }
+
+    fn post(self) -> PostId {
+        PostId(self.0 & PostId::MAX.0)
+    }
+
+    fn unpack(self) -> Entry {
+        let id = self.post();
+        match self.0 >> ID_BITS {
+            0 => Entry::Post(id),
+            1 => Entry::Edited(id),
+            2 => Entry::Gone(id, GoneReason::Deleted),
+            3 => Entry::Gone(id, GoneReason::Unfollowed),
+            _ => Entry::Gone(id, GoneReason::Hidden),
+        }
+    }
+}
+
+/// One life of an inbox.
+pub(super) struct Inbox {
+    epoch: Epoch,
+    /// The offset of the last entry ever written; 0 before the first.
+    top: u64,
+    /// The newest ones; the last of them is at `top`.
+    words: VecDeque<Word>,
+    /// Every post with a larger id that was ever put in is told of by `words`.
+    floor: PostId,
+    /// Posts with a larger id came by fan-out alone, so they need not be looked for. The largest there is while
+    /// the inbox is unfilled, which is how one knows.
+    fence: PostId,
+    /// When the inbox goes.
+    until: Instant,
+}
+
+impl Inbox {
+    /// An unfilled inbox under a new epoch.
+    pub(super) fn new(until: Instant) -> Self {
+        let (floor, fence) = (PostId::ZERO, PostId::MAX);
+        Self { epoch: new_epoch(), top: 0, words: VecDeque::new(), floor, fence, until }
+    }
+
+    /// Whether its time has not run out.
+    pub(super) fn lives(&self, now: Instant) -> bool {
+        now < self.until
+    }
+
+    /// Its owner was here.
+    pub(super) fn keep_until(&mut self, until: Instant) {
+        self.until = until;
+    }
+
+    /// Whether its past has been put in.
+    pub(super) fn filled(&self) -> bool {
+        self.fence != PostId::MAX
+    }
+
+    /// Which life this is.
+    pub(super) fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// Above which id it is complete.
+    pub(super) fn floor(&self) -> PostId {
+        self.floor
+    }
+
+    /// Where it stands.
+    pub(super) fn position(&self) -> Position {
+        Position { offset: self.top, epoch: self.epoch.clone() }
+    }
+
+    /// A part of it.
+    pub(super) fn entries(&self, span: Span) -> Vec<(u64, Entry)> {
+        cut(&self.words, self.top, span, |word| word.unpack())
+    }
+
+    fn last_word(&self, id: PostId) -> Option<Entry> {
+        self.words.iter().rev().find(|word| word.post() == id).map(|word| word.unpack())
+    }
+
+    /// Whether the entry says something new here; see [`Broker::fan_out`](crate::broker::Broker::fan_out).
+    fn takes(&self, entry: &Entry) -> bool {
+        let Some(id) = entry.post() else { return false };
+        let is_post = matches!(entry, Entry::Post(_));
+        if id <= self.floor {
+            return false;
+        }
+        match self.last_word(id) {
+            Some(Entry::Post(_) | Entry::Edited(_)) => !is_post,
+            Some(Entry::Gone(_, GoneReason::Deleted)) => false,
+            Some(_) => is_post,
+            // The past of an unfilled inbox could bring the post in after it has gone.
+            None => is_post || (matches!(entry, Entry::Gone(..)) && !self.filled()),
+        }
+    }
+
+    /// Writes the entry if it says something new. Answers where.
+    pub(super) fn offer(&mut self, entry: &Entry) -> Option<Position> {
+        self.takes(entry).then(|| self.push(entry)).flatten()
+    }
+
+    /// The same for an entry that is fanned out: above the fence nobody but its own page can have brought the post.
+    pub(super) fn fan(&mut self, entry: &Entry) -> Option<Position> {
+        match entry {
+            Entry::Post(id) if *id > self.fence => self.push(entry),
+            _ => self.offer(entry),
+        }
+    }
+
+    fn push(&mut self, entry: &Entry) -> Option<Position> {
+        self.words.push_back(Word::pack(entry)?);
+        self.top += 1;
+        Some(self.position())
+    }
+
+    /// Says that posts up to `id` may have come otherwise than by fan-out.
+    pub(super) fn raise_fence(&mut self, id: PostId) {
+        self.fence = self.fence.max(id);
+    }
+
+    /// Says that posts up to `id` may be missing: they are for the ledger to tell.
+    pub(super) fn raise_floor(&mut self, id: PostId) {
+        self.floor = self.floor.max(id);
+        self.fence = self.fence.max(self.floor);
+    }
+
+    /// To be called after each entry: cuts the inbox back now and then.
+    pub(super) fn trim_in_passing(&mut self, length: u64) {
+        if self.top.is_multiple_of(SLACK) {
+            self.trim(length);
+        }
+    }
+
+    /// To be called after many entries: cuts the inbox back if it has grown too far.
+    pub(super) fn trim_overgrown(&mut self, length: u64) {
+        if self.words.len() as u64 >= length + SLACK {
+            self.trim(length);
+        }
+    }
+
+    /// Puts the past in, below what came meanwhile.
+    pub(super) fn fill(&mut self, posts: &[PostId], floor: PostId, length: u64) {
+        let present = std::mem::take(&mut self.words);
+        let told: HashSet<PostId> = present.iter().map(|word| word.post()).collect();
+        let past = posts.iter().filter(|id| !told.contains(id)).map(|id| Word(id.0));
+        self.words = past.chain(present.iter().copied()).collect();
+        // Offsets go on: what was heard at an offset before must not be something else now.
+        self.top += self.words.len() as u64;
+        self.floor = self.floor.max(floor);
+        self.fence = self.words.iter().map(|word| word.post()).max().unwrap_or(PostId::ZERO).max(self.floor);
+        self.trim_overgrown(length);
+    }
+
+    fn trim(&mut self, length: u64) {
+        while self.words.len() as u64 > length {
+            if let Some(Entry::Post(id)) = self.words.pop_front().map(Word::unpack) {
+                self.floor = self.floor.max(id);
+            }
+        }
+        self.fence = self.fence.max(self.floor);
+    }
+}

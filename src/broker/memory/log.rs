@@ -1,0 +1,99 @@
+//! A log that comes into being with its first entry.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::broker::{Append, POSITION_TTL, Span, new_epoch};
+use crate::model::{Entry, Epoch, Position};
+
+/// One life of such a log.
+pub(super) struct Log {
+    epoch: Epoch,
+    /// The offset of the last entry ever written; 0 before the first.
+    top: u64,
+    /// The newest ones; the last of them is at `top`.
+    entries: VecDeque<Entry>,
+    /// The last version written, and the life it belongs to.
+    version: Option<(u64, Box<str>)>,
+    /// When the entries go.
+    entries_until: Instant,
+    /// When offset and epoch go as well.
+    known_until: Instant,
+}
+
+impl Log {
+    /// An empty log under a new epoch.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            epoch: new_epoch(),
+            top: 0,
+            entries: VecDeque::new(),
+            version: None,
+            entries_until: now,
+            known_until: now + POSITION_TTL,
+        }
+    }
+
+    /// Lets go what has had its time. `false` if that is the whole log.
+    pub(super) fn lives(&mut self, now: Instant) -> bool {
+        if now >= self.entries_until {
+            self.entries = VecDeque::new();
+        }
+        now < self.known_until
+    }
+
+    /// Someone builds on the position: it stays for its time from now on.
+    pub(super) fn keep_position(&mut self, now: Instant) {
+        self.known_until = self.known_until.max(now + POSITION_TTL);
+    }
+
+    /// Whether the version says that the entry is no news.
+    pub(super) fn knows(&self, append: &Append<'_>) -> bool {
+        match (append.version, &self.version) {
+            (Some((version, life)), Some((known, same))) => life == &**same && version <= *known,
+            _ => false,
+        }
+    }
+
+    /// Appends, and drops what the log need not keep.
+    pub(super) fn push(&mut self, append: &Append<'_>, now: Instant) {
+        self.top += 1;
+        self.entries.push_back(append.entry.clone());
+        while self.entries.len() as u64 > append.keep.size {
+            self.entries.pop_front();
+        }
+        if let Some((version, life)) = append.version {
+            self.version = Some((version, life.into()));
+        }
+        self.entries_until = later(now, append.keep.ttl);
+        self.known_until = self.entries_until + POSITION_TTL;
+    }
+
+    /// Where it stands.
+    pub(super) fn position(&self) -> Position {
+        Position { offset: self.top, epoch: self.epoch.clone() }
+    }
+
+    /// A part of it.
+    pub(super) fn entries(&self, span: Span) -> Vec<(u64, Entry)> {
+        cut(&self.entries, self.top, span, Entry::clone)
+    }
+}
+
+/// When something that stays for `ttl` goes; a time too long to reckon with is a century.
+pub(super) fn later(now: Instant, ttl: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    now + ttl.min(CENTURY)
+}
+
+/// The part of `entries` that `span` asks for, where the last of them is at offset `top`.
+pub(super) fn cut<T>(entries: &VecDeque<T>, top: u64, span: Span, entry: impl Fn(&T) -> Entry) -> Vec<(u64, Entry)> {
+    let first = top + 1 - entries.len() as u64;
+    // How many entries lie below an offset; the deque's length fits a usize, so the result does.
+    let below = |offset: u64| offset.saturating_sub(first).min(entries.len() as u64) as usize;
+    let at = |index: usize| (first + index as u64, entry(&entries[index]));
+    match span {
+        Span::After(offset, limit) => (below(offset.saturating_add(1))..entries.len()).take(limit).map(at).collect(),
+        Span::Before(offset, limit) => (0..below(offset)).rev().take(limit).map(at).collect(),
+    }
+}

@@ -1,0 +1,341 @@
+//! The broker of a single process.
+//!
+//! A map of channels, each behind a lock of its own that is held while the listener is told: entries of a channel
+//! are told in the order of their offsets, and nothing else is promised. What has had its time is dropped when its
+//! channel is used again, or by a sweep whenever the map has doubled since the last.
+
+mod channel;
+mod inbox;
+mod log;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use dashmap::DashMap;
+use moka::sync::Cache;
+
+use self::channel::{Channel, Hearing, State};
+use self::log::later;
+use super::{
+    Append, Appended, Attempt, Broker, BrokerError, FanOut, FannedOut, IDEMPOTENCY_TTL, Inbox, InboxOptions, Listener,
+    Notice, Opening, PAGE_TTL, Receipt, Result, Slice, Span, inbox_channel, inbox_owner,
+};
+use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
+
+/// How many idempotency keys, and how many page marks, are kept at most.
+const MARKS: u64 = 200_000;
+
+/// Below this many channels nothing is swept.
+const SWEEP_FROM: usize = 1024;
+
+/// The broker of a single process: nothing to install, nothing kept when it ends.
+pub struct MemoryBroker {
+    options: InboxOptions,
+    listener: OnceLock<Arc<dyn Listener>>,
+    channels: DashMap<Box<str>, Arc<Channel>>,
+    /// The size of the map at which it is swept next.
+    sweep_at: AtomicUsize,
+    /// By channel and key: where the first write of that key is.
+    idempotency: Cache<(Box<str>, Box<str>), Position>,
+    /// By page: where the next one begins.
+    pages: Cache<Box<str>, Box<str>>,
+}
+
+impl MemoryBroker {
+    /// An empty broker.
+    pub fn new(options: InboxOptions) -> Self {
+        Self {
+            options,
+            listener: OnceLock::new(),
+            channels: DashMap::new(),
+            sweep_at: AtomicUsize::new(SWEEP_FROM),
+            idempotency: Cache::builder().max_capacity(MARKS).time_to_live(IDEMPOTENCY_TTL).build(),
+            pages: Cache::builder().max_capacity(MARKS).time_to_live(PAGE_TTL).build(),
+        }
+    }
+
+    fn find(&self, channel: &str) -> Option<Arc<Channel>> {
+        self.channels.get(channel).map(|found| Arc::clone(&found))
+    }
+
+    fn find_or_make(&self, channel: &str) -> Arc<Channel> {
+        if let Some(found) = self.find(channel) {
+            return found;
+        }
+        let made = Arc::clone(&self.channels.entry(channel.into()).or_default());
+        self.sweep();
+        made
+    }
+
+    fn sweep(&self) {
+        let at = self.sweep_at.load(Ordering::Relaxed);
+        let size = self.channels.len();
+        // Whoever moves the mark sweeps.
+        if size < at || self.sweep_at.compare_exchange(at, usize::MAX, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let now = Instant::now();
+        // An `Arc` that somebody else holds is in use: clones are only made under the shard's lock.
+        self.channels.retain(|_, channel| Arc::get_mut(channel).is_none_or(|it| !it.state.get_mut().idle(now)));
+        self.sweep_at.store((2 * self.channels.len()).max(SWEEP_FROM), Ordering::Relaxed);
+    }
+
+    /// Tells the listener of an entry if it subscribed. Answers how many were told.
+    fn tell(&self, state: &State, channel: &str, position: Option<&Position>, entry: &Entry) -> u64 {
+        match self.listener.get() {
+            Some(listener) if state.hearing == Hearing::Yes => {
+                listener.entry(channel, position, entry);
+                1
+            }
+            _ => 0,
+        }
+    }
+
+    /// Writes a fanned out entry to an inbox if it is news there, and tells of it.
+    fn fan(&self, channel: &str, entry: &Entry, attempt: Attempt) -> Receipt {
+        let Some(found) = self.find(channel) else { return Receipt::Absent };
+        let mut state = found.state.lock();
+        let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
+        if let (Entry::Post(id), Attempt::Repeated) = (entry, attempt) {
+            // Below the fence inboxes are looked into, here and by a page of another attempt that comes after.
+            inbox.raise_fence(*id);
+        }
+        let Some(position) = inbox.fan(entry) else { return Receipt::Unchanged };
+        inbox.trim_in_passing(self.options.length);
+        Receipt::Written(self.tell(&state, channel, Some(&position), entry))
+    }
+
+    /// Writes to an inbox those entries that are news there, at one moment, and tells of them.
+    fn amend(&self, user: &UserId, entries: impl ExactSizeIterator<Item = Entry>, floor: PostId) -> u64 {
+        if entries.len() == 0 && floor == PostId::ZERO {
+            return 0;
+        }
+        let channel = inbox_channel(user);
+        let Some(found) = self.find(&channel) else { return 0 };
+        let mut state = found.state.lock();
+        let Some(inbox) = state.inbox(Instant::now()) else { return 0 };
+        inbox.raise_floor(floor);
+        let written: Vec<_> =
+            entries.filter_map(|entry| inbox.offer(&entry).map(|position| (position, entry))).collect();
+        for (_, entry) in &written {
+            if let Entry::Post(id) = entry {
+                inbox.raise_fence(*id);
+            }
+        }
+        inbox.trim_overgrown(self.options.length);
+        for (position, entry) in &written {
+            self.tell(&state, &channel, Some(position), entry);
+        }
+        written.len() as u64
+    }
+
+    /// Does something with a filled inbox, if there is one.
+    fn with_inbox<T>(&self, user: &UserId, work: impl FnOnce(&mut inbox::Inbox) -> T) -> Option<T> {
+        let found = self.find(&inbox_channel(user))?;
+        let mut state = found.state.lock();
+        state.filled_inbox(Instant::now()).map(work)
+    }
+
+    fn known_position(&self, channel: &str) -> Option<Position> {
+        let found = self.find(channel)?;
+        let mut state = found.state.lock();
+        let now = Instant::now();
+        if inbox_owner(channel).is_some() {
+            return state.filled_inbox(now).map(|inbox| inbox.position());
+        }
+        state.log(now).map(|log| {
+            log.keep_position(now);
+            log.position()
+        })
+    }
+}
+
+#[async_trait]
+impl Broker for MemoryBroker {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener>) {
+        // A second listener is a mistake of the caller's; the first one stays.
+        let _ = self.listener.set(listener);
+    }
+
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn round_trips(&self) -> u64 {
+        0
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<()> {
+        self.find_or_make(channel).state.lock().hearing = Hearing::Yes;
+        Ok(())
+    }
+
+    async fn unsubscribe(&self, channel: &str) -> Result<()> {
+        if let Some(found) = self.find(channel) {
+            found.state.lock().hearing = Hearing::No;
+        }
+        let now = Instant::now();
+        let unused = |found: &Arc<Channel>| Arc::strong_count(found) == 1 && found.state.lock().idle(now);
+        self.channels.remove_if(channel, |_, found| unused(found));
+        Ok(())
+    }
+
+    async fn signal(&self, message: Bytes) -> Result<()> {
+        if let Some(listener) = self.listener.get() {
+            listener.signal(&message);
+        }
+        Ok(())
+    }
+
+    async fn append(&self, append: Append<'_>) -> Result<Appended> {
+        let channel = append.channel;
+        if inbox_owner(channel).is_some() {
+            return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
+        }
+        let found = self.find_or_make(channel);
+        let now = Instant::now();
+        let mut state = found.state.lock();
+        let key = append.idempotency_key.map(|key| (channel.into(), key.into()));
+        if let Some(position) = key.as_ref().and_then(|key| self.idempotency.get(key)) {
+            return Ok(Appended { position, receivers: 0 });
+        }
+        let log = state.make_log(now);
+        if log.knows(&append) {
+            return Ok(Appended { position: log.position(), receivers: 0 });
+        }
+        log.push(&append, now);
+        let position = log.position();
+        if let Some(key) = key {
+            self.idempotency.insert(key, position.clone());
+        }
+        let receivers = self.tell(&state, channel, Some(&position), append.entry);
+        Ok(Appended { position, receivers })
+    }
+
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
+        let told = self.find(channel).map(|found| self.tell(&found.state.lock(), channel, None, entry));
+        Ok(Appended::unlogged(told.unwrap_or(0)))
+    }
+
+    async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {
+        let Some((found, listener)) = self.find(channel).zip(self.listener.get()) else { return Ok(()) };
+        let state = found.state.lock();
+        if state.hearing == Hearing::Yes {
+            listener.notice(channel, notice);
+        }
+        Ok(())
+    }
+
+    async fn position(&self, channel: &str) -> Result<Option<Position>> {
+        if inbox_owner(channel).is_some() {
+            return Ok(self.known_position(channel));
+        }
+        let found = self.find_or_make(channel);
+        let now = Instant::now();
+        let mut state = found.state.lock();
+        let log = state.make_log(now);
+        log.keep_position(now);
+        Ok(Some(log.position()))
+    }
+
+    async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>> {
+        Ok(channels.iter().map(|channel| self.known_position(channel)).collect())
+    }
+
+    async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
+        let Some(found) = self.find(channel) else { return Ok(None) };
+        let now = Instant::now();
+        let mut state = found.state.lock();
+        if inbox_owner(channel).is_some() {
+            let slice = |it: &mut inbox::Inbox| Slice { top: it.position(), entries: it.entries(span) };
+            return Ok(state.filled_inbox(now).map(slice));
+        }
+        Ok(state.log(now).map(|log| Slice { top: log.position(), entries: log.entries(span) }))
+    }
+
+    async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
+        let found = self.find_or_make(&inbox_channel(user));
+        let now = Instant::now();
+        let mut state = found.state.lock();
+        let inbox = state.make_inbox(now, later(now, self.options.idle));
+        Ok(if inbox.filled() { Opening::Ready(inbox.position()) } else { Opening::Unfilled(inbox.epoch().clone()) })
+    }
+
+    async fn fill_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        posts: &[PostId],
+        floor: PostId,
+    ) -> Result<Option<Position>> {
+        let Some(found) = self.find(&inbox_channel(user)) else { return Ok(None) };
+        let mut state = found.state.lock();
+        let Some(inbox) = state.inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch) else { return Ok(None) };
+        if !inbox.filled() {
+            inbox.fill(posts, floor, self.options.length);
+        }
+        Ok(Some(inbox.position()))
+    }
+
+    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64> {
+        Ok(self.amend(user, posts.iter().map(|id| Entry::Post(*id)), floor))
+    }
+
+    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
+        Ok(self.amend(user, posts.iter().map(|id| Entry::Gone(*id, reason)), PostId::ZERO))
+    }
+
+    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
+        let all = Span::After(0, usize::MAX);
+        Ok(self.with_inbox(user, |it| Inbox { top: it.position(), floor: it.floor(), entries: it.entries(all) }))
+    }
+
+    async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
+        if page.entry.post().is_none() {
+            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+        }
+        let mark = self.pages.entry(page.page.into()).or_insert_with(|| page.next.into());
+        if !mark.is_fresh() {
+            return Ok(FannedOut::Before(mark.into_value().into()));
+        }
+        let mut channel = String::new();
+        let receipts = page.users.iter().map(|user| {
+            channel.clear();
+            channel.push_str("timeline:");
+            channel.push_str(user.as_str());
+            self.fan(&channel, page.entry, page.attempt)
+        });
+        Ok(FannedOut::Written(receipts.collect()))
+    }
+
+    async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()> {
+        let found = self.find_or_make(channel);
+        let until = later(Instant::now(), ttl);
+        found.state.lock().note_present(client, info.clone(), until);
+        Ok(())
+    }
+
+    async fn absent(&self, channel: &str, client: &str) -> Result<()> {
+        if let Some(found) = self.find(channel) {
+            found.state.lock().note_absent(client);
+        }
+        Ok(())
+    }
+
+    async fn presence(&self, channel: &str) -> Result<Vec<(String, Bytes)>> {
+        let Some(found) = self.find(channel) else { return Ok(Vec::new()) };
+        let mut state = found.state.lock();
+        Ok(state.present(Instant::now()).map(|(client, info)| (client.clone(), info.clone())).collect())
+    }
+
+    async fn lease_node(&self, _: &str) -> Result<u8> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,347 @@
+//! Everything fast that can be rebuilt from the ledger: the logs behind channels, and who hears of them.
+//!
+//! A channel is a bounded, append-only log with contiguous offsets and an epoch. Appending to it also sends a
+//! *hint* to every node that subscribed to the channel. Hints may be lost; logs say what happened. One trait,
+//! two engines, one conformance suite (`tests/broker.rs`): [`MemoryBroker`] for a single process,
+//! [`RedisBroker`] for any number.
+//!
+//! There are three ways to write to a channel:
+//!
+//! - [`append`](Broker::append): a log that comes into being with its first entry (application namespaces,
+//!   `user:`, `topic:`, `post:`, `notifications:`);
+//! - [`fan_out`](Broker::fan_out): one entry to many **inboxes** (`timeline:<user>`). An inbox exists only while
+//!   its owner is active; one that does not exist refuses the write, and that is all an inactive follower costs;
+//! - [`publish`](Broker::publish): no log at all, a hint to those who listen now.
+//!
+//! An inbox comes into being in two steps, so that nothing published meanwhile is lost: [`open_inbox`] creates
+//! it, from when on it takes what is fanned out; then its owner's past is read from the ledger and
+//! [`fill_inbox`] puts that in. An inbox holds each post at most once: `fill_inbox` and [`merge_inbox`] look
+//! before they write, and `fan_out` looks where a fill or merge may have been there first.
+//!
+//! [`open_inbox`]: Broker::open_inbox
+//! [`fill_inbox`]: Broker::fill_inbox
+//! [`merge_inbox`]: Broker::merge_inbox
+
+mod memory;
+mod redis;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::memory::MemoryBroker;
+pub use self::redis::{RedisBroker, RedisOptions, raw};
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::model::{Entry, Epoch, Position, PostId, UserId};
+
+/// What can go wrong with a broker.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// It could not be reached, or did not answer in time. Trying again later may work.
+    #[error("the broker is unreachable: {0}")]
+    Unreachable(String),
+    /// It answered with an error that trying again does not mend.
+    #[error("the broker refused: {0}")]
+    Refused(String),
+}
+
+/// What a broker's answer is.
+pub type Result<T> = std::result::Result<T, BrokerError>;
+
+/// Who is told what subscribed channels hear. Called from the broker's own tasks: it must not block.
+pub trait Listener: Send + Sync + 'static {
+    /// An entry was appended to a subscribed channel, or published to it without a log (`position` is `None`).
+    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry);
+    /// Something else was said on a subscribed channel; see [`Broker::publish`].
+    fn notice(&self, channel: &str, notice: &Notice);
+    /// A message from [`Broker::signal`], also one's own.
+    fn signal(&self, message: &Bytes);
+    /// Hints may have been lost until now; from now on they flow again, on every channel subscribed to. Called
+    /// after a reconnect, and whenever the broker cannot be sure. Positions must be compared with the logs.
+    fn resync(&self);
+}
+
+/// Said on a channel without becoming part of its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A client came: its `ClientInfo` as JSON.
+    Join(Bytes),
+    /// A client left: its `ClientInfo` as JSON.
+    Leave(Bytes),
+}
+
+/// How much of a log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// How many entries, at least; a few more may be there.
+    pub size: u64,
+    /// How long after the last write the entries stay. The position outlives them by [`POSITION_TTL`].
+    pub ttl: Duration,
+}
+
+/// How long the position (offset and epoch) of a log stays known after its entries went.
+pub const POSITION_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// How long a repeated [idempotency key](Append::idempotency_key) is answered as before.
+const IDEMPOTENCY_TTL: Duration = Duration::from_secs(300);
+
+/// How long a [page](FanOut::page) stays known as written.
+const PAGE_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// An inbox is cut back to its length when its offset is a multiple of this, and after a fill, merge or purge that
+/// left it longer by this: it never grows beyond its length by twice this and what one merge brings.
+const SLACK: u64 = 100;
+
+/// One write to a log that comes into being with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Append<'a> {
+    /// Where to.
+    pub channel: &'a str,
+    /// What.
+    pub entry: &'a Entry,
+    /// How much stays.
+    pub keep: Keep,
+    /// The same key again within five minutes on this channel changes nothing and answers as the first did.
+    pub idempotency_key: Option<&'a str>,
+    /// A version and the life it belongs to: an entry whose version is not greater than the last known one of
+    /// the same life is not written (and the answer is the position as it was).
+    pub version: Option<(u64, &'a str)>,
+}
+
+/// What came of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Where the entry is. Of an unlogged publication: offset 0 and an empty epoch.
+    pub position: Position,
+    /// How many nodes were told: 0 means that nobody is connected. 0 also where nothing was written.
+    pub receivers: u64,
+}
+
+impl Appended {
+    /// What came of a publication that is in no log.
+    fn unlogged(receivers: u64) -> Self {
+        Self { position: Position { offset: 0, epoch: "".into() }, receivers }
+    }
+}
+
+/// Which part of a log to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// Oldest first, only what lies after this offset, at most so many.
+    After(u64, usize),
+    /// Newest first, only what lies before this offset (`u64::MAX` for all), at most so many.
+    Before(u64, usize),
+}
+
+/// A part of a log, read at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The log's last position at that moment.
+    pub top: Position,
+    /// Offsets and entries, in the order asked for. Entries of a kind this version does not know are absent.
+    pub entries: Vec<(u64, Entry)>,
+}
+
+/// Whether an inbox can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// It can, and stands here.
+    Ready(Position),
+    /// It exists and takes what is fanned out, but its past is missing: read it from the ledger *now, not
+    /// earlier*, and [`fill_inbox`](Broker::fill_inbox) it for this epoch.
+    Unfilled(Epoch),
+}
+
+/// A whole inbox, read at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbox {
+    /// Its last position.
+    pub top: Position,
+    /// The inbox tells of every post with a larger id; at and below, only the ledger knows.
+    pub floor: PostId,
+    /// Offsets and entries, oldest first.
+    pub entries: Vec<(u64, Entry)>,
+}
+
+/// One page of a fan-out: an entry for many inboxes.
+#[derive(Clone, Copy, Debug)]
+pub struct FanOut<'a> {
+    /// Names this page of this job. A page that was written once is not written again: see [`FannedOut`].
+    pub page: &'a str,
+    /// Kept with the page's name, and handed back to whoever repeats it: where the next page begins.
+    pub next: &'a str,
+    /// What to append.
+    pub entry: &'a Entry,
+    /// Whose inboxes.
+    pub users: &'a [UserId],
+    /// Whether somebody may have begun with this job before.
+    pub attempt: Attempt,
+}
+
+/// How much is known of what others wrote of a job.
+///
+/// The marks of pages hold off a repeated page that begins where the first one did. But followers come and go, and a
+/// page that begins elsewhere reaches inboxes that have the entry. So whoever repeats looks into each inbox first, and
+/// makes a page of the first attempt that is still under way look too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Nobody had the job before: its post is new everywhere.
+    First,
+    /// Somebody had it, and may still be at it.
+    Repeated,
+}
+
+/// What came of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FannedOut {
+    /// It is written now. One entry a user, in the order given.
+    Written(Vec<Receipt>),
+    /// It had been written before, with this [`next`](FanOut::next). Nothing changed.
+    Before(String),
+}
+
+/// What came of one inbox of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// There is no inbox: the user is inactive.
+    Absent,
+    /// The inbox has no use for the entry, see [`Broker::fan_out`]: nothing was written.
+    Unchanged,
+    /// Written; this many nodes were told, 0 means the user is not connected.
+    Written(u64),
+}
+
+/// A broker. Every method answers within the configured timeout, with an error if need be. An `Unreachable` write
+/// may have happened.
+///
+/// Logs are named by channel. Those of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like any other.
+#[async_trait]
+pub trait Broker: Send + Sync + 'static {
+    /// What it is, for people: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
+    fn name(&self) -> String;
+
+    /// Says who hears. Once, before the first subscription.
+    fn listen(&self, listener: Arc<dyn Listener>);
+
+    /// Whether it answers.
+    async fn ping(&self) -> Result<()>;
+
+    /// Round trips made to the engine so far; 0 where there are none.
+    fn round_trips(&self) -> u64;
+
+    // --- hearing ---------------------------------------------------------------------------------------
+
+    /// From when this returns, entries of the channel reach the listener. Subscribing again is harmless.
+    async fn subscribe(&self, channel: &str) -> Result<()>;
+
+    /// Ends it. A hint under way may still arrive.
+    async fn unsubscribe(&self, channel: &str) -> Result<()>;
+
+    /// Says something to every node, itself included: caches to drop, clients to disconnect.
+    async fn signal(&self, message: Bytes) -> Result<()>;
+
+    // --- logs ------------------------------------------------------------------------------------------
+
+    /// Appends an entry and tells the subscribed nodes. Refused for an inbox: those are fanned out to.
+    async fn append(&self, append: Append<'_>) -> Result<Appended>;
+
+    /// Tells the subscribed nodes and keeps nothing.
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended>;
+
+    /// Tells the subscribed nodes something that is no entry.
+    async fn notice(&self, channel: &str, notice: &Notice) -> Result<()>;
+
+    /// Where the log stands. One that does not exist gets an epoch first (kept for [`POSITION_TTL`]), so that what
+    /// comes later can be recovered. Inboxes are not created by it: of an absent or unfilled one the answer is `None`.
+    async fn position(&self, channel: &str) -> Result<Option<Position>>;
+
+    /// Where many logs stand, in one round trip; `None` for those that do not exist, and for unfilled inboxes.
+    /// Creates nothing; a position that is asked for stays known for [`POSITION_TTL`] from now on.
+    async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>>;
+
+    /// Reads a part of a log. `None` if it does not exist, or is an unfilled inbox.
+    async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>>;
+
+    // --- inboxes ---------------------------------------------------------------------------------------
+
+    /// Creates the user's inbox if it is not there, and lets it live for another idle period.
+    async fn open_inbox(&self, user: &UserId) -> Result<Opening>;
+
+    /// Puts the past into an [unfilled](Opening::Unfilled) inbox: `posts`, oldest first, none twice, those that
+    /// were fanned out meanwhile included or not. `floor`: the inbox is complete above this id. Does nothing if the
+    /// inbox is filled already or of another epoch. Subscribed nodes are *not* told: nobody could have a position yet.
+    /// The past goes below what came meanwhile, which moves up: offsets at which something was heard before are not
+    /// used again. A post that has gone meanwhile is not put in.
+    /// Answers with where the inbox stands, `None` if it has gone or been replaced.
+    async fn fill_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        posts: &[PostId],
+        floor: PostId,
+    ) -> Result<Option<Position>>;
+
+    /// Adds to an inbox, if there is one, those of `posts` (oldest first) that it does not hold, that lie above
+    /// its floor, and that are not known to it as deleted. Raises the floor to `floor` first: what the caller left out
+    /// below it is for the ledger to tell. Tells the subscribed nodes. Answers how many were added.
+    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64>;
+
+    /// Appends a `Gone` for each of `posts` that the inbox holds, or may hold once it is filled. Tells the
+    /// subscribed nodes. Answers how many.
+    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: crate::model::GoneReason) -> Result<u64>;
+
+    /// Reads all of an inbox. `None` if there is none, or it is not filled.
+    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>>;
+
+    /// Appends one entry to many inboxes; see [`FanOut`].
+    ///
+    /// An inbox holds a post if the last entry on it is `Post` or `Edited`. `Post` is written where the inbox does
+    /// not hold it, unless it was deleted there; `Edited` and `Gone` only where it does. `Gone` is also written to an
+    /// unfilled inbox, whose past could otherwise bring the post back. Posts at or below an inbox's floor are none of
+    /// its business: nothing is written. Refused for `Data`. However the followers were cut into pages, an inbox has a post
+    /// once, if all attempts but one say that they are [repeated](Attempt::Repeated).
+    async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut>;
+
+    // --- presence --------------------------------------------------------------------------------------
+
+    /// Notes that a client is in a channel, for `ttl` from now. `info` is its `ClientInfo` as JSON.
+    async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()>;
+
+    /// Notes that it is not any more.
+    async fn absent(&self, channel: &str, client: &str) -> Result<()>;
+
+    /// Who is in a channel: client ids with their `ClientInfo`.
+    async fn presence(&self, channel: &str) -> Result<Vec<(String, Bytes)>>;
+
+    // --- nodes -----------------------------------------------------------------------------------------
+
+    /// Leases a number for the ids this node makes, 0 to 63, that no other live node has, for a minute; called
+    /// again to renew. `holder` names this process.
+    async fn lease_node(&self, holder: &str) -> Result<u8>;
+}
+
+/// The channel of a user's timeline: its log is the inbox.
+pub fn inbox_channel(user: &UserId) -> String {
+    format!("timeline:{user}")
+}
+
+/// The user whose inbox the channel is, if it is one.
+pub fn inbox_owner(channel: &str) -> Option<&str> {
+    channel.strip_prefix("timeline:")
+}
+
+/// A new epoch: 8 random letters and digits.
+fn new_epoch() -> Epoch {
+    const ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
+    (0..8).map(|_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char).collect::<String>().into()
+}
+
+/// What both engines are told at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboxOptions {
+    /// How many entries an inbox keeps (`timeline.length`), with some slack above.
+    pub length: u64,
+    /// After how long without its owner it goes (`timeline.idle_days`).
+    pub idle: Duration,
+}

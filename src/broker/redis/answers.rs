@@ -1,0 +1,120 @@
+//! What Redis answers, as what it means.
+
+use bytes::Bytes;
+use redis::{FromRedisValue, Value};
+
+use crate::broker::{Appended, BrokerError, FannedOut, Inbox, Opening, Receipt, Result};
+use crate::model::{Entry, Position, PostId};
+
+/// A part of a log, and what is known of the whole.
+pub(super) struct Part {
+    pub(super) top: Position,
+    pub(super) floor: PostId,
+    pub(super) entries: Vec<(u64, Entry)>,
+}
+
+/// What an inbox's head begins with while its past is missing; see `scripts/prelude.lua`.
+const UNFILLED: &str = "9007199254740991";
+
+fn strange(what: impl std::fmt::Display) -> BrokerError {
+    BrokerError::Refused(format!("cannot make sense of an answer: {what}"))
+}
+
+pub(super) fn parse<T: FromRedisValue>(answer: Value) -> Result<T> {
+    redis::from_redis_value(answer).map_err(strange)
+}
+
+fn at(offset: &str, epoch: &str) -> Result<Position> {
+    Ok(Position { offset: offset.parse().map_err(strange)?, epoch: epoch.into() })
+}
+
+pub(super) fn position(answer: Value) -> Result<Position> {
+    let (epoch, offset): (String, String) = parse(answer)?;
+    at(&offset, &epoch)
+}
+
+pub(super) fn positions(answer: Value) -> Result<Vec<Option<Position>>> {
+    let pairs: Vec<(String, String)> = parse(answer)?;
+    pairs.iter().map(|(epoch, offset)| (!epoch.is_empty()).then(|| at(offset, epoch)).transpose()).collect()
+}
+
+pub(super) fn appended(answer: Value) -> Result<Appended> {
+    let (epoch, offset, receivers): (String, String, u64) = parse(answer)?;
+    Ok(Appended { position: at(&offset, &epoch)?, receivers })
+}
+
+pub(super) fn opening(answer: Value) -> Result<Opening> {
+    let Value::Array(parts) = answer else { return Err(strange("an opening")) };
+    let mut parts = parts.into_iter();
+    let mut next = || parts.next().unwrap_or_default();
+    match parse::<u8>(next())? {
+        0 => Ok(Opening::Unfilled(parse::<String>(next())?.into())),
+        _ => {
+            let epoch: String = parse(next())?;
+            at(&parse::<String>(next())?, &epoch).map(Opening::Ready)
+        }
+    }
+}
+
+pub(super) fn fanned_out(answer: Value) -> Result<FannedOut> {
+    let Value::Array(receipts) = answer else { return parse(answer).map(FannedOut::Before) };
+    let receipt = |answer| {
+        Ok(match parse(answer)? {
+            -2 => Receipt::Absent,
+            -1 => Receipt::Unchanged,
+            told => Receipt::Written(u64::try_from(told).map_err(strange)?),
+        })
+    };
+    receipts.into_iter().map(receipt).collect::<Result<_>>().map(FannedOut::Written)
+}
+
+/// What `scripts/read.lua` answers.
+pub(super) fn part(answer: Value) -> Result<Option<Part>> {
+    if answer == Value::Nil {
+        return Ok(None);
+    }
+    let (epoch, top, floor, found): (String, String, String, Value) = parse(answer)?;
+    let floor = PostId::parse(&floor).ok_or_else(|| strange("a floor"))?;
+    Ok(Some(Part { top: at(&top, &epoch)?, floor, entries: entries(found)? }))
+}
+
+/// All of an inbox, if it is there, can be read, and is not empty: `about` is its run, head and floor.
+pub(super) fn inbox(about: Value, all: Value, run: &str) -> Result<Option<Inbox>> {
+    let (wrote, head, floor): (Option<String>, Option<String>, Option<String>) = parse(about)?;
+    let Some((head, floor)) = head.zip(floor) else { return Ok(None) };
+    let newest = match &all {
+        Value::Array(all) => all.last().and_then(offset),
+        _ => None,
+    };
+    let Some((offset, (fence, epoch))) = newest.zip(head.split_at_checked(UNFILLED.len())) else { return Ok(None) };
+    if wrote.as_deref() != Some(run) || fence == UNFILLED {
+        return Ok(None);
+    }
+    let floor = PostId::parse(&floor).ok_or_else(|| strange("a floor"))?;
+    Ok(Some(Inbox { top: Position { offset, epoch: epoch.into() }, floor, entries: entries(all)? }))
+}
+
+/// The offset of one entry of a Stream: `[id, [field, value]]`.
+fn offset(entry: &Value) -> Option<u64> {
+    let Value::Array(parts) = entry else { return None };
+    let Value::BulkString(id) = parts.first()? else { return None };
+    std::str::from_utf8(id).ok()?.strip_prefix("0-")?.parse().ok()
+}
+
+/// Entries of a Stream, without those of a kind that this version does not know.
+fn entries(answer: Value) -> Result<Vec<(u64, Entry)>> {
+    let all = match answer {
+        Value::Array(all) => all,
+        Value::Nil => Vec::new(),
+        _ => return Err(strange("entries")),
+    };
+    let entry = |value: Value| {
+        let offset = offset(&value)?;
+        let Value::Array(parts) = value else { return None };
+        let Some(Value::Array(fields)) = parts.into_iter().nth(1) else { return None };
+        let mut fields = fields.into_iter();
+        let (Value::BulkString(kind), Value::BulkString(body)) = (fields.next()?, fields.next()?) else { return None };
+        Entry::decode(*kind.first()?, Bytes::from(body)).map(|entry| (offset, entry))
+    };
+    Ok(all.into_iter().filter_map(entry).collect())
+}

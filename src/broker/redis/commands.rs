@@ -1,0 +1,266 @@
+//! Asking Redis something: a few connections that come back by themselves.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value};
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::scripts::SCRIPTS;
+use crate::broker::{BrokerError, Result};
+
+/// Connections that commands take turns on: two keep a long reply from holding up the rest.
+const CONNECTIONS: usize = 2;
+
+/// Commands that may wait for a connection's writer; the crate's 50 is one busy moment.
+const QUEUE: usize = 4096;
+
+/// The first pause between two attempts to connect; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+
+/// How long to wait before the next attempt: exponential, with jitter so that nodes do not come in step.
+pub(super) struct BackOff(Duration);
+
+impl BackOff {
+    pub(super) fn new() -> Self {
+        Self(FIRST_PAUSE)
+    }
+
+    pub(super) async fn pause(&mut self) {
+        tokio::time::sleep(self.0.mul_f64(rand::random_range(0.5..1.0))).await;
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// How to reach the server.
+pub(super) struct Endpoint {
+    pub(super) client: Client,
+    /// For one attempt to connect, and for one answer.
+    pub(super) timeout: Duration,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    pub(super) version: String,
+    /// Names one run of the process: 6 characters of its run id. Logs that another run wrote may lack their end.
+    pub(super) run: Arc<str>,
+}
+
+impl Endpoint {
+    /// Runs `work` for as long as an answer may take.
+    pub(super) async fn in_time<T>(&self, work: impl Future<Output = redis::RedisResult<T>>) -> Result<T> {
+        match tokio::time::timeout(self.timeout, work).await {
+            Ok(answer) => answer.map_err(|error| classify(&error)),
+            Err(_) => Err(BrokerError::Unreachable(format!("no answer in {:?}", self.timeout))),
+        }
+    }
+
+    /// A connection that is ready for commands: the server has loaded its data and knows the scripts.
+    pub(super) async fn connect(
+        &self,
+        on_push: impl Fn(PushInfo) + Send + Sync + 'static,
+    ) -> Result<(MultiplexedConnection, Server)> {
+        // Every wait is bounded by `in_time` around it, so the connection's own timeouts are off.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE)
+            .set_push_sender(move |push| {
+                on_push(push);
+                Ok::<(), ()>(())
+            });
+        let connected = self.in_time(self.client.get_multiplexed_async_connection_with_config(&config));
+        let mut connection = connected.await?;
+        let mut hello = redis::pipe();
+        hello.cmd("PING").ignore().cmd("INFO").arg("server");
+        for script in SCRIPTS.all() {
+            hello.add_command(script.load()).ignore();
+        }
+        let (info,): (String,) = self.in_time(hello.query_async(&mut connection)).await?;
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+        let version = field("redis_version:").to_owned();
+        if version.split('.').next().and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < 7) {
+            return Err(BrokerError::Refused(format!("redis 7 or newer is needed, this is {version:?}")));
+        }
+        let run = field("run_id:").chars().take(6).collect::<String>().into();
+        Ok((connection, Server { version, run }))
+    }
+}
+
+/// Whether trying again later may mend it.
+fn classify(error: &RedisError) -> BrokerError {
+    let passing = match error.kind() {
+        ErrorKind::Io => true,
+        ErrorKind::Server(kind) => matches!(
+            kind,
+            ServerErrorKind::BusyLoading
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::ReadOnly
+                | ServerErrorKind::NoScript
+        ),
+        _ => matches!(error.code(), Some("OOM" | "BUSY" | "MISCONF" | "NOREPLICAS")),
+    };
+    if passing { BrokerError::Unreachable(error.to_string()) } else { BrokerError::Refused(error.to_string()) }
+}
+
+/// A connection, and who is at the other end.
+#[derive(Clone)]
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    pub(super) server: Server,
+    slot: usize,
+    /// Counts the connections of the slot.
+    number: u64,
+}
+
+struct Slot {
+    link: Mutex<Option<Link>>,
+    /// The number of the latest connection known to be lost. Whoever notices raises it; the slot's keeper waits on it.
+    lost: watch::Sender<u64>,
+}
+
+/// What commands and keepers share.
+struct Shared {
+    endpoint: Arc<Endpoint>,
+    slots: [Slot; CONNECTIONS],
+    turn: AtomicUsize,
+    trips: AtomicU64,
+}
+
+/// Sends commands. While Redis is unreachable they fail at once.
+pub(super) struct Commands {
+    shared: Arc<Shared>,
+    /// One for each slot: connects, waits until the connection is lost, connects again.
+    _keepers: Vec<AbortOnDropHandle<()>>,
+}
+
+impl Commands {
+    /// Connects. Fails if the first connection does: later ones come back by themselves.
+    pub(super) async fn connect(endpoint: Arc<Endpoint>) -> Result<Self> {
+        let slots = std::array::from_fn(|_| Slot { link: Mutex::new(None), lost: watch::Sender::new(0) });
+        let shared = Arc::new(Shared { endpoint, slots, turn: AtomicUsize::new(0), trips: AtomicU64::new(0) });
+        for slot in 0..CONNECTIONS {
+            Shared::connect(&shared, slot, 1).await?;
+        }
+        let keep = |slot| AbortOnDropHandle::new(tokio::spawn(Shared::keep(Arc::clone(&shared), slot)));
+        let keepers = (0..CONNECTIONS).map(keep).collect();
+        Ok(Self { shared, _keepers: keepers })
+    }
+
+    /// How many times something was asked.
+    pub(super) fn trips(&self) -> u64 {
+        self.shared.trips.load(Ordering::Relaxed)
+    }
+
+    /// A connection that stands.
+    pub(super) fn link(&self) -> Result<Link> {
+        let turn = self.shared.turn.fetch_add(1, Ordering::Relaxed);
+        let standing = |at: usize| self.shared.slots[(turn.wrapping_add(at)) % CONNECTIONS].link.lock().clone();
+        (0..CONNECTIONS)
+            .find_map(standing)
+            .ok_or_else(|| BrokerError::Unreachable("not connected, trying to".to_owned()))
+    }
+
+    /// Asks on any connection.
+    pub(super) async fn ask(&self, command: &Cmd) -> Result<Value> {
+        self.ask_on(&mut self.link()?, command).await
+    }
+
+    /// Asks on this connection.
+    pub(super) async fn ask_on(&self, link: &mut Link, command: &Cmd) -> Result<Value> {
+        let slot = link.slot;
+        let number = link.number;
+        let connection = &mut link.connection;
+        let answer = self.timed((slot, number), async {
+            let answer = connection.send_packed_command(command).await.and_then(Value::extract_error);
+            match answer {
+                // Somebody flushed the server's scripts.
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    let mut load = redis::pipe();
+                    for script in SCRIPTS.all() {
+                        load.add_command(script.load()).ignore();
+                    }
+                    load.exec_async(connection).await?;
+                    connection.send_packed_command(command).await.and_then(Value::extract_error)
+                }
+                answer => answer,
+            }
+        });
+        answer.await
+    }
+
+    /// Asks several things at one moment.
+    pub(super) async fn ask_at_once(&self, link: &mut Link, commands: [Cmd; 2]) -> Result<(Value, Value)> {
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        for command in commands {
+            pipe.add_command(command);
+        }
+        let which = (link.slot, link.number);
+        self.timed(which, async { pipe.query_async(&mut link.connection).await }).await
+    }
+
+    async fn timed<T>(
+        &self,
+        (slot, number): (usize, u64),
+        work: impl Future<Output = redis::RedisResult<T>>,
+    ) -> Result<T> {
+        self.shared.trips.fetch_add(1, Ordering::Relaxed);
+        let answer = match tokio::time::timeout(self.shared.endpoint.timeout, work).await {
+            Ok(Ok(value)) => return Ok(value),
+            // Dropped connections and demoted servers alike: the way back begins with a new connection.
+            Ok(Err(error)) if error.is_unrecoverable_error() || error.code() == Some("READONLY") => classify(&error),
+            Ok(Err(error)) => return Err(classify(&error)),
+            // What waits on it now would wait forever if the server hangs, and pile up.
+            Err(_) => BrokerError::Unreachable(format!("no answer in {:?}", self.shared.endpoint.timeout)),
+        };
+        self.shared.retire(slot, number);
+        Err(answer)
+    }
+}
+
+impl Shared {
+    async fn connect(self: &Arc<Self>, slot: usize, number: u64) -> Result<()> {
+        let weak = Arc::downgrade(self);
+        let on_push = move |push: PushInfo| {
+            if let (PushKind::Disconnection, Some(shared)) = (push.kind, weak.upgrade()) {
+                shared.retire(slot, number);
+            }
+        };
+        let (connection, server) = self.endpoint.connect(on_push).await?;
+        *self.slots[slot].link.lock() = Some(Link { connection, server, slot, number });
+        Ok(())
+    }
+
+    /// Gives a connection up. Commands under way on it still get their answer, if one comes in time.
+    fn retire(&self, slot: usize, number: u64) {
+        let slot = &self.slots[slot];
+        let retired = slot.link.lock().take_if(|link| link.number <= number);
+        slot.lost.send_if_modified(|lost| std::mem::replace(lost, number.max(*lost)) < number);
+        drop(retired);
+    }
+
+    async fn keep(self: Arc<Self>, slot: usize) {
+        let mut lost = self.slots[slot].lost.subscribe();
+        for number in 1.. {
+            // The sender lives as long as `self` does.
+            let _ = lost.wait_for(|lost| *lost >= number).await;
+            tracing::warn!(slot, "lost a connection to redis");
+            let mut back_off = BackOff::new();
+            while let Err(error) = self.connect(slot, number + 1).await {
+                tracing::debug!(slot, %error, "cannot connect to redis");
+                back_off.pause().await;
+            }
+            tracing::info!(slot, "connected to redis again");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What is said on pub/sub.
+//!
+//! | text | what |
+//! |---|---|
+//! | `0-<offset> <epoch> <kind><body>` | an entry, and where in the log it is |
+//! | `-<kind><body>` | an entry that is in no log |
+//! | `j<json>`, `l<json>` | somebody joined, left |
+
+use bytes::Bytes;
+
+use crate::broker::Notice;
+use crate::model::{Entry, Position};
+
+/// One message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Hint {
+    Entry(Option<Position>, Entry),
+    Notice(Notice),
+}
+
+impl Hint {
+    /// `None` if it is nothing this version knows.
+    pub(super) fn decode(said: &Bytes) -> Option<Self> {
+        Some(match said.first()? {
+            b'0' => {
+                let mut parts = said.splitn(3, |byte| *byte == b' ');
+                let offset = std::str::from_utf8(parts.next()?.strip_prefix(b"0-")?).ok()?.parse().ok()?;
+                let epoch = std::str::from_utf8(parts.next()?).ok()?.into();
+                let entry = decode_entry(&said.slice_ref(parts.next()?))?;
+                Self::Entry(Some(Position { offset, epoch }), entry)
+            }
+            b'-' => Self::Entry(None, decode_entry(&said.slice(1..))?),
+            b'j' => Self::Notice(Notice::Join(said.slice(1..))),
+            b'l' => Self::Notice(Notice::Leave(said.slice(1..))),
+            _ => return None,
+        })
+    }
+}
+
+fn decode_entry(text: &Bytes) -> Option<Entry> {
+    Entry::decode(*text.first()?, text.slice(1..))
+}
+
+/// An entry that is in no log, as it is said.
+pub(super) fn unlogged(entry: &Entry) -> Vec<u8> {
+    let (kind, body) = entry.encode();
+    [&[b'-', kind][..], &body[..]].concat()
+}
+
+/// A notice as it is said.
+pub(super) fn notice(notice: &Notice) -> Vec<u8> {
+    match notice {
+        Notice::Join(info) => [b"j", &info[..]].concat(),
+        Notice::Leave(info) => [b"l", &info[..]].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::PostId;
+
+    #[test]
+    fn what_is_said_is_heard() {
+        let entry = Entry::Data(Bytes::from_static(b"\"data\":\"a b\""));
+        assert_eq!(Hint::decode(&unlogged(&entry).into()), Some(Hint::Entry(None, entry.clone())));
+        let here = Position { offset: 12, epoch: "abc".into() };
+        let said = Bytes::from_static(b"0-12 abc d\"data\":\"a b\"");
+        assert_eq!(Hint::decode(&said), Some(Hint::Entry(Some(here.clone()), entry)));
+        let said = Bytes::from_static(b"0-12 abc p7");
+        assert_eq!(Hint::decode(&said), Some(Hint::Entry(Some(here), Entry::Post(PostId(7)))));
+        for it in [Notice::Join(Bytes::from_static(b"{}")), Notice::Leave(Bytes::new())] {
+            assert_eq!(Hint::decode(&notice(&it).into()), Some(Hint::Notice(it)));
+        }
+        for nonsense in ["", "-", "0", "0-1", "0-1 a", "0-1 a ", "0-x a p1", "?"] {
+            assert_eq!(Hint::decode(&Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");
+        }
+    }
+}

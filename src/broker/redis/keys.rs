@@ -1,0 +1,89 @@
+//! What things are called in Redis.
+//!
+//! | name | what |
+//! |---|---|
+//! | `<prefix>:{<channel>}:l` | log or inbox: a Stream with ids `0-<offset>`; and the pub/sub channel of its hints |
+//! | `<prefix>:{<channel>}:m` | what is known of it: a HASH |
+//! | `<prefix>:{<channel>}:i:<key>` | an idempotency key: a HASH |
+//! | `<prefix>:{<channel>}:p`, `…:q` | presence: a HASH client → info, a ZSET client → until when |
+//! | `<prefix>:page:<page>` | a page of a fan-out that was written: where the next begins |
+//! | `<prefix>:node:<n>` | who holds a node number |
+//! | `<prefix>:signal` | pub/sub: signals |
+//! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
+//!
+//! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
+
+use crate::model::UserId;
+
+/// Makes names.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    /// `<prefix>:{`.
+    open: Box<str>,
+    prefix: Box<str>,
+}
+
+impl Keys {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { open: format!("{prefix}:{{").into(), prefix: prefix.into() }
+    }
+
+    /// A channel's log, and what is known of it.
+    pub(super) fn log(&self, channel: &str) -> [String; 2] {
+        ["l", "m"].map(|what| format!("{}{channel}}}:{what}", self.open))
+    }
+
+    /// An inbox, and what is known of it.
+    pub(super) fn inbox(&self, user: &UserId) -> [String; 2] {
+        ["l", "m"].map(|what| format!("{}timeline:{user}}}:{what}", self.open))
+    }
+
+    /// Where a channel's hints are published.
+    pub(super) fn hints(&self, channel: &str) -> String {
+        format!("{}{channel}}}:l", self.open)
+    }
+
+    /// The channel whose hints are published there.
+    pub(super) fn channel<'a>(&self, hints: &'a str) -> Option<&'a str> {
+        hints.strip_prefix(&*self.open)?.strip_suffix("}:l")
+    }
+
+    pub(super) fn idempotency(&self, channel: &str, key: &str) -> String {
+        format!("{}{channel}}}:i:{key}", self.open)
+    }
+
+    /// Who is in a channel, and until when.
+    pub(super) fn presence(&self, channel: &str) -> [String; 2] {
+        ["p", "q"].map(|what| format!("{}{channel}}}:{what}", self.open))
+    }
+
+    pub(super) fn page(&self, page: &str) -> String {
+        format!("{}:page:{page}", self.prefix)
+    }
+
+    pub(super) fn node(&self, number: u8) -> String {
+        format!("{}:node:{number}", self.prefix)
+    }
+
+    pub(super) fn signal(&self) -> String {
+        format!("{}:signal", self.prefix)
+    }
+
+    pub(super) fn probe(&self, node: &str) -> String {
+        format!("{}:probe:{node}", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_hints_leads_back_to_the_channel() {
+        let keys = Keys::new("feedline");
+        for channel in ["timeline:ann", "a}:l", "{", ""] {
+            assert_eq!(keys.channel(&keys.hints(channel)), Some(channel));
+        }
+        assert_eq!(keys.channel(&keys.signal()), None);
+    }
+}

@@ -1,0 +1,314 @@
+//! The broker of any number of processes: Redis 7 or newer.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod.rs` | the trait, method by method: a call, and what its answer means |
+//! | `keys.rs` | what things are called in Redis |
+//! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
+//! | `commands.rs` | asking: connections that come back by themselves |
+//! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
+
+mod answers;
+mod commands;
+mod hint;
+mod keys;
+mod pubsub;
+pub mod raw;
+mod scripts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
+
+use self::commands::{Commands, Endpoint};
+use self::keys::Keys;
+use self::pubsub::{Audience, PubSub};
+use self::scripts::SCRIPTS;
+use super::{
+    Append, Appended, Broker, BrokerError, FanOut, FannedOut, IDEMPOTENCY_TTL, Inbox, InboxOptions, Listener, Notice,
+    Opening, POSITION_TTL, Result, SLACK, Slice, Span, inbox_owner, new_epoch,
+};
+use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
+
+/// How long a node number is leased.
+const NODE_LEASE: Duration = Duration::from_secs(60);
+
+/// What is known of an inbox outlives it a little, so that an inbox is never without.
+const META_MORE: Duration = Duration::from_secs(60);
+
+/// How to use a Redis.
+#[derive(Clone, Debug)]
+pub struct RedisOptions {
+    /// Where it is: `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS.
+    pub url: String,
+    /// For one attempt to connect, and for one answer.
+    pub timeout: Duration,
+    /// What all keys begin with, before a colon: deployments with different ones can share a Redis.
+    pub prefix: String,
+    /// Of inboxes.
+    pub inbox: InboxOptions,
+    /// How often a node checks that it hears itself. A silent stall is noticed within three times that.
+    pub probe_every: Duration,
+}
+
+/// The broker of any number of processes, on Redis 7 or newer. Its connections come back by themselves.
+pub struct RedisBroker {
+    name: String,
+    keys: Keys,
+    inbox: InboxOptions,
+    commands: Arc<Commands>,
+    pubsub: PubSub,
+    audience: Audience,
+}
+
+impl RedisBroker {
+    /// Connects. Fails if Redis cannot be reached now, or is too old; once connected, it comes back by itself.
+    pub async fn connect(options: RedisOptions) -> Result<Self> {
+        let wrong = |error: redis::RedisError| BrokerError::Refused(error.to_string());
+        let info = options.url.as_str().into_connection_info().map_err(wrong)?;
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let address = info.addr().to_string();
+        let client = Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp)).map_err(wrong)?;
+        let endpoint = Arc::new(Endpoint { client, timeout: options.timeout });
+        let keys = Keys::new(&options.prefix);
+        let commands = Arc::new(Commands::connect(Arc::clone(&endpoint)).await?);
+        let name = format!("redis {} at {address}", commands.link()?.server.version);
+        let hearing = PubSub::connect(endpoint, Arc::clone(&commands), keys.clone(), options.probe_every);
+        let (pubsub, audience) = hearing.await?;
+        Ok(Self { name, keys, inbox: options.inbox, commands, pubsub, audience })
+    }
+
+    /// Calls a script of which the first argument is the server's run.
+    async fn ask_run(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
+        let mut link = self.commands.link()?;
+        call.arg(&*link.server.run);
+        complete(&mut call);
+        self.commands.ask_on(&mut link, &call).await
+    }
+
+    async fn say(&self, to: &str, what: &[u8]) -> Result<u64> {
+        let receivers = self.commands.ask(redis::cmd("PUBLISH").arg(to).arg(what)).await?;
+        answers::parse(receivers)
+    }
+
+    async fn amend(&self, user: &UserId, kind: u8, posts: &[PostId], floor: PostId) -> Result<u64> {
+        if posts.is_empty() && floor == PostId::ZERO {
+            return Ok(0);
+        }
+        let mut call = SCRIPTS.amend.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let length = self.inbox.length;
+            call.arg(&[kind][..]).arg(length).arg(length + SLACK).arg(floor.0);
+            posts.iter().for_each(|id| _ = call.arg(id.0));
+        });
+        answers::parse(answer.await?)
+    }
+
+    async fn read_part(&self, keys: [String; 2], span: Span) -> Result<Option<answers::Part>> {
+        let (command, from, to, count) = match span {
+            Span::After(offset, count) => ("XRANGE", format!("(0-{offset}"), "+".to_owned(), count),
+            // There is no offset 0, and nothing below it could be asked for.
+            Span::Before(0, count) => ("XREVRANGE", "0-0".to_owned(), "-".to_owned(), count),
+            Span::Before(offset, count) => ("XREVRANGE", format!("(0-{offset}"), "-".to_owned(), count),
+        };
+        let mut call = SCRIPTS.read.call(2);
+        call.arg(&keys[..]);
+        let answer = self.ask_run(call, |call| {
+            call.arg(command).arg(from).arg(to).arg(i64::try_from(count).unwrap_or(i64::MAX));
+        });
+        answers::part(answer.await?)
+    }
+}
+
+/// A time to live as Redis takes it: at least a millisecond, at most some ten thousand years.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 48)
+}
+
+fn letter(reason: GoneReason) -> u8 {
+    Entry::Gone(PostId::ZERO, reason).encode().0
+}
+
+#[async_trait]
+impl Broker for RedisBroker {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener>) {
+        // A second listener is a mistake of the caller's; the first one stays.
+        let _ = self.audience.set(listener);
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.pubsub.check()?;
+        self.commands.ask(&redis::cmd("PING")).await.map(drop)
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.commands.trips()
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<()> {
+        self.pubsub.subscribe(channel).await
+    }
+
+    async fn unsubscribe(&self, channel: &str) -> Result<()> {
+        self.pubsub.unsubscribe(channel).await
+    }
+
+    async fn signal(&self, message: Bytes) -> Result<()> {
+        self.say(&self.keys.signal(), &message).await.map(drop)
+    }
+
+    async fn append(&self, append: Append<'_>) -> Result<Appended> {
+        if inbox_owner(append.channel).is_some() {
+            return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
+        }
+        let mark = append.idempotency_key.map(|key| self.keys.idempotency(append.channel, key));
+        let mut call = SCRIPTS.append.call(2 + mark.iter().len());
+        call.arg(&self.keys.log(append.channel)[..]).arg(mark);
+        let answer = self.ask_run(call, |call| {
+            let (kind, body) = append.entry.encode();
+            call.arg(&*new_epoch()).arg(&[kind][..]).arg(&body[..]).arg(append.keep.size);
+            call.arg(millis(append.keep.ttl)).arg(millis(append.keep.ttl.saturating_add(POSITION_TTL)));
+            // 20 digits compare as text as they do as numbers.
+            let version = append.version.map_or(String::new(), |(version, _)| format!("{version:020}"));
+            call.arg(version).arg(append.version.map_or("", |(_, life)| life)).arg(IDEMPOTENCY_TTL.as_secs());
+        });
+        answers::appended(answer.await?)
+    }
+
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
+        self.say(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
+    }
+
+    async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {
+        self.say(&self.keys.hints(channel), &hint::notice(notice)).await.map(drop)
+    }
+
+    async fn position(&self, channel: &str) -> Result<Option<Position>> {
+        if inbox_owner(channel).is_some() {
+            return Ok(self.positions(&[channel.into()]).await?.pop().flatten());
+        }
+        let mut call = SCRIPTS.position.call(2);
+        call.arg(&self.keys.log(channel)[..]);
+        let answer = self.ask_run(call, |call| _ = call.arg(&*new_epoch()).arg(millis(POSITION_TTL)));
+        answers::position(answer.await?).map(Some)
+    }
+
+    async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>> {
+        if channels.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = SCRIPTS.positions.call(2 * channels.len());
+        for channel in channels {
+            call.arg(&self.keys.log(channel)[..]);
+        }
+        answers::positions(self.ask_run(call, |call| _ = call.arg(millis(POSITION_TTL))).await?)
+    }
+
+    async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
+        let part = self.read_part(self.keys.log(channel), span).await?;
+        Ok(part.map(|part| Slice { top: part.top, entries: part.entries }))
+    }
+
+    async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
+        let mut call = SCRIPTS.open.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let idle = self.inbox.idle;
+            call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE)));
+        });
+        answers::opening(answer.await?)
+    }
+
+    async fn fill_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        posts: &[PostId],
+        floor: PostId,
+    ) -> Result<Option<Position>> {
+        let mut call = SCRIPTS.fill.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let length = self.inbox.length;
+            call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK);
+            posts.iter().for_each(|id| _ = call.arg(id.0));
+        });
+        let top: Option<u64> = answers::parse(answer.await?)?;
+        Ok(top.map(|offset| Position { offset, epoch: Arc::clone(epoch) }))
+    }
+
+    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64> {
+        self.amend(user, Entry::Post(PostId::ZERO).encode().0, posts, floor).await
+    }
+
+    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
+        self.amend(user, letter(reason), posts, PostId::ZERO).await
+    }
+
+    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
+        // A thousand entries by way of Lua cost Redis several times what they cost directly.
+        let keys = self.keys.inbox(user);
+        let mut link = self.commands.link()?;
+        let (mut about, mut all) = (redis::cmd("HMGET"), redis::cmd("XRANGE"));
+        about.arg(&keys[1]).arg("r").arg("h").arg("f");
+        all.arg(&keys[0]).arg("-").arg("+");
+        let (about, all) = self.commands.ask_at_once(&mut link, [about, all]).await?;
+        if let Some(inbox) = answers::inbox(about, all, &link.server.run)? {
+            return Ok(Some(inbox));
+        }
+        // It is empty or not there; which of them takes more to find out.
+        let part = self.read_part(keys, Span::After(0, usize::MAX)).await?;
+        Ok(part.map(|part| Inbox { top: part.top, floor: part.floor, entries: part.entries }))
+    }
+
+    async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
+        if page.entry.post().is_none() {
+            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+        }
+        let call = raw::command(&self.keys, self.inbox.length, &page);
+        answers::fanned_out(self.commands.ask(&call).await?)
+    }
+
+    async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()> {
+        let mut call = SCRIPTS.present.call(2);
+        call.arg(&self.keys.presence(channel)[..]).arg(client).arg(&info[..]).arg(millis(ttl));
+        self.commands.ask(&call).await.map(drop)
+    }
+
+    async fn absent(&self, channel: &str, client: &str) -> Result<()> {
+        let [infos, times] = self.keys.presence(channel);
+        let (mut info, mut time) = (redis::cmd("HDEL"), redis::cmd("ZREM"));
+        info.arg(infos).arg(client);
+        time.arg(times).arg(client);
+        self.commands.ask_at_once(&mut self.commands.link()?, [info, time]).await.map(drop)
+    }
+
+    async fn presence(&self, channel: &str) -> Result<Vec<(String, Bytes)>> {
+        let mut call = SCRIPTS.presence.call(2);
+        call.arg(&self.keys.presence(channel)[..]);
+        let there: Vec<(String, Vec<u8>)> = answers::parse(self.commands.ask(&call).await?)?;
+        Ok(there.into_iter().map(|(client, info)| (client, info.into())).collect())
+    }
+
+    async fn lease_node(&self, holder: &str) -> Result<u8> {
+        const NUMBERS: u8 = 1 << PostId::NODE_BITS;
+        let start = rand::random_range(0..NUMBERS);
+        let number = |at: u8| (start + at) % NUMBERS;
+        let mut call = SCRIPTS.lease.call(usize::from(NUMBERS));
+        (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));
+        call.arg(holder).arg(millis(NODE_LEASE));
+        match answers::parse::<u8>(self.commands.ask(&call).await?)? {
+            0 => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
+            at => Ok(number(at - 1)),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The Lua that runs inside Redis.
+
+use std::sync::LazyLock;
+
+use redis::Cmd;
+
+/// A script, called by its digest.
+pub(super) struct Script {
+    code: &'static str,
+    digest: String,
+}
+
+impl Script {
+    fn new(code: &'static str) -> Self {
+        Self { code, digest: redis::Script::new(code).get_hash().to_owned() }
+    }
+
+    /// A call with so many keys; keys and arguments follow.
+    pub(super) fn call(&self, keys: usize) -> Cmd {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&self.digest).arg(keys);
+        call
+    }
+
+    /// Makes the server know the script.
+    pub(super) fn load(&self) -> Cmd {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(self.code);
+        load
+    }
+}
+
+/// All of them.
+pub(super) struct Scripts {
+    pub(super) append: Script,
+    pub(super) position: Script,
+    pub(super) positions: Script,
+    pub(super) read: Script,
+    pub(super) open: Script,
+    pub(super) fill: Script,
+    pub(super) amend: Script,
+    pub(super) fan_out: Script,
+    pub(super) present: Script,
+    pub(super) presence: Script,
+    pub(super) lease: Script,
+}
+
+impl Scripts {
+    pub(super) fn all(&self) -> [&Script; 11] {
+        [
+            &self.append,
+            &self.position,
+            &self.positions,
+            &self.read,
+            &self.open,
+            &self.fill,
+            &self.amend,
+            &self.fan_out,
+            &self.present,
+            &self.presence,
+            &self.lease,
+        ]
+    }
+}
+
+/// A script that writes to inboxes, with what all of those share.
+macro_rules! inbox_script {
+    ($name:literal) => {
+        Script::new(concat!(include_str!("scripts/prelude.lua"), "\n", include_str!(concat!("scripts/", $name))))
+    };
+}
+
+pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
+    append: Script::new(include_str!("scripts/append.lua")),
+    position: Script::new(include_str!("scripts/position.lua")),
+    positions: inbox_script!("positions.lua"),
+    read: inbox_script!("read.lua"),
+    open: inbox_script!("open.lua"),
+    fill: inbox_script!("fill.lua"),
+    amend: inbox_script!("amend.lua"),
+    fan_out: inbox_script!("fan_out.lua"),
+    present: Script::new(include_str!("scripts/present.lua")),
+    presence: Script::new(include_str!("scripts/presence.lua")),
+    lease: Script::new(include_str!("scripts/lease.lua")),
+});

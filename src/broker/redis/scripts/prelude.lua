@@ -1,0 +1,75 @@
+-- Put before every script that writes to inboxes.
+--
+-- An inbox is a Stream (ids 0-<offset>, one field an entry: kind letter = post id) and a HASH beside it:
+--   h  head: the fence as 16 digits, then the epoch. Posts above the fence came by fan-out alone. A fence of UNFILLED
+--      says that the past is missing. 16 digits compare as text as they do as numbers.
+--   f  floor: every post above it that was ever put in is told of by the Stream
+--   r  the run of Redis that wrote it
+-- Post ids stay text: Lua would print a large number with 14 digits.
+local call, sub = redis.call, string.sub
+local UNFILLED = '9007199254740991'
+
+local function pad(id)
+  return string.rep('0', 16 - #id) .. id
+end
+
+-- The kind letter of the newest entry on a post, nil if there is none.
+local function last_word(log, post)
+  local to, count = '+', 20
+  while true do
+    local chunk = call('XREVRANGE', log, to, '-', 'COUNT', count)
+    for i = 1, #chunk do
+      local field = chunk[i][2]
+      if field[2] == post then return field[1] end
+    end
+    if #chunk < count then return nil end
+    to, count = '(' .. chunk[#chunk][1], 500
+  end
+end
+
+-- Whether an entry says something new: see Broker::fan_out. `word` is the last one on the post.
+local function is_news(kind, word, head)
+  if word == 'p' or word == 'e' then return kind ~= 'p' end
+  if word == 'x' then return false end
+  if word then return kind == 'p' end
+  return kind == 'p' or (kind ~= 'e' and sub(head, 1, 16) == UNFILLED)
+end
+
+-- Raises the fence to a padded id.
+local function raise_fence(meta, head, padded)
+  if sub(head, 1, 16) >= padded then return head end
+  head = padded .. sub(head, 17)
+  call('HSET', meta, 'h', head)
+  return head
+end
+
+-- Cuts an inbox back to its length, and says in the floor what it does not tell of any more.
+local function trim(log, meta, length)
+  local excess = call('XLEN', log) - length
+  if excess <= 0 then return end
+  local floor = pad(call('HGET', meta, 'f'))
+  local before = floor
+  local going = call('XRANGE', log, '-', '+', 'COUNT', excess)
+  for i = 1, #going do
+    local field = going[i][2]
+    if field[1] == 'p' then
+      local id = pad(field[2])
+      if id > floor then floor = id end
+    end
+  end
+  call('XTRIM', log, 'MAXLEN', '=', length)
+  if floor > before then
+    call('HSET', meta, 'f', floor)
+    raise_fence(meta, call('HGET', meta, 'h'), floor)
+  end
+end
+
+-- The last offset of a Stream that exists, as text.
+local function top(log)
+  local last = call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+  if last then return sub(last[1], 3) end
+  local info = call('XINFO', 'STREAM', log)
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then return sub(info[i + 1], 3) end
+  end
+end

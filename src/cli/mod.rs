@@ -1,0 +1,61 @@
+//! The command line: one file a command.
+
+mod check_config;
+mod process;
+mod serve;
+mod token;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::bench::BenchArgs;
+use crate::config::{Config, ConfigError, LogFormat};
+
+pub use check_config::check_config;
+pub use process::{init_logs, raise_open_files};
+pub use serve::serve;
+pub use token::{TokenArgs, token};
+
+/// A WebSocket gateway for social feeds.
+#[derive(Debug, Parser)]
+#[command(name = "feedline", version)]
+pub struct Args {
+    /// The configuration file [default: config.toml, if it is there]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub config: Option<PathBuf>,
+    /// How to log, whatever server.log_format says
+    #[arg(long, global = true, value_name = "FORMAT", value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What Feedline can be told to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve; this is what happens when no command is given
+    Serve,
+    /// Measure what this machine can carry
+    Bench(BenchArgs),
+    /// Print a token for a user
+    Token(TokenArgs),
+    /// Look whether the configuration is valid, and start nothing
+    CheckConfig,
+}
+
+impl Args {
+    /// The configuration, with what the command line says laid over it.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the file and the environment.
+    pub fn load_config(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::load(self.config.as_deref())?;
+        if let Some(format) = self.log_format {
+            config.server.log_format = format;
+        }
+        Ok(config)
+    }
+}

@@ -1,0 +1,43 @@
+//! What a command that serves asks of the process: logs, and as many open files as it may have.
+
+use std::env::VarError;
+use std::io::{self, IsTerminal as _};
+
+use anyhow::Context as _;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogFormat, Server};
+
+/// More files than any configuration asks for; the hard limit is what it comes to.
+const PLENTY: u64 = 1 << 24;
+
+/// Starts logging to standard error. The variable `RUST_LOG`, where it is set, decides what is logged instead of
+/// `server.log_level`.
+///
+/// # Errors
+///
+/// When `RUST_LOG` is not a filter, or logging was started before.
+pub fn init_logs(server: &Server) -> anyhow::Result<()> {
+    let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
+        Err(VarError::NotPresent) => String::new(),
+        written => written.context(EnvFilter::DEFAULT_ENV)?,
+    };
+    let filter = EnvFilter::builder().with_default_directive(server.log_level.into());
+    let filter = filter.parse(written).context(EnvFilter::DEFAULT_ENV)?;
+    let logs =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let started = match server.log_format {
+        LogFormat::Text => logs.try_init(),
+        LogFormat::Json => logs.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))
+}
+
+/// Raises the limit of open files to what the system allows, and answers with it.
+///
+/// # Errors
+///
+/// When the system does not say what it allows.
+pub fn raise_open_files() -> io::Result<u64> {
+    rlimit::increase_nofile_limit(PLENTY)
+}

@@ -1,0 +1,64 @@
+//! `feedline serve`: what runs when nothing else is said.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{init_logs, raise_open_files};
+use crate::app::App;
+use crate::config::{Config, Secrets};
+
+/// Serves until it is asked to stop (SIGTERM or SIGINT; a second one ends it at once).
+///
+/// # Errors
+/// If it cannot start; the message names the key at fault.
+pub fn serve(config: &Config) -> anyhow::Result<()> {
+    init_logs(&config.server)?;
+    let files = raise_open_files().context("the limit of open files cannot be read")?;
+    tracing::debug!(files, "raised the limit of open files");
+    let secrets = Secrets::load(config)?;
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let app = App::start(config, &secrets).await?;
+        greet(&app, &secrets);
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        tokio::select! {
+            () = app.stop() => tracing::info!("stopped"),
+            _ = terminate.recv() => tracing::warn!("stopped at once"),
+            _ = interrupt.recv() => tracing::warn!("stopped at once"),
+        }
+        anyhow::Ok(())
+    })
+}
+
+/// Threads for every core this process may use. For a single one a runtime without any is cheaper at every turn: there is
+/// nobody to hand work to.
+fn runtime() -> std::io::Result<Runtime> {
+    let cores = std::thread::available_parallelism()?.get();
+    let mut builder = if cores == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build()
+}
+
+/// Says where everything is.
+fn greet(app: &App, secrets: &Secrets) {
+    let (broker, ledger) = app.stores();
+    let mut out = std::io::stdout().lock();
+    // A closed standard output is no reason not to serve.
+    let _ = writeln!(out, "Feedline {} is at http://{}", env!("CARGO_PKG_VERSION"), app.address());
+    let _ = writeln!(out, "  broker   {broker}");
+    let _ = writeln!(out, "  ledger   {ledger}");
+    if let Some(file) = &secrets.file {
+        let made = if secrets.created { "created in" } else { "in" };
+        let _ = writeln!(out, "  secrets  {made} {}", file.display());
+    }
+    let _ = out.flush();
+    tracing::info!(address = %app.address(), broker, ledger, "serving");
+}

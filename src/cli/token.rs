@@ -1,0 +1,55 @@
+//! `feedline token`: a token to try things with.
+
+use std::io::Write as _;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+
+use crate::auth::Issuer;
+use crate::config::{Config, Secrets, parse_duration};
+use crate::model::UserId;
+
+/// Whose token, and for how long.
+#[derive(Debug, clap::Args)]
+pub struct TokenArgs {
+    /// The user's id: 1 to 64 of A-Z a-z 0-9 _ - .
+    #[arg(long, value_name = "ID", value_parser = parse_user)]
+    pub user: UserId,
+    /// How long it is valid, such as 30m or 24h [default: auth.token_ttl]
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
+    pub ttl: Option<Duration>,
+}
+
+fn parse_user(text: &str) -> Result<UserId, &'static str> {
+    UserId::parse(text).ok_or("expected 1 to 64 of A-Z a-z 0-9 _ - .")
+}
+
+fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse_duration(text)?;
+    if ttl < Duration::from_secs(1) { Err("expected one second or more".into()) } else { Ok(ttl) }
+}
+
+/// Prints a token to standard output, and to standard error where the secret is that it was signed with. Makes the
+/// secrets of a first start if there are none.
+///
+/// # Errors
+///
+/// When there is no secret to be had, or standard output is closed.
+pub fn token(config: &Config, args: &TokenArgs) -> anyhow::Result<()> {
+    let secrets = Secrets::load(config)?;
+    let issuer = Issuer::new(&config.auth, &secrets)
+        .context("tokens are verified with a public key alone: sign them where the private key is")?;
+    let issuer = match args.ttl {
+        Some(ttl) => issuer.with_ttl(ttl),
+        None => issuer,
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
+    let issued = issuer.issue(&args.user, now.as_secs())?;
+    let source = match secrets.file.filter(|_| config.auth.hmac_secret.is_none()) {
+        Some(file) => format!("the hmac_secret in {}", file.display()),
+        None => "the configured auth.hmac_secret".to_owned(),
+    };
+    writeln!(std::io::stderr(), "signed with {source}")?;
+    writeln!(std::io::stdout(), "{}", issued.token.reveal())?;
+    Ok(())
+}

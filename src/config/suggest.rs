@@ -1,0 +1,47 @@
+//! What somebody may have meant who wrote a key that does not exist.
+
+/// The known dotted key that is nearest to an unknown one, if one is near enough to be worth saying: a slip of the
+/// keyboard away, or the same key of another section.
+pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
+    let slips = (unknown.chars().count() / 4).clamp(1, 3);
+    known
+        .filter_map(|candidate| {
+            let distance = distance(unknown, candidate);
+            let moved = last(unknown) == last(candidate);
+            (distance <= slips || moved).then_some((distance, candidate))
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many characters must be put in, taken out or exchanged to make one text the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let exchange = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = exchange.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_key_is_near() {
+        let known = ["server.listen", "server.drain", "client.channels", "timeline.length"];
+        let nearest = |unknown| nearest(unknown, known.into_iter());
+        assert_eq!(nearest("server.lisen"), Some("server.listen"));
+        assert_eq!(nearest("sever.listen"), Some("server.listen"));
+        assert_eq!(nearest("length"), Some("timeline.length"));
+        assert_eq!(nearest("server.colour"), None);
+    }
+}

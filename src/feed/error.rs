@@ -1,0 +1,182 @@
+//! What can go wrong with an operation of the feed: one page for every transport.
+//!
+//! | kind | `code` | HTTP and rpc | try again? |
+//! |---|---|---:|---|
+//! | [`Invalid`](FeedError::Invalid) | `invalid` | 400 | corrected |
+//! | [`Unauthorized`](FeedError::Unauthorized) | `unauthorized` | 401 | with a token |
+//! | [`Forbidden`](FeedError::Forbidden) | `forbidden` | 403 | no |
+//! | [`NotFound`](FeedError::NotFound) | `not_found` | 404 | no |
+//! | [`Conflict`](FeedError::Conflict) | `conflict` | 409 | corrected |
+//! | [`TooLarge`](FeedError::TooLarge) | `too_large` | 413 | smaller |
+//! | [`LimitExceeded`](FeedError::LimitExceeded) | `limit_exceeded` | 422 | no |
+//! | [`TooMany`](FeedError::TooMany) | `too_many_requests` | 429 | later |
+//! | [`Internal`](FeedError::Internal) | `internal` | 500 | later |
+//! | [`Unavailable`](FeedError::Unavailable) | `unavailable` | 503 | later |
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use crate::auth::PasswordError;
+use crate::broker::BrokerError;
+use crate::ledger::LedgerError;
+
+/// Why an operation was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FeedError {
+    /// The input is not what the operation takes.
+    #[error("{message}")]
+    Invalid {
+        /// The part at fault, if it can be told.
+        field: Option<Cow<'static, str>>,
+        /// What is wrong with it.
+        message: Cow<'static, str>,
+    },
+    /// Nobody is signed in, or the credentials are wrong.
+    #[error("{0}")]
+    Unauthorized(&'static str),
+    /// This user may not do that.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// There is no such thing, or it may not be seen: the two are not told apart.
+    #[error("{0}")]
+    NotFound(&'static str),
+    /// It clashes with what is there.
+    #[error("{message}")]
+    Conflict {
+        /// The part at fault.
+        field: &'static str,
+        /// What it clashes with.
+        message: &'static str,
+    },
+    /// The input as a whole, in bytes.
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    /// A limit that the configuration sets.
+    #[error("{what}: at most {most}")]
+    LimitExceeded {
+        /// The part at fault.
+        field: &'static str,
+        /// What is limited.
+        what: &'static str,
+        /// To how many.
+        most: u64,
+    },
+    /// More than this server takes on at once.
+    #[error("{0}")]
+    TooMany(&'static str),
+    /// Something failed inside.
+    #[error("something failed inside")]
+    Internal,
+    /// A store cannot be reached just now. A write may or may not have happened.
+    #[error("temporarily unavailable, try again")]
+    Unavailable,
+}
+
+/// What an operation answers.
+pub type Result<T> = std::result::Result<T, FeedError>;
+
+impl FeedError {
+    /// An input error that names the part at fault.
+    pub fn invalid(field: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Invalid { field: Some(field.into()), message: message.into() }
+    }
+
+    /// The public name of the kind.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid",
+            Self::Unauthorized(_) => "unauthorized",
+            Self::Forbidden(_) => "forbidden",
+            Self::NotFound(_) => "not_found",
+            Self::Conflict { .. } => "conflict",
+            Self::TooLarge(_) => "too_large",
+            Self::LimitExceeded { .. } => "limit_exceeded",
+            Self::TooMany(_) => "too_many_requests",
+            Self::Internal => "internal",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// The HTTP status, which is the rpc code too: it lies in the range 400–1999 that the client protocol leaves to applications.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Invalid { .. } => 400,
+            Self::Unauthorized(_) => 401,
+            Self::Forbidden(_) => 403,
+            Self::NotFound(_) => 404,
+            Self::Conflict { .. } => 409,
+            Self::TooLarge(_) => 413,
+            Self::LimitExceeded { .. } => 422,
+            Self::TooMany(_) => 429,
+            Self::Internal => 500,
+            Self::Unavailable => 503,
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::TooMany(_) | Self::Internal | Self::Unavailable)
+    }
+
+    /// The part of the input at fault.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::Invalid { field, .. } => field.as_deref(),
+            Self::Conflict { field, .. } | Self::LimitExceeded { field, .. } => Some(field),
+            _ => None,
+        }
+    }
+
+    /// The error as HTTP clients read it.
+    pub fn to_json(&self) -> Value {
+        let mut error = json!({ "code": self.code(), "message": self.to_string() });
+        if let Some(field) = self.field() {
+            error["field"] = field.into();
+        }
+        json!({ "error": error })
+    }
+}
+
+impl From<PasswordError> for FeedError {
+    fn from(error: PasswordError) -> Self {
+        match error {
+            PasswordError::Busy => Self::TooMany("too many are signing in, try again"),
+            PasswordError::Failed(_) => {
+                tracing::error!(%error, "a password could not be looked at");
+                Self::Internal
+            }
+        }
+    }
+}
+
+impl From<LedgerError> for FeedError {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::Busy => Self::TooMany("the server is busy, try again"),
+            LedgerError::Unreachable(_) => {
+                tracing::warn!(%error, "an operation could not reach the ledger");
+                Self::Unavailable
+            }
+            LedgerError::Failed(_) => {
+                tracing::error!(%error, "an operation failed in the ledger");
+                Self::Internal
+            }
+        }
+    }
+}
+
+impl From<BrokerError> for FeedError {
+    fn from(error: BrokerError) -> Self {
+        match error {
+            BrokerError::Unreachable(_) => {
+                tracing::warn!(%error, "an operation could not reach the broker");
+                Self::Unavailable
+            }
+            BrokerError::Refused(_) => {
+                tracing::error!(%error, "an operation failed in the broker");
+                Self::Internal
+            }
+        }
+    }
+}

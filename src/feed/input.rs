@@ -1,0 +1,180 @@
+//! Parts that the inputs and outputs of several operations share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::bodies::Body;
+use super::{FeedError, Result};
+use crate::model::{Post, PostId, User, UserId};
+
+/// How many items a page has where nothing is said, and at most.
+pub(super) const DEFAULT_LIMIT: u64 = 20;
+pub(super) const MAX_LIMIT: u64 = 100;
+
+/// A user.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneUser {
+    /// Its id.
+    pub(super) id: UserId,
+}
+
+/// A post.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OnePost {
+    /// Its id.
+    pub(super) id: PostId,
+}
+
+/// A page of what belongs to a user.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserList {
+    /// The user's id.
+    pub(super) id: UserId,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of what belongs to a topic.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TopicList {
+    /// The topic, without the `#`.
+    pub(super) name: String,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of one's own.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OwnList {
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+macro_rules! pages {
+    ($($list:ty),*) => {$(
+        impl $list {
+            pub(super) fn limit(&self) -> Result<usize> {
+                checked_limit(self.limit)
+            }
+
+            pub(super) fn cursor<C: Cursor>(&self) -> Result<Option<C>> {
+                self.cursor.as_deref().filter(|cursor| !cursor.is_empty()).map(parse_cursor).transpose()
+            }
+        }
+    )*};
+}
+
+pages!(UserList, TopicList, OwnList);
+
+fn default_limit() -> u64 {
+    DEFAULT_LIMIT
+}
+
+fn checked_limit(limit: u64) -> Result<usize> {
+    if (1..=MAX_LIMIT).contains(&limit) {
+        Ok(limit as usize)
+    } else {
+        Err(FeedError::invalid("limit", format!("limit is 1 to {MAX_LIMIT}")))
+    }
+}
+
+/// What a cursor stands for. Its text is opaque to clients.
+pub(super) trait Cursor: Sized {
+    fn read(text: &str) -> Option<Self>;
+}
+
+impl Cursor for PostId {
+    fn read(text: &str) -> Option<Self> {
+        Self::parse(text.strip_prefix('p')?)
+    }
+}
+
+impl Cursor for i64 {
+    fn read(text: &str) -> Option<Self> {
+        text.strip_prefix('e')?.parse().ok()
+    }
+}
+
+fn parse_cursor<C: Cursor>(text: &str) -> Result<C> {
+    C::read(text).ok_or_else(|| FeedError::invalid("cursor", "this cursor is not one that this list gave"))
+}
+
+/// Posts, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PostPage {
+    /// The posts, newest first.
+    #[schemars(with = "Vec<Post>")]
+    pub(super) items: Vec<Box<RawValue>>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+impl PostPage {
+    pub(super) fn new(items: &[Arc<Body>], next: Option<PostId>) -> Self {
+        Self { items: items.iter().map(|body| body.json.clone()).collect(), next: next.map(|id| format!("p{id}")) }
+    }
+}
+
+/// People, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct UserPage {
+    /// The people, latest first.
+    pub(super) items: Vec<User>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+impl From<crate::ledger::Listed<User>> for UserPage {
+    fn from(listed: crate::ledger::Listed<User>) -> Self {
+        Self { items: listed.items, next: listed.next.map(|next| format!("e{next}")) }
+    }
+}
+
+/// Nothing to say but that it is done.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Done {}
+
+/// Reads a whole number, or (queries are text) its digits.
+pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<u64, D::Error> {
+    struct Number;
+    impl Visitor<'_> for Number {
+        type Value = u64;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number")
+        }
+        fn visit_u64<E: de::Error>(self, number: u64) -> std::result::Result<u64, E> {
+            Ok(number)
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<u64, E> {
+            text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+        }
+    }
+    deserializer.deserialize_any(Number)
+}

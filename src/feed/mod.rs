@@ -1,0 +1,260 @@
+//! What a feed is, one file a concept. Nothing here knows a socket or how something is delivered.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`operations`] | the one table of operations, reached by rpc and by HTTP |
+//! | `accounts` | sign up, sign in |
+//! | `posts` | write, get, delete |
+//! | `graph` | follow, unfollow, who follows whom |
+//! | `timelines` | the inbox as a timeline, its pages and what happened since |
+//! | `fanout` | carries posts to inboxes |
+//! | `topics` | the plaza |
+//! | `bodies` | ids to posts, cached |
+//! | `ids` | makes post ids |
+//! | `error` | everything that can go wrong |
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::auth::{Issuer, Passwords};
+use crate::broker::Broker;
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+use crate::model::{Millis, PostId, UserId};
+
+mod accounts;
+mod bodies;
+mod error;
+mod fanout;
+mod graph;
+mod ids;
+mod input;
+pub mod operations;
+mod posts;
+mod timelines;
+mod topics;
+
+pub use bodies::Body;
+pub use error::{FeedError, Result};
+pub use fanout::FanoutOptions;
+pub use timelines::{Page, Updates};
+
+use bodies::Bodies;
+use fanout::Fanout;
+use ids::IdMaker;
+
+/// What the configuration says of the feed.
+#[derive(Clone, Debug)]
+pub struct FeedOptions {
+    /// How many entries an inbox keeps.
+    pub timeline_length: usize,
+    /// How many posts of a new followee come into the inbox at most; older ones are read from the ledger.
+    pub follow_merge: usize,
+    /// How many missed entries are told at once; who missed more reads the timeline anew.
+    pub recovery_limit: usize,
+    /// Whether people can sign up here.
+    pub accounts: bool,
+    /// How large things may be.
+    pub limits: Limits,
+    /// How posts are carried.
+    pub fanout: FanoutOptions,
+}
+
+/// How large things may be; each is told by name to whoever goes over it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Characters of a post.
+    pub text: usize,
+    /// Pieces of media of a post.
+    pub media: usize,
+    /// Topics of a post.
+    pub topics: usize,
+    /// Bytes of a post's `data` as JSON.
+    pub data_bytes: usize,
+    /// Whom one user may follow.
+    pub follows: u64,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Nobody in particular.
+    Anonymous,
+    /// A user, known by a token, or named by a backend that holds an API key.
+    User(UserId),
+}
+
+impl Caller {
+    /// The user.
+    ///
+    /// # Errors
+    /// [`FeedError::Unauthorized`] if it is nobody.
+    pub fn user(&self) -> Result<&UserId> {
+        match self {
+            Self::User(user) => Ok(user),
+            Self::Anonymous => Err(FeedError::Unauthorized("sign in first")),
+        }
+    }
+}
+
+/// The feed.
+pub struct Feed {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    bodies: Bodies,
+    ids: IdMaker,
+    fanout: Fanout,
+    /// Users that are in the ledger for sure; saves a write at each connect.
+    known: Mutex<HashSet<UserId>>,
+    /// The broker may have forgotten this node's lease.
+    heard_again: Notify,
+    passwords: Passwords,
+    issuer: Option<Issuer>,
+    metrics: Arc<Metrics>,
+    options: FeedOptions,
+}
+
+/// What a feed works with.
+pub struct Parts {
+    /// The durable truth.
+    pub ledger: Arc<dyn Ledger>,
+    /// The logs.
+    pub broker: Arc<dyn Broker>,
+    /// Makes and checks password hashes.
+    pub passwords: Passwords,
+    /// Signs tokens of those who sign in here; `None` where only the application's own tokens count.
+    pub issuer: Option<Issuer>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// How many users are remembered as known. Those forgotten cost a write of nothing each.
+const KNOWN: usize = 200_000;
+
+/// For how long a node leases its number from the broker, and how often it renews.
+const LEASE_EVERY: Duration = Duration::from_secs(20);
+
+impl Feed {
+    /// A feed that does nothing yet: see [`start`](Self::start).
+    pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
+        Arc::new(Self {
+            bodies: Bodies::new(Arc::clone(&parts.ledger)),
+            ledger: parts.ledger,
+            broker: parts.broker,
+            ids: IdMaker::default(),
+            fanout: Fanout::new(options.fanout),
+            known: Mutex::default(),
+            heard_again: Notify::new(),
+            passwords: parts.passwords,
+            issuer: parts.issuer,
+            metrics: parts.metrics,
+            options,
+        })
+    }
+
+    /// Leases this node's number, then keeps it and carries posts until [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// If no number can be leased.
+    pub async fn start(self: &Arc<Self>) -> Result<()> {
+        self.ids.set_node(self.broker.lease_node(self.fanout.holder()).await?);
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            loop {
+                tokio::select! {
+                    more = feed.fanout.sleep(LEASE_EVERY) => if !more { return },
+                    () = feed.heard_again.notified() => {}
+                }
+                match feed.broker.lease_node(feed.fanout.holder()).await {
+                    Ok(node) => feed.ids.set_node(node),
+                    Err(error) => tracing::warn!(%error, "the node number could not be renewed"),
+                }
+            }
+        });
+        self.start_fanout();
+        Ok(())
+    }
+
+    /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
+    pub async fn stop(&self) {
+        self.fanout.stop().await;
+    }
+
+    /// Whether both stores answer.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub async fn ready(&self) -> Result<()> {
+        self.ledger.ping().await?;
+        Ok(self.broker.ping().await?)
+    }
+
+    /// Makes sure the ledger knows a user whom a token, or a backend, brought.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub async fn welcome(&self, user: &UserId) -> Result<()> {
+        if self.known.lock().contains(user) {
+            return Ok(());
+        }
+        self.ledger.ensure_user(user, now()).await?;
+        let mut known = self.known.lock();
+        if known.len() >= KNOWN {
+            known.clear();
+        }
+        known.insert(user.clone());
+        Ok(())
+    }
+
+    /// Whether a user may read what happens under a post.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub async fn may_read_post(&self, id: PostId) -> Result<bool> {
+        Ok(!self.bodies.get([id]).await?.is_empty())
+    }
+
+    /// The publication members of log entries, one each and in order; see `bodies`.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub async fn publications(&self, entries: &[crate::model::Entry]) -> Result<Vec<Bytes>> {
+        self.bodies.publications(entries).await
+    }
+
+    /// Takes what another node said: a cached body to drop.
+    pub fn on_signal(&self, message: &[u8]) {
+        let id = message.strip_prefix(FORGET).and_then(|id| std::str::from_utf8(id).ok()).and_then(PostId::parse);
+        if let Some(id) = id {
+            self.bodies.forget(id);
+        }
+    }
+
+    /// Until now other nodes may have said something that was not heard here.
+    pub fn on_resync(&self) {
+        self.bodies.forget_all();
+        // A broker that came back empty gives this node's number to the next that asks.
+        self.heard_again.notify_one();
+    }
+
+    /// Drops a cached body on every node.
+    async fn forget(&self, id: PostId) -> Result<()> {
+        self.bodies.forget(id);
+        let message = [FORGET, id.to_string().as_bytes()].concat();
+        Ok(self.broker.signal(message.into()).await?)
+    }
+}
+
+/// How a signal begins that asks to forget a post.
+const FORGET: &[u8] = b"forget ";
+
+/// The wall clock, in Unix milliseconds.
+pub fn now() -> Millis {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,244 @@
+//! Every operation, defined once: rpc over the socket, HTTP and the OpenAPI document all read this table.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::input::{self, OneUser, OwnList, PostPage, UserPage};
+use super::{Caller, Feed, FeedError, Result, Updates};
+use crate::model::{Position, Post, Profile};
+
+/// An HTTP method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Read.
+    Get,
+    /// Make.
+    Post,
+    /// Set.
+    Put,
+    /// Take away.
+    Delete,
+}
+
+impl Verb {
+    /// As HTTP writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// Who may call an operation, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anyone, over HTTP only: this is how one becomes a user.
+    Open,
+    /// Whoever is connected or has a token; anonymous connections too.
+    Reader,
+    /// A user.
+    User,
+}
+
+/// An operation's input: a JSON object.
+pub type Input = Value;
+
+type Run = dyn Fn(Arc<Feed>, Caller, Input) -> BoxFuture<'static, Result<Bytes>> + Send + Sync;
+
+/// An operation.
+pub struct Operation {
+    /// Its rpc method, and its name in the OpenAPI document.
+    pub name: &'static str,
+    /// Its HTTP method.
+    pub verb: Verb,
+    /// Its HTTP path below `/api/v1`; `{id}` is a member of the input.
+    pub path: &'static str,
+    /// The HTTP status of success.
+    pub status: u16,
+    /// Who may call it.
+    pub access: Access,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// The JSON schema of its input.
+    pub input: fn(&mut SchemaGenerator) -> Schema,
+    /// The JSON schema of its output.
+    pub output: fn(&mut SchemaGenerator) -> Schema,
+    run: Box<Run>,
+}
+
+impl Operation {
+    /// Whether it can be called by rpc.
+    pub fn is_rpc(&self) -> bool {
+        self.access != Access::Open
+    }
+
+    /// Runs it. The answer is JSON.
+    ///
+    /// # Errors
+    /// Everything in [`FeedError`].
+    pub fn run(&self, feed: &Arc<Feed>, caller: Caller, input: Input) -> BoxFuture<'static, Result<Bytes>> {
+        (self.run)(Arc::clone(feed), caller, input)
+    }
+}
+
+/// A position that a client knows.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Since {
+    /// The last offset seen.
+    #[serde(deserialize_with = "input::number")]
+    offset: u64,
+    /// The life of the log.
+    epoch: String,
+}
+
+/// A page of a timeline.
+#[derive(Serialize, JsonSchema)]
+struct TimelinePage {
+    #[serde(flatten)]
+    page: PostPage,
+    /// Where the log stood: what came after it is told live.
+    position: Position,
+}
+
+/// What happened since a position.
+#[derive(Serialize, JsonSchema)]
+struct UpdatesPage {
+    /// `false`: the position reaches too far back, read the timeline anew.
+    recovered: bool,
+    /// What happened, oldest first: what a socket is pushed, with its offset.
+    items: Vec<Update>,
+    /// The position after the last.
+    position: Position,
+}
+
+/// Something that happened.
+#[derive(Serialize, JsonSchema)]
+struct Update {
+    /// Its place in the log.
+    offset: u64,
+    /// What a socket is pushed.
+    #[schemars(with = "Value")]
+    data: Box<RawValue>,
+}
+
+impl Feed {
+    async fn read_own_timeline(&self, caller: Caller, list: OwnList) -> Result<TimelinePage> {
+        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        let page = self.read_timeline(caller.user()?, cursor, limit).await?;
+        Ok(TimelinePage { page: PostPage::new(&page.items, page.next), position: page.position })
+    }
+
+    async fn read_own_updates(&self, caller: Caller, since: Since) -> Result<UpdatesPage> {
+        let since = Position { offset: since.offset, epoch: since.epoch.into() };
+        match self.timeline_updates(caller.user()?, &since).await? {
+            Updates::TooFarBack(position) => Ok(UpdatesPage { recovered: false, items: Vec::new(), position }),
+            Updates::Recovered(publications, position) => {
+                let update = |(offset, members): (u64, Bytes)| Ok(Update { offset, data: data_of(&members)? });
+                let items = publications.into_iter().map(update).collect::<Result<_>>()?;
+                Ok(UpdatesPage { recovered: true, items, position })
+            }
+        }
+    }
+}
+
+/// The `data` among a publication's members.
+fn data_of(members: &[u8]) -> Result<Box<RawValue>> {
+    #[derive(Deserialize)]
+    struct Members {
+        data: Box<RawValue>,
+    }
+    let object = [b"{", members, b"}"].concat();
+    serde_json::from_slice::<Members>(&object).map(|members| members.data).map_err(|_| FeedError::Internal)
+}
+
+/// The table.
+pub struct Operations {
+    list: Vec<Operation>,
+}
+
+impl Default for Operations {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+macro_rules! operations {
+    ($($name:literal $verb:ident $path:literal $status:literal $access:ident, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
+        vec![$(Operation {
+            name: $name,
+            verb: Verb::$verb,
+            path: $path,
+            status: $status,
+            access: Access::$access,
+            summary: $summary,
+            input: SchemaGenerator::subschema_for::<$input>,
+            output: SchemaGenerator::subschema_for::<$output>,
+            run: Box::new(|feed, caller, input| Box::pin(async move {
+                if Access::$access == Access::User {
+                    caller.user()?;
+                }
+                encode(&feed.$method(caller, decode::<$input>(input)?).await?)
+            })),
+        }),*]
+    };
+}
+
+impl Operations {
+    /// All of them.
+    pub fn new() -> Self {
+        let list = operations! {
+            "accounts.create" Post "/accounts" 201 Open, sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
+            "sessions.create" Post "/sessions" 201 Open, sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
+            "users.get" Get "/users/{id}" 200 Reader, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
+            "users.posts" Get "/users/{id}/posts" 200 Reader, user_posts: input::UserList => PostPage, "An author's posts, newest first, to the very first.";
+            "users.follow" Put "/users/{id}/follow" 200 User, follow: OneUser => input::Done, "Follows someone; their posts come into the timeline, live.";
+            "users.unfollow" Delete "/users/{id}/follow" 200 User, unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";
+            "users.followers" Get "/users/{id}/followers" 200 Reader, followers: input::UserList => UserPage, "Who follows someone, latest first.";
+            "users.following" Get "/users/{id}/following" 200 Reader, following: input::UserList => UserPage, "Whom someone follows, latest first.";
+            "posts.create" Post "/posts" 201 User, create_post: super::posts::Draft => Post, "Publishes a post.";
+            "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::OnePost => Post, "A post.";
+            "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
+            "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
+            "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
+            "topics.read" Get "/topics/{name}/posts" 200 Reader, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";
+        };
+        Self { list }
+    }
+
+    /// All of them, in the order of the documentation.
+    pub fn all(&self) -> &[Operation] {
+        &self.list
+    }
+
+    /// The one that an rpc method names.
+    pub fn by_rpc(&self, method: &str) -> Option<&Operation> {
+        self.list.iter().find(|operation| operation.name == method && operation.is_rpc())
+    }
+}
+
+fn decode<T: DeserializeOwned>(input: Input) -> Result<T> {
+    serde_json::from_value(input).map_err(|error| {
+        let message = error.to_string();
+        // serde names the member of a missing, unknown or doubled one between backticks.
+        let named = message.contains(" field `").then(|| message.split('`').nth(1)).flatten();
+        FeedError::Invalid { field: named.map(|field| field.to_owned().into()), message: message.into() }
+    })
+}
+
+fn encode<T: Serialize>(output: &T) -> Result<Bytes> {
+    serde_json::to_vec(output).map(Bytes::from).map_err(|error| {
+        tracing::error!(%error, "an answer could not be encoded");
+        FeedError::Internal
+    })
+}

@@ -1,0 +1,218 @@
+//! Posts: what may be in one, and how it is written, got and deleted.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::input::{Done, OnePost, PostPage, UserList};
+use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
+use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
+
+/// What an author writes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Draft {
+    /// What it says.
+    #[serde(default)]
+    text: String,
+    /// What it shows.
+    #[serde(default)]
+    media: Vec<Media>,
+    /// Where it was written.
+    #[serde(default)]
+    location: Option<Location>,
+    /// What it is about, besides the `#words` of the text.
+    #[serde(default)]
+    topics: Vec<String>,
+    /// What it was written with.
+    #[serde(default)]
+    platform: Option<String>,
+    /// Who may see it.
+    #[serde(default)]
+    visibility: Visibility,
+    /// The application's own part.
+    #[serde(default)]
+    data: Option<Map<String, Value>>,
+}
+
+const NO_POST: FeedError = FeedError::NotFound("no such post");
+
+impl Feed {
+    pub(super) async fn create_post(&self, caller: Caller, draft: Draft) -> Result<Box<RawValue>> {
+        let author = caller.user()?;
+        self.welcome(author).await?;
+        let created_at = now();
+        let post = draft.into_post(author, self.ids.next(created_at), &self.options.limits)?;
+        let lease = self.fanout.lease(created_at);
+        let job = self.ledger.create_post(&post, &lease).await?;
+        let body = self.bodies.insert(post)?;
+        // Authors find their own post in their timeline as soon as they are answered.
+        if let Err(error) = self.broker.merge_inbox(author, &[body.post.id], PostId::ZERO).await {
+            tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
+        }
+        self.fanout.offer(job);
+        Ok(body.json.clone())
+    }
+
+    pub(super) async fn get_post(&self, _: Caller, post: OnePost) -> Result<Box<RawValue>> {
+        Ok(self.post(post.id).await?.json.clone())
+    }
+
+    pub(super) async fn delete_post(&self, caller: Caller, post: OnePost) -> Result<Done> {
+        let author = caller.user()?;
+        if self.post(post.id).await?.post.author != *author {
+            return Err(FeedError::Forbidden("only its author can delete a post"));
+        }
+        let now = now();
+        let job = self.ledger.delete_post(post.id, author, now, &self.fanout.lease(now)).await?;
+        // Whoever lost a race against another deletion has what they wanted, and the other carries it.
+        if let Some(job) = job {
+            self.bodies.forget(post.id);
+            self.fanout.offer(job);
+        }
+        Ok(Done {})
+    }
+
+    pub(super) async fn user_posts(&self, _: Caller, list: UserList) -> Result<PostPage> {
+        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        if self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
+            return Err(FeedError::NotFound("no such user"));
+        }
+        let before = cursor.unwrap_or(PostId::MAX);
+        let ids = self.ledger.author_posts(&list.id, before, limit + 1).await?;
+        self.post_page(ids, limit).await
+    }
+
+    /// A page of at most `limit` posts out of ids, newest first, read one further than the page goes.
+    pub(super) async fn post_page(&self, mut ids: Vec<PostId>, limit: usize) -> Result<PostPage> {
+        let more = ids.len() > limit;
+        ids.truncate(limit);
+        let bodies = self.bodies.get(ids.iter().copied()).await?;
+        let items: Vec<Arc<Body>> = ids.iter().filter_map(|id| bodies.get(id).cloned()).collect();
+        Ok(PostPage::new(&items, ids.last().copied().filter(|_| more)))
+    }
+
+    async fn post(&self, id: PostId) -> Result<Arc<Body>> {
+        self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)
+    }
+}
+
+impl Draft {
+    fn into_post(mut self, author: &UserId, id: PostId, limits: &Limits) -> Result<Post> {
+        self.check(limits)?;
+        let mut topics: Vec<String> = Vec::new();
+        for topic in self.topics.iter().map(String::as_str).chain(marked(&self.text, '#')) {
+            let topic = topic.trim_start_matches('#').to_lowercase();
+            if !topics.contains(&topic) {
+                topics.push(topic);
+            }
+        }
+        if topics.len() > limits.topics {
+            return Err(FeedError::LimitExceeded {
+                field: "topics",
+                what: "topics of a post",
+                most: limits.topics as u64,
+            });
+        }
+        let mut mentions: Vec<UserId> = Vec::new();
+        for mention in marked(&self.text, '@').filter_map(|word| UserId::parse(word.trim_end_matches(['.', '-']))) {
+            if !mentions.contains(&mention) {
+                mentions.push(mention);
+            }
+        }
+        Ok(Post {
+            id,
+            author: author.clone(),
+            text: self.text,
+            media: std::mem::take(&mut self.media),
+            location: self.location,
+            topics,
+            mentions,
+            platform: self.platform,
+            visibility: self.visibility,
+            data: self.data,
+            created_at: id.time(),
+            edited_at: None,
+        })
+    }
+
+    fn check(&self, limits: &Limits) -> Result<()> {
+        let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
+        if self.text.trim().is_empty() && self.media.is_empty() && self.data.is_none() {
+            return Err(FeedError::invalid("text", "a post says or shows something"));
+        }
+        if self.text.chars().count() > limits.text {
+            return Err(over("text", "characters of a post", limits.text));
+        }
+        if self.media.len() > limits.media {
+            return Err(over("media", "pieces of media of a post", limits.media));
+        }
+        for media in &self.media {
+            let plain = media.url.len() <= 2_000 && !media.url.contains(char::is_whitespace);
+            if !plain || !(media.url.starts_with("https://") || media.url.starts_with("http://")) {
+                return Err(FeedError::invalid("media", "the url of a piece of media begins with http:// or https://"));
+            }
+            if media.alt.as_ref().is_some_and(|alt| alt.chars().count() > 1_500) {
+                return Err(over("media", "characters of an alt text", 1_500));
+            }
+        }
+        if let Some(place) = &self.location {
+            if !(-90.0..=90.0).contains(&place.lat) || !(-180.0..=180.0).contains(&place.lon) {
+                return Err(FeedError::invalid("location", "lat is -90 to 90, lon is -180 to 180"));
+            }
+            if place.name.as_ref().is_some_and(|name| name.chars().count() > 200) {
+                return Err(over("location", "characters of a place's name", 200));
+            }
+        }
+        for topic in &self.topics {
+            if !is_topic(topic.trim_start_matches('#')) {
+                return Err(FeedError::invalid("topics", "a topic is 1 to 100 letters, digits and underscores"));
+            }
+        }
+        if self.platform.as_ref().is_some_and(|platform| platform.chars().count() > 50) {
+            return Err(over("platform", "characters of a platform", 50));
+        }
+        if self.visibility != Visibility::Public {
+            return Err(FeedError::invalid("visibility", "this version knows public posts only"));
+        }
+        let data = self.data.as_ref().map_or(0, |data| Value::Object(data.clone()).to_string().len());
+        if data > limits.data_bytes {
+            return Err(over("data", "bytes of a post's data", limits.data_bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text, without the `#`, names a topic.
+pub(super) fn is_topic(name: &str) -> bool {
+    (1..=100).contains(&name.chars().count()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// The words of a text that a mark stands before, without it: `#rust` at the start or after what is no letter.
+fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
+    let belongs = move |c: char| c.is_alphanumeric() || c == '_' || (mark == '@' && (c == '-' || c == '.'));
+    text.match_indices(mark).filter_map(move |(at, _)| {
+        if text[..at].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == mark) {
+            return None;
+        }
+        let rest = &text[at + mark.len_utf8()..];
+        let word = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
+        (!word.is_empty() && word.chars().count() <= 100).then_some(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_and_mentions_are_found_in_the_text() {
+        let text = "#Rust, c#sharp ##no (#東京) @ann. and mail@example.org: @bo-2";
+        assert_eq!(marked(text, '#').collect::<Vec<_>>(), ["Rust", "東京"]);
+        let mentions: Vec<_> = marked(text, '@').map(|word| word.trim_end_matches(['.', '-'])).collect();
+        assert_eq!(mentions, ["ann", "bo-2"]);
+    }
+}

@@ -1,0 +1,213 @@
+//! A timeline: the inbox, and the ledger where the inbox ends.
+//!
+//! The log of an inbox says what arrived and left in the order in which it happened. A timeline is what remains of
+//! it, newest *post* first: late arrivals and the past of someone just followed are in their right place, and a page
+//! boundary (a post id) does not move whatever arrives. Below the inbox's floor the ledger is asked; one cursor runs
+//! through both.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Feed;
+use super::bodies::Body;
+use super::error::{FeedError, Result};
+use crate::broker::{Inbox, Opening, Span, inbox_channel};
+use crate::model::{Entry, Epoch, Position, PostId, UserId};
+use std::sync::Arc;
+
+/// A page of a timeline.
+#[derive(Debug)]
+pub struct Page {
+    /// The posts, newest first.
+    pub items: Vec<Arc<Body>>,
+    /// Where the next page begins: below this id. `None` at the end.
+    pub next: Option<PostId>,
+    /// The log position at which it was read: what lies after it arrives live.
+    pub position: Position,
+}
+
+/// What arrived and left since a position.
+#[derive(Debug)]
+pub enum Updates {
+    /// All of it: publication members, oldest first, and the position after the last.
+    Recovered(Vec<(u64, bytes::Bytes)>, Position),
+    /// The position reaches too far back, or is of another life of the log: read the timeline anew.
+    TooFarBack(Position),
+}
+
+/// How often a timeline is looked for that goes away while it is being read. Once is rare.
+const TRIES: usize = 5;
+
+impl Feed {
+    /// Brings a user's inbox up to date and answers with its position: what the user has to see from then on arrives there.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub async fn open_timeline(&self, user: &UserId) -> Result<Position> {
+        for _ in 0..TRIES {
+            match self.broker.open_inbox(user).await? {
+                Opening::Ready(position) => return Ok(position),
+                Opening::Unfilled(epoch) => {
+                    if let Some(position) = self.fill(user, &epoch).await? {
+                        return Ok(position);
+                    }
+                }
+            }
+        }
+        tracing::warn!(%user, "an inbox went away again and again while it was being filled");
+        Err(FeedError::Unavailable)
+    }
+
+    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<Option<Position>> {
+        let length = self.options.timeline_length;
+        let mut posts = self.ledger.timeline_posts(user, PostId::MAX, length).await?;
+        posts.reverse();
+        // A full read may have left something out: the inbox speaks for what is newer than its oldest post, and for that one.
+        let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
+        Ok(self.broker.fill_inbox(user, epoch, &posts, floor).await?)
+    }
+
+    async fn inbox(&self, user: &UserId) -> Result<Inbox> {
+        for _ in 0..TRIES {
+            if let Some(inbox) = self.broker.read_inbox(user).await? {
+                return Ok(inbox);
+            }
+            self.open_timeline(user).await?;
+        }
+        tracing::warn!(%user, "an inbox went away again and again while it was being read");
+        Err(FeedError::Unavailable)
+    }
+
+    /// Reads a page of at most `limit` posts below `cursor` (of the newest, without one).
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub async fn read_timeline(&self, user: &UserId, cursor: Option<PostId>, limit: usize) -> Result<Page> {
+        let inbox = self.inbox(user).await?;
+        let mut before = cursor.unwrap_or(PostId::MAX);
+        let mut stored = fold(&inbox).into_iter().filter(|id| *id < before).collect::<Vec<_>>().into_iter();
+        let mut from_ledger = false;
+        // One more than asked for tells whether there is a next page.
+        let mut items: Vec<Arc<Body>> = Vec::with_capacity(limit + 1);
+        while items.len() <= limit {
+            let wanted = limit + 1 - items.len();
+            let ids: Vec<PostId> = if from_ledger {
+                self.ledger.timeline_posts(user, before, wanted).await?
+            } else {
+                stored.by_ref().take(wanted).collect()
+            };
+            match (ids.last(), from_ledger) {
+                (Some(last), _) => before = *last,
+                (None, true) => break,
+                (None, false) => {
+                    if inbox.floor == PostId::ZERO {
+                        break;
+                    }
+                    from_ledger = true;
+                    before = before.min(PostId(inbox.floor.0 + 1));
+                    continue;
+                }
+            }
+            self.admit(user, &ids, &mut items).await?;
+        }
+        let next = (items.len() > limit).then(|| {
+            items.truncate(limit);
+            items.last().map_or(PostId::ZERO, |body| body.post.id)
+        });
+        Ok(Page { items, next, position: inbox.top })
+    }
+
+    /// Adds those of `ids` that still exist and whose author the reader still follows: a stored timeline may lag behind both.
+    async fn admit(&self, reader: &UserId, ids: &[PostId], items: &mut Vec<Arc<Body>>) -> Result<()> {
+        let bodies = self.bodies.get(ids.iter().copied()).await?;
+        let authors: HashSet<&UserId> =
+            bodies.values().map(|body| &body.post.author).filter(|a| *a != reader).collect();
+        let authors: Vec<UserId> = authors.into_iter().cloned().collect();
+        let followed: HashSet<UserId> = self.ledger.followed_among(reader, &authors).await?.into_iter().collect();
+        let visible = |body: &&Arc<Body>| body.post.author == *reader || followed.contains(&body.post.author);
+        items.extend(ids.iter().filter_map(|id| bodies.get(id)).filter(visible).cloned());
+        Ok(())
+    }
+
+    /// What arrived in a user's timeline and left it since `since`: the same as a socket's recovery.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub async fn timeline_updates(&self, user: &UserId, since: &Position) -> Result<Updates> {
+        let top = self.open_timeline(user).await?;
+        if top.epoch != since.epoch || since.offset > top.offset {
+            return Ok(Updates::TooFarBack(top));
+        }
+        let most = self.options.recovery_limit;
+        let Some(slice) = self.broker.read(&inbox_channel(user), Span::After(since.offset, most)).await? else {
+            return Ok(Updates::TooFarBack(top));
+        };
+        match recovered(slice, since, most) {
+            Ok(slice) => {
+                let (offsets, entries): (Vec<u64>, Vec<Entry>) = slice.entries.into_iter().unzip();
+                let publications = self.bodies.publications(&entries).await?;
+                Ok(Updates::Recovered(offsets.into_iter().zip(publications).collect(), slice.top))
+            }
+            Err(top) => Ok(Updates::TooFarBack(top)),
+        }
+    }
+}
+
+/// Whether a slice read after a position is all that was missed; if not, where the log stands.
+fn recovered(
+    slice: crate::broker::Slice,
+    since: &Position,
+    most: usize,
+) -> std::result::Result<crate::broker::Slice, Position> {
+    let missed = slice.top.offset.saturating_sub(since.offset);
+    let complete = slice.top.epoch == since.epoch
+        && since.offset <= slice.top.offset
+        && missed <= most as u64
+        && slice.entries.len() as u64 == missed;
+    if complete { Ok(slice) } else { Err(slice.top) }
+}
+
+fn below(id: PostId) -> PostId {
+    PostId(id.0.saturating_sub(1))
+}
+
+/// What remains of an inbox's log above its floor, newest first, each post once.
+fn fold(inbox: &Inbox) -> Vec<PostId> {
+    let mut here: HashMap<PostId, bool> = HashMap::with_capacity(inbox.entries.len());
+    for (_, entry) in &inbox.entries {
+        match entry {
+            Entry::Post(id) => drop(here.insert(*id, true)),
+            Entry::Gone(id, _) => drop(here.insert(*id, false)),
+            Entry::Edited(_) | Entry::Data(_) => {}
+        }
+    }
+    let mut posts: Vec<PostId> =
+        here.into_iter().filter(|(id, here)| *here && *id > inbox.floor).map(|(id, _)| id).collect();
+    posts.sort_unstable_by(|a, b| b.cmp(a));
+    posts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::GoneReason;
+
+    #[test]
+    fn a_timeline_is_what_remains_of_the_log_newest_post_first() {
+        let log = [
+            Entry::Post(PostId(30)),
+            Entry::Post(PostId(10)),
+            Entry::Post(PostId(20)),
+            Entry::Gone(PostId(30), GoneReason::Unfollowed),
+            Entry::Post(PostId(40)),
+            Entry::Gone(PostId(40), GoneReason::Deleted),
+            Entry::Post(PostId(30)),
+            Entry::Post(PostId(5)),
+        ];
+        let inbox = Inbox {
+            top: Position { offset: 8, epoch: "e".into() },
+            floor: PostId(5),
+            entries: log.into_iter().zip(1..).map(|(entry, offset)| (offset, entry)).collect(),
+        };
+        assert_eq!(fold(&inbox), [PostId(30), PostId(20), PostId(10)]);
+    }
+}

@@ -1,0 +1,290 @@
+//! Does what a session granted: the part of a command that takes time.
+
+use std::collections::{BTreeMap, HashSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Gateway;
+use super::channels::Channel;
+use super::hub::{Joined, Seat};
+use super::outbox::Outbox;
+use super::session::{Action, Call, History, Join, Look, Opening, Publish, Session, Wants};
+use crate::broker::{Append, Notice, Span};
+use crate::feed::{Caller, FeedError};
+use crate::model::Entry;
+use crate::protocol::{ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error};
+
+/// A command that takes time.
+pub(super) struct Running {
+    pub(super) future: Pin<Box<dyn Future<Output = Done> + Send>>,
+    /// It brings the client into a channel: nothing from the outbox may be written before its reply.
+    pub(super) holds: bool,
+}
+
+/// What came of it.
+pub(super) enum Done {
+    /// The answer.
+    Say(Bytes),
+    /// The client is in its channels.
+    Opened(u32, Vec<(Join, Seat, Joined)>),
+    /// It could not be brought there.
+    NotOpened(u32),
+    /// The client is in the channel.
+    Joined(Box<Join>, Seat, Joined),
+}
+
+/// How long a client counts as present without a sign of life; pings come more often.
+const PRESENT: Duration = Duration::from_secs(60);
+
+impl Gateway {
+    /// Starts what an action asks for. `None` where there is nothing to wait for.
+    pub(super) fn run(self: &Arc<Self>, action: Action, outbox: &Arc<Outbox>) -> Option<Running> {
+        let gateway = Arc::clone(self);
+        let outbox = Arc::clone(outbox);
+        Some(match action {
+            Action::Nothing | Action::Reply(_) | Action::Close(_) | Action::Leave(..) => return None,
+            Action::Open(opening) => holding(async move { gateway.open(opening, &outbox).await }),
+            Action::Join(join) => holding(async move { gateway.join(join, &outbox).await }),
+            Action::Publish(publish) => running(async move { gateway.publish(publish).await }),
+            Action::Presence(look) => running(async move { gateway.presence(look).await }),
+            Action::History(history) => running(async move { gateway.history(history).await }),
+            Action::Rpc(call) => running(async move { gateway.rpc(call).await }),
+        })
+    }
+
+    async fn open(&self, opening: Opening, outbox: &Arc<Outbox>) -> Done {
+        self.metrics.command("connect");
+        if let Some(user) = &opening.user
+            && let Err(error) = self.feed.welcome(user).await
+        {
+            tracing::warn!(%error, %user, "a connect failed");
+            return Done::NotOpened(opening.id);
+        }
+        let joins = opening.joins.into_iter().map(|join| async {
+            let seated = self.seat(&join, outbox).await;
+            (join, seated)
+        });
+        let mut opened = Vec::new();
+        let mut failed = None;
+        for (join, seated) in join_all(joins).await {
+            match seated {
+                Ok((seat, joined)) => opened.push((join, seat, joined)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let Some(error) = failed else { return Done::Opened(opening.id, opened) };
+        tracing::debug!(%error, "a connect failed");
+        Done::NotOpened(opening.id)
+    }
+
+    /// Brings a client into a channel, and notes that it is there.
+    async fn seat(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Seat, Joined), FeedError> {
+        let seated = self.hub.join(&join.name, &join.channel, outbox, &join.recover).await?;
+        if let Some(info) = &join.info
+            && let Ok(encoded) = serde_json::to_vec(info).map(Bytes::from)
+        {
+            if join.channel.has_presence() {
+                note(self.broker.present(&join.name, &info.client, &encoded, PRESENT).await);
+            }
+            self.infos.insert((Arc::clone(&join.name), info.client.clone()), encoded);
+        }
+        Ok(seated)
+    }
+
+    async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> Done {
+        self.metrics.command("subscribe");
+        if let Channel::Post(post) = &join.channel {
+            match self.feed.may_read_post(*post).await {
+                Ok(true) => {}
+                Ok(false) => return refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
+                Err(error) => return failed(join.id, &error),
+            }
+        }
+        match self.seat(&join, outbox).await {
+            Ok((_, joined))
+                if join.recover.recover && joined.missed.is_none() && join.recover.rejects_unrecovered() =>
+            {
+                refused(join.id, ErrorCode::UNRECOVERABLE_POSITION)
+            }
+            Ok((seat, joined)) => Done::Joined(Box::new(join), seat, joined),
+            Err(error) => failed(join.id, &error),
+        }
+    }
+
+    async fn publish(&self, publish: Publish) -> Done {
+        self.metrics.command("publish");
+        let entry = Entry::Data(publish.members);
+        let published = match self.sessions.channels.keep(&publish.channel) {
+            Some(keep) => {
+                let append =
+                    Append { channel: &publish.name, entry: &entry, keep, idempotency_key: None, version: None };
+                self.broker.append(append).await
+            }
+            None => self.broker.publish(&publish.name, &entry).await,
+        };
+        match published {
+            Ok(_) => Done::Say(reply(publish.id, &ReplyBody::Publish {})),
+            Err(error) => failed(publish.id, &error.into()),
+        }
+    }
+
+    async fn presence(&self, look: Look) -> Done {
+        self.metrics.command("presence");
+        let present = match self.broker.presence(&look.name).await {
+            Ok(present) => present,
+            Err(error) => return failed(look.id, &error.into()),
+        };
+        let body = match look.wants {
+            Wants::Clients => ReplyBody::Presence(PresenceResult { presence: clients(present) }),
+            Wants::Counts => ReplyBody::PresenceStats(counts(&present)),
+        };
+        Done::Say(reply(look.id, &body))
+    }
+
+    async fn history(&self, history: History) -> Done {
+        self.metrics.command("history");
+        match self.read_history(&history.name, history.span, history.epoch.as_deref()).await {
+            Ok(Some(result)) => Done::Say(reply(history.id, &ReplyBody::History(result))),
+            Ok(None) => refused(history.id, ErrorCode::UNRECOVERABLE_POSITION),
+            Err(error) => failed(history.id, &error),
+        }
+    }
+
+    /// Reads a part of a channel's log. `None` if it is of another life than asked for.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub async fn read_history(
+        &self,
+        name: &str,
+        span: Span,
+        epoch: Option<&str>,
+    ) -> Result<Option<HistoryResult>, FeedError> {
+        let (Span::After(_, limit) | Span::Before(_, limit)) = span;
+        let slice = if limit == 0 { None } else { self.broker.read(name, span).await? };
+        let (position, entries) = match slice {
+            Some(slice) => (Some(slice.top), slice.entries),
+            None => (self.broker.position(name).await?, Vec::new()),
+        };
+        let Some(position) = position else { return Ok(None) };
+        if epoch.is_some_and(|epoch| *epoch != *position.epoch) {
+            return Ok(None);
+        }
+        let publications = self.hub.publications(entries).await?;
+        Ok(Some(HistoryResult { publications, epoch: position.epoch.to_string(), offset: position.offset }))
+    }
+
+    async fn rpc(&self, call: Call) -> Done {
+        self.metrics.command("rpc");
+        let Some(operation) = self.operations.by_rpc(&call.method) else {
+            return refused(call.id, ErrorCode::METHOD_NOT_FOUND);
+        };
+        let input = match call.data.as_ref().map(|data| serde_json::from_str(data.get())) {
+            None => serde_json::Value::Object(serde_json::Map::new()),
+            Some(Ok(serde_json::Value::Null)) => serde_json::Value::Object(serde_json::Map::new()),
+            Some(Ok(input @ serde_json::Value::Object(_))) => input,
+            Some(_) => return refused(call.id, ErrorCode::BAD_REQUEST),
+        };
+        let caller = call.user.map_or(Caller::Anonymous, Caller::User);
+        let ran = operation.run(&self.feed, caller, input).await;
+        self.metrics.operation(operation.name, ran.as_ref().map_or_else(FeedError::code, |_| "ok"));
+        match ran.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {
+            Ok(Ok(Ok(data))) => Done::Say(reply(call.id, &ReplyBody::Rpc { data })),
+            Ok(_) => refused(call.id, ErrorCode::INTERNAL),
+            Err(error) => {
+                let message = error.to_string();
+                let code = ErrorCode { code: error.status().into(), message: "", temporary: error.is_temporary() };
+                Done::Say(reply_error(call.id, code, Some(&message), error.field()))
+            }
+        }
+    }
+
+    // --- presence ----------------------------------------------------------------------------------------
+
+    /// Tells that a client came into a channel, where that is told. Nobody waits for it.
+    pub(super) fn announce(self: &Arc<Self>, join: &Join) {
+        let Some(info) = join.info.as_ref().filter(|_| join.channel.tells_joins()) else { return };
+        let Ok(encoded) = serde_json::to_vec(info).map(Bytes::from) else { return };
+        let (gateway, name) = (Arc::clone(self), Arc::clone(&join.name));
+        self.tasks.spawn(async move {
+            note(gateway.broker.notice(&name, &Notice::Join(encoded)).await);
+        });
+    }
+
+    /// Tells that a client left a channel, where that is told.
+    pub(super) fn farewell(self: &Arc<Self>, name: &Arc<str>, session: &Session) {
+        let Some((key, info)) = self.infos.remove(&(Arc::clone(name), session.client().to_owned())) else { return };
+        let gateway = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let (name, client) = key;
+            let Some(channel) = gateway.sessions.channels.find(&name) else { return };
+            if channel.has_presence() {
+                note(gateway.broker.absent(&name, &client).await);
+            }
+            if channel.tells_joins() {
+                note(gateway.broker.notice(&name, &Notice::Leave(info)).await);
+            }
+        });
+    }
+
+    /// Tells that a client is still where it is.
+    pub(super) fn still_present(self: &Arc<Self>, session: &Session) {
+        for name in session.channels() {
+            let key = (Arc::clone(name), session.client().to_owned());
+            let Some(info) = self.infos.get(&key).map(|info| info.clone()) else { continue };
+            let gateway = Arc::clone(self);
+            self.tasks.spawn(async move {
+                note(gateway.broker.present(&key.0, &key.1, &info, PRESENT).await);
+            });
+        }
+    }
+}
+
+/// Presence is renewed with every ping, and a join that was not told is no harm.
+fn note(result: crate::broker::Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(%error, "presence could not be told");
+    }
+}
+
+fn holding(future: impl Future<Output = Done> + Send + 'static) -> Running {
+    Running { future: Box::pin(future), holds: true }
+}
+
+fn running(future: impl Future<Output = Done> + Send + 'static) -> Running {
+    Running { future: Box::pin(future), holds: false }
+}
+
+fn refused(id: u32, code: ErrorCode) -> Done {
+    Done::Say(reply_error(id, code, None, None))
+}
+
+fn failed(id: u32, error: &FeedError) -> Done {
+    tracing::debug!(%error, "a command failed");
+    refused(id, ErrorCode::INTERNAL)
+}
+
+/// Who is there, as clients read it.
+pub fn clients(present: Vec<(String, Bytes)>) -> BTreeMap<String, Box<RawValue>> {
+    let info = |info: Bytes| String::from_utf8(info.into()).ok().and_then(|info| RawValue::from_string(info).ok());
+    present.into_iter().filter_map(|(client, encoded)| Some((client, info(encoded)?))).collect()
+}
+
+/// How many are there.
+pub fn counts(present: &[(String, Bytes)]) -> PresenceStatsResult {
+    #[derive(Deserialize)]
+    struct Who {
+        user: String,
+    }
+    let users: HashSet<String> =
+        present.iter().filter_map(|(_, info)| serde_json::from_slice::<Who>(info).ok()).map(|who| who.user).collect();
+    let number = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
+    PresenceStatsResult { num_clients: number(present.len()), num_users: number(users.len()) }
+}

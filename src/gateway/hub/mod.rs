@@ -1,0 +1,287 @@
+//! The hub: which sockets of this node are in which channel, and what they have been told.
+//!
+//! Each channel that somebody here listens to has a `Room`. The room knows up to which offset its members were told;
+//! a hint for the next offset is delivered, an older one dropped, and one further on means that hints were lost: the
+//! room reads the log (`worker`). So every member of a room stands at the same position, and a socket that joins gets
+//! what lies between its own position and the room's from the log, and everything after from the room.
+//!
+//! Application data is delivered where the hint arrives. Posts are ids in the log: workers put the bodies in, many
+//! rooms and one fetch at a time.
+
+mod room;
+mod upkeep;
+mod worker;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use serde_json::value::RawValue;
+
+use super::channels::Channel;
+use super::outbox::{Outbox, Outgoing};
+use super::transport::Framed;
+use crate::broker::{Broker, Listener, Notice, Span};
+use crate::feed::{Feed, FeedError};
+use crate::metrics::Metrics;
+use crate::model::{Entry, Position};
+use crate::protocol::{Publication, Recover, push_join, push_leave, push_publication};
+
+use room::{Accepted, Room, RoomState};
+use worker::Work;
+
+/// The hub of this node.
+pub struct Hub {
+    rooms: DashMap<Arc<str>, Arc<Room>>,
+    broker: Arc<dyn Broker>,
+    feed: Arc<Feed>,
+    metrics: Arc<Metrics>,
+    work: Work,
+    /// How many missed entries one recovery tells.
+    recovery_limit: u64,
+}
+
+/// A place in a room, for as long as it is kept.
+#[derive(Debug)]
+pub struct Seat {
+    room: Arc<Room>,
+    key: usize,
+    outbox: Arc<Outbox>,
+}
+
+impl Seat {
+    /// The channel's name.
+    pub fn channel(&self) -> &Arc<str> {
+        &self.room.name
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.room.state.lock().exit(self.key, &self.outbox);
+    }
+}
+
+/// Where a client came in.
+#[derive(Debug, Default)]
+pub struct Joined {
+    /// Where the channel stands: everything after it will be told. `None` of a channel without a log.
+    pub position: Option<Position>,
+    /// All that the client missed since the position it asked to recover from. `None` if it did not ask, or that is
+    /// not possible any more.
+    pub missed: Option<Vec<Publication>>,
+}
+
+impl Hub {
+    /// A hub that hears the broker. Needs [`start`](Self::start).
+    pub fn new(broker: Arc<dyn Broker>, feed: Arc<Feed>, metrics: Arc<Metrics>, recovery_limit: usize) -> Arc<Self> {
+        let hub = Arc::new(Self {
+            rooms: DashMap::new(),
+            broker,
+            feed,
+            metrics,
+            work: Work::default(),
+            recovery_limit: recovery_limit as u64,
+        });
+        hub.broker.listen(Arc::new(Ears(Arc::clone(&hub))));
+        hub
+    }
+
+    /// How many channels have listeners here.
+    pub fn channels(&self) -> usize {
+        self.rooms.len()
+    }
+
+    /// Brings a client into a channel. From then on, and until the seat is dropped, everything after
+    /// [`Joined::position`] is put into its outbox.
+    ///
+    /// # Errors
+    /// If a store cannot be reached; the client is not in the channel then.
+    pub async fn join(
+        &self,
+        name: &Arc<str>,
+        channel: &Channel,
+        outbox: &Arc<Outbox>,
+        recover: &Recover,
+    ) -> Result<(Seat, Joined), FeedError> {
+        let (seat, position) = loop {
+            let room = self.room(name);
+            if !self.link(&room).await? {
+                continue;
+            }
+            if channel.has_log() {
+                let position = match channel {
+                    Channel::Timeline(user) => Some(self.feed.open_timeline(user).await?),
+                    _ if room.state.lock().position().is_some() => None,
+                    _ => self.broker.position(name).await?,
+                };
+                if let Some(position) = position {
+                    self.establish(&room, &position);
+                }
+            }
+            let mut state = room.state.lock();
+            let position = state.position();
+            // Meanwhile the room may have been swept up, or its log replaced.
+            if state.is_dead() || (channel.has_log() && position.is_none()) {
+                continue;
+            }
+            let key = state.enter(Arc::clone(outbox));
+            drop(state);
+            break (Seat { room, key, outbox: Arc::clone(outbox) }, position);
+        };
+        let missed = match &position {
+            Some(position) if recover.recover => self.missed(name, position, recover).await?,
+            _ => None,
+        };
+        Ok((seat, Joined { position, missed }))
+    }
+
+    fn room(&self, name: &Arc<str>) -> Arc<Room> {
+        if let Some(room) = self.rooms.get(name) {
+            return Arc::clone(&room);
+        }
+        Arc::clone(&self.rooms.entry(Arc::clone(name)).or_insert_with(|| Arc::new(Room::new(Arc::clone(name)))))
+    }
+
+    /// Has the broker tell this node of the channel. `false` if the room was swept up.
+    async fn link(&self, room: &Arc<Room>) -> Result<bool, FeedError> {
+        let mut linked = room.linked.lock().await;
+        if room.state.lock().is_dead() {
+            return Ok(false);
+        }
+        if !*linked {
+            self.broker.subscribe(&room.name).await?;
+            *linked = true;
+        }
+        Ok(true)
+    }
+
+    /// Compares a room with where its log stands.
+    fn establish(&self, room: &Arc<Room>, position: &Position) {
+        let accepted = room.state.lock().establish(position);
+        self.after(room, accepted);
+    }
+
+    fn after(&self, room: &Arc<Room>, accepted: Accepted) {
+        match accepted {
+            Accepted::Nothing => {}
+            Accepted::Scheduled => self.work.push(Arc::clone(room)),
+            Accepted::Replaced(members) => {
+                for outbox in members {
+                    outbox.push(Outgoing::Insufficient(Arc::clone(&room.name)));
+                }
+            }
+        }
+    }
+
+    /// All that lies between where a client left and where the room stands; `None` if that cannot be told completely.
+    async fn missed(
+        &self,
+        name: &str,
+        position: &Position,
+        recover: &Recover,
+    ) -> Result<Option<Vec<Publication>>, FeedError> {
+        let same_life = recover.epoch.is_empty() || *recover.epoch == *position.epoch;
+        if !same_life || recover.offset > position.offset {
+            return Ok(None);
+        }
+        let missed = position.offset - recover.offset;
+        if missed == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        if missed > self.recovery_limit {
+            return Ok(None);
+        }
+        // No more than the limit, which is a usize.
+        let Some(mut slice) = self.broker.read(name, Span::After(recover.offset, missed as usize)).await? else {
+            return Ok(None);
+        };
+        slice.entries.retain(|(offset, _)| *offset <= position.offset);
+        if slice.top.epoch != position.epoch || slice.entries.len() as u64 != missed {
+            return Ok(None);
+        }
+        self.publications(slice.entries).await.map(Some)
+    }
+
+    /// Log entries as clients read them in a reply.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub async fn publications(&self, entries: Vec<(u64, Entry)>) -> Result<Vec<Publication>, FeedError> {
+        let (offsets, entries): (Vec<u64>, Vec<Entry>) = entries.into_iter().unzip();
+        let members = self.feed.publications(&entries).await?;
+        offsets.into_iter().zip(members).map(|(offset, members)| publication(offset, &members)).collect()
+    }
+
+    /// Delivers one publication to the members of a room. Under the room's lock, so that all are told in one order.
+    fn deliver(&self, state: &RoomState, name: &str, members: &[u8], position: Option<&Position>) {
+        let place = position.map(|position| (position.offset, &position.epoch));
+        self.broadcast(state, &push_publication(name, members, place));
+    }
+
+    fn broadcast(&self, state: &RoomState, push: &[u8]) {
+        let push = Framed::text(push);
+        let mut told = 0;
+        for outbox in state.members() {
+            told += 1;
+            if !outbox.push(Outgoing::Push(push.clone())) {
+                self.metrics.dropped_slow();
+            }
+        }
+        self.metrics.delivered(told);
+    }
+}
+
+/// A publication in a reply: an object with its members and its offset.
+fn publication(offset: u64, members: &[u8]) -> Result<Publication, FeedError> {
+    let members = std::str::from_utf8(members).map_err(|_| FeedError::Internal)?;
+    RawValue::from_string(format!("{{{members},\"offset\":{offset}}}")).map_err(|error| {
+        tracing::error!(%error, "a publication in a log is not JSON");
+        FeedError::Internal
+    })
+}
+
+/// What the broker tells the hub.
+struct Ears(Arc<Hub>);
+
+impl Listener for Ears {
+    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
+        let hub = &self.0;
+        let Some(room) = hub.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
+        let mut state = room.state.lock();
+        let Some(position) = position else {
+            if let Entry::Data(members) = entry {
+                hub.deliver(&state, channel, members, None);
+            }
+            return;
+        };
+        if let Entry::Data(members) = entry
+            && state.follows_directly(position)
+        {
+            hub.deliver(&state, channel, members, Some(position));
+            state.advance(position.offset);
+            return;
+        }
+        let accepted = state.accept(position, entry);
+        drop(state);
+        hub.after(&room, accepted);
+    }
+
+    fn notice(&self, channel: &str, notice: &Notice) {
+        let Some(room) = self.0.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
+        let push = match notice {
+            Notice::Join(info) => push_join(channel, info),
+            Notice::Leave(info) => push_leave(channel, info),
+        };
+        self.0.broadcast(&room.state.lock(), &push);
+    }
+
+    fn signal(&self, message: &Bytes) {
+        self.0.feed.on_signal(message);
+    }
+
+    fn resync(&self) {
+        self.0.feed.on_resync();
+        self.0.work.resync();
+    }
+}

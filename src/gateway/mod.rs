@@ -1,0 +1,213 @@
+//! Sockets: from the accepted TCP connection to the feed, and from the hub back to the socket.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`listener`] | the accept loop: HTTP and upgrades on one port, caps, timeouts |
+//! | [`upgrade`] | the WebSocket handshake: origins, encodings |
+//! | [`session`] | the pure state machine: a command in, what to do about it out |
+//! | `connection` | the task of one socket |
+//! | `transport` | the WebSocket of one socket |
+//! | `commands` | the part of a command that takes time |
+//! | [`channels`] | what a channel's name means, and who may do what there |
+//! | [`hub`] | who is in which channel, and what they have been told |
+//! | [`outbox`] | what waits for one socket |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::broker::Broker;
+use crate::config::Origins;
+use crate::feed::Feed;
+use crate::feed::operations::Operations;
+use crate::metrics::{Levels, Metrics};
+use crate::protocol::Disconnect;
+
+pub mod channels;
+mod commands;
+mod connection;
+pub mod hub;
+pub mod listener;
+pub mod outbox;
+pub mod session;
+mod transport;
+pub mod upgrade;
+
+pub use commands::{clients, counts};
+
+use connection::Connection;
+use hub::Hub;
+use outbox::{Bounds, Outbox};
+use session::SessionOptions;
+use transport::Transport;
+
+/// The bounds of a socket.
+#[derive(Clone, Debug)]
+pub struct GatewayOptions {
+    /// The largest message a client may send, in bytes.
+    pub message_bytes: usize,
+    /// How much may wait for a slow reader.
+    pub outbox: Bounds,
+    /// How long one write may take.
+    pub write_timeout: Duration,
+    /// Browser origins that may connect besides the page's own host.
+    pub origins: Origins,
+    /// How many missed entries one recovery tells.
+    pub recovery_limit: usize,
+}
+
+/// Sockets, and what they need.
+pub struct Gateway {
+    hub: Arc<Hub>,
+    feed: Arc<Feed>,
+    broker: Arc<dyn Broker>,
+    operations: Arc<Operations>,
+    sessions: Arc<SessionOptions>,
+    metrics: Arc<Metrics>,
+    options: GatewayOptions,
+    /// Every socket, by client id.
+    clients: DashMap<Arc<str>, Arc<Outbox>>,
+    /// What is told of clients in channels that know who is there: by channel and client id.
+    infos: DashMap<(Arc<str>, String), Bytes>,
+    tasks: TaskTracker,
+    /// No new sockets are taken.
+    draining: CancellationToken,
+    stopping: CancellationToken,
+    /// Zero of the sessions' clocks.
+    started: Instant,
+}
+
+/// What a gateway works with.
+pub struct Parts {
+    /// The feed.
+    pub feed: Arc<Feed>,
+    /// The logs.
+    pub broker: Arc<dyn Broker>,
+    /// The table of operations.
+    pub operations: Arc<Operations>,
+    /// What sessions share.
+    pub sessions: SessionOptions,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// tungstenite's buffers: small, because a hundred thousand idle sockets have them too. Its defaults take 131 KB a socket.
+/// Only control frames go through the write buffer, which must be larger than the size at which it is flushed.
+const READ_BUFFER: usize = 1024;
+const WRITE_BUFFER: usize = 512;
+
+impl Gateway {
+    /// A gateway that hears the broker and serves nobody yet.
+    pub fn new(parts: Parts, options: GatewayOptions) -> Arc<Self> {
+        let Parts { feed, broker, operations, sessions, metrics } = parts;
+        let hub = Hub::new(Arc::clone(&broker), Arc::clone(&feed), Arc::clone(&metrics), options.recovery_limit);
+        let gateway = Arc::new(Self {
+            hub,
+            feed,
+            broker,
+            operations,
+            sessions: Arc::new(sessions),
+            metrics,
+            options,
+            clients: DashMap::new(),
+            infos: DashMap::new(),
+            tasks: TaskTracker::new(),
+            draining: CancellationToken::new(),
+            stopping: CancellationToken::new(),
+            started: Instant::now(),
+        });
+        gateway.hub.start(&gateway.tasks, &gateway.stopping);
+        gateway
+    }
+
+    /// The feed behind it.
+    pub fn feed(&self) -> &Arc<Feed> {
+        &self.feed
+    }
+
+    /// The broker behind it.
+    pub fn broker(&self) -> &Arc<dyn Broker> {
+        &self.broker
+    }
+
+    /// The table of operations.
+    pub fn operations(&self) -> &Arc<Operations> {
+        &self.operations
+    }
+
+    /// What sessions share.
+    pub fn sessions(&self) -> &SessionOptions {
+        &self.sessions
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Whether a shutdown is under way.
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
+    }
+
+    /// What the gauges show now.
+    pub fn levels(&self) -> Levels {
+        Levels {
+            connections: self.clients.len(),
+            channels: self.hub.channels(),
+            queue_bytes: self.clients.iter().map(|outbox| outbox.bytes()).sum(),
+            broker_round_trips: self.broker.round_trips(),
+        }
+    }
+
+    /// How sockets are set up.
+    fn websocket(&self) -> WebSocketConfig {
+        let mut config = WebSocketConfig::default();
+        config.read_buffer_size = READ_BUFFER;
+        config.write_buffer_size = WRITE_BUFFER;
+        config.max_write_buffer_size = 16 * WRITE_BUFFER;
+        config.max_message_size = Some(self.options.message_bytes);
+        config.max_frame_size = Some(self.options.message_bytes);
+        config
+    }
+
+    /// Takes in a socket. The gateway knows it as long as the connection is there.
+    fn admit(self: Arc<Self>, socket: Transport) -> Box<Connection> {
+        let client: Arc<str> = uuid::Uuid::new_v4().to_string().into();
+        let outbox = Arc::new(Outbox::new(self.options.outbox));
+        self.clients.insert(Arc::clone(&client), Arc::clone(&outbox));
+        self.metrics.accepted();
+        if self.is_draining() {
+            outbox.close(Disconnect::SHUTDOWN);
+        }
+        Box::new(Connection::new(self, socket, client, outbox))
+    }
+
+    /// Takes no new sockets, closes those that are there with a code that makes clients come back, spread over `over` so
+    /// that they do not all come at once, and waits for their tasks.
+    pub async fn drain(&self, over: Duration) {
+        self.draining.cancel();
+        let outboxes: Vec<Arc<Outbox>> = self.clients.iter().map(|outbox| Arc::clone(outbox.value())).collect();
+        tracing::info!(sockets = outboxes.len(), ?over, "closing sockets");
+        let started = Instant::now();
+        let many = u32::try_from(outboxes.len()).unwrap_or(u32::MAX).max(1);
+        for (nth, outbox) in (0_u32..).zip(&outboxes) {
+            tokio::time::sleep_until(started + over / many * nth).await;
+            outbox.close(Disconnect::SHUTDOWN);
+        }
+        // Those that came in while the others went.
+        self.clients.iter().for_each(|outbox| outbox.close(Disconnect::SHUTDOWN));
+        self.stopping.cancel();
+        self.tasks.close();
+        // A close handshake is bounded, and so is what a command waits for.
+        if tokio::time::timeout(Duration::from_secs(10), self.tasks.wait()).await.is_err() {
+            tracing::warn!(sockets = self.clients.len(), "some sockets did not end in time");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Who a client is: connect, and refresh before that runs out.
+
+use std::sync::Arc;
+
+use super::subscriptions::subscribed;
+use super::time::{Moment, Remaining, remaining, ttl};
+use super::{Action, Identity, Join, Opening, Session, Side, State, Subscription, VERSION, refuse};
+use crate::auth::TokenError;
+use crate::gateway::channels::Channel;
+use crate::gateway::hub::Joined;
+use crate::model::UserId;
+use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, RefreshResult, ReplyBody, reply};
+
+impl Session {
+    pub(super) fn connect(&mut self, id: u32, connect: &ConnectRequest, now: Moment) -> Action {
+        if connect.token.is_empty() {
+            if !self.options.anonymous {
+                return Action::Close(Disconnect::BAD_REQUEST);
+            }
+            self.state = State::Opening(Identity { user: None, info: None, expires_at: None });
+            return Action::Open(Opening { id, user: None, joins: Vec::new() });
+        }
+        let claims = match self.options.verifier.verify_connect(&connect.token, now.unix) {
+            Ok(claims) => claims,
+            Err(TokenError::Expired) => {
+                self.state = State::Refused;
+                return refuse(id, ErrorCode::TOKEN_EXPIRED);
+            }
+            Err(TokenError::Invalid(_)) => return Action::Close(Disconnect::INVALID_TOKEN),
+        };
+        let own = claims.user.iter().flat_map(|user| [format!("timeline:{user}"), format!("notifications:{user}")]);
+        let identity = Identity { user: claims.user.clone(), info: claims.info, expires_at: claims.expire_at };
+        let named = claims.subs.into_iter().map(|(name, options)| (name, options.info));
+        let plain = own.chain(claims.channels).map(|name| (name, None));
+        let mut joins: Vec<Join> = Vec::new();
+        for (name, chan_info) in named.chain(plain) {
+            let channel = self.options.channels.find(&name).filter(|_| name.len() <= self.options.channel_length);
+            let own = |owner: &UserId| identity.user.as_ref() == Some(owner);
+            let channel = match channel {
+                // A token may open any channel to its bearer, but for what is somebody else's alone.
+                Some(Channel::Timeline(owner) | Channel::Notifications(owner)) if !own(&owner) => None,
+                channel => channel,
+            };
+            let Some(channel) = channel else { return Action::Close(Disconnect::BAD_REQUEST) };
+            if joins.iter().any(|join| *join.name == *name) {
+                continue;
+            }
+            let recover = connect.subs.get(&name).cloned().unwrap_or_default();
+            let info = self.info_for(&identity, &channel, chan_info);
+            joins.push(Join { id: 0, name: name.into(), channel, recover, expires_at: None, info });
+        }
+        // The user's own two are everybody's.
+        let own = if claims.user.is_some() { 2 } else { 0 };
+        if joins.len() > self.options.max_channels + own {
+            return Action::Close(Disconnect::CHANNEL_LIMIT);
+        }
+        self.state = State::Opening(identity);
+        Action::Open(Opening { id, user: claims.user, joins })
+    }
+
+    /// The client is in its channels (or could not be brought there): what to say.
+    pub fn opened(&mut self, id: u32, joined: Vec<(Join, Joined)>, now: Moment) -> Action {
+        let State::Opening(identity) = std::mem::replace(&mut self.state, State::Refused) else {
+            return Action::Close(Disconnect::INTERNAL);
+        };
+        let mut result = ConnectResult {
+            client: self.client.to_string(),
+            version: VERSION.to_owned(),
+            ping: self.options.ping_interval.as_secs(),
+            pong: true,
+            ..ConnectResult::default()
+        };
+        if let Some(expires_at) = identity.expires_at {
+            result.expires = true;
+            result.ttl = ttl(expires_at, now);
+        }
+        for (join, joined) in joined {
+            self.subscriptions.push(Subscription {
+                channel: Arc::clone(&join.name),
+                side: Side::Server,
+                expires_at: None,
+            });
+            result.subs.insert(join.name.to_string(), subscribed(&join, joined, now));
+        }
+        self.state = State::Open(identity);
+        Action::Reply(reply(id, &ReplyBody::Connect(result)))
+    }
+
+    /// The client could not be brought into its channels: what to say. It may connect again.
+    pub fn not_opened(&mut self, id: u32) -> Action {
+        self.state = State::Refused;
+        refuse(id, ErrorCode::INTERNAL)
+    }
+
+    pub(super) fn refresh(&mut self, id: u32, token: &str, now: Moment) -> Action {
+        let State::Open(identity) = &mut self.state else { return Action::Close(Disconnect::BAD_REQUEST) };
+        if token.is_empty() {
+            return Action::Close(Disconnect::BAD_REQUEST);
+        }
+        let claims = match self.options.verifier.verify_connect(token, now.unix) {
+            Ok(claims) if claims.user == identity.user => claims,
+            Ok(_) | Err(TokenError::Invalid(_)) => return Action::Close(Disconnect::INVALID_TOKEN),
+            Err(TokenError::Expired) => return Action::Close(Disconnect::EXPIRED),
+        };
+        let mut result =
+            RefreshResult { client: self.client.to_string(), version: VERSION.to_owned(), ..RefreshResult::default() };
+        match remaining(claims.expire_at, now) {
+            Remaining::Forever => {}
+            Remaining::Seconds(ttl) => (result.expires, result.ttl) = (true, ttl),
+            Remaining::None => return refuse(id, ErrorCode::EXPIRED),
+        }
+        identity.expires_at = claims.expire_at;
+        Action::Reply(reply(id, &ReplyBody::Refresh(result)))
+    }
+}

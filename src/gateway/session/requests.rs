@@ -1,0 +1,69 @@
+//! What a client asks of a channel: to publish, who is there, what was said.
+
+use super::{Action, History, Look, Publish, Refusal, Session, State, Wants, refuse};
+use crate::broker::Span;
+use crate::gateway::channels::Channel;
+use crate::protocol::{ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, publication_members};
+
+impl Session {
+    /// The channel of a command, if the session may look at what is in it: who is subscribed may.
+    fn readable(&self, name: &str) -> Result<Channel, Refusal> {
+        if name.is_empty() {
+            return Err(Refusal::Close(Disconnect::BAD_REQUEST));
+        }
+        let channel = self.options.channels.find(name).ok_or(Refusal::Error(ErrorCode::UNKNOWN_CHANNEL))?;
+        if self.subscription(name).is_some() { Ok(channel) } else { Err(Refusal::Error(ErrorCode::PERMISSION_DENIED)) }
+    }
+
+    pub(super) fn publish(&self, id: u32, publish: PublishRequest) -> Action {
+        let PublishRequest { channel: name, data } = publish;
+        let State::Open(identity) = &self.state else { return Action::Close(Disconnect::BAD_REQUEST) };
+        if name.is_empty() {
+            return Action::Close(Disconnect::BAD_REQUEST);
+        }
+        let Some(channel) = self.options.channels.find(&name) else { return refuse(id, ErrorCode::UNKNOWN_CHANNEL) };
+        if !channel.may_publish(identity.name(), self.subscription(&name).is_some()) {
+            return refuse(id, ErrorCode::PERMISSION_DENIED);
+        }
+        let Some(data) = data else { return refuse(id, ErrorCode::BAD_REQUEST) };
+        let info = ClientInfo {
+            user: identity.name().to_owned(),
+            client: self.client.to_string(),
+            conn_info: identity.info.clone(),
+            chan_info: None,
+        };
+        let members = publication_members(data.get(), Some(&info), None);
+        Action::Publish(Publish { id, name, channel, members })
+    }
+
+    pub(super) fn presence(&self, id: u32, name: String, wants: Wants) -> Action {
+        match self.readable(&name) {
+            Ok(channel) if channel.has_presence() => Action::Presence(Look { id, name, wants }),
+            Ok(_) => refuse(id, ErrorCode::NOT_AVAILABLE),
+            Err(refusal) => refusal.of(id),
+        }
+    }
+
+    pub(super) fn history(&self, id: u32, history: HistoryRequest) -> Action {
+        let HistoryRequest { channel: name, limit, since, reverse } = history;
+        match self.readable(&name) {
+            Ok(channel) if channel.has_log() => {}
+            Ok(_) => return refuse(id, ErrorCode::NOT_AVAILABLE),
+            Err(refusal) => return refusal.of(id),
+        }
+        let most = self.options.history_limit;
+        let limit = usize::try_from(limit).map_or(most, |limit| limit.min(most));
+        let offset = since.as_ref().map(|since| since.offset);
+        let span = match (reverse, offset) {
+            (false, offset) => Span::After(offset.unwrap_or(0), limit),
+            (true, Some(offset)) => Span::Before(offset, limit),
+            (true, None) => Span::Before(u64::MAX, limit),
+        };
+        Action::History(History {
+            id,
+            name,
+            span,
+            epoch: since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty()),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! HTTP: the route table, and what every answer has in common.
+//!
+//! | path | what | file |
+//! |---|---|---|
+//! | `/connection/websocket` | the socket | [`crate::gateway::upgrade`] |
+//! | `/api/v1/…` | the feed's operations, for users and backends | `operations` |
+//! | `/api/openapi.json` | their description | [`openapi`] |
+//! | `/api/publish` … | channels, for backends | `server_api` |
+//! | `/health`, `/ready`, `/metrics` | for those who run it | `probes` |
+//! | everything else | the page | `page` |
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use serde_json::json;
+use tracing::Instrument;
+
+use crate::auth::{ApiKeys, Verifier};
+use crate::gateway::Gateway;
+use crate::gateway::upgrade::upgrade;
+
+pub mod openapi;
+mod operations;
+mod page;
+mod probes;
+mod server_api;
+
+/// What handlers work with.
+pub struct Site {
+    /// Sockets, the feed and the stores behind them.
+    pub gateway: Arc<Gateway>,
+    /// Who users' tokens are checked by.
+    pub verifier: Verifier,
+    /// The keys of backends.
+    pub api_keys: ApiKeys,
+}
+
+/// The largest body a request may have, in bytes: a post of the largest size fits several times.
+const BODY: usize = 256 * 1024;
+
+/// The route table.
+pub fn router(site: Arc<Site>) -> Router {
+    let mut api = Router::new();
+    for (index, operation) in site.gateway.operations().all().iter().enumerate() {
+        api = api.route(operation.path, operations::route(index, operation));
+    }
+    Router::new()
+        .route("/connection/websocket", get(websocket))
+        .nest("/api/v1", api.fallback(no_such_path))
+        .route("/api/openapi.json", get(openapi::serve))
+        .route("/api/{method}", axum::routing::post(server_api::serve))
+        .route("/health", get(probes::health))
+        .route("/ready", get(probes::ready))
+        .route("/metrics", get(probes::metrics))
+        .fallback(get(page::serve))
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(identify))
+        .with_state(site)
+}
+
+async fn websocket(State(site): State<Arc<Site>>, request: Request) -> Response<Body> {
+    upgrade(&site.gateway, request).unwrap_or_else(|(status, why)| problem(status, "bad_request", why))
+}
+
+async fn no_such_path() -> Response<Body> {
+    problem(StatusCode::NOT_FOUND, "not_found", "there is no such path, see /api/openapi.json")
+}
+
+async fn no_such_method() -> Response<Body> {
+    problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path takes other methods, see `allow`")
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Gives every request an id, taken from the client or a proxy if they sent a plain one: it is in the answer, and in each
+/// line that is logged on the way.
+async fn identify(request: Request, next: Next) -> Response<Body> {
+    let plain = |id: &&HeaderValue| {
+        id.len() <= 64 && id.as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+    };
+    let id = request.headers().get(REQUEST_ID).filter(plain).cloned();
+    let id = id.or_else(|| HeaderValue::from_str(&uuid::Uuid::now_v7().simple().to_string()).ok());
+    let text = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
+    let span = tracing::info_span!("request", id = text, method = %request.method(), path = request.uri().path());
+    let mut response = next.run(request).instrument(span.clone()).await;
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
+    if let Some(id) = id {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// An error as every path answers it.
+fn problem(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    json_answer(status, json!({ "error": { "code": code, "message": message } }).to_string())
+}
+
+fn json_answer(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
+    (status, [(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body.into()).into_response()
+}

@@ -1,0 +1,115 @@
+//! The OpenAPI document, made from the table of operations.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::{Site, json_answer};
+use crate::feed::operations::{Access, Operation, Operations, Verb};
+
+/// Answers `GET /api/openapi.json`.
+pub(super) async fn serve(State(site): State<Arc<Site>>) -> Response<Body> {
+    json_answer(StatusCode::OK, document(site.gateway.operations()).to_string())
+}
+
+/// The OpenAPI 3.1 document of these operations.
+pub fn document(operations: &Operations) -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = settings.into_generator();
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations.all() {
+        let input = resolved((operation.input)(&mut generator).to_value(), generator.definitions());
+        let output = (operation.output)(&mut generator).to_value();
+        let path = paths.entry(format!("/api/v1{}", operation.path)).or_insert_with(|| json!({}));
+        path[operation.verb.as_str().to_lowercase()] = describe(operation, &input, &output);
+    }
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("Error".into(), error_schema());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Feedline",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "The feed's operations. Each that has a token is an rpc method of the same name over the socket too.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" },
+                "api_key": { "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "A backend; X-User names the user it acts for." },
+            },
+        },
+    })
+}
+
+/// The schema itself, where a reference to it is given.
+fn resolved(schema: Value, definitions: &Map<String, Value>) -> Value {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+    name.and_then(|name| definitions.get(name)).cloned().unwrap_or(schema)
+}
+
+fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
+    let empty = Map::new();
+    let members = input.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let required: Vec<&str> = input
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let in_path = |name: &str| operation.path.contains(&format!("{{{name}}}"));
+    let has_body = matches!(operation.verb, Verb::Post | Verb::Put);
+    let parameter = |(name, schema): (&String, &Value)| {
+        let (place, required) =
+            if in_path(name) { ("path", true) } else { ("query", required.contains(&name.as_str())) };
+        json!({ "name": name, "in": place, "required": required, "schema": schema })
+    };
+    let parameters: Vec<Value> = members.iter().filter(|(name, _)| in_path(name) || !has_body).map(parameter).collect();
+    let mut described = json!({
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [operation.name.split('.').next().unwrap_or_default()],
+        "parameters": parameters,
+        "responses": {
+            operation.status.to_string(): { "description": "Done.", "content": { "application/json": { "schema": output } } },
+            "default": { "description": "Refused or failed.", "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } } },
+        },
+    });
+    if operation.access != Access::Open {
+        described["security"] = json!([{ "token": [] }, { "api_key": [] }]);
+    }
+    let body: Map<String, Value> = members
+        .iter()
+        .filter(|(name, _)| !in_path(name))
+        .map(|(name, schema)| (name.clone(), schema.clone()))
+        .collect();
+    if has_body && !body.is_empty() {
+        let mut schema = input.clone();
+        schema["required"] = required.iter().filter(|name| body.contains_key(**name)).copied().collect();
+        schema["properties"] = body.into();
+        described["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+    }
+    described
+}
+
+fn error_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": { "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": { "type": "string", "description": "The kind of error, such as not_found." },
+                "message": { "type": "string", "description": "What went wrong, for people." },
+                "field": { "type": "string", "description": "The part of the input at fault." },
+            },
+        } },
+    })
+}

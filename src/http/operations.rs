@@ -1,0 +1,155 @@
+//! The feed's operations over HTTP: input from path, query and body; who asks from a token or an API key.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use http_body_util::LengthLimitError;
+use serde_json::{Map, Value};
+
+use super::{BODY, Site, json_answer};
+use crate::auth::TokenError;
+use crate::feed::operations::{Access, Operation, Verb};
+use crate::feed::{Caller, FeedError, now};
+use crate::model::UserId;
+
+/// The route of the operation at this index of the table.
+pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Site>> {
+    let filter = match operation.verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Post => MethodFilter::POST,
+        Verb::Put => MethodFilter::PUT,
+        Verb::Delete => MethodFilter::DELETE,
+    };
+    on(filter, move |State(site): State<Arc<Site>>, request: Request| async move { serve(&site, index, request).await })
+}
+
+async fn serve(site: &Arc<Site>, index: usize, request: Request) -> Response<Body> {
+    let operation = &site.gateway.operations().all()[index];
+    let answer = run(site, operation, request).await;
+    site.gateway.metrics().operation(operation.name, answer.as_ref().map_or_else(FeedError::code, |_| "ok"));
+    match answer {
+        Ok(body) => {
+            let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
+            json_answer(status, body)
+        }
+        Err(error) => refuse(&error),
+    }
+}
+
+fn refuse(error: &FeedError) -> Response<Body> {
+    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    json_answer(status, error.to_json().to_string())
+}
+
+async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Result<bytes::Bytes, FeedError> {
+    let (mut parts, body) = request.into_parts();
+    let caller = match operation.access {
+        Access::Open => Caller::Anonymous,
+        Access::Reader | Access::User => caller(site, &parts.headers)?,
+    };
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let mut input = read_query(&query)?;
+    if matches!(operation.verb, Verb::Post | Verb::Put) {
+        input.extend(read_body(body).await?);
+    }
+    // The path has the last word: it is what the request is about.
+    if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
+        input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
+    }
+    operation.run(site.gateway.feed(), caller, Value::Object(input)).await
+}
+
+/// `limit=20&cursor=p12`, percent-encoded. Everything is text; inputs that are numbers read their digits.
+fn read_query(query: &str) -> Result<Map<String, Value>, FeedError> {
+    let mut input = Map::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (Some(name), Some(value)) = (percent_decode(name), percent_decode(value)) else {
+            return Err(FeedError::Invalid { field: None, message: "the query is not percent-encoded UTF-8".into() });
+        };
+        input.insert(name, value.into());
+    }
+    Ok(input)
+}
+
+fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                u8::try_from(digit(rest.next())? * 16 + digit(rest.next())?).ok()?
+            }
+            plain => plain,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
+    let body = to_bytes(body, BODY).await.map_err(|error| {
+        let too_large = std::error::Error::source(&error).is_some_and(|source| source.is::<LengthLimitError>());
+        if too_large {
+            FeedError::TooLarge(BODY)
+        } else {
+            FeedError::Invalid { field: None, message: "the body could not be read".into() }
+        }
+    })?;
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(&body) {
+        Ok(Value::Object(input)) => Ok(input),
+        Ok(_) => Err(FeedError::Invalid { field: None, message: "the body is a JSON object".into() }),
+        Err(error) => Err(FeedError::Invalid { field: None, message: format!("the body is not JSON: {error}").into() }),
+    }
+}
+
+/// Who asks: a user with a token, or a backend with an API key, acting for one or for nobody.
+fn caller(site: &Site, headers: &HeaderMap) -> Result<Caller, FeedError> {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    if let Some(key) = text("x-api-key") {
+        if !site.api_keys.accept(key) {
+            return Err(FeedError::Unauthorized("wrong API key"));
+        }
+        return match text("x-user") {
+            None => Ok(Caller::Anonymous),
+            Some(user) => {
+                let user = UserId::parse(user);
+                user.map(Caller::User).ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))
+            }
+        };
+    }
+    let Some(authorization) = text(AUTHORIZATION.as_str()) else {
+        return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
+    };
+    let (scheme, token) = authorization.split_once(' ').unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
+    }
+    match site.verifier.verify_connect(token.trim(), now() / 1_000) {
+        Ok(claims) => Ok(claims.user.map_or(Caller::Anonymous, Caller::User)),
+        Err(TokenError::Expired) => Err(FeedError::Unauthorized("the token has expired")),
+        Err(TokenError::Invalid(_)) => Err(FeedError::Unauthorized("the token is not valid")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_decoded() {
+        let input = read_query("q=a+b%20c%C3%A9&limit=5&flag").unwrap();
+        assert_eq!(Value::Object(input), serde_json::json!({ "q": "a b cé", "limit": "5", "flag": "" }));
+        for wrong in ["a=%", "a=%zz", "a=%ff", "%c3=1"] {
+            assert!(read_query(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Who follows whom.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::people::{id_at, user};
+use super::{count, integer, jobs, json_text};
+use crate::ledger::{Job, Lease, Listed, Work};
+use crate::model::{Millis, User, UserId};
+
+/// Who follows whom.
+pub(super) struct Edge {
+    pub(super) reader: UserId,
+    pub(super) author: UserId,
+}
+
+/// Makes an edge without a job: for those who load many before anybody has a timeline.
+pub(super) fn load(db: &Connection, follower: &UserId, followee: &UserId, now: Millis) -> rusqlite::Result<()> {
+    make(db, &Edge { reader: follower.clone(), author: followee.clone() }, now).map(drop)
+}
+
+/// Makes an edge. Whether it is new.
+fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
+    let sql = "INSERT INTO follows (follower, followee, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    let row = params![edge.reader.as_str(), edge.author.as_str(), integer(now)];
+    let made = db.prepare_cached(sql)?.execute(row)? == 1;
+    if made {
+        tally(db, edge, 1)?;
+    }
+    Ok(made)
+}
+
+pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Job>> {
+    if !make(db, edge, now)? {
+        return Ok(None);
+    }
+    let (reader, author) = (edge.reader.clone(), edge.author.clone());
+    jobs::create(db, Work::Follow { reader, author }, now, lease).map(Some)
+}
+
+pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Job>> {
+    let (reader, author) = (edge.reader.clone(), edge.author.clone());
+    let sql = "DELETE FROM follows WHERE follower = ?1 AND followee = ?2";
+    let ended = db.prepare_cached(sql)?.execute([reader.as_str(), author.as_str()])? == 1;
+    if !ended {
+        return Ok(None);
+    }
+    tally(db, edge, -1)?;
+    jobs::create(db, Work::Unfollow { reader, author }, now, lease).map(Some)
+}
+
+fn tally(db: &Connection, edge: &Edge, change: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE users SET following = following + ?2 WHERE id = ?1")?
+        .execute(params![edge.reader.as_str(), change])?;
+    db.prepare_cached("UPDATE users SET followers = followers + ?2 WHERE id = ?1")?
+        .execute(params![edge.author.as_str(), change])?;
+    Ok(())
+}
+
+pub(super) fn following_count(db: &Connection, follower: &UserId) -> rusqlite::Result<u64> {
+    let found: Option<i64> = db
+        .prepare_cached("SELECT following FROM users WHERE id = ?1")?
+        .query_row([follower.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(found.map_or(0, super::natural))
+}
+
+pub(super) const FOLLOWERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq \
+    FROM follows f INDEXED BY follows_in CROSS JOIN users u ON u.id = f.follower \
+    WHERE f.followee = ?1 AND f.seq < ?2 ORDER BY f.seq DESC LIMIT ?3";
+
+pub(super) const FOLLOWING: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq \
+    FROM follows f INDEXED BY follows_out CROSS JOIN users u ON u.id = f.followee \
+    WHERE f.follower = ?1 AND f.seq < ?2 ORDER BY f.seq DESC LIMIT ?3";
+
+/// A page of [`FOLLOWERS`] or [`FOLLOWING`].
+pub(super) fn list(
+    db: &Connection,
+    sql: &str,
+    whose: &UserId,
+    before: Option<i64>,
+    limit: usize,
+) -> rusqlite::Result<Listed<User>> {
+    // One more than asked tells whether there is a next page.
+    let wanted = params![whose.as_str(), before.unwrap_or(i64::MAX), count(limit.saturating_add(1))];
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(wanted, |row| Ok((user(row)?, row.get::<_, i64>(4)?)))?;
+    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| more).map(|(_, seq)| *seq);
+    Ok(Listed { items: rows.into_iter().map(|(user, _)| user).collect(), next })
+}
+
+pub(super) const FANOUT: &str = "SELECT follower FROM follows INDEXED BY follows_fanout \
+    WHERE followee = ?1 AND follower > ?2 ORDER BY follower LIMIT ?3";
+
+pub(super) fn followers_after(
+    db: &Connection,
+    author: &UserId,
+    cursor: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<UserId>> {
+    db.prepare_cached(FANOUT)?.query_map(params![author.as_str(), cursor, count(limit)], |row| id_at(row, 0))?.collect()
+}
+
+pub(super) fn followed_among(db: &Connection, reader: &UserId, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
+    let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee IN (SELECT value FROM json_each(?2))";
+    db.prepare_cached(sql)?.query_map(params![reader.as_str(), json_text(authors)?], |row| id_at(row, 0))?.collect()
+}

@@ -1,0 +1,198 @@
+//! A bounded queue of calls in front of the threads that own the connections: how async code reaches SQLite
+//! without blocking the runtime.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::failure;
+use crate::ledger::{LedgerError, Result};
+
+/// Calls that may wait. Some 200 bytes each; many more than the connections of a gateway that reconnect at once.
+pub(super) const QUEUE: usize = 16_384;
+
+/// How a call's statements ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// Well.
+    Well,
+    /// With an error: what they changed must not stay.
+    Badly,
+}
+
+/// A call on its way to a thread and back.
+pub(super) trait Work: Send {
+    /// Nobody waits for the answer any more: the caller timed out or went away.
+    fn abandoned(&self) -> bool;
+
+    /// Runs its statements and keeps their result.
+    fn run(&mut self, db: &Connection) -> Ran;
+
+    /// Sends the result. `batch` is what went wrong with the transaction around it: nothing that it did stayed.
+    fn answer(self: Box<Self>, batch: Option<LedgerError>);
+}
+
+struct Call<T, F> {
+    job: Option<F>,
+    result: Option<Result<T>>,
+    answer: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Work for Call<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
+{
+    fn abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    fn run(&mut self, db: &Connection) -> Ran {
+        let Some(job) = self.job.take() else { return Ran::Badly };
+        // A defect in one query must not take the thread, and with it every later call, down.
+        let result = match catch_unwind(AssertUnwindSafe(|| job(db))) {
+            Ok(result) => result.map_err(|error| failure(&error)),
+            Err(_) => Err(LedgerError::Failed("a query panicked".into())),
+        };
+        let ran = if result.is_ok() { Ran::Well } else { Ran::Badly };
+        self.result = Some(result);
+        ran
+    }
+
+    fn answer(self: Box<Self>, batch: Option<LedgerError>) {
+        let result = match (self.result, batch) {
+            (Some(Err(own)), _) => Err(own),
+            (_, Some(batch)) => Err(batch),
+            (Some(result), None) => result,
+            (None, None) => return,
+        };
+        // The caller may have gone: then there is nobody to tell.
+        let _ = self.answer.send(result);
+    }
+}
+
+/// The receiving end of a lane.
+pub(super) type Queue = Receiver<Box<dyn Work>>;
+
+/// The sending end, and the threads behind it.
+pub(super) struct Lane {
+    /// `None` once closed. The threads end when this is dropped and the queue is empty.
+    sender: Mutex<Option<SyncSender<Box<dyn Work>>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// How long a caller waits for its answer.
+    timeout: Duration,
+}
+
+impl Lane {
+    /// A lane without threads, for at most `capacity` waiting calls.
+    pub(super) fn new(capacity: usize, timeout: Duration) -> (Self, Queue) {
+        let (sender, queue) = sync_channel(capacity);
+        (Self { sender: Mutex::new(Some(sender)), threads: Mutex::default(), timeout }, queue)
+    }
+
+    /// Starts a thread that serves the lane, and that [`close`](Self::close) waits for.
+    pub(super) fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(body)
+            .map_err(|error| LedgerError::Unreachable(format!("cannot start the thread {name}: {error}")))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Has a thread run `job`, and waits for the answer.
+    pub(super) async fn call<T, F>(&self, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        self.submit(Box::new(Call { job: Some(job), result: None, answer }))?;
+        match tokio::time::timeout(self.timeout, answered).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(closed()),
+            Err(_) => Err(LedgerError::Unreachable(format!("no answer within {:?}", self.timeout))),
+        }
+    }
+
+    fn submit(&self, work: Box<dyn Work>) -> Result<()> {
+        match self.sender.lock().as_ref().ok_or_else(closed)?.try_send(work) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(LedgerError::Busy),
+            Err(TrySendError::Disconnected(_)) => Err(closed()),
+        }
+    }
+
+    /// Takes no more calls, lets the threads finish what waits, and waits for them. Blocks.
+    pub(super) fn close(&self) {
+        self.sender.lock().take();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn closed() -> LedgerError {
+    LedgerError::Unreachable("the ledger is closed".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn serve(queue: &Queue) {
+        let db = Connection::open_in_memory().expect("memory");
+        while let Ok(mut work) = queue.recv() {
+            work.run(&db);
+            work.answer(None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_is_said_at_once() {
+        let (lane, _queue) = Lane::new(1, LONG);
+        let waiting = lane.call(|_| Ok(()));
+        tokio::pin!(waiting);
+        assert!(futures::poll!(&mut waiting).is_pending());
+        assert!(matches!(lane.call(|_| Ok(())).await, Err(LedgerError::Busy)));
+    }
+
+    #[tokio::test]
+    async fn who_is_not_answered_in_time_is_told_and_their_call_is_abandoned() {
+        let (lane, queue) = Lane::new(1, Duration::from_millis(5));
+        assert!(matches!(lane.call(|_| Ok(())).await, Err(LedgerError::Unreachable(_))));
+        assert!(queue.recv().is_ok_and(|work| work.abandoned()));
+    }
+
+    #[tokio::test]
+    async fn a_panic_fails_one_call_only() {
+        let (lane, queue) = Lane::new(9, LONG);
+        lane.spawn("test", move || serve(&queue)).expect("a thread");
+        let panicked = lane.call(|_| -> rusqlite::Result<()> { panic!("on purpose") }).await;
+        assert!(matches!(panicked, Err(LedgerError::Failed(_))));
+        assert!(matches!(lane.call(|_| Ok(7)).await, Ok(7)));
+    }
+
+    #[tokio::test]
+    async fn closing_answers_what_waits_and_nothing_after() {
+        let (lane, queue) = Lane::new(9, LONG);
+        let mut waiting = [1, 2, 3].map(|n| Box::pin(lane.call(move |_| Ok(n))));
+        for call in &mut waiting {
+            assert!(futures::poll!(call).is_pending());
+        }
+        lane.spawn("test", move || serve(&queue)).expect("a thread");
+        lane.close();
+        let answers = futures::future::join_all(waiting).await;
+        assert_eq!(answers.into_iter().flatten().collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(matches!(lane.call(|_| Ok(())).await, Err(LedgerError::Unreachable(_))));
+    }
+}

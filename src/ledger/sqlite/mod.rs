@@ -1,0 +1,333 @@
+//! The embedded ledger: one SQLite file, write-ahead logging, one writer with group commit, a few readers.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `open` | options, pragmas, migrations |
+//! | `lane` | how async code reaches the threads |
+//! | `writer`, `readers` | the threads |
+//! | `people`, `edges`, `posts`, `timeline`, `jobs` | the statements, by concept |
+//!
+//! Several processes may share a file: SQLite's own locks put their transactions in order.
+
+mod edges;
+mod jobs;
+mod lane;
+mod open;
+mod people;
+mod posts;
+mod readers;
+mod timeline;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, ErrorCode};
+use serde::Serialize;
+
+use self::lane::Lane;
+pub use self::open::{Durability, SqliteOptions};
+use self::writer::Writer;
+use super::{Backlog, Job, Lease, Ledger, LedgerError, Listed, NewAccount, Result};
+use crate::model::{Millis, Post, PostId, Profile, User, UserId};
+
+/// Rows that the bulk loaders put into one transaction.
+const BULK: usize = 2_000;
+
+/// The ledger in one SQLite file.
+pub struct SqliteLedger {
+    name: String,
+    timeout: Duration,
+    writer: Writer,
+    readers: Arc<Lane>,
+}
+
+impl SqliteLedger {
+    /// Opens the file, made if missing, and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// Names the file and says why: not to be read or written, not a database, locked, or of a newer schema.
+    pub async fn open(options: SqliteOptions) -> Result<Self> {
+        let opened = tokio::task::spawn_blocking(move || {
+            let writer = Writer::start(&options)?;
+            let readers = readers::start(&options)?;
+            let name = format!("sqlite at {}", options.path.display());
+            Ok(Self { name, timeout: options.timeout, writer, readers })
+        });
+        opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
+    }
+
+    /// Transactions committed since it was opened: far fewer than writes when many write at once.
+    pub fn commits(&self) -> u64 {
+        self.writer.commits.load(Ordering::Relaxed)
+    }
+
+    /// Makes many users at once, named like their ids; those that exist stay as they are. For benchmarks and tests.
+    ///
+    /// # Errors
+    ///
+    /// As for any write. What was made before the error stays.
+    pub async fn bulk_users(&self, ids: &[UserId], now: Millis) -> Result<()> {
+        for ids in ids.chunks(BULK) {
+            let ids = ids.to_vec();
+            self.write(move |db| ids.iter().try_for_each(|id| people::ensure(db, id, now).map(drop))).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes many edges (follower, followee) at once; those that exist stay as they are. All users must exist. For
+    /// benchmarks and tests.
+    ///
+    /// # Errors
+    ///
+    /// As for any write. What was made before the error stays.
+    pub async fn bulk_follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
+        for edges in edges.chunks(BULK) {
+            let edges = edges.to_vec();
+            self.write(move |db| edges.iter().try_for_each(|(from, to)| edges::load(db, from, to, now))).await?;
+        }
+        Ok(())
+    }
+
+    async fn read<T, F>(&self, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.readers.call(job).await
+    }
+
+    async fn write<T, F>(&self, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.writer.lane.call(job).await
+    }
+
+    /// Bounds what takes more than one call.
+    async fn within<T>(&self, calls: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        tokio::time::timeout(self.timeout, calls)
+            .await
+            .unwrap_or_else(|_| Err(LedgerError::Unreachable(format!("no answer within {:?}", self.timeout))))
+    }
+}
+
+#[async_trait]
+impl Ledger for SqliteLedger {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        let reads = self.read(|db| db.query_row("SELECT count(*) FROM migrations", [], |_| Ok(())));
+        // The transaction around nothing shows that the lock can be had.
+        let writes = self.write(|_| Ok(()));
+        self.within(async { tokio::try_join!(reads, writes).map(drop) }).await
+    }
+
+    async fn close(&self) {
+        let (readers, writer) = (Arc::clone(&self.readers), Arc::clone(&self.writer.lane));
+        let closed = tokio::task::spawn_blocking(move || {
+            // The writer last: whoever closes the file last copies the log into it, which a reader may not.
+            readers.close();
+            writer.close();
+        });
+        if tokio::time::timeout(self.timeout, closed).await.is_err() {
+            tracing::warn!(ledger = self.name, "the ledger did not close in time");
+        }
+    }
+
+    async fn create_account(&self, account: NewAccount) -> Result<bool> {
+        self.write(move |db| people::create_account(db, &account)).await
+    }
+
+    async fn password(&self, user: &UserId) -> Result<Option<String>> {
+        let user = user.clone();
+        self.read(move |db| people::password(db, &user)).await
+    }
+
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<()> {
+        let (known, new) = (user.clone(), user.clone());
+        self.within(async {
+            // Nearly always there is one, and then nobody has to wait for the writer.
+            if !self.read(move |db| people::exists(db, &known)).await? {
+                self.write(move |db| people::ensure(db, &new, now)).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn users(&self, ids: &[UserId]) -> Result<Vec<User>> {
+        let ids = ids.to_vec();
+        self.read(move |db| people::users(db, &ids)).await
+    }
+
+    async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
+        let (user, viewer) = (user.clone(), viewer.cloned());
+        self.read(move |db| people::profile(db, &user, viewer.as_ref())).await
+    }
+
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (edge, lease) = (edges::Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
+        self.write(move |db| edges::follow(db, &edge, now, &lease)).await
+    }
+
+    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (edge, lease) = (edges::Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
+        self.write(move |db| edges::unfollow(db, &edge, now, &lease)).await
+    }
+
+    async fn following_count(&self, follower: &UserId) -> Result<u64> {
+        let follower = follower.clone();
+        self.read(move |db| edges::following_count(db, &follower)).await
+    }
+
+    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        let user = user.clone();
+        self.read(move |db| edges::list(db, edges::FOLLOWERS, &user, before, limit)).await
+    }
+
+    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        let user = user.clone();
+        self.read(move |db| edges::list(db, edges::FOLLOWING, &user, before, limit)).await
+    }
+
+    async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
+        let (author, cursor) = (author.clone(), cursor.to_owned());
+        self.read(move |db| edges::followers_after(db, &author, &cursor, limit)).await
+    }
+
+    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>> {
+        let (reader, authors) = (reader.clone(), authors.to_vec());
+        self.read(move |db| edges::followed_among(db, &reader, &authors)).await
+    }
+
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
+        let (post, lease) = (post.clone(), lease.clone());
+        self.write(move |db| posts::create(db, &post, &lease)).await
+    }
+
+    async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
+        let ids = ids.to_vec();
+        self.read(move |db| posts::posts(db, &ids)).await
+    }
+
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (author, lease) = (author.clone(), lease.clone());
+        self.write(move |db| posts::delete(db, id, &author, now, &lease)).await
+    }
+
+    async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let author = author.clone();
+        self.read(move |db| posts::by_author(db, author.as_str(), before, limit)).await
+    }
+
+    async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let topic = topic.to_owned();
+        self.read(move |db| posts::by_topic(db, &topic, before, limit)).await
+    }
+
+    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let reader = reader.clone();
+        self.read(move |db| timeline::read(db, &reader, before, limit)).await
+    }
+
+    async fn claim_jobs(&self, now: Millis, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
+        let lease = lease.clone();
+        self.write(move |db| jobs::claim(db, now, &lease, limit)).await
+    }
+
+    async fn advance_job(&self, id: i64, cursor: &str, lease: &Lease) -> Result<bool> {
+        let (lease, cursor) = (lease.clone(), cursor.to_owned());
+        self.write(move |db| jobs::advance(db, id, &cursor, &lease)).await
+    }
+
+    async fn finish_job(&self, id: i64, holder: &str) -> Result<()> {
+        let holder = holder.to_owned();
+        self.write(move |db| jobs::finish(db, id, &holder)).await
+    }
+
+    async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool> {
+        let author = author.clone();
+        self.read(move |db| jobs::carries_posts(db, &author, before)).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog> {
+        self.read(jobs::backlog).await
+    }
+}
+
+/// What SQLite's error means to a caller.
+fn failure(error: &rusqlite::Error) -> LedgerError {
+    use ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed, OutOfMemory, SystemIoFailure,
+    };
+    match error.sqlite_error_code() {
+        Some(DatabaseBusy | DatabaseLocked) => LedgerError::Busy,
+        Some(CannotOpen | DiskFull | FileLockingProtocolFailed | OutOfMemory | SystemIoFailure) => {
+            LedgerError::Unreachable(error.to_string())
+        }
+        _ => LedgerError::Failed(error.to_string()),
+    }
+}
+
+/// A number as SQLite keeps it. Times and ids stay far below the bound.
+fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A limit as SQLite takes it.
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A number that SQLite kept. None of ours is ever negative.
+fn natural(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+/// A value as JSON: how a post is kept, and how a list of any length is given to one statement.
+fn json_text<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_list_is_read_from_an_index_in_its_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        for sql in [edges::FOLLOWERS, edges::FOLLOWING, edges::FANOUT, posts::BY_AUTHOR, posts::BY_TOPIC] {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+                db.prepare(&explain)?.query_map(("u", 1, 1), |row| row.get(3))?.collect()
+            });
+            for step in plan.await.expect("a plan") {
+                // A search by one user, topic or edge; neither a scan nor a sort, nor a search by the bound alone.
+                assert!(step.starts_with("SEARCH") && step.contains("=?"), "{step} in {sql}");
+            }
+        }
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_statement_is_prepared_once_whatever_is_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        let prepared_again = ledger.read(|db| {
+            for author in ["ann", "bo", "cy"] {
+                posts::by_author(db, author, PostId::MAX, 9)?;
+            }
+            Ok(db.prepare_cached(posts::BY_AUTHOR)?.get_status(rusqlite::StatementStatus::RePrepare))
+        });
+        assert_eq!(prepared_again.await.expect("a count"), 0);
+        ledger.close().await;
+    }
+}

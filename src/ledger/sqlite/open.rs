@@ -1,0 +1,174 @@
+//! Opening the file: how it is kept, and which schema it has.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
+use serde::Deserialize;
+
+use crate::ledger::{LedgerError, Result};
+
+/// The schema, step by step; a step's version is its place in the list, from 1. Steps are added, never changed.
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_feed.sql")];
+
+/// Statements that a connection keeps prepared; more than there are.
+const STATEMENTS: usize = 64;
+
+/// The write-ahead log is cut back to this many bytes once it has been copied into the file.
+const WAL_BYTES: i64 = 64 << 20;
+
+/// What a finished write survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Power loss: each commit is flushed to the disk before it is answered.
+    #[default]
+    Full,
+    /// The end of the process, however sudden. The last moments before a power loss may be gone; what is left
+    /// is consistent.
+    Normal,
+}
+
+/// How the SQLite ledger is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// The file. It and the folders above it are created if missing, readable by their owner alone.
+    pub path: PathBuf,
+    /// What a finished write survives.
+    pub durability: Durability,
+    /// How long a call waits for its answer.
+    pub timeout: Duration,
+    /// Threads that read, at least 1.
+    pub readers: usize,
+}
+
+impl SqliteOptions {
+    /// The defaults for a file: full durability, 5 seconds, 2 readers.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), durability: Durability::default(), timeout: Duration::from_secs(5), readers: 2 }
+    }
+
+    /// How long SQLite waits for another process's lock: less than the caller waits, so that the caller learns why.
+    fn lock_wait(&self) -> Duration {
+        self.timeout / 2
+    }
+}
+
+/// The connection that writes, to a file with the newest schema.
+pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
+    let path = &options.path;
+    create(path).map_err(|error| LedgerError::Failed(format!("{}: {error}", path.display())))?;
+    let mut db = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    use_wal(&db, options)?;
+    configure(&db, options.durability).map_err(|error| explain(path, &error))?;
+    migrate(&mut db, path)?;
+    Ok(db)
+}
+
+/// A connection that only reads.
+pub(super) fn reader(options: &SqliteOptions) -> Result<Connection> {
+    connect(options, OpenFlags::SQLITE_OPEN_READ_ONLY)
+}
+
+/// Makes the file if it is missing. SQLite gives the files beside it the same permissions.
+fn create(path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = fs::OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+fn connect(options: &SqliteOptions, access: OpenFlags) -> Result<Connection> {
+    let open = || {
+        let db = Connection::open_with_flags(&options.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(options.lock_wait())?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS);
+        // Without this the planner looks at bound values, and prepares a cached statement anew at each use.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        Ok(db)
+    };
+    open().map_err(|error| explain(&options.path, &error))
+}
+
+fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
+    db.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
+    db.pragma_update(None, "foreign_keys", true)?;
+    match durability {
+        Durability::Full => {
+            db.pragma_update(None, "synchronous", "FULL")?;
+            // Where a plain fsync leaves data in the drive's cache (macOS), ask for more; elsewhere it means nothing.
+            db.pragma_update(None, "fullfsync", true)?;
+            db.pragma_update(None, "checkpoint_fullfsync", true)
+        }
+        Durability::Normal => db.pragma_update(None, "synchronous", "NORMAL"),
+    }
+}
+
+/// Switches to write-ahead logging. Unlike other statements this one does not wait for another process that does
+/// the same at this moment, so it is tried again.
+fn use_wal(db: &Connection, options: &SqliteOptions) -> Result<()> {
+    let path = &options.path;
+    let deadline = Instant::now() + options.lock_wait();
+    let mut pause = Duration::from_millis(2);
+    loop {
+        let switched = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        let error = match switched {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let why = format!("{}: no write-ahead log is possible here, it stays {mode}", path.display());
+                return Err(LedgerError::Failed(why));
+            }
+            Err(error) => error,
+        };
+        if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || Instant::now() > deadline {
+            return Err(explain(path, &error));
+        }
+        std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.5)));
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}
+
+/// Applies the steps that the file does not have yet, all or none.
+fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
+    let wrong = |error: rusqlite::Error| explain(path, &error);
+    // Of several processes that start at once the first does the work; the others wait here and find it done.
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Exclusive).map_err(wrong)?;
+    transaction
+        .execute_batch(
+            "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)",
+        )
+        .map_err(wrong)?;
+    let newest: Option<u32> = transaction
+        .query_row("SELECT version FROM migrations ORDER BY version DESC LIMIT 1", [], |row| row.get(0))
+        .optional()
+        .map_err(wrong)?;
+    let have = newest.unwrap_or(0) as usize;
+    if have > MIGRATIONS.len() {
+        return Err(LedgerError::Failed(format!(
+            "{}: its schema is version {have}, and this program knows {} only: a newer one made it",
+            path.display(),
+            MIGRATIONS.len()
+        )));
+    }
+    for (step, version) in MIGRATIONS.iter().zip(1_i64..).skip(have) {
+        transaction.execute_batch(step).map_err(wrong)?;
+        transaction
+            .execute("INSERT INTO migrations VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER))", [version])
+            .map_err(wrong)?;
+    }
+    transaction.commit().map_err(wrong)
+}
+
+fn explain(path: &Path, error: &rusqlite::Error) -> LedgerError {
+    match super::failure(error) {
+        LedgerError::Unreachable(why) => LedgerError::Unreachable(format!("{}: {why}", path.display())),
+        LedgerError::Busy => LedgerError::Unreachable(format!("{}: another process holds its lock", path.display())),
+        LedgerError::Failed(why) => LedgerError::Failed(format!("{}: {why}", path.display())),
+    }
+}

@@ -1,0 +1,78 @@
+//! What a timeline consists of: the posts of many authors merged, newest first.
+//!
+//! Each author's posts lie in an index in the right order, so the page is a merge of sorted runs. A run is read in
+//! chunks: first a few ids from everyone, then more from those whose posts the page turns out to hold. An author
+//! costs one look-up, a post on the page about one step, and what lies below the page nothing.
+
+use std::collections::BinaryHeap;
+
+use rusqlite::Connection;
+
+use super::posts::by_author;
+use crate::model::{PostId, UserId};
+
+/// Chunks of one author grow by this factor: one who fills the page needs few of them.
+const GROWTH: usize = 4;
+
+/// The posts below `before` of those whom `reader` follows and of the reader.
+pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usize) -> rusqlite::Result<Vec<PostId>> {
+    // One snapshot, lest an unfollow or a delete between two look-ups leave a page that never was.
+    let snapshot = db.unchecked_transaction()?;
+    let mut runs = runs(&snapshot, reader, limit)?;
+    let mut heap = BinaryHeap::with_capacity(runs.len());
+    for (index, run) in runs.iter_mut().enumerate() {
+        heap.extend(run.next(&snapshot, before, limit)?.map(|id| (id, index)));
+    }
+    let mut page = Vec::with_capacity(limit.min(1024));
+    while page.len() < limit {
+        let Some((id, index)) = heap.pop() else { break };
+        page.push(id);
+        let left = limit - page.len();
+        heap.extend(runs[index].next(&snapshot, id, left)?.map(|id| (id, index)));
+    }
+    Ok(page)
+}
+
+/// One run for each author. The reader is one of them, once even if following themselves.
+fn runs(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<Run>> {
+    let sql = "SELECT followee FROM follows WHERE follower = ?1 UNION SELECT ?1";
+    let mut statement = db.prepare_cached(sql)?;
+    let authors = statement.query_map([reader.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    // Twice the fair share, so that most authors need no second chunk.
+    let chunk = (2 * limit / authors.len().max(1)).max(2);
+    Ok(authors.into_iter().map(|author| Run { author, ids: Vec::new(), chunk, end: End::Unknown }).collect())
+}
+
+/// One author's posts, as far as they have been read.
+struct Run {
+    author: String,
+    /// Read and not yet on the page, oldest first.
+    ids: Vec<PostId>,
+    /// How many to read next.
+    chunk: usize,
+    end: End,
+}
+
+#[derive(PartialEq, Eq)]
+enum End {
+    /// There may be older posts.
+    Unknown,
+    /// What has been read goes back to the author's first post.
+    Reached,
+}
+
+impl Run {
+    /// The author's newest post below `before`, which is the id given last; reads on if need be, `left` ids at most.
+    fn next(&mut self, db: &Connection, before: PostId, left: usize) -> rusqlite::Result<Option<PostId>> {
+        if self.ids.is_empty() && self.end == End::Unknown && left > 0 {
+            let wanted = self.chunk.min(left);
+            self.ids = by_author(db, &self.author, before, wanted)?;
+            if self.ids.len() < wanted {
+                self.end = End::Reached;
+            }
+            self.ids.reverse();
+            self.chunk *= GROWTH;
+        }
+        Ok(self.ids.pop())
+    }
+}

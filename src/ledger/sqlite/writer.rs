@@ -1,0 +1,128 @@
+//! The one thread that writes: group commit.
+//!
+//! While one transaction is on its way to the disk, calls gather in the queue; the next transaction takes them all.
+//! So the time of a flush is shared by as many callers as there happen to be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+
+use super::failure;
+use super::lane::{Lane, QUEUE, Queue, Ran, Work};
+use super::open::{self, SqliteOptions};
+use crate::ledger::Result;
+
+/// Calls in one transaction, so that the first of them does not wait for ever for the last.
+const BATCH: usize = 512;
+
+/// The writing end of the ledger.
+pub(super) struct Writer {
+    pub(super) lane: Arc<Lane>,
+    /// Transactions committed so far.
+    pub(super) commits: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Opens the file, brings its schema up to date, and starts the thread.
+    pub(super) fn start(options: &SqliteOptions) -> Result<Self> {
+        let db = open::writer(options)?;
+        let (lane, queue) = Lane::new(QUEUE, options.timeout);
+        let commits = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&commits);
+        lane.spawn("ledger-writer", move || serve(&db, &queue, &counter))?;
+        Ok(Self { lane: Arc::new(lane), commits })
+    }
+}
+
+fn serve(db: &Connection, queue: &Queue, commits: &AtomicU64) {
+    while let Ok(first) = queue.recv() {
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter().take(BATCH - 1));
+        let failed = match transact(db, &mut batch) {
+            Ok(()) => {
+                commits.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+            Err(error) => {
+                if !db.is_autocommit() {
+                    // If this fails too, the next BEGIN does, and says so.
+                    let _ = db.execute_batch("ROLLBACK");
+                }
+                Some(failure(&error))
+            }
+        };
+        for work in batch {
+            work.answer(failed.clone());
+        }
+    }
+}
+
+/// Runs the batch in one transaction. With an error nothing of it stays.
+fn transact(db: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
+    run(db, "BEGIN IMMEDIATE")?;
+    for work in batch {
+        if !work.abandoned() {
+            isolate(db, work.as_mut())?;
+        }
+    }
+    run(db, "COMMIT")
+}
+
+/// Runs one call so that its failure undoes what it did, and nothing else.
+fn isolate(db: &Connection, work: &mut dyn Work) -> rusqlite::Result<()> {
+    run(db, "SAVEPOINT one")?;
+    if work.run(db) == Ran::Badly {
+        // After a full disk or the like SQLite has undone the whole transaction: this fails, and so does the batch.
+        run(db, "ROLLBACK TO one")?;
+    }
+    run(db, "RELEASE one")
+}
+
+fn run(db: &Connection, sql: &str) -> rusqlite::Result<()> {
+    db.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::LedgerError;
+
+    fn add(db: &Connection, id: &str) -> rusqlite::Result<()> {
+        db.execute("INSERT INTO users (id, name, created_at) VALUES (?1, ?1, 0)", [id]).map(drop)
+    }
+
+    #[tokio::test]
+    async fn a_call_that_fails_half_way_leaves_nothing_and_takes_nobody_along() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
+        let (before, wrong, after) = tokio::join!(
+            writer.lane.call(|db| add(db, "before")),
+            writer.lane.call(|db| add(db, "half").and_then(|()| add(db, "half"))),
+            writer.lane.call(|db| add(db, "after")),
+        );
+        assert!(before.is_ok() && matches!(wrong, Err(LedgerError::Failed(_))) && after.is_ok());
+        let half = "SELECT count(*), sum(id = 'half') FROM users";
+        let kept = writer.lane.call(|db| db.query_row(half, [], |row| Ok((row.get(0)?, row.get(1)?))));
+        assert_eq!(kept.await.expect("counts"), (2, 0));
+    }
+
+    #[tokio::test]
+    async fn when_the_transaction_fails_everyone_hears_it_and_the_next_goes_on() {
+        // What SQLite does by itself when the disk is full; and what only the commit finds wrong.
+        let undone = "ROLLBACK";
+        let unfit = "PRAGMA defer_foreign_keys = ON; INSERT INTO accounts (user, password) VALUES ('nobody', '')";
+        for spoil in [undone, unfit] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
+            let spoiler = writer.lane.call(move |db| db.execute_batch(spoil));
+            let (one, spoilt) = tokio::join!(writer.lane.call(|db| add(db, "one")), spoiler);
+            assert!(spoilt.is_err(), "{spoil}");
+            let users = "SELECT count(*) FROM users";
+            let kept = writer.lane.call(|db| db.query_row(users, [], |row| row.get::<_, i64>(0))).await;
+            // The first may have had a transaction of its own: it is there if it was told so, and only then.
+            assert_eq!(kept.expect("a count"), i64::from(one.is_ok()), "{spoil}");
+            assert!(writer.lane.call(|db| add(db, "two")).await.is_ok(), "{spoil}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Feedline: a WebSocket gateway for social feeds.
+//!
+//! Clients hold one socket and see their timeline move. This page is the map; ARCHITECTURE.md walks a post and a
+//! reconnect through it.
+//!
+//! Data flows one way: socket → session → feed → ledger and broker → hub → socket.
+//!
+//! | folder | what is in it |
+//! |---|---|
+//! | [`cli`] | the command line: serve, token, check-config |
+//! | [`mod@bench`] | `feedline bench`: what a machine can carry |
+//! | [`app`] | builds the parts, starts and stops them in order |
+//! | [`config`] | what the user wrote → what is valid |
+//! | [`http`] | the route table, the API of backends, OpenAPI, health, metrics, the page |
+//! | [`gateway`] | sockets: accept loop, session, connection, outbox, hub |
+//! | [`protocol`] | the client wire, pure |
+//! | [`feed`] | what a feed is, one file a concept; the table of operations |
+//! | [`auth`] | tokens, API keys, passwords |
+//! | [`broker`] | the logs behind channels, and who hears of them: memory, Redis |
+//! | [`ledger`] | the durable truth: SQLite |
+//! | [`model`] | the vocabulary: users, posts, log entries |
+//! | [`metrics`] | what is counted |
+
+pub mod app;
+pub mod auth;
+pub mod bench;
+pub mod broker;
+pub mod cli;
+pub mod config;
+pub mod feed;
+pub mod gateway;
+pub mod http;
+pub mod ledger;
+pub mod metrics;
+pub mod model;
+pub mod protocol;

@@ -1,0 +1,236 @@
+//! What is counted, and its text form for Prometheus.
+
+use std::fmt;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::broker::Receipt;
+use crate::model::Millis;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCode {
+    code: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByKind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOperation {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+/// What is read off when somebody asks, instead of being counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Levels {
+    /// Sockets open.
+    pub connections: usize,
+    /// Channels with listeners here.
+    pub channels: usize,
+    /// Bytes that wait for sockets.
+    pub queue_bytes: usize,
+    /// Round trips made to Redis.
+    pub broker_round_trips: u64,
+}
+
+/// Everything that is counted.
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    connections: Gauge,
+    channels: Gauge,
+    queue_bytes: Gauge,
+    broker_round_trips: Gauge,
+    accepted: Counter,
+    refused: Family<ByReason, Counter>,
+    closed: Family<ByCode, Counter>,
+    deliveries: Counter,
+    dropped: Family<ByReason, Counter>,
+    gaps: Counter,
+    commands: Family<ByKind, Counter>,
+    operations: Family<ByOperation, Counter>,
+    publish_to_socket: Histogram,
+    fanout_lag: Histogram,
+    fanout_inboxes: Family<ByOutcome, Counter>,
+    fanout_jobs: Gauge,
+    fanout_oldest: Gauge,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// 0.5 ms to 32 s, in doublings.
+fn latency() -> Histogram {
+    Histogram::new(exponential_buckets(0.0005, 2.0, 17))
+}
+
+impl Metrics {
+    /// All at zero.
+    pub fn new() -> Self {
+        let metrics = Self {
+            registry: Mutex::new(Registry::with_prefix("feedline")),
+            connections: Gauge::default(),
+            channels: Gauge::default(),
+            queue_bytes: Gauge::default(),
+            broker_round_trips: Gauge::default(),
+            accepted: Counter::default(),
+            refused: Family::default(),
+            closed: Family::default(),
+            deliveries: Counter::default(),
+            dropped: Family::default(),
+            gaps: Counter::default(),
+            commands: Family::default(),
+            operations: Family::default(),
+            publish_to_socket: latency(),
+            fanout_lag: latency(),
+            fanout_inboxes: Family::default(),
+            fanout_jobs: Gauge::default(),
+            fanout_oldest: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&self) {
+        let mut registry = self.registry.lock();
+        let r = &mut *registry;
+        r.register("connections", "Sockets open", self.connections.clone());
+        r.register("channels", "Channels with listeners on this node", self.channels.clone());
+        r.register_with_unit("queue", "Bytes that wait for sockets", Unit::Bytes, self.queue_bytes.clone());
+        r.register("redis_round_trips", "Round trips made to Redis", self.broker_round_trips.clone());
+        r.register("connections_accepted", "Sockets ever opened", self.accepted.clone());
+        r.register("connections_refused", "Connections refused, by reason", self.refused.clone());
+        r.register("connections_closed", "Sockets closed by the server, by close code", self.closed.clone());
+        r.register("deliveries", "Messages put into sockets' queues", self.deliveries.clone());
+        r.register("drops", "Clients that lost their queue, by reason", self.dropped.clone());
+        r.register("gaps", "Times that lost hints were read from a log", self.gaps.clone());
+        r.register("commands", "Commands of clients, by kind", self.commands.clone());
+        r.register("operations", "Operations run, by name and outcome", self.operations.clone());
+        let unit = || Unit::Seconds;
+        r.register_with_unit(
+            "publish_to_socket",
+            "From a post's acceptance to sockets' queues",
+            unit(),
+            self.publish_to_socket.clone(),
+        );
+        r.register_with_unit("fanout_lag", "From a job's making to its end", unit(), self.fanout_lag.clone());
+        r.register("fanout_inboxes", "Inboxes that fan-out came to, by outcome", self.fanout_inboxes.clone());
+        r.register("fanout_jobs", "Fan-out jobs not finished, on all nodes", self.fanout_jobs.clone());
+        r.register_with_unit("fanout_oldest", "Age of the oldest job not finished", unit(), self.fanout_oldest.clone());
+    }
+
+    /// A socket was opened.
+    pub fn accepted(&self) {
+        self.accepted.inc();
+    }
+
+    /// A connection was refused.
+    pub fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&ByReason { reason }).inc();
+    }
+
+    /// The server closed a socket.
+    pub fn closed(&self, code: u16) {
+        self.closed.get_or_create(&ByCode { code: code.into() }).inc();
+    }
+
+    /// Messages were put into this many queues.
+    pub fn delivered(&self, queues: u64) {
+        self.deliveries.inc_by(queues);
+    }
+
+    /// A slow client lost its queue.
+    pub fn dropped_slow(&self) {
+        self.dropped.get_or_create(&ByReason { reason: "slow" }).inc();
+    }
+
+    /// Lost hints were read from a log.
+    pub fn gap(&self) {
+        self.gaps.inc();
+    }
+
+    /// A command came.
+    pub fn command(&self, kind: &'static str) {
+        self.commands.get_or_create(&ByKind { kind }).inc();
+    }
+
+    /// An operation was run.
+    pub fn operation(&self, operation: &'static str, outcome: &'static str) {
+        self.operations.get_or_create(&ByOperation { operation, outcome }).inc();
+    }
+
+    /// A post reached the queues of a channel's sockets.
+    pub fn published_to_socket(&self, after: Millis) {
+        self.publish_to_socket.observe(seconds(after));
+    }
+
+    /// A fan-out job is done.
+    pub fn fanout_done(&self, after: Millis) {
+        self.fanout_lag.observe(seconds(after));
+    }
+
+    /// A page of inboxes was written.
+    pub fn fanned_out(&self, receipts: &[Receipt]) {
+        let count = |outcome, is: fn(&Receipt) -> bool| {
+            let many = receipts.iter().filter(|receipt| is(receipt)).count() as u64;
+            if many > 0 {
+                self.fanout_inboxes.get_or_create(&ByOutcome { outcome }).inc_by(many);
+            }
+        };
+        count("absent", |receipt| matches!(receipt, Receipt::Absent));
+        count("unchanged", |receipt| matches!(receipt, Receipt::Unchanged));
+        count("stored", |receipt| matches!(receipt, Receipt::Written(0)));
+        count("live", |receipt| matches!(receipt, Receipt::Written(1..)));
+    }
+
+    /// How much fan-out waits, and how old the oldest is.
+    pub fn fanout_backlog(&self, jobs: u64, oldest: Option<Millis>) {
+        self.fanout_jobs.set(i64::try_from(jobs).unwrap_or(i64::MAX));
+        self.fanout_oldest.set(i64::try_from(oldest.unwrap_or(0) / 1_000).unwrap_or(i64::MAX));
+    }
+
+    /// All of it, in the OpenMetrics text format.
+    pub fn text(&self, levels: Levels) -> String {
+        let gauge = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        gauge(&self.connections, levels.connections as u64);
+        gauge(&self.channels, levels.channels as u64);
+        gauge(&self.queue_bytes, levels.queue_bytes as u64);
+        gauge(&self.broker_round_trips, levels.broker_round_trips);
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry.lock());
+        text
+    }
+}
+
+fn seconds(millis: Millis) -> f64 {
+    millis as f64 / 1_000.0
+}

@@ -1,0 +1,117 @@
+//! What a channel's log holds.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::PostId;
+
+/// Names one life of a log. When a log is lost and made anew, its offsets begin at 1 again under another
+/// epoch, so a reader never mistakes the new log for the old one. 1 to 32 of `A-Z a-z 0-9`.
+pub type Epoch = Arc<str>;
+
+/// A place in a log: everything up to and including `offset` has been seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Position {
+    /// The last offset seen; 0 before the first.
+    pub offset: u64,
+    /// The life of the log that the offset belongs to.
+    #[serde(with = "epoch_text")]
+    #[schemars(with = "String")]
+    pub epoch: Epoch,
+}
+
+mod epoch_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(epoch: &super::Epoch, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(epoch)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<super::Epoch, D::Error> {
+        String::deserialize(deserializer).map(Into::into)
+    }
+}
+
+/// Why a post left a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GoneReason {
+    /// Its author deleted it.
+    Deleted,
+    /// The reader no longer follows its author.
+    Unfollowed,
+    /// The reader may not, or does not want to, see it any more.
+    Hidden,
+}
+
+/// One entry of a log: ids, not bodies. A body is put in when the entry is delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A post arrived.
+    Post(PostId),
+    /// A post that is already here changed.
+    Edited(PostId),
+    /// A post left.
+    Gone(PostId, GoneReason),
+    /// An application's own publication: the members of its JSON object without the braces
+    /// (`"data":…,"info":…,"tags":…`), no line break anywhere.
+    Data(Bytes),
+}
+
+impl Entry {
+    /// The entry as a broker stores it: a letter for the kind, and a body.
+    pub fn encode(&self) -> (u8, Bytes) {
+        match self {
+            Self::Post(id) => (b'p', id.to_string().into()),
+            Self::Edited(id) => (b'e', id.to_string().into()),
+            Self::Gone(id, GoneReason::Deleted) => (b'x', id.to_string().into()),
+            Self::Gone(id, GoneReason::Unfollowed) => (b'u', id.to_string().into()),
+            Self::Gone(id, GoneReason::Hidden) => (b'h', id.to_string().into()),
+            Self::Data(bytes) => (b'd', bytes.clone()),
+        }
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote. `None` if it is not an entry, as one written by a newer
+    /// version could be: a reader steps over it.
+    pub fn decode(kind: u8, body: Bytes) -> Option<Self> {
+        let id = || std::str::from_utf8(&body).ok().and_then(PostId::parse);
+        Some(match kind {
+            b'p' => Self::Post(id()?),
+            b'e' => Self::Edited(id()?),
+            b'x' => Self::Gone(id()?, GoneReason::Deleted),
+            b'u' => Self::Gone(id()?, GoneReason::Unfollowed),
+            b'h' => Self::Gone(id()?, GoneReason::Hidden),
+            b'd' => Self::Data(body),
+            _ => return None,
+        })
+    }
+
+    /// The post that the entry speaks of.
+    pub fn post(&self) -> Option<PostId> {
+        match self {
+            Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => Some(*id),
+            Self::Data(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_the_store() {
+        let id = PostId(77);
+        let reasons = [GoneReason::Deleted, GoneReason::Unfollowed, GoneReason::Hidden];
+        let mut all = vec![Entry::Post(id), Entry::Edited(id), Entry::Data(Bytes::from_static(b"\"data\":1"))];
+        all.extend(reasons.map(|reason| Entry::Gone(id, reason)));
+        for entry in all {
+            let (kind, body) = entry.encode();
+            assert_eq!(Entry::decode(kind, body), Some(entry));
+        }
+        assert_eq!(Entry::decode(b'?', Bytes::new()), None);
+    }
+}

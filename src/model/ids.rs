@@ -1,0 +1,181 @@
+//! Who and which: user ids and post ids.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+
+use super::Millis;
+
+/// A user's id: 1 to 64 of `A-Z a-z 0-9 _ - .`. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UserId(Arc<str>);
+
+impl UserId {
+    /// The longest id, in characters (all of them one byte).
+    pub const MAX_LEN: usize = 64;
+
+    /// The id, if the text is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=Self::MAX_LEN).contains(&text.len());
+        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+        (fits && plain).then(|| Self(text.into()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0)
+    }
+}
+
+impl Borrow<str> for UserId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for UserId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for UserId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| de::Error::custom("a user id is 1 to 64 of A-Z a-z 0-9 _ - ."))
+    }
+}
+
+impl JsonSchema for UserId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "UserId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$", "examples": ["ann"] })
+    }
+}
+
+/// A post's id: 53 bits, so exact as a JavaScript number, as a ZSET score and as a compact Redis integer.
+///
+/// 41 bits of milliseconds since 2025-01-01, 6 of the node that made it, 6 of a sequence. Ids made by one
+/// node only ever grow; ids of several nodes agree with the clock.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PostId(pub u64);
+
+impl PostId {
+    /// 2025-01-01T00:00:00Z in Unix milliseconds: time zero of ids.
+    pub const TIME_ZERO: Millis = 1_735_689_600_000;
+    /// Bits of the node number.
+    pub const NODE_BITS: u32 = 6;
+    /// Bits of the sequence within one millisecond.
+    pub const SEQUENCE_BITS: u32 = 6;
+    /// The largest id there can be: 2^53 - 1, JavaScript's largest exact integer.
+    pub const MAX: Self = Self((1 << 53) - 1);
+    /// Below every id.
+    pub const ZERO: Self = Self(0);
+
+    /// Puts an id together. `time` is in Unix milliseconds and must not lie before [`Self::TIME_ZERO`].
+    pub fn from_parts(time: Millis, node: u8, sequence: u8) -> Self {
+        let millis = time.saturating_sub(Self::TIME_ZERO);
+        let low = (u64::from(node) << Self::SEQUENCE_BITS) | u64::from(sequence);
+        Self((millis << (Self::NODE_BITS + Self::SEQUENCE_BITS)) | low)
+    }
+
+    /// When the id was made, in Unix milliseconds.
+    pub fn time(self) -> Millis {
+        (self.0 >> (Self::NODE_BITS + Self::SEQUENCE_BITS)) + Self::TIME_ZERO
+    }
+
+    /// The id, if the text is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self).filter(|id| *id <= Self::MAX)
+    }
+}
+
+impl fmt::Display for PostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Debug for PostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+impl Serialize for PostId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+/// Reads a number, or (paths and queries are text) its digits.
+impl<'de> Deserialize<'de> for PostId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Id;
+        impl Visitor<'_> for Id {
+            type Value = PostId;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an id: a whole number below 2^53")
+            }
+            fn visit_u64<E: de::Error>(self, id: u64) -> Result<PostId, E> {
+                Some(PostId(id))
+                    .filter(|id| *id <= PostId::MAX)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(id), &self))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PostId, E> {
+                PostId::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_any(Id)
+    }
+}
+
+impl JsonSchema for PostId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PostId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991_u64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_post_id_is_exact_as_a_double_and_keeps_its_parts() {
+        let id = PostId::from_parts(PostId::TIME_ZERO + ((1 << 41) - 1), 63, 63);
+        assert_eq!(id, PostId::MAX);
+        assert_eq!(id.0 as f64 as u64, id.0);
+        assert_eq!(id.time(), PostId::TIME_ZERO + ((1 << 41) - 1));
+    }
+
+    #[test]
+    fn a_user_id_takes_plain_characters_only() {
+        assert!(UserId::parse("Ann_the-2nd.").is_some());
+        for wrong in ["", "a b", "ann:1", "é", &"a".repeat(65)] {
+            assert!(UserId::parse(wrong).is_none(), "{wrong:?} passed");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! People, and what is between two of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Millis, UserId};
+
+/// A user as others see one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct User {
+    /// Its id.
+    pub id: UserId,
+    /// What to call them; the id until they say otherwise.
+    pub name: String,
+    /// Where their picture is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avatar: Option<String>,
+    /// When Feedline first heard of them, in Unix milliseconds.
+    pub created_at: Millis,
+}
+
+/// What is between the asking user and another, seen from the asking one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Edges {
+    /// I follow them.
+    pub following: bool,
+    /// They follow me.
+    pub followed_by: bool,
+}
+
+/// A user with counts and the edges to whoever asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// Who it is.
+    #[serde(flatten)]
+    pub user: User,
+    /// How many follow them.
+    pub followers: u64,
+    /// How many they follow.
+    pub following: u64,
+    /// How many posts of theirs exist.
+    pub posts: u64,
+    /// What is between the two.
+    pub edges: Edges,
+}

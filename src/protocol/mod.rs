@@ -1,0 +1,20 @@
+//! The client wire, pure: what clients say, what they are told, and the codes for when it goes wrong.
+//!
+//! Feedline speaks the Centrifuge client protocol as JSON over WebSocket: a frame holds one or more objects separated
+//! by line breaks; a ping is `{}` from the server, a pong `{}` from the client. Nothing here knows a socket, a clock or a store.
+
+mod codes;
+mod command;
+mod reply;
+
+pub use codes::{Disconnect, ErrorCode, Unsubscribe};
+pub(crate) use command::present;
+pub use command::{
+    ChannelRequest, Command, ConnectRequest, HistoryRequest, Malformed, PublishRequest, Recover, Request, RpcRequest,
+    SubRefreshRequest, SubscribeRequest, decode_frame,
+};
+pub use reply::{
+    ClientInfo, ConnectResult, HistoryResult, PING, PresenceResult, PresenceStatsResult, Publication, RefreshResult,
+    ReplyBody, SubscribeResult, one_line, publication_members, push_join, push_leave, push_publication,
+    push_unsubscribe, reply, reply_error,
+};

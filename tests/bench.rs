@@ -1,0 +1,97 @@
+//! `feedline bench`: what its floor delivers, and what it refuses.
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::Duration;
+
+use futures::{SinkExt as _, StreamExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Client = WebSocketStream<TcpStream>;
+
+async fn connect(addr: SocketAddr) -> Client {
+    let stream = TcpStream::connect(addr).await.unwrap();
+    client_async(format!("ws://{addr}/"), stream).await.unwrap().0
+}
+
+async fn hear(client: &mut Client) -> String {
+    let message = timeout(PATIENCE, client.next()).await.expect("nothing came").unwrap().unwrap();
+    message.into_text().unwrap().as_str().to_owned()
+}
+
+async fn say(client: &mut Client, text: impl Into<String>) {
+    client.send(Message::text(text.into())).await.unwrap();
+}
+
+async fn floor() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(feedline::bench::floor::serve(listener));
+    addr
+}
+
+#[tokio::test]
+async fn the_floor_delivers_everything_to_everyone_who_joined_once_and_in_order() {
+    let addr = floor().await;
+    let mut listeners = Vec::new();
+    for _ in 0..20 {
+        let mut listener = connect(addr).await;
+        say(&mut listener, "+").await;
+        assert_eq!(hear(&mut listener).await, "+");
+        listeners.push(listener);
+    }
+    let mut publisher = connect(addr).await;
+    for n in 0..500 {
+        publisher.feed(Message::text(format!("message {n}"))).await.unwrap();
+    }
+    publisher.flush().await.unwrap();
+    for listener in &mut listeners {
+        for n in 0..500 {
+            assert_eq!(hear(listener).await, format!("message {n}"));
+        }
+    }
+    // Nobody got anything twice: what comes next is what is said next. And the publisher, who did not join, got nothing.
+    say(&mut publisher, "end").await;
+    for listener in &mut listeners {
+        assert_eq!(hear(listener).await, "end");
+    }
+    say(&mut publisher, "+").await;
+    assert_eq!(hear(&mut publisher).await, "+");
+}
+
+#[tokio::test]
+async fn the_floor_ends_with_whoever_started_it() {
+    let mut floor = Command::new(env!("CARGO_BIN_EXE_feedline"))
+        .args(["bench", "floor", "--listen", "127.0.0.1:0"])
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    drop(floor.stdin.take());
+    assert!(timeout(PATIENCE, floor.wait()).await.expect("it goes on").unwrap().success());
+}
+
+#[tokio::test]
+async fn only_this_machine_is_loaded() {
+    let refused = [
+        ["--server", "http://192.0.2.1:8000"],
+        ["--server", "http://127.0.0.1.example.invalid:8000"],
+        ["--server", "http://127.0.0.1:8000@192.0.2.1:80"],
+        ["--redis", "redis://192.0.2.1:6379"],
+        ["--redis", "redis://127.0.0.1:6379@192.0.2.1:6379"],
+    ];
+    for option in refused {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_feedline")).args(["bench", "broadcast"]).args(option).output().await;
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2), "{option:?} was taken");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("loopback") || said.contains("not an IP address"), "{option:?}: {said}");
+    }
+}

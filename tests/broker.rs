@@ -1,0 +1,62 @@
+//! What every broker must do, run against each of them, and what Redis must survive.
+
+#[path = "broker/agreement.rs"]
+mod agreement;
+#[path = "broker/engine.rs"]
+mod engine;
+#[path = "broker/hearing.rs"]
+mod hearing;
+#[path = "broker/inboxes.rs"]
+mod inboxes;
+#[path = "broker/logs.rs"]
+mod logs;
+#[path = "broker/outages.rs"]
+mod outages;
+#[path = "support/redis.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod redis_server;
+
+/// Runs each test against each engine.
+macro_rules! conformance {
+    ($($group:ident::$test:ident,)*) => {
+        mod memory {
+            $(#[tokio::test] async fn $test() { crate::$group::$test(crate::engine::Engine::memory()).await; })*
+        }
+        mod redis {
+            $(#[tokio::test] async fn $test() { crate::$group::$test(crate::engine::Engine::redis().await).await; })*
+        }
+    };
+}
+
+conformance! {
+    logs::offsets_are_contiguous_and_the_epoch_stays,
+    logs::a_position_taken_before_the_first_entry_is_recoverable,
+    logs::many_positions_at_once_create_nothing,
+    logs::a_trimmed_log_keeps_what_it_must,
+    logs::the_position_outlives_the_entries,
+    logs::an_idempotency_key_writes_once,
+    logs::an_older_version_is_not_written,
+    logs::a_log_is_read_from_either_end,
+    logs::any_channel_name_works,
+    logs::presence_comes_and_goes,
+    hearing::hints_arrive_in_order_with_their_positions,
+    hearing::only_what_was_subscribed_is_heard,
+    hearing::what_is_published_is_in_no_log,
+    hearing::notices_and_signals_arrive,
+    inboxes::an_absent_inbox_takes_nothing,
+    inboxes::an_inbox_is_filled_once,
+    inboxes::what_is_fanned_out_while_it_fills_is_there_once,
+    inboxes::a_post_that_went_while_it_fills_stays_away,
+    inboxes::a_post_reaches_an_inbox_once,
+    inboxes::a_post_comes_back_unless_deleted,
+    inboxes::edits_and_removals_go_where_the_post_is,
+    inboxes::a_page_is_written_once,
+    inboxes::pages_cut_elsewhere_write_a_post_once,
+    inboxes::merged_posts_are_added_once_and_heard,
+    inboxes::purged_posts_are_gone_and_heard,
+    inboxes::a_change_of_nothing_leaves_an_overgrown_inbox_as_it_is,
+    inboxes::an_inbox_stays_bounded_and_says_what_it_forgot,
+    inboxes::an_idle_inbox_goes,
+    inboxes::opened_by_many_at_once_there_is_one,
+    inboxes::data_is_refused,
+}

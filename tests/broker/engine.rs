@@ -1,0 +1,209 @@
+//! A broker of either kind with somebody listening.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use feedline::broker::{
+    Append, Appended, Attempt, Broker, FanOut, FannedOut, InboxOptions, Keep, Listener, MemoryBroker, Notice, Opening,
+    Receipt, RedisBroker, RedisOptions,
+};
+use feedline::model::{Entry, Epoch, Position, PostId, UserId};
+use tokio::sync::mpsc;
+
+use crate::redis_server::RedisServer;
+
+/// How many entries an inbox keeps in these tests.
+pub(crate) const LENGTH: u64 = 50;
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a listener was told.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Entry(String, Option<Position>, Entry),
+    Notice(String, Notice),
+    Signal(Bytes),
+    Resync,
+}
+
+struct Ear(mpsc::UnboundedSender<Heard>);
+
+impl Ear {
+    fn hear(&self, heard: Heard) {
+        // The test may be over.
+        let _ = self.0.send(heard);
+    }
+}
+
+impl Listener for Ear {
+    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
+        self.hear(Heard::Entry(channel.to_owned(), position.cloned(), entry.clone()));
+    }
+
+    fn notice(&self, channel: &str, notice: &Notice) {
+        self.hear(Heard::Notice(channel.to_owned(), notice.clone()));
+    }
+
+    fn signal(&self, message: &Bytes) {
+        self.hear(Heard::Signal(message.clone()));
+    }
+
+    fn resync(&self) {
+        self.hear(Heard::Resync);
+    }
+}
+
+/// A broker, what its listener hears, and the server behind it.
+pub(crate) struct Engine {
+    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) heard: mpsc::UnboundedReceiver<Heard>,
+    pub(crate) server: Option<RedisServer>,
+    inbox: InboxOptions,
+}
+
+pub(crate) fn inbox_options() -> InboxOptions {
+    InboxOptions { length: LENGTH, idle: Duration::from_secs(3600) }
+}
+
+/// Options with patience for a busy machine, but not for a silent server.
+pub(crate) fn redis_options(server: &RedisServer) -> RedisOptions {
+    RedisOptions {
+        url: server.url(),
+        timeout: Duration::from_secs(2),
+        prefix: "feedline".to_owned(),
+        inbox: inbox_options(),
+        probe_every: Duration::from_millis(300),
+    }
+}
+
+impl Engine {
+    pub(crate) fn memory() -> Self {
+        Self::listening(Arc::new(MemoryBroker::new(inbox_options())), None, inbox_options())
+    }
+
+    pub(crate) async fn redis() -> Self {
+        let server = RedisServer::start();
+        let options = redis_options(&server);
+        Self::redis_with(server, options).await
+    }
+
+    pub(crate) async fn redis_with(server: RedisServer, options: RedisOptions) -> Self {
+        let inbox = options.inbox;
+        let broker = RedisBroker::connect(options).await.expect("to connect");
+        Self::listening(Arc::new(broker), Some(server), inbox)
+    }
+
+    /// The same kind of broker, empty, with other inboxes.
+    pub(crate) async fn with_inboxes(self, inbox: InboxOptions) -> Self {
+        let Some(server) = self.server else {
+            return Self::listening(Arc::new(MemoryBroker::new(inbox)), None, inbox);
+        };
+        let options = RedisOptions { inbox, ..redis_options(&server) };
+        Self::redis_with(server, options).await
+    }
+
+    fn listening(broker: Arc<dyn Broker>, server: Option<RedisServer>, inbox: InboxOptions) -> Self {
+        let (tell, heard) = mpsc::unbounded_channel();
+        broker.listen(Arc::new(Ear(tell)));
+        Self { broker, heard, server, inbox }
+    }
+
+    pub(crate) fn server(&mut self) -> &mut RedisServer {
+        self.server.as_mut().expect("a test of Redis")
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.inbox.length
+    }
+
+    /// The next thing heard.
+    pub(crate) async fn hear(&mut self) -> Heard {
+        let heard = tokio::time::timeout(PATIENCE, self.heard.recv()).await;
+        heard.expect("something to hear in time").expect("the broker lives")
+    }
+
+    /// Everything heard until now: a signal of one's own comes after it.
+    pub(crate) async fn hear_all(&mut self) -> Vec<Heard> {
+        self.broker.signal(Bytes::from_static(b"that is all")).await.expect("a signal");
+        let mut all = Vec::new();
+        loop {
+            match self.hear().await {
+                Heard::Signal(_) => return all,
+                heard => all.push(heard),
+            }
+        }
+    }
+
+    pub(crate) async fn append(&self, channel: &str, text: &'static str) -> Appended {
+        let entry = data(text);
+        self.broker.append(Append { channel, ..to(&entry) }).await.expect("to append")
+    }
+
+    /// Opens an inbox and fills it with nothing.
+    pub(crate) async fn open(&self, user: &UserId) -> Position {
+        self.open_with(user, &[]).await
+    }
+
+    /// Opens an inbox and fills it.
+    pub(crate) async fn open_with(&self, user: &UserId, past: &[u64]) -> Position {
+        let epoch = self.open_unfilled(user).await;
+        self.fill(user, &epoch, past, 0).await.expect("it is there")
+    }
+
+    pub(crate) async fn open_unfilled(&self, user: &UserId) -> Epoch {
+        match self.broker.open_inbox(user).await.expect("to open") {
+            Opening::Unfilled(epoch) => epoch,
+            Opening::Ready(_) => panic!("it is filled already"),
+        }
+    }
+
+    pub(crate) async fn fill(&self, user: &UserId, epoch: &Epoch, past: &[u64], floor: u64) -> Option<Position> {
+        let past = ids(past);
+        self.broker.fill_inbox(user, epoch, &past, PostId(floor)).await.expect("to fill")
+    }
+
+    /// Fans one entry out to one user, on a page of its own.
+    pub(crate) async fn fan(&self, user: &UserId, entry: Entry) -> Receipt {
+        let page = format!("page-{}", rand::random::<u64>());
+        let users = std::slice::from_ref(user);
+        let page = FanOut { page: &page, next: "", entry: &entry, users, attempt: Attempt::First };
+        match self.broker.fan_out(page).await.expect("to fan out") {
+            FannedOut::Written(receipts) => receipts[0],
+            FannedOut::Before(_) => panic!("a new page"),
+        }
+    }
+
+    /// All entries of an inbox.
+    pub(crate) async fn entries(&self, user: &UserId) -> Vec<Entry> {
+        let inbox = self.broker.read_inbox(user).await.expect("to read").expect("it is there");
+        inbox.entries.into_iter().map(|(_, entry)| entry).collect()
+    }
+}
+
+pub(crate) fn user(name: &str) -> UserId {
+    UserId::parse(name).expect("a user id")
+}
+
+pub(crate) fn post(id: u64) -> Entry {
+    Entry::Post(PostId(id))
+}
+
+pub(crate) fn posts(ids: &[u64]) -> Vec<Entry> {
+    ids.iter().map(|id| post(*id)).collect()
+}
+
+pub(crate) fn ids(ids: &[u64]) -> Vec<PostId> {
+    ids.iter().map(|id| PostId(*id)).collect()
+}
+
+pub(crate) fn data(text: &'static str) -> Entry {
+    Entry::Data(Bytes::from_static(text.as_bytes()))
+}
+
+/// A plain append to channel `app:1`.
+pub(crate) fn to(entry: &Entry) -> Append<'_> {
+    let keep = Keep { size: 100, ttl: Duration::from_secs(60) };
+    Append { channel: "app:1", entry, keep, idempotency_key: None, version: None }
+}

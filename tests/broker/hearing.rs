@@ -1,0 +1,59 @@
+//! What subscribers hear.
+
+use bytes::Bytes;
+use feedline::broker::{Notice, Span};
+use feedline::model::Position;
+
+use crate::engine::{Engine, Heard, data, post, to};
+
+pub(crate) async fn hints_arrive_in_order_with_their_positions(mut engine: Engine) {
+    engine.broker.subscribe("app:1").await.unwrap();
+    engine.broker.subscribe("app:1").await.unwrap();
+    for id in 1..=200 {
+        assert_eq!(engine.broker.append(to(&post(id))).await.unwrap().receivers, 1);
+    }
+    let epoch = engine.broker.position("app:1").await.unwrap().unwrap().epoch;
+    let heard = engine.hear_all().await;
+    let expected = (1..=200).map(|offset| {
+        let position = Position { offset, epoch: epoch.clone() };
+        Heard::Entry("app:1".to_owned(), Some(position), post(offset))
+    });
+    assert_eq!(heard, expected.collect::<Vec<_>>());
+}
+
+pub(crate) async fn only_what_was_subscribed_is_heard(mut engine: Engine) {
+    assert_eq!(engine.append("app:1", "before").await.receivers, 0);
+    engine.broker.subscribe("app:1").await.unwrap();
+    assert_eq!(engine.append("app:2", "elsewhere").await.receivers, 0);
+    assert_eq!(engine.append("app:1", "now").await.receivers, 1);
+    engine.broker.unsubscribe("app:1").await.unwrap();
+    engine.broker.unsubscribe("app:1").await.unwrap();
+    engine.broker.unsubscribe("never").await.unwrap();
+    assert_eq!(engine.append("app:1", "after").await.receivers, 0);
+    let heard = engine.hear_all().await;
+    assert!(matches!(&heard[..], [Heard::Entry(_, Some(_), entry)] if *entry == data("now")), "{heard:?}");
+}
+
+pub(crate) async fn what_is_published_is_in_no_log(mut engine: Engine) {
+    let nobody = engine.broker.publish("app:1", &post(1)).await.unwrap();
+    assert_eq!((nobody.receivers, nobody.position.offset, &*nobody.position.epoch), (0, 0, ""));
+    engine.broker.subscribe("app:1").await.unwrap();
+    assert_eq!(engine.broker.publish("app:1", &data("\"data\":1")).await.unwrap().receivers, 1);
+    assert_eq!(engine.hear().await, Heard::Entry("app:1".to_owned(), None, data("\"data\":1")));
+    assert_eq!(engine.broker.read("app:1", Span::After(0, 1)).await.unwrap(), None);
+}
+
+pub(crate) async fn notices_and_signals_arrive(mut engine: Engine) {
+    let join = Notice::Join(Bytes::from_static(b"{\"user\":\"ann\"}"));
+    let leave = Notice::Leave(Bytes::from_static(b"{\"user\":\"ann\"}"));
+    engine.broker.notice("app:1", &join).await.unwrap();
+    engine.broker.subscribe("app:1").await.unwrap();
+    engine.broker.notice("app:1", &join).await.unwrap();
+    engine.broker.notice("app:2", &join).await.unwrap();
+    engine.broker.notice("app:1", &leave).await.unwrap();
+    assert_eq!(engine.hear().await, Heard::Notice("app:1".to_owned(), join));
+    assert_eq!(engine.hear().await, Heard::Notice("app:1".to_owned(), leave));
+    let signal = Bytes::from_static(b"drop\0it");
+    engine.broker.signal(signal.clone()).await.unwrap();
+    assert_eq!(engine.hear().await, Heard::Signal(signal));
+}

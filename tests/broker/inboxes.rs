@@ -1,0 +1,308 @@
+//! Inboxes: opened, filled, fanned out to, merged into, purged.
+
+use std::time::Duration;
+
+use feedline::broker::{Attempt, BrokerError, FanOut, FannedOut, InboxOptions, Opening, Receipt};
+use feedline::model::{Entry, GoneReason, Position, PostId};
+
+use crate::engine::{Engine, Heard, LENGTH, PATIENCE, data, ids, inbox_options, post, posts, to, user};
+
+fn gone(id: u64, reason: GoneReason) -> Entry {
+    Entry::Gone(PostId(id), reason)
+}
+
+fn edited(id: u64) -> Entry {
+    Entry::Edited(PostId(id))
+}
+
+pub(crate) async fn an_absent_inbox_takes_nothing(engine: Engine) {
+    let ann = user("ann");
+    assert_eq!(engine.fan(&ann, post(1)).await, Receipt::Absent);
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[1]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.purge_inbox(&ann, &ids(&[1]), GoneReason::Hidden).await.unwrap(), 0);
+    assert_eq!(engine.fill(&ann, &"other".into(), &[1], 0).await, None);
+    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
+}
+
+pub(crate) async fn an_inbox_is_filled_once(engine: Engine) {
+    let ann = user("ann");
+    let epoch = engine.open_unfilled(&ann).await;
+    assert_eq!(engine.open_unfilled(&ann).await, epoch, "opened again it is the same");
+    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
+    assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
+    assert_eq!(engine.fill(&ann, &"other".into(), &[1], 0).await, None);
+
+    let filled = engine.fill(&ann, &epoch, &[3, 5, 8], 2).await.unwrap();
+    assert_eq!(filled, Position { offset: 3, epoch: epoch.clone() });
+    assert_eq!(engine.fill(&ann, &epoch, &[1, 2, 9], 0).await.unwrap(), filled);
+    assert_eq!(engine.broker.open_inbox(&ann).await.unwrap(), Opening::Ready(filled.clone()));
+    let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+    assert_eq!((inbox.top, inbox.floor), (filled.clone(), PostId(2)));
+    assert_eq!(inbox.entries, [(1, post(3)), (2, post(5)), (3, post(8))]);
+    assert_eq!(engine.broker.positions(&["timeline:ann".into()]).await.unwrap(), [Some(filled)]);
+
+    // Nothing to fill with: still there, still readable.
+    let bo = user("bo");
+    let empty = engine.open(&bo).await;
+    assert_eq!(empty.offset, 0);
+    let inbox = engine.broker.read_inbox(&bo).await.unwrap().unwrap();
+    assert_eq!((inbox.top, inbox.floor, inbox.entries), (empty.clone(), PostId(0), vec![]));
+    assert_eq!(engine.broker.open_inbox(&bo).await.unwrap(), Opening::Ready(empty));
+}
+
+pub(crate) async fn what_is_fanned_out_while_it_fills_is_there_once(engine: Engine) {
+    let ann = user("ann");
+    let epoch = engine.open_unfilled(&ann).await;
+    for id in [6, 7] {
+        assert!(matches!(engine.fan(&ann, post(id)).await, Receipt::Written(_)));
+        assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Unchanged);
+    }
+    // 6 was in the ledger when the past was read, 7 was not; 8 is fanned out only after.
+    let top = engine.fill(&ann, &epoch, &[4, 5, 6, 8], 0).await.unwrap();
+    assert_eq!(engine.fan(&ann, post(8)).await, Receipt::Unchanged);
+    assert_eq!(engine.fan(&ann, post(4)).await, Receipt::Unchanged);
+    assert_eq!(engine.fan(&ann, post(9)).await, Receipt::Written(0));
+    // Made before 8 and stored after the past was read.
+    assert_eq!(engine.fan(&ann, post(3)).await, Receipt::Written(0));
+    let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+    let entries: Vec<_> = inbox.entries.iter().map(|(_, entry)| entry.clone()).collect();
+    assert_eq!(entries, posts(&[4, 5, 8, 6, 7, 9, 3]));
+    // Offsets 1 and 2 were heard of while it filled.
+    let offsets: Vec<_> = inbox.entries.iter().map(|(offset, _)| *offset).collect();
+    assert_eq!(offsets, (3..=9).collect::<Vec<_>>());
+    assert_eq!((top.offset, inbox.top.offset), (7, 9));
+}
+
+pub(crate) async fn a_post_that_went_while_it_fills_stays_away(engine: Engine) {
+    let ann = user("ann");
+    let epoch = engine.open_unfilled(&ann).await;
+    assert_eq!(engine.fan(&ann, gone(4, GoneReason::Deleted)).await, Receipt::Written(0));
+    assert_eq!(engine.fan(&ann, gone(4, GoneReason::Deleted)).await, Receipt::Unchanged);
+    assert_eq!(engine.broker.purge_inbox(&ann, &ids(&[5]), GoneReason::Unfollowed).await.unwrap(), 1);
+    assert_eq!(engine.fan(&ann, edited(6)).await, Receipt::Unchanged);
+    engine.fill(&ann, &epoch, &[4, 5, 6], 0).await.unwrap();
+    let expected = [post(6), gone(4, GoneReason::Deleted), gone(5, GoneReason::Unfollowed)];
+    assert_eq!(engine.entries(&ann).await, expected);
+    assert_eq!(engine.fan(&ann, post(4)).await, Receipt::Unchanged);
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[4, 5]), PostId::ZERO).await.unwrap(), 1);
+}
+
+pub(crate) async fn a_post_reaches_an_inbox_once(engine: Engine) {
+    let ann = user("ann");
+    engine.open_with(&ann, &[10, 20, 30]).await;
+    for id in [10, 20, 30] {
+        assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Unchanged);
+    }
+    assert_eq!(engine.fan(&ann, post(25)).await, Receipt::Written(0));
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[15, 40]), PostId::ZERO).await.unwrap(), 2);
+    for id in [15, 25, 40] {
+        assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Unchanged, "{id}");
+    }
+    assert_eq!(engine.fan(&ann, post(35)).await, Receipt::Written(0));
+    assert_eq!(engine.fan(&ann, post(50)).await, Receipt::Written(0));
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[35, 50]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.entries(&ann).await, posts(&[10, 20, 30, 25, 15, 40, 35, 50]));
+}
+
+pub(crate) async fn a_post_comes_back_unless_deleted(engine: Engine) {
+    let ann = user("ann");
+    engine.open_with(&ann, &[1, 2, 3]).await;
+    let reasons = [GoneReason::Deleted, GoneReason::Unfollowed, GoneReason::Hidden];
+    for (id, reason) in [1, 2, 3].into_iter().zip(reasons) {
+        assert_eq!(engine.fan(&ann, gone(id, reason)).await, Receipt::Written(0));
+    }
+    assert_eq!(engine.fan(&ann, post(1)).await, Receipt::Unchanged);
+    assert_eq!(engine.fan(&ann, post(2)).await, Receipt::Written(0));
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[1, 2, 3]), PostId::ZERO).await.unwrap(), 1);
+    assert_eq!(engine.entries(&ann).await[6..], posts(&[2, 3]));
+}
+
+pub(crate) async fn edits_and_removals_go_where_the_post_is(engine: Engine) {
+    let ann = user("ann");
+    engine.open_with(&ann, &[1, 2]).await;
+    assert_eq!(engine.fan(&ann, edited(1)).await, Receipt::Written(0));
+    assert_eq!(engine.fan(&ann, edited(1)).await, Receipt::Written(0));
+    assert_eq!(engine.fan(&ann, edited(7)).await, Receipt::Unchanged);
+    assert_eq!(engine.fan(&ann, gone(7, GoneReason::Deleted)).await, Receipt::Unchanged);
+    assert_eq!(engine.fan(&ann, gone(1, GoneReason::Deleted)).await, Receipt::Written(0));
+    assert_eq!(engine.fan(&ann, gone(1, GoneReason::Hidden)).await, Receipt::Unchanged);
+    assert_eq!(engine.fan(&ann, edited(1)).await, Receipt::Unchanged);
+    let expected = [post(1), post(2), edited(1), edited(1), gone(1, GoneReason::Deleted)];
+    assert_eq!(engine.entries(&ann).await, expected);
+}
+
+pub(crate) async fn a_page_is_written_once(mut engine: Engine) {
+    let users = ["ann", "bo", "cy"].map(user);
+    engine.open(&users[0]).await;
+    engine.open_with(&users[2], &[7]).await;
+    engine.broker.subscribe("timeline:ann").await.unwrap();
+    let attempt = Attempt::First;
+    let page = FanOut { page: "job-1/0", next: "cy", entry: &post(7), users: &users, attempt };
+    let written = engine.broker.fan_out(page).await.unwrap();
+    let receipts = vec![Receipt::Written(1), Receipt::Absent, Receipt::Unchanged];
+    assert_eq!(written, FannedOut::Written(receipts));
+    // Whoever repeats it may have planned otherwise; what counts is what was done.
+    let again = FanOut { next: "zoe", entry: &post(8), ..page };
+    assert_eq!(engine.broker.fan_out(again).await.unwrap(), FannedOut::Before("cy".to_owned()));
+    assert_eq!(engine.entries(&users[0]).await, posts(&[7]));
+    let next = FanOut { page: "job-1/cy", next: "", entry: &post(8), users: &users[..1], attempt };
+    assert_eq!(engine.broker.fan_out(next).await.unwrap(), FannedOut::Written(vec![Receipt::Written(1)]));
+    assert_eq!(engine.hear_all().await.len(), 2);
+    let nobody = FanOut { page: "job-2/0", next: "", entry: &post(9), users: &[], attempt };
+    assert_eq!(engine.broker.fan_out(nobody).await.unwrap(), FannedOut::Written(vec![]));
+}
+
+pub(crate) async fn pages_cut_elsewhere_write_a_post_once(engine: Engine) {
+    let users = ["ann", "bo"].map(user);
+    for user in &users {
+        engine.open(user).await;
+    }
+    let whole = FanOut { page: "job-1/", next: "bo", entry: &post(7), users: &users, attempt: Attempt::Repeated };
+    // The first attempt's page for bo is written before, then after the other's.
+    for (id, late) in [(7, false), (8, true)] {
+        let entry = post(id);
+        let (pages, first) = ([format!("{id}/"), format!("{id}/aaron")], Attempt::First);
+        let repeated = FanOut { page: &pages[0], entry: &entry, ..whole };
+        let first = FanOut { page: &pages[1], next: "", entry: &entry, users: &users[1..], attempt: first };
+        let order = if late { [repeated, first] } else { [first, repeated] };
+        for page in order {
+            assert!(matches!(engine.broker.fan_out(page).await.unwrap(), FannedOut::Written(_)));
+        }
+    }
+    for user in &users {
+        assert_eq!(engine.entries(user).await, posts(&[7, 8]), "{user}");
+    }
+}
+
+pub(crate) async fn merged_posts_are_added_once_and_heard(mut engine: Engine) {
+    let ann = user("ann");
+    let epoch = engine.open_unfilled(&ann).await;
+    engine.fill(&ann, &epoch, &[20, 30], 10).await.unwrap();
+    engine.broker.subscribe("timeline:ann").await.unwrap();
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[5, 10, 15, 20, 25]), PostId::ZERO).await.unwrap(), 2);
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[15, 25]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&ann, &[], PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.entries(&ann).await, posts(&[20, 30, 15, 25]));
+    let at = |offset| Some(Position { offset, epoch: epoch.clone() });
+    let channel = || "timeline:ann".to_owned();
+    let expected = [Heard::Entry(channel(), at(3), post(15)), Heard::Entry(channel(), at(4), post(25))];
+    assert_eq!(engine.hear_all().await, expected);
+}
+
+pub(crate) async fn purged_posts_are_gone_and_heard(mut engine: Engine) {
+    let ann = user("ann");
+    engine.open_with(&ann, &[1, 2, 3]).await;
+    engine.broker.subscribe("timeline:ann").await.unwrap();
+    let purged = ids(&[1, 3, 9]);
+    assert_eq!(engine.broker.purge_inbox(&ann, &purged, GoneReason::Unfollowed).await.unwrap(), 2);
+    assert_eq!(engine.broker.purge_inbox(&ann, &purged, GoneReason::Hidden).await.unwrap(), 0);
+    let expected = [1, 3].map(|id| gone(id, GoneReason::Unfollowed));
+    assert_eq!(engine.entries(&ann).await[3..], expected);
+    let heard = engine.hear_all().await.into_iter().map(|heard| match heard {
+        Heard::Entry(_, Some(_), entry) => entry,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(heard.collect::<Vec<_>>(), expected);
+}
+
+/// One engine would trim where the other was not even asked: found by their agreement.
+pub(crate) async fn a_change_of_nothing_leaves_an_overgrown_inbox_as_it_is(engine: Engine) {
+    let ann = user("ann");
+    engine.open_with(&ann, &[]).await;
+    // To where trimming is due, but not at an offset at which it is done in passing.
+    for id in 1..=99 {
+        engine.fan(&ann, post(id)).await;
+    }
+    let more: Vec<u64> = (100..=LENGTH + 98).collect();
+    engine.broker.merge_inbox(&ann, &ids(&more), PostId::ZERO).await.unwrap();
+    engine.fan(&ann, post(1_000)).await;
+    engine.fan(&ann, post(1_001)).await;
+    let before = engine.entries(&ann).await;
+    assert_eq!(before.len() as u64, LENGTH + 100);
+    assert_eq!(engine.broker.purge_inbox(&ann, &[], GoneReason::Hidden).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&ann, &[], PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.entries(&ann).await, before);
+}
+
+/// Every post above the floor that was ever put in is in the log, whatever the order they came in; the floor is one
+/// of those that are not.
+pub(crate) async fn an_inbox_stays_bounded_and_says_what_it_forgot(engine: Engine) {
+    let ann = user("ann");
+    engine.open_with(&ann, &(1..=40).map(|id| id * 10).collect::<Vec<_>>()).await;
+    let mut put: Vec<u64> = (1..=40).map(|id| id * 10).collect();
+    for round in 0..12_u64 {
+        let newest = 1_000 * (round + 1);
+        for id in (0..30).map(|at| newest + (at * 7) % 30) {
+            assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Written(0));
+            put.push(id);
+        }
+        let floor = engine.broker.read_inbox(&ann).await.unwrap().unwrap().floor.0;
+        let old: Vec<u64> = (1..=20).map(|at| newest / 2 + at * 3 + 1).filter(|id| !put.contains(id)).collect();
+        let merged = engine.broker.merge_inbox(&ann, &ids(&old), PostId::ZERO).await.unwrap();
+        assert_eq!(merged, old.iter().filter(|id| **id > floor).count() as u64);
+        put.extend(old.iter().filter(|id| **id > floor));
+
+        let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+        let length = engine.length() as usize;
+        assert!(inbox.entries.len() < length + 200 && inbox.entries.len() >= length, "{}", inbox.entries.len());
+        assert_eq!(inbox.entries.last().unwrap().0, inbox.top.offset);
+        let told: Vec<u64> = inbox.entries.iter().filter_map(|(_, entry)| entry.post()).map(|id| id.0).collect();
+        for id in put.iter().filter(|id| **id > inbox.floor.0) {
+            assert!(told.contains(id), "{id} is above the floor {:?} and not there", inbox.floor);
+        }
+        assert!(inbox.floor.0 == 0 || (put.contains(&inbox.floor.0) && !told.contains(&inbox.floor.0)));
+    }
+    let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+    assert!(inbox.floor.0 > 0, "nothing was ever forgotten: the test shows nothing");
+    // What is forgotten is none of the inbox's business any more.
+    for entry in [post(inbox.floor.0), gone(inbox.floor.0, GoneReason::Deleted), edited(1)] {
+        assert_eq!(engine.fan(&ann, entry).await, Receipt::Unchanged);
+    }
+    // A past longer than the inbox is cut as well.
+    let bo = user("bo");
+    let past: Vec<u64> = (1..=LENGTH + 150).collect();
+    engine.open_with(&bo, &past).await;
+    let inbox = engine.broker.read_inbox(&bo).await.unwrap().unwrap();
+    assert_eq!((inbox.floor, inbox.entries.len() as u64), (PostId(150), LENGTH));
+}
+
+pub(crate) async fn an_idle_inbox_goes(engine: Engine) {
+    let idle = Duration::from_millis(300);
+    let engine = engine.with_inboxes(InboxOptions { idle, ..inbox_options() }).await;
+    let ann = user("ann");
+    let first = engine.open(&ann).await;
+    let gone = async {
+        while engine.fan(&ann, post(1)).await != Receipt::Absent {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("it goes, however often it is written to");
+    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
+    assert_ne!(engine.open(&ann).await.epoch, first.epoch);
+}
+
+pub(crate) async fn opened_by_many_at_once_there_is_one(engine: Engine) {
+    let ann = user("ann");
+    let opened = futures::future::join_all((0..20).map(async |_| {
+        let epoch = match engine.broker.open_inbox(&ann).await.unwrap() {
+            Opening::Unfilled(epoch) => epoch,
+            Opening::Ready(position) => return position,
+        };
+        engine.fill(&ann, &epoch, &[1, 2, 3], 0).await.unwrap()
+    }));
+    let opened = opened.await;
+    assert!(opened.iter().all(|position| *position == opened[0]), "{opened:?}");
+    assert_eq!(engine.entries(&ann).await, posts(&[1, 2, 3]));
+}
+
+pub(crate) async fn data_is_refused(engine: Engine) {
+    let ann = user("ann");
+    engine.open(&ann).await;
+    let entry = data("1");
+    let users = std::slice::from_ref(&ann);
+    let page = FanOut { page: "1", next: "", entry: &entry, users, attempt: Attempt::First };
+    assert!(matches!(engine.broker.fan_out(page).await, Err(BrokerError::Refused(_))));
+    let append = feedline::broker::Append { channel: "timeline:ann", ..to(&entry) };
+    assert!(matches!(engine.broker.append(append).await, Err(BrokerError::Refused(_))));
+    assert_eq!(engine.entries(&ann).await, []);
+}

@@ -1,0 +1,164 @@
+//! Logs that come into being with their first entry, and who is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use feedline::broker::{Append, Keep, Span};
+use feedline::model::Position;
+
+use crate::engine::{Engine, PATIENCE, data, post, to};
+
+pub(crate) async fn offsets_are_contiguous_and_the_epoch_stays(engine: Engine) {
+    let first = engine.append("app:1", "1").await.position;
+    assert_eq!(first.offset, 1);
+    for offset in 2..20 {
+        assert_eq!(engine.append("app:1", "n").await.position, Position { offset, ..first.clone() });
+    }
+    let other = engine.append("app:2", "1").await.position;
+    assert_eq!(other.offset, 1);
+    assert_ne!(other.epoch, first.epoch);
+}
+
+pub(crate) async fn a_position_taken_before_the_first_entry_is_recoverable(engine: Engine) {
+    let before = engine.broker.position("app:1").await.unwrap().unwrap();
+    assert_eq!(before.offset, 0);
+    assert_eq!(engine.broker.position("app:1").await.unwrap().unwrap(), before);
+    let empty = engine.broker.read("app:1", Span::After(0, 10)).await.unwrap().unwrap();
+    assert_eq!((empty.top, empty.entries), (before.clone(), vec![]));
+    let first = engine.append("app:1", "1").await.position;
+    assert_eq!(first, Position { offset: 1, ..before });
+    let slice = engine.broker.read("app:1", Span::After(0, 10)).await.unwrap().unwrap();
+    assert_eq!((slice.top, slice.entries), (first, vec![(1, data("1"))]));
+}
+
+pub(crate) async fn many_positions_at_once_create_nothing(engine: Engine) {
+    let here = engine.append("app:1", "1").await.position;
+    let channels: Vec<Arc<str>> = ["app:1", "app:2", "timeline:ann"].map(Arc::from).to_vec();
+    for _ in 0..2 {
+        assert_eq!(engine.broker.positions(&channels).await.unwrap(), [Some(here.clone()), None, None]);
+    }
+    assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
+    assert_eq!(engine.broker.read("app:2", Span::After(0, 1)).await.unwrap(), None);
+    assert_eq!(engine.broker.positions(&[]).await.unwrap(), []);
+}
+
+pub(crate) async fn a_trimmed_log_keeps_what_it_must(engine: Engine) {
+    let keep = Keep { size: 10, ttl: Duration::from_secs(60) };
+    for id in 1..=500 {
+        engine.broker.append(Append { keep, ..to(&post(id)) }).await.unwrap();
+        if id % 50 == 0 {
+            let slice = engine.broker.read("app:1", Span::After(0, usize::MAX)).await.unwrap().unwrap();
+            assert!((10..=210).contains(&slice.entries.len()), "{} entries", slice.entries.len());
+            let first = id + 1 - slice.entries.len() as u64;
+            assert_eq!(slice.entries, (first..=id).map(|id| (id, post(id))).collect::<Vec<_>>());
+        }
+    }
+}
+
+pub(crate) async fn the_position_outlives_the_entries(engine: Engine) {
+    let keep = Keep { size: 10, ttl: Duration::from_millis(50) };
+    let here = engine.broker.append(Append { keep, ..to(&post(1)) }).await.unwrap().position;
+    let gone = async {
+        while !engine.broker.read("app:1", Span::After(0, 1)).await.unwrap().unwrap().entries.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("the entries go");
+    assert_eq!(engine.broker.position("app:1").await.unwrap(), Some(here.clone()));
+    let next = engine.append("app:1", "2").await.position;
+    assert_eq!(next, Position { offset: 2, ..here });
+    let slice = engine.broker.read("app:1", Span::After(0, 9)).await.unwrap().unwrap();
+    assert_eq!(slice.entries, [(2, data("2"))]);
+}
+
+pub(crate) async fn an_idempotency_key_writes_once(engine: Engine) {
+    let entry = post(1);
+    let keyed = Append { idempotency_key: Some("k"), ..to(&entry) };
+    let first = engine.broker.append(keyed).await.unwrap();
+    assert_eq!(engine.append("app:1", "2").await.position.offset, 2);
+    let again = engine.broker.append(keyed).await.unwrap();
+    assert_eq!(again, first);
+    // The key belongs to its channel, and to itself.
+    for other in [Append { channel: "app:2", ..keyed }, Append { idempotency_key: Some("l"), ..keyed }] {
+        let written = engine.broker.append(other).await.unwrap().position;
+        let slice = engine.broker.read(other.channel, Span::Before(u64::MAX, 1)).await.unwrap().unwrap();
+        assert_eq!(slice.entries, [(written.offset, entry.clone())]);
+    }
+}
+
+pub(crate) async fn an_older_version_is_not_written(engine: Engine) {
+    let entry = post(1);
+    let write = async |version, life| {
+        let versioned = Append { version: Some((version, life)), ..to(&entry) };
+        engine.broker.append(versioned).await.unwrap().position.offset
+    };
+    assert_eq!(write(5, "a").await, 1);
+    assert_eq!(write(5, "a").await, 1);
+    assert_eq!(write(4, "a").await, 1);
+    assert_eq!(write(10, "a").await, 2);
+    assert_eq!(write(3, "b").await, 3);
+    assert_eq!(write(u64::MAX - 1, "b").await, 4);
+    assert_eq!(write(u64::MAX, "b").await, 5);
+    assert_eq!(engine.append("app:1", "no version").await.position.offset, 6);
+    assert_eq!(write(7, "b").await, 6);
+}
+
+pub(crate) async fn a_log_is_read_from_either_end(engine: Engine) {
+    for id in 1..=9 {
+        engine.broker.append(to(&post(id))).await.unwrap();
+    }
+    let read = async |span| {
+        let slice = engine.broker.read("app:1", span).await.unwrap().unwrap();
+        assert_eq!(slice.top.offset, 9);
+        slice.entries.into_iter().map(|(offset, _)| offset).collect::<Vec<_>>()
+    };
+    assert_eq!(read(Span::After(0, 3)).await, [1, 2, 3]);
+    assert_eq!(read(Span::After(7, 3)).await, [8, 9]);
+    assert_eq!(read(Span::Before(u64::MAX, 3)).await, [9, 8, 7]);
+    assert_eq!(read(Span::Before(3, 3)).await, [2, 1]);
+    for nothing in
+        [Span::After(9, 3), Span::After(u64::MAX, 3), Span::Before(1, 3), Span::Before(0, 3), Span::After(0, 0)]
+    {
+        assert_eq!(read(nothing).await, [0; 0], "{nothing:?}");
+    }
+}
+
+pub(crate) async fn any_channel_name_works(mut engine: Engine) {
+    for channel in ["app:{x}", "}:l", "app:a b", "über:ñ", "app:\n*"] {
+        engine.broker.subscribe(channel).await.unwrap();
+        assert_eq!(engine.append(channel, "1").await.position.offset, 1, "{channel:?}");
+        let slice = engine.broker.read(channel, Span::After(0, 9)).await.unwrap().unwrap();
+        assert_eq!(slice.entries, [(1, data("1"))]);
+        let heard = crate::engine::Heard::Entry(channel.to_owned(), Some(slice.top), data("1"));
+        assert_eq!(engine.hear().await, heard);
+    }
+}
+
+pub(crate) async fn presence_comes_and_goes(engine: Engine) {
+    let broker = &engine.broker;
+    let long = Duration::from_secs(60);
+    let info = Bytes::from_static(b"{}");
+    assert_eq!(broker.presence("app:1").await.unwrap(), []);
+    broker.present("app:1", "a", &info, long).await.unwrap();
+    broker.present("app:1", "b", &info, long).await.unwrap();
+    broker.present("app:1", "c", &info, Duration::from_millis(1)).await.unwrap();
+    broker.present("app:2", "d", &info, long).await.unwrap();
+    let late = Bytes::from_static(b"{\"user\":\"b\"}");
+    broker.present("app:1", "b", &late, long).await.unwrap();
+    let settled = async {
+        loop {
+            let mut there = broker.presence("app:1").await.unwrap();
+            there.sort();
+            if there.len() == 2 {
+                break there;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let there = tokio::time::timeout(PATIENCE, settled).await.expect("the short-lived goes");
+    assert_eq!(there, [("a".to_owned(), info.clone()), ("b".to_owned(), late.clone())]);
+    broker.absent("app:1", "a").await.unwrap();
+    broker.absent("app:1", "nobody").await.unwrap();
+    assert_eq!(broker.presence("app:1").await.unwrap(), [("b".to_owned(), late)]);
+}

@@ -1,0 +1,170 @@
+//! What Redis does to those who depend on it: restarts empty, restarts without its last second, falls silent.
+
+use std::time::{Duration, Instant};
+
+use feedline::broker::{Broker, BrokerError, Opening, RedisBroker, RedisOptions, Span};
+use feedline::model::PostId;
+
+use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, user};
+use crate::redis_server::RedisServer;
+
+/// Waits until the broker says that hints flow again.
+async fn resynced(engine: &mut Engine) {
+    while engine.hear().await != Heard::Resync {}
+}
+
+/// Waits until commands are answered again.
+async fn healed(engine: &Engine) {
+    let healed = async {
+        while engine.broker.ping().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, healed).await.expect("it heals by itself");
+}
+
+#[tokio::test]
+async fn an_empty_restart_is_noticed_and_healed() {
+    let mut engine = Engine::redis().await;
+    let ann = user("ann");
+    let inbox = engine.open_with(&ann, &[1]).await;
+    let here = engine.append("app:1", "1").await.position;
+    for channel in ["timeline:ann", "app:1", "app:left"] {
+        engine.broker.subscribe(channel).await.unwrap();
+    }
+    engine.broker.unsubscribe("app:left").await.unwrap();
+
+    engine.server().kill();
+    let asked = Instant::now();
+    let failed = engine.broker.position("app:1").await;
+    assert!(matches!(failed, Err(BrokerError::Unreachable(_))), "{failed:?}");
+    let failed = engine.broker.subscribe("app:2").await;
+    assert!(matches!(failed, Err(BrokerError::Unreachable(_))), "{failed:?}");
+    assert!(asked.elapsed() < Duration::from_secs(2));
+    engine.server().start_again();
+    resynced(&mut engine).await;
+    healed(&engine).await;
+
+    let channels = ["timeline:ann", "app:1"].map(Into::into);
+    assert_eq!(engine.broker.positions(&channels).await.unwrap(), [None, None]);
+    assert_ne!(engine.open(&ann).await.epoch, inbox.epoch);
+    let next = engine.append("app:1", "2").await;
+    assert_eq!((next.position.offset, next.receivers), (1, 1));
+    assert_ne!(next.position.epoch, here.epoch);
+    assert_eq!(engine.append("app:left", "1").await.receivers, 0);
+    assert_eq!(engine.hear_all().await, [Heard::Entry("app:1".to_owned(), Some(next.position), data("2"))]);
+}
+
+#[tokio::test]
+async fn logs_without_their_end_begin_anew() {
+    let mut engine = Engine::redis().await;
+    let ann = user("ann");
+    let inbox = engine.open_with(&ann, &[1]).await;
+    let first = engine.append("app:1", "kept").await.position;
+    engine.server().save();
+    engine.append("app:1", "lost").await;
+    engine.fan(&ann, post(2)).await;
+    engine.server().kill();
+    engine.server().start_again();
+    resynced(&mut engine).await;
+    healed(&engine).await;
+
+    // Offset 2 was something else before: it must not be handed out again in the same life.
+    let channels = ["timeline:ann", "app:1"].map(Into::into);
+    assert_eq!(engine.broker.positions(&channels).await.unwrap(), [None, None]);
+    assert_eq!(engine.broker.read("app:1", Span::After(0, 9)).await.unwrap(), None);
+    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
+    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[9]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.fill(&ann, &inbox.epoch, &[1], 0).await, None);
+    let again = engine.append("app:1", "new").await.position;
+    assert_eq!(again.offset, 1);
+    assert_ne!(again.epoch, first.epoch);
+    match engine.broker.open_inbox(&ann).await.unwrap() {
+        Opening::Unfilled(epoch) => assert_ne!(epoch, inbox.epoch),
+        ready => panic!("{ready:?}: it lacks post 2"),
+    }
+}
+
+#[tokio::test]
+async fn a_silent_stall_is_noticed() {
+    let server = RedisServer::start();
+    let probe_every = Duration::from_millis(200);
+    let timeout = Duration::from_millis(500);
+    let options = RedisOptions { timeout, probe_every, ..redis_options(&server) };
+    let mut engine = Engine::redis_with(server, options).await;
+    engine.broker.subscribe("app:1").await.unwrap();
+
+    engine.server().pause();
+    let paused = Instant::now();
+    let mut waited = 0;
+    while paused.elapsed() < 8 * probe_every {
+        let asked = Instant::now();
+        let failed = engine.broker.ping().await;
+        assert!(matches!(failed, Err(BrokerError::Unreachable(_))), "{failed:?}");
+        waited += usize::from(asked.elapsed() >= timeout / 2);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(waited <= 2, "a silent connection is found out once, then commands fail at once; {waited} waited");
+    assert!(engine.heard.try_recv().is_err(), "nothing flows yet");
+    engine.server().resume();
+    resynced(&mut engine).await;
+    healed(&engine).await;
+    assert_eq!(engine.append("app:1", "1").await.receivers, 1);
+    assert!(matches!(engine.hear().await, Heard::Entry(_, Some(_), entry) if entry == data("1")));
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_replaced() {
+    let mut engine = Engine::redis().await;
+    engine.broker.subscribe("app:1").await.unwrap();
+    assert!(engine.server().ask("CLIENT KILL TYPE pubsub").starts_with(':'));
+    resynced(&mut engine).await;
+    assert_eq!(engine.append("app:1", "1").await.receivers, 1);
+    assert!(engine.server().ask("CLIENT KILL TYPE normal").starts_with(':'));
+    healed(&engine).await;
+    assert_eq!(engine.append("app:1", "2").await.receivers, 1);
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_taught_again() {
+    let mut engine = Engine::redis().await;
+    assert_eq!(engine.server().ask("SCRIPT FLUSH"), "+OK");
+    assert_eq!(engine.append("app:1", "1").await.position.offset, 1);
+}
+
+#[tokio::test]
+async fn node_numbers_are_leased_once_each() {
+    let server = RedisServer::start();
+    let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
+    let mut numbers = Vec::new();
+    for node in 0..64 {
+        numbers.push(broker.lease_node(&format!("node-{node}")).await.unwrap());
+    }
+    assert_eq!(broker.lease_node("node-7").await.unwrap(), numbers[7], "a renewal keeps the number");
+    assert!(matches!(broker.lease_node("one too many").await, Err(BrokerError::Refused(_))));
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..64).collect::<Vec<_>>());
+    assert!(broker.round_trips() >= 66);
+}
+
+#[tokio::test]
+async fn an_unreachable_redis_is_said_at_once() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let refused = RedisBroker::connect(redis_options(&server)).await;
+    assert!(matches!(refused, Err(BrokerError::Unreachable(_))));
+    let options = RedisOptions { url: "nonsense".to_owned(), ..redis_options(&server) };
+    assert!(matches!(RedisBroker::connect(options).await, Err(BrokerError::Refused(_))));
+}
+
+#[tokio::test]
+async fn two_nodes_hear_each_other() {
+    let first = RedisServer::start();
+    let options = redis_options(&first);
+    let mut here = Engine::redis_with(first, options.clone()).await;
+    let there = RedisBroker::connect(options).await.unwrap();
+    here.broker.subscribe("app:1").await.unwrap();
+    there.subscribe("app:1").await.unwrap();
+    assert_eq!(there.publish("app:1", &post(1)).await.unwrap().receivers, 2);
+    assert_eq!(here.hear().await, Heard::Entry("app:1".to_owned(), None, post(1)));
+}

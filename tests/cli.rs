@@ -1,0 +1,260 @@
+//! The command line, as its users run it: in an empty directory, with an empty environment.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use feedline::auth::Verifier;
+use feedline::config::{Config, Secrets};
+use tempfile::TempDir;
+
+fn feedline(dir: &TempDir, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_feedline"));
+    command.args(args).current_dir(dir).env_clear().stdin(Stdio::null());
+    command
+}
+
+fn run(dir: &TempDir, args: &[&str]) -> Output {
+    feedline(dir, args).output().unwrap()
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn entries(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// The configuration and the secrets as a process that is started in the directory has them.
+fn configured(dir: &TempDir, text: &str) -> (Config, Secrets) {
+    let data = dir.path().join("data").display().to_string();
+    let env = [("FEEDLINE__SERVER__DATA_DIR".to_owned(), data)];
+    let config = Config::parse(text, env.into_iter()).unwrap();
+    let secrets = Secrets::load(&config).unwrap();
+    (config, secrets)
+}
+
+#[test]
+fn check_config_says_valid_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let checked = run(&dir, &["check-config"]);
+    assert!(checked.status.success(), "{checked:?}");
+    assert_eq!(out(&checked), "there is no config.toml; the defaults and the environment are valid\n");
+    fs::write(dir.path().join("config.toml"), "[timeline]\nlength = 500\n").unwrap();
+    assert_eq!(out(&run(&dir, &["check-config"])), "config.toml is valid\n");
+    fs::write(dir.path().join("other.toml"), "[server]\ndrain = \"1s\"\n").unwrap();
+    assert_eq!(out(&run(&dir, &["check-config", "--config", "other.toml"])), "other.toml is valid\n");
+    assert_eq!(out(&run(&dir, &["--config", "other.toml", "check-config"])), "other.toml is valid\n");
+    assert_eq!(entries(dir.path()), ["config.toml", "other.toml"]);
+}
+
+#[test]
+fn a_wrong_configuration_is_status_2_with_every_place() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("config.toml"), "[server]\nlisen = \"x\"\n[timeline]\nlength = 0\n").unwrap();
+    for args in [&["check-config"][..], &["token", "--user", "ann"]] {
+        let mut command = feedline(&dir, args);
+        let checked = command.env("FEEDLINE__CLIENT__CHANELS", "5").output().unwrap();
+        assert_eq!((checked.status.code(), out(&checked)), (Some(2), ""), "{checked:?}");
+        let lines: Vec<&str> = err(&checked).lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "config.toml:4:1: timeline.length: expected a whole number from 1 to 100000, not 0",
+                "config.toml:2:1: server.lisen: there is no such key; did you mean server.listen?",
+                "FEEDLINE__CLIENT__CHANELS: there is no such key; did you mean FEEDLINE__CLIENT__CHANNELS?",
+            ]
+        );
+    }
+    let missing = run(&dir, &["check-config", "--config", "missing.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(err(&missing).starts_with("missing.toml: cannot be read: "), "{missing:?}");
+    assert_eq!(entries(dir.path()), ["config.toml"], "nothing was created");
+}
+
+/// Serves, until what it says at the start has been read; then asks it to stop. Answers its greeting and its log.
+fn serve(dir: &TempDir, args: &[&str]) -> (Vec<String>, String) {
+    let mut serve = feedline(dir, args);
+    serve.env("FEEDLINE__SERVER__LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = serve.spawn().unwrap();
+    let greeting = BufReader::new(child.stdout.take().unwrap()).lines().take(4).map(Result::unwrap).collect();
+    let stopped = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    (greeting, err(&ended).to_owned())
+}
+
+#[test]
+fn serving_says_where_everything_is_and_logs_plain_text_into_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (greeting, log) = serve(&dir, &[]);
+    assert!(greeting[0].contains(" is at http://127.0.0.1:"), "{greeting:?}");
+    let rest =
+        ["  broker   memory", "  ledger   sqlite at data/feedline.db", "  secrets  created in data/secrets.toml"];
+    assert_eq!(greeting[1..], rest);
+    assert!(log.contains("stopped") && !log.contains('\x1b'), "{log:?}");
+
+    let (greeting, log) = serve(&dir, &["--log-format", "json", "serve"]);
+    assert_eq!(greeting[3], "  secrets  in data/secrets.toml");
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn the_first_token_makes_secrets_that_only_the_owner_can_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let issued = run(&dir, &["token", "--user", "ann", "--ttl", "5m"]);
+    assert!(issued.status.success(), "{issued:?}");
+    assert_eq!(err(&issued), "signed with the hmac_secret in data/secrets.toml\n");
+    let data = dir.path().join("data");
+    assert_eq!(entries(&data), ["secrets.toml"], "no draft is left");
+    assert_eq!((mode(&data), mode(&data.join("secrets.toml"))), (0o700, 0o600));
+
+    let (config, secrets) = configured(&dir, "");
+    assert!(!secrets.created, "the second start finds them");
+    assert_eq!(secrets.file, Some(data.join("secrets.toml")));
+    let secret = secrets.hmac_secret.as_ref().unwrap().reveal();
+    assert_eq!((secret.len(), secrets.api_keys.len(), secrets.api_keys[0].reveal().len()), (43, 1, 43));
+    assert_ne!(secret, secrets.api_keys[0].reveal());
+    let verifier = Verifier::new(&config.auth, &secrets).unwrap();
+    let claims = verifier.verify_connect(out(&issued).trim_end(), now()).unwrap();
+    assert_eq!(claims.user.unwrap().as_str(), "ann");
+    let left = claims.expire_at.unwrap() - now();
+    assert!((290..=300).contains(&left), "{left}");
+}
+
+#[test]
+fn a_configured_secret_wins_and_a_made_one_fills_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = feedline(&dir, &["token", "--user", "ann"]);
+    let issued = command.env("FEEDLINE__AUTH__HMAC_SECRET", "configured").output().unwrap();
+    assert_eq!(err(&issued), "signed with the configured auth.hmac_secret\n");
+    let (config, secrets) = configured(&dir, "auth.hmac_secret = \"configured\"");
+    assert_eq!(secrets.hmac_secret.as_ref().unwrap().reveal(), "configured");
+    assert_eq!(secrets.api_keys.len(), 1, "nobody configured one");
+    let verifier = Verifier::new(&config.auth, &secrets).unwrap();
+    assert!(verifier.verify_connect(out(&issued).trim_end(), now()).is_ok());
+
+    let untouched = tempfile::tempdir().unwrap();
+    let (_, secrets) = configured(&untouched, "auth = { hmac_secret = \"configured\", api_keys = [\"key\"] }");
+    assert_eq!((secrets.file, secrets.created), (None, false));
+    assert!(entries(untouched.path()).is_empty(), "everything is configured, nothing is made");
+}
+
+#[test]
+fn secrets_that_others_may_read_stop_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    run(&dir, &["token", "--user", "ann"]);
+    let path = dir.path().join("data/secrets.toml");
+    for wide in [0o640, 0o604, 0o620, 0o666] {
+        fs::set_permissions(&path, Permissions::from_mode(wide)).unwrap();
+        let refused = run(&dir, &["token", "--user", "ann"]);
+        assert_eq!((refused.status.code(), out(&refused)), (Some(1), ""));
+        assert!(err(&refused).starts_with("data/secrets.toml: others may "), "{refused:?}");
+    }
+    fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
+    assert!(run(&dir, &["token", "--user", "ann"]).status.success(), "narrower is fine");
+}
+
+#[test]
+fn a_broken_file_of_secrets_is_named_and_not_quoted() {
+    let dir = tempfile::tempdir().unwrap();
+    run(&dir, &["token", "--user", "ann"]);
+    let path = dir.path().join("data/secrets.toml");
+    let long = "hunter2".repeat(10);
+    for text in [
+        format!("hmac_secret = \"{long}\"\napi_key = {long}\n"),
+        format!("hmac_secret = \"{long}\"\n"),
+        format!("hmac_secret = \"{long}\"\napi_key = \"hunter2\"\n"),
+        format!("hmac_secret = \"{long}\"\napi_key = \"{long}\"\nhunter2 = 1\n"),
+        String::new(),
+    ] {
+        fs::write(&path, text).unwrap();
+        let refused = run(&dir, &["token", "--user", "ann"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(err(&refused).starts_with("data/secrets.toml: is not a file of secrets: "), "{refused:?}");
+        assert!(!err(&refused).contains("hunter2"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_data_dir_that_cannot_be_made_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data"), "a file").unwrap();
+    let refused = run(&dir, &["token", "--user", "ann"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).starts_with("data"), "{refused:?}");
+}
+
+#[test]
+fn processes_that_start_at_once_agree_on_the_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let started: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = feedline(&dir, &["token", "--user", "ann"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let tokens: Vec<String> = started
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            out(&output).trim_end().to_owned()
+        })
+        .collect();
+    assert_eq!(entries(&dir.path().join("data")), ["secrets.toml"]);
+    let (config, secrets) = configured(&dir, "");
+    let verifier = Verifier::new(&config.auth, &secrets).unwrap();
+    for token in tokens {
+        assert!(verifier.verify_connect(&token, now()).is_ok(), "signed with a secret that lost");
+    }
+}
+
+#[test]
+fn a_token_needs_a_user_and_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    for args in [
+        &["token"][..],
+        &["token", "--user", "a b"],
+        &["token", "--user", ""],
+        &["token", "--user", "ann", "--ttl", "soon"],
+        &["token", "--user", "ann", "--ttl", "500ms"],
+        &["no-such-command"],
+        &["--log-format", "xml", "check-config"],
+    ] {
+        let refused = run(&dir, args);
+        assert_eq!((refused.status.code(), out(&refused)), (Some(2), ""), "{args:?}");
+    }
+    let generated = Command::new("openssl").args(["genpkey", "-algorithm", "RSA"]).output().unwrap();
+    fs::write(dir.path().join("private.pem"), generated.stdout).unwrap();
+    let args = ["pkey", "-in", "private.pem", "-pubout", "-out", "public.pem"];
+    assert!(Command::new("openssl").args(args).current_dir(&dir).status().unwrap().success());
+    let mut command = feedline(&dir, &["token", "--user", "ann"]);
+    command.env("FEEDLINE__AUTH__RSA_PUBLIC_KEY", "public.pem").env("FEEDLINE__ACCOUNTS__ENABLED", "false");
+    let refused = command.output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("public key alone"), "{refused:?}");
+}

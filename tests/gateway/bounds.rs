@@ -1,0 +1,220 @@
+//! What the server bounds, so that one cannot harm the others: slow readers, slow requests, too many connections,
+//! foreign pages; and how it goes away.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::NAMESPACES;
+use crate::client::{Client, Heard};
+use crate::server::{PATIENCE, Server, token};
+
+/// Resident memory, in bytes.
+fn resident(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// A client whose connection holds little that was not read.
+async fn narrow(server: &Server, user: &str) -> Client {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let stream = socket.connect(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let mut client = Client::over(server, stream).await;
+    client.done(json!({ "connect": { "token": token(user) } })).await;
+    client
+}
+
+/// Publishes, and measures until the subscriber has heard.
+async fn latencies(server: &Server, reader: &mut Client, times: usize, payload: &str) -> Vec<Duration> {
+    let mut taken = Vec::new();
+    for n in 0..times {
+        let begin = Instant::now();
+        let data = json!({ "n": n, "payload": payload });
+        server.backend("publish", &json!({ "channel": "chat:1", "data": data })).await;
+        while reader.publication("chat:1").await["data"]["n"] != n {}
+        taken.push(begin.elapsed());
+    }
+    taken.sort_unstable();
+    taken
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_reading_is_closed_and_harms_nobody() {
+    let keys = [("namespaces", NAMESPACES), ("client.queue_bytes", "262144")];
+    let server = Server::start_with(&keys).await;
+    let mut reader = Client::connect(&server, "bo").await;
+    reader.subscribe("chat:1").await;
+    let payload = "x".repeat(8 * 1024);
+    let alone = latencies(&server, &mut reader, 100, &payload).await;
+    let mut stuck = Vec::new();
+    for n in 0..20 {
+        let mut client = narrow(&server, &format!("slow{n}")).await;
+        client.subscribe("chat:1").await;
+        stuck.push(client);
+    }
+    server.metric_is("feedline_connections", 21.0).await;
+    let before = resident(&server);
+    let mut most = before;
+    let mut beside = Vec::new();
+    for _ in 0..20 {
+        beside.extend(latencies(&server, &mut reader, 50, &payload).await);
+        most = most.max(resident(&server));
+    }
+    beside.sort_unstable();
+    let p99 = |taken: &[Duration]| taken[taken.len() * 99 / 100];
+    let (alone, beside) = (p99(&alone), p99(&beside));
+    assert!(beside < alone * 5 + Duration::from_millis(50), "p99 {alone:?} alone, {beside:?} beside slow readers");
+    // 8 MB went by for each of the 20, who may hold a quarter of one and what is being written.
+    let grown = most.saturating_sub(before);
+    assert!(grown < 40 << 20, "{} MB more for 20 slow readers", grown >> 20);
+    server.metric_is("feedline_connections", 1.0).await;
+    assert_eq!(server.metric("feedline_connections_closed_total{code=\"3008\"}").await, Some(20.0));
+    assert_eq!(server.metric("feedline_queue_bytes").await, Some(0.0));
+}
+
+#[tokio::test]
+async fn a_slow_reader_that_reads_again_hears_why() {
+    let keys = [("namespaces", NAMESPACES), ("client.queue_messages", "10"), ("client.queue_bytes", "1048576")];
+    let server = Server::start_with(&keys).await;
+    let mut slow = Client::connect(&server, "ann").await;
+    slow.subscribe("chat:1").await;
+    let channels = vec!["chat:1"; 2_000];
+    server.backend("broadcast", &json!({ "channels": channels, "data": "x".repeat(4_000) })).await;
+    assert_eq!(slow.closed().await, (3008, "slow".into()));
+}
+
+#[tokio::test]
+async fn a_head_that_comes_too_slowly_is_not_waited_for() {
+    let server = Server::start_with(&[("server.header_timeout", "300ms")]).await;
+    let mut slow = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let begin = Instant::now();
+    slow.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, async {
+        loop {
+            tokio::select! {
+                read = slow.read_buf(&mut answer) => if read.is_err() || read.is_ok_and(|read| read == 0) { return },
+                // Drop by drop.
+                () = tokio::time::sleep(Duration::from_millis(50)) => { let _ = slow.write_all(b"x: y\r\n").await; }
+            }
+        }
+    });
+    read.await.expect("the server ends it");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test]
+async fn connections_are_capped_and_given_back() {
+    for (key, reason) in
+        [("server.connections", "connections"), ("server.connections_per_address", "connections_per_address")]
+    {
+        let server = Server::start_with(&[(key, "3")]).await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(Client::connect(&server, "ann").await);
+        }
+        let mut refused = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+        let mut answer = String::new();
+        tokio::time::timeout(PATIENCE, refused.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        held.pop();
+        // Once the socket has gone, there is room again. Until then each question is refused, and counted.
+        let refusals = format!("feedline_connections_refused_total{{reason=\"{reason}\"}}");
+        let until = Instant::now() + PATIENCE;
+        while server.metric(&refusals).await.is_none_or(|refused| refused < 1.0) {
+            assert!(Instant::now() < until, "{key}: no room was given back");
+        }
+        drop(held);
+    }
+}
+
+#[tokio::test]
+async fn pages_of_other_origins_do_not_connect() {
+    let server = Server::start_with(&[("server.origins", "https://app.example.org")]).await;
+    let own = format!("http://127.0.0.1:{}", server.port());
+    for (origin, status) in [
+        (None, 101),
+        (Some(&*own), 101),
+        (Some("https://app.example.org"), 101),
+        (Some("https://evil.example.org"), 403),
+        (Some("https://app.example.org.evil.org"), 403),
+        (Some("null"), 403),
+    ] {
+        let mut headers = vec![
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        headers.extend(origin.map(|origin| ("origin", origin)));
+        let status_line = upgrade(&server, &headers).await;
+        assert!(status_line.starts_with(&format!("HTTP/1.1 {status} ")), "{origin:?}: {status_line}");
+    }
+}
+
+/// Asks for an upgrade by hand; the first line of the answer.
+async fn upgrade(server: &Server, headers: &[(&str, &str)]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let host = format!("host: 127.0.0.1:{}\r\n", server.port());
+    stream.write_all(format!("GET /connection/websocket HTTP/1.1\r\n{host}{headers}\r\n").as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.contains(&b'\n') {
+        assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "no answer");
+    }
+    String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_shutdown_sends_clients_away_one_after_the_other() {
+    let mut server = Server::start_with(&[("server.drain", "1s")]).await;
+    let mut clients = Vec::new();
+    for n in 0..10 {
+        clients.push(Client::connect(&server, &format!("user{n}")).await);
+    }
+    let begin = Instant::now();
+    server.terminate();
+    let waits = clients.into_iter().map(|mut client| async move {
+        let heard = client.hear().await;
+        (heard, begin.elapsed())
+    });
+    let mut times = Vec::new();
+    for (heard, after) in futures::future::join_all(waits).await {
+        assert_eq!(heard, Heard::Closed(3001, "shutdown".into()));
+        times.push(after);
+    }
+    times.sort_unstable();
+    assert!(times[9] - times[0] > Duration::from_millis(600), "spread over {:?}", times[9] - times[0]);
+    assert!(times[9] < Duration::from_secs(5), "{times:?}");
+    let status = server.ended().await;
+    assert!(status.success(), "{status}\n{}", server.log());
+    assert!(server.log().contains("stopped"));
+}
+
+#[tokio::test]
+async fn nobody_comes_in_while_the_others_are_sent_away() {
+    let mut server = Server::start_with(&[("server.drain", "2s")]).await;
+    let _one = Client::connect(&server, "ann").await;
+    let mut two = Client::connect(&server, "bo").await;
+    server.terminate();
+    let until = Instant::now() + PATIENCE;
+    // A load balancer hears it while the sockets are still being closed.
+    let not_ready = loop {
+        let answer = server.http("GET", "/ready", &[], "").await;
+        if answer.status == 503 {
+            break answer;
+        }
+        assert!(Instant::now() < until, "it is ready though it goes away");
+    };
+    assert_eq!(not_ready.body["error"]["code"], "draining");
+    let refused = upgrade(&server, &[]).await;
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    assert_eq!(two.closed().await.0, 3001);
+    assert!(server.ended().await.success());
+}

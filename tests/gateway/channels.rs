@@ -1,0 +1,173 @@
+//! Channels of the application: who may say, hear and look at what.
+
+use serde_json::{Value, json};
+
+use crate::NAMESPACES;
+use crate::client::{Client, Heard};
+use crate::server::{Server, signed};
+
+async fn server() -> Server {
+    Server::start_with(&[("namespaces", NAMESPACES)]).await
+}
+
+fn publish(channel: &str, data: &Value) -> Value {
+    json!({ "publish": { "channel": channel, "data": data } })
+}
+
+#[tokio::test]
+async fn what_one_subscriber_says_all_hear_with_who_said_it() {
+    let server = server().await;
+    let mut ann = Client::open(&server).await;
+    let token = signed(&json!({ "sub": "ann", "info": { "name": "Ann" } }));
+    ann.done(json!({ "connect": { "token": token } })).await;
+    let mut bo = Client::connect(&server, "bo").await;
+    ann.subscribe("chat:1").await;
+    bo.subscribe("chat:1").await;
+    for (n, data) in [json!({ "a": "b\nc" }), json!("text"), json!(null), json!([1, 2])].into_iter().enumerate() {
+        ann.done(publish("chat:1", &data)).await;
+        for client in [&mut ann, &mut bo] {
+            let publication = client.publication("chat:1").await;
+            assert_eq!((&publication["data"], publication["offset"].as_u64()), (&data, Some(n as u64 + 1)));
+            assert_eq!(publication["info"]["user"], "ann");
+            assert_eq!(publication["info"]["conn_info"], json!({ "name": "Ann" }));
+            assert_eq!(publication.get("epoch").is_some(), n == 0, "the first entry of a log carries its epoch");
+        }
+    }
+    bo.done(json!({ "unsubscribe": { "channel": "chat:1" } })).await;
+    ann.done(publish("chat:1", &json!("after"))).await;
+    ann.publication("chat:1").await;
+    let late: Vec<Value> = bo.pushed().await.into_iter().filter(|push| push.get("pub").is_some()).collect();
+    assert!(late.is_empty(), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_channel_without_a_log_says_things_once() {
+    let server = server().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let reply = ann.subscribe("open:1").await;
+    assert_eq!(reply, json!({}), "nothing to recover");
+    let mut stranger = Client::connect(&server, "cy").await;
+    stranger.done(publish("open:1", &json!(1))).await;
+    assert_eq!(ann.push().await["pub"].get("offset"), None);
+    assert_eq!(ann.refused(json!({ "history": { "channel": "open:1" } })).await, 108);
+    assert_eq!(ann.refused(json!({ "presence": { "channel": "open:1" } })).await, 108);
+}
+
+#[tokio::test]
+async fn who_comes_and_goes_is_told_and_who_is_there_can_be_asked() {
+    let server = server().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    ann.subscribe("chat:1").await;
+    assert_eq!(ann.push_of("chat:1", "join").await["info"]["user"], "ann");
+    let mut bo = Client::connect(&server, "bo").await;
+    bo.subscribe("chat:1").await;
+    let mut bo_too = Client::connect(&server, "bo").await;
+    bo_too.subscribe("chat:1").await;
+    for _ in 0..2 {
+        assert_eq!(ann.push_of("chat:1", "join").await["info"]["user"], "bo");
+    }
+    let stats = ann.done(json!({ "presence_stats": { "channel": "chat:1" } })).await;
+    assert_eq!(stats["presence_stats"], json!({ "num_clients": 3, "num_users": 2 }));
+    let there = ann.done(json!({ "presence": { "channel": "chat:1" } })).await;
+    let there = there["presence"]["presence"].as_object().unwrap();
+    assert_eq!(there.len(), 3);
+    assert!(there.iter().all(|(client, info)| info["client"] == **client));
+    bo.done(json!({ "unsubscribe": { "channel": "chat:1" } })).await;
+    assert_eq!(ann.push_of("chat:1", "leave").await["info"]["user"], "bo");
+    drop(bo_too);
+    assert_eq!(ann.push_of("chat:1", "leave").await["info"]["user"], "bo");
+    let stats = server.backend("presence_stats", &json!({ "channel": "chat:1" })).await;
+    assert_eq!(stats["result"], json!({ "num_clients": 1, "num_users": 1 }));
+}
+
+#[tokio::test]
+async fn history_is_read_both_ways_and_in_part() {
+    let server = server().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    ann.subscribe("chat:1").await;
+    for n in 1..=6 {
+        ann.done(publish("chat:1", &json!(n))).await;
+    }
+    let top = ann.done(json!({ "history": { "channel": "chat:1" } })).await["history"].take();
+    assert_eq!((top["offset"].as_u64(), top["publications"].as_array().map(Vec::len)), (Some(6), Some(0)));
+    let since = |offset: u64| json!({ "offset": offset, "epoch": top["epoch"] });
+    for (ask, expected) in [
+        (json!({ "limit": -1 }), vec![1, 2, 3, 4, 5, 6]),
+        (json!({ "limit": 2 }), vec![1, 2]),
+        (json!({ "limit": 2, "reverse": true }), vec![6, 5]),
+        (json!({ "limit": 10, "since": since(4) }), vec![5, 6]),
+        (json!({ "limit": 2, "since": since(4), "reverse": true }), vec![3, 2]),
+        (json!({ "limit": 10, "since": since(6) }), vec![]),
+    ] {
+        let mut history = ask.clone();
+        history["channel"] = "chat:1".into();
+        let read = ann.done(json!({ "history": history })).await["history"].take();
+        let data: Vec<u64> =
+            read["publications"].as_array().unwrap().iter().map(|one| one["data"].as_u64().unwrap()).collect();
+        assert_eq!((data, &read["offset"]), (expected, &json!(6)), "{ask}");
+        let mut asked = ask.clone();
+        asked["channel"] = "chat:1".into();
+        assert_eq!(server.backend("history", &asked).await["result"], read, "a backend reads the same: {ask}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_is_told_what_it_missed_or_that_it_cannot_be() {
+    let server = server().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let position = ann.subscribe("chat:1").await;
+    assert_eq!((&position["recoverable"], &position["positioned"]), (&json!(true), &json!(true)));
+    let recover = |offset: u64, epoch: &Value| json!({ "subscribe": { "channel": "chat:1", "recover": true, "offset": offset, "epoch": epoch } });
+    let mut speaker = Client::connect(&server, "bo").await;
+    speaker.subscribe("chat:1").await;
+    for n in 1..=4 {
+        speaker.done(publish("chat:1", &json!(n))).await;
+    }
+    let mut again = Client::connect(&server, "ann").await;
+    let reply = again.done(recover(2, &position["epoch"])).await["subscribe"].take();
+    assert_eq!((&reply["recovered"], reply["offset"].as_u64()), (&json!(true), Some(2)));
+    let offsets: Vec<u64> =
+        reply["publications"].as_array().unwrap().iter().map(|one| one["offset"].as_u64().unwrap()).collect();
+    assert_eq!(offsets, [3, 4]);
+    speaker.done(publish("chat:1", &json!(5))).await;
+    assert_eq!(again.publication("chat:1").await["offset"], 5);
+    for n in 6..=40 {
+        speaker.done(publish("chat:1", &json!(n))).await;
+    }
+    for (offset, epoch) in [(2, &position["epoch"]), (40, &json!("other")), (99, &position["epoch"])] {
+        let mut late = Client::connect(&server, "ann").await;
+        let reply = late.done(recover(offset, epoch)).await["subscribe"].take();
+        assert_eq!((reply.get("recovered"), reply["offset"].as_u64()), (None, Some(40)), "{offset} {epoch}");
+        assert_eq!(reply["was_recovering"], true);
+        let mut strict = recover(offset, epoch);
+        strict["subscribe"]["flag"] = 2.into();
+        late.done(json!({ "unsubscribe": { "channel": "chat:1" } })).await;
+        assert_eq!(late.refused(strict).await, 112);
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_subscribe_comes_first_and_then_everything_after_its_offset() {
+    let server = server().await;
+    let publishing = async {
+        loop {
+            server.backend("publish", &json!({ "channel": "chat:1", "data": 1 })).await;
+        }
+    };
+    let subscribing = async {
+        for round in 0..40 {
+            let mut ann = Client::connect(&server, "ann").await;
+            let id = ann.command(json!({ "subscribe": { "channel": "chat:1" } })).await;
+            let Heard::Reply(reply) = ann.hear().await else { panic!("a push before the answer, in round {round}") };
+            assert_eq!(reply["id"], id);
+            let offset = reply["subscribe"]["offset"].as_u64().unwrap_or(0);
+            for next in 1..=3 {
+                assert_eq!(ann.publication("chat:1").await["offset"], offset + next, "round {round}");
+            }
+        }
+    };
+    tokio::select! {
+        () = publishing => {}
+        () = subscribing => {}
+    }
+}

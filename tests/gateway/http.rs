@@ -1,0 +1,253 @@
+//! Operations over HTTP and over rpc, which must agree, and what HTTP says when something is wrong.
+
+use std::collections::BTreeSet;
+
+use feedline::feed::operations::{Access, Operations};
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::{API_KEY, Answer, Server, token};
+
+fn error(answer: &Answer) -> (u16, &str, Option<&str>) {
+    let error = &answer.body["error"];
+    assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{answer:?}");
+    (answer.status.as_u16(), error["code"].as_str().expect("a code"), error["field"].as_str())
+}
+
+/// Puts an input into an operation's path, and what is left into its query or body.
+fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
+    let mut path = path.to_owned();
+    let mut left = serde_json::Map::new();
+    for (name, value) in input.as_object().expect("an object") {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let placed = path.replace(&format!("{{{name}}}"), &text);
+        if placed == path {
+            left.insert(name.clone(), value.clone());
+        }
+        path = placed;
+    }
+    if matches!(verb, "POST" | "PUT") {
+        return (path, Value::Object(left));
+    }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let query: Vec<String> = left.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
+    if !query.is_empty() {
+        path = format!("{path}?{}", query.join("&"));
+    }
+    (path, Value::Null)
+}
+
+/// Without what differs between two posts with the same text.
+fn timeless(mut post: Value) -> Value {
+    (post["id"], post["created_at"]) = (Value::Null, Value::Null);
+    post
+}
+
+#[tokio::test]
+async fn every_operation_answers_the_same_by_http_and_by_rpc() {
+    let server = Server::start().await;
+    server.follow("cy", "ann").await;
+    server.follow("ann", "bo").await;
+    let post = server.post("bo", "hello #rust").await;
+    let (to_delete, to_delete_too) = (server.post("ann", "a").await, server.post("ann", "b").await);
+    let mut ann = Client::connect(&server, "ann").await;
+    let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
+    let cases = [
+        ("users.get", json!({ "id": "bo" })),
+        ("users.get", json!({ "id": "nobody" })),
+        ("users.posts", json!({ "id": "bo", "limit": 5 })),
+        ("users.posts", json!({ "id": "nobody" })),
+        ("users.posts", json!({ "id": "bo", "limit": 0 })),
+        ("users.posts", json!({ "id": "bo", "cursor": "x" })),
+        ("users.unfollow", json!({ "id": "bo" })),
+        ("users.follow", json!({ "id": "bo" })),
+        ("users.follow", json!({ "id": "ann" })),
+        ("users.follow", json!({ "id": "nobody" })),
+        ("users.followers", json!({ "id": "ann" })),
+        ("users.following", json!({ "id": "ann", "limit": 1 })),
+        ("posts.create", json!({ "text": "from here #x", "topics": ["y"], "data": { "k": 1 } })),
+        ("posts.create", json!({ "text": "" })),
+        ("posts.create", json!({ "text": "x".repeat(5001) })),
+        ("posts.create", json!({ "text": "x", "unknown": 1 })),
+        ("posts.create", json!({ "text": 1 })),
+        ("posts.get", json!({ "id": post })),
+        ("posts.get", json!({ "id": 1 })),
+        ("posts.delete", json!({ "id": post })),
+        ("posts.delete", json!({ "id": 1 })),
+        ("timeline.read", json!({ "limit": 100 })),
+        ("timeline.read", json!({ "limit": 101 })),
+        ("timeline.updates", json!({ "offset": 0, "epoch": "other" })),
+        ("timeline.updates", json!({ "offset": 0 })),
+        ("timeline.updates", position),
+        ("topics.read", json!({ "name": "rust" })),
+        ("topics.read", json!({ "name": "a-b" })),
+    ];
+    let operations = Operations::new();
+    let named: BTreeSet<&str> = cases.iter().map(|(name, _)| *name).collect();
+    let all = operations.all().iter().filter(|operation| operation.is_rpc()).map(|operation| operation.name);
+    assert_eq!(named, all.collect(), "each operation is here");
+    for (name, input) in cases {
+        let operation = operations.by_rpc(name).unwrap();
+        let (path, body) = request(operation.verb.as_str(), operation.path, &input);
+        let answer = server.call("ann", operation.verb.as_str(), &path, &body).await;
+        let reply = ann.call(json!({ "rpc": { "method": name, "data": input } })).await;
+        if answer.status.is_success() {
+            assert_eq!(answer.status.as_u16(), operation.status, "{name}");
+            let data = reply["rpc"]["data"].clone();
+            let (http, rpc) =
+                if name == "posts.create" { (timeless(answer.body), timeless(data)) } else { (answer.body, data) };
+            assert_eq!(http, rpc, "{name} {input}");
+        } else {
+            let (status, _, field) = error(&answer);
+            let refused = &reply["error"];
+            assert_eq!(refused["code"], status, "{name} {input}: {reply}");
+            assert_eq!(refused["message"], answer.body["error"]["message"], "{name} {input}");
+            assert_eq!(refused["field"].as_str(), field, "{name} {input}");
+        }
+    }
+    let gone = server.call("ann", "DELETE", &format!("/posts/{to_delete}"), &Value::Null).await;
+    assert_eq!((gone.status.as_u16(), gone.body), (200, json!({})));
+    assert_eq!(ann.rpc("posts.delete", &json!({ "id": to_delete_too })).await, json!({}));
+    for id in [to_delete, to_delete_too] {
+        let gone = server.call("ann", "GET", &format!("/posts/{id}"), &Value::Null).await;
+        assert_eq!(error(&gone), (404, "not_found", None));
+    }
+}
+
+#[tokio::test]
+async fn errors_say_what_is_wrong_and_where() {
+    let server = Server::start().await;
+    let post = server.post("bo", "hello").await;
+    for (method, path, body, expected) in [
+        ("POST", "/posts", json!({ "text": "" }), (400, "invalid", Some("text"))),
+        ("POST", "/posts", json!({ "text": "x".repeat(5001) }), (422, "limit_exceeded", Some("text"))),
+        ("POST", "/posts", json!({ "nonsense": 1 }), (400, "invalid", Some("nonsense"))),
+        ("POST", "/posts", json!([1]), (400, "invalid", None)),
+        ("GET", "/timeline?limit=0", json!(null), (400, "invalid", Some("limit"))),
+        ("GET", "/timeline?limit=x", json!(null), (400, "invalid", None)),
+        ("GET", "/timeline?cursor=x", json!(null), (400, "invalid", Some("cursor"))),
+        ("GET", "/timeline?limit=%zz", json!(null), (400, "invalid", None)),
+        ("GET", "/timeline?unknown=1", json!(null), (400, "invalid", Some("unknown"))),
+        ("GET", "/timeline/updates", json!(null), (400, "invalid", Some("offset"))),
+        ("GET", "/users/nobody", json!(null), (404, "not_found", None)),
+        ("GET", "/users/a%20b", json!(null), (400, "invalid", None)),
+        ("GET", "/posts/x", json!(null), (400, "invalid", None)),
+        ("PUT", "/users/ann/follow", json!(null), (400, "invalid", Some("id"))),
+        ("GET", "/no/such/path", json!(null), (404, "not_found", None)),
+        ("PATCH", "/timeline", json!({}), (405, "method_not_allowed", None)),
+        ("POST", "/timeline", json!({}), (405, "method_not_allowed", None)),
+        ("POST", "/posts", json!({ "text": "x".repeat(300 * 1024) }), (413, "too_large", None)),
+        ("POST", "/accounts", json!({ "user": "a b", "password": "long enough" }), (400, "invalid", None)),
+        ("POST", "/accounts", json!({ "user": "dee", "password": "short" }), (400, "invalid", Some("password"))),
+        ("POST", "/sessions", json!({ "user": "dee", "password": "long enough" }), (401, "unauthorized", None)),
+    ] {
+        let answer = server.call("ann", method, path, &body).await;
+        assert_eq!(error(&answer), expected, "{method} {path}: {answer:?}");
+    }
+    let answer = server.call("ann", "DELETE", &format!("/posts/{post}"), &Value::Null).await;
+    assert_eq!(error(&answer), (403, "forbidden", None));
+    let bearer = format!("Bearer {}", token("ann"));
+    let answer = server.http("POST", "/api/v1/posts", &[("authorization", &bearer)], "{").await;
+    assert_eq!(error(&answer), (400, "invalid", None));
+    for path in ["/nowhere", "/../Cargo.toml", "/%2e%2e/Cargo.toml"] {
+        assert_eq!(error(&server.http("GET", path, &[], "").await), (404, "not_found", None), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_backend_acts_for_users_with_its_key() {
+    let server = Server::start().await;
+    let ask = async |headers: &[(&str, &str)]| server.http("GET", "/api/v1/timeline", headers, "").await;
+    assert!(ask(&[("x-api-key", API_KEY), ("x-user", "ann")]).await.status.is_success());
+    assert_eq!(error(&ask(&[("x-api-key", API_KEY)]).await), (401, "unauthorized", None), "for nobody");
+    assert_eq!(error(&ask(&[("x-api-key", API_KEY), ("x-user", "a b")]).await), (400, "invalid", Some("X-User")));
+    assert_eq!(error(&ask(&[("x-api-key", "wrong"), ("x-user", "ann")]).await), (401, "unauthorized", None));
+    assert_eq!(error(&ask(&[("x-user", "ann")]).await), (401, "unauthorized", None));
+    let bearer = format!("Bearer {}", token("ann"));
+    let both = ask(&[("x-api-key", "wrong"), ("authorization", &bearer)]).await;
+    assert_eq!(error(&both), (401, "unauthorized", None), "a wrong key is not made good by a token");
+    assert_eq!(error(&ask(&[("authorization", "Basic YTpi")]).await), (401, "unauthorized", None));
+    let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
+    let post = server.http("POST", "/api/v1/posts", &headers, r#"{"text":"for ann"}"#).await;
+    assert_eq!((post.status.as_u16(), &post.body["author"]), (201, &json!("ann")));
+}
+
+#[tokio::test]
+async fn accounts_are_made_once_and_their_tokens_open_the_socket() {
+    let server = Server::start().await;
+    let account = json!({ "user": "ann", "password": "a long password", "name": "Ann" }).to_string();
+    let made = server.http("POST", "/api/v1/accounts", &[], &account).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let again = server.http("POST", "/api/v1/accounts", &[], &account).await;
+    assert_eq!(error(&again), (409, "conflict", Some("user")));
+    for (password, status) in [("a long password", 201), ("another password", 401)] {
+        let who = json!({ "user": "ann", "password": password }).to_string();
+        let answer = server.http("POST", "/api/v1/sessions", &[], &who).await;
+        assert_eq!(answer.status.as_u16(), status, "{answer:?}");
+        if status == 201 {
+            let mut client = Client::open(&server).await;
+            let reply = client.done(json!({ "connect": { "token": answer.body["token"] } })).await;
+            assert_eq!(reply["connect"]["expires"], true);
+        }
+    }
+    assert_eq!(server.done("ann", "GET", "/users/ann", &Value::Null).await["name"], "Ann");
+}
+
+/// Every `$ref` in a document leads somewhere.
+fn check_refs(document: &Value, part: &Value) {
+    match part {
+        Value::Object(members) => {
+            if let Some(reference) = members.get("$ref") {
+                let pointer = reference.as_str().and_then(|path| path.strip_prefix('#')).expect("a local reference");
+                assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+            }
+            members.values().for_each(|member| check_refs(document, member));
+        }
+        Value::Array(items) => items.iter().for_each(|item| check_refs(document, item)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_openapi_document_describes_every_operation() {
+    let server = Server::start().await;
+    let document = server.http("GET", "/api/openapi.json", &[], "").await.body;
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
+    check_refs(&document, &document);
+    let mut ids = BTreeSet::new();
+    for operation in Operations::new().all() {
+        let path = format!("/api/v1{}", operation.path);
+        let described = &document["paths"][&path][operation.verb.as_str().to_lowercase()];
+        let id = described["operationId"].as_str().unwrap_or_else(|| panic!("{} is not described", operation.name));
+        assert_eq!(id, operation.name);
+        assert!(ids.insert(id), "{id} is there twice");
+        assert!(described["responses"].get(operation.status.to_string()).is_some(), "{id}");
+        assert_eq!(described.get("security").is_some(), operation.access != Access::Open, "{id}");
+        let parameters = described["parameters"].as_array().expect("parameters");
+        let in_path: BTreeSet<&str> = parameters
+            .iter()
+            .filter(|parameter| parameter["in"] == "path")
+            .map(|parameter| {
+                assert_eq!(parameter["required"], true, "{id}");
+                parameter["name"].as_str().expect("a name")
+            })
+            .collect();
+        let templated: BTreeSet<&str> =
+            path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+        assert_eq!(in_path, templated, "{id}");
+        assert!(parameters.iter().all(|parameter| parameter["schema"].is_object()), "{id}");
+    }
+    let paths = document["paths"].as_object().unwrap();
+    let described: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
+    assert_eq!(described, ids.len(), "and nothing else");
+}
+
+#[tokio::test]
+async fn requests_have_ids() {
+    let server = Server::start().await;
+    let answer = server.http("GET", "/health", &[("x-request-id", "of-the-proxy")], "").await;
+    assert_eq!((answer.status.as_u16(), answer.header("x-request-id")), (200, Some("of-the-proxy")));
+    let answer = server.http("GET", "/health", &[("x-request-id", "not plain")], "").await;
+    assert!(answer.header("x-request-id").is_some_and(|id| id.len() == 32), "{answer:?}");
+}

@@ -1,0 +1,23 @@
+//! The server as its users meet it: the real binary, real sockets, nothing looked at from within.
+
+#[path = "../support/client.rs"]
+mod client;
+#[path = "../support/server.rs"]
+mod server;
+
+mod backend;
+mod bounds;
+mod channels;
+mod codes;
+mod http;
+mod nonsense;
+mod timelines;
+mod tokens;
+
+/// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
+const NAMESPACES: &str = r#"[
+    {"name":"chat","history_size":10,"history_ttl":"60s","presence":true,"join_leave":true,"publish":"subscriber"},
+    {"name":"plain"},
+    {"name":"shut","subscribe":"nobody"},
+    {"name":"open","publish":"anyone"}
+]"#;

@@ -1,0 +1,213 @@
+//! Timelines as readers see them: live, in pages, and after they were away.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::Server;
+
+fn ids(page: &Value) -> Vec<u64> {
+    page["items"].as_array().expect("items").iter().map(|post| post["id"].as_u64().expect("an id")).collect()
+}
+
+/// Waits for a publication on the user's timeline about a post.
+async fn told(client: &mut Client, user: &str, kind: &str, id: u64) -> Value {
+    let publication = client.publication(&format!("timeline:{user}")).await;
+    let data = publication["data"].clone();
+    let about = data["post"]["id"].as_u64().or(data["id"].as_u64());
+    assert_eq!((&data["type"], about), (&json!(kind), Some(id)), "{publication}");
+    data
+}
+
+/// Reads to the end; everything in the order of the pages.
+async fn read_all(client: &mut Client, limit: u64) -> Vec<u64> {
+    let mut read = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = client.rpc("timeline.read", &json!({ "limit": limit, "cursor": cursor })).await;
+        let ids = ids(&page);
+        assert!(ids.len() as u64 <= limit);
+        read.extend(ids);
+        if page["next"].is_null() {
+            return read;
+        }
+        cursor = Some(page["next"].clone());
+    }
+}
+
+#[tokio::test]
+async fn following_brings_posts_in_and_ending_it_takes_them_out_live() {
+    let server = Server::start().await;
+    let (one, two) = (server.post("bo", "one").await, server.post("bo", "two").await);
+    let mut ann = Client::connect(&server, "ann").await;
+    let own = server.post("ann", "mine").await;
+    told(&mut ann, "ann", "post", own).await;
+    assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [own]);
+
+    ann.rpc("users.follow", &json!({ "id": "bo" })).await;
+    assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [own, two, one], "in their right place, at once");
+    told(&mut ann, "ann", "post", one).await;
+    told(&mut ann, "ann", "post", two).await;
+    let three = server.post("bo", "three").await;
+    told(&mut ann, "ann", "post", three).await;
+
+    server.done("bo", "DELETE", &format!("/posts/{two}"), &Value::Null).await;
+    assert_eq!(told(&mut ann, "ann", "gone", two).await["reason"], "deleted");
+    assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [three, own, one]);
+
+    ann.rpc("users.unfollow", &json!({ "id": "bo" })).await;
+    assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [own]);
+    for id in [one, three] {
+        assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "unfollowed");
+    }
+    server.post("bo", "four").await;
+    let own_too = server.post("ann", "mine too").await;
+    told(&mut ann, "ann", "post", own_too).await;
+    assert!(ann.pushed().await.is_empty(), "whoever is not followed is not heard of");
+}
+
+#[tokio::test]
+async fn a_post_is_in_its_authors_timeline_with_the_answer_even_over_http() {
+    let server = Server::start().await;
+    for n in 0..20 {
+        let id = server.post("ann", &format!("post {n}")).await;
+        let page = server.done("ann", "GET", "/timeline?limit=1", &Value::Null).await;
+        assert_eq!(ids(&page), [id], "post {n}");
+    }
+}
+
+#[tokio::test]
+async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut before = Vec::new();
+    for n in 0..40 {
+        before.push(server.post("bo", &format!("post {n}")).await);
+    }
+    told_up_to(&mut ann, before[39]).await;
+    before.reverse();
+    let mut read = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let page = ann.rpc("timeline.read", &json!({ "limit": 7, "cursor": cursor })).await;
+        read.extend(ids(&page));
+        let newer = server.post("bo", "newer").await;
+        told_up_to(&mut ann, newer).await;
+        if page["next"].is_null() {
+            break;
+        }
+        cursor = page["next"].clone();
+    }
+    assert_eq!(read, before);
+}
+
+/// Waits until a post has arrived, whatever comes before it.
+async fn told_up_to(client: &mut Client, id: u64) {
+    while client.publication("timeline:ann").await["data"]["post"]["id"] != id {}
+}
+
+#[tokio::test]
+async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
+    let server = Server::start_with(&[("timeline.length", "50")]).await;
+    server.follow("ann", "bo").await;
+    server.follow("ann", "cy").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut all = Vec::new();
+    for n in 0..300 {
+        let author = ["bo", "cy", "ann"][n % 3];
+        all.push(server.post(author, &format!("post {n}")).await);
+    }
+    told_up_to(&mut ann, all[299]).await;
+    all.reverse();
+    assert_eq!(read_all(&mut ann, 33).await, all);
+    assert_eq!(read_all(&mut ann, 100).await, all);
+    server.done("bo", "DELETE", &format!("/posts/{}", all[290]), &Value::Null).await;
+    server.done("bo", "DELETE", &format!("/posts/{}", all[5]), &Value::Null).await;
+    let (old, new) = (all[290], all[5]);
+    all.retain(|id| ![old, new].contains(id));
+    assert_eq!(read_all(&mut ann, 20).await, all, "holes do not show");
+    // An author followed late has older posts than the inbox reaches.
+    let mut dee = Client::connect(&server, "dee").await;
+    dee.rpc("users.follow", &json!({ "id": "bo" })).await;
+    let page = server.done("ann", "GET", "/users/bo/posts?limit=100", &Value::Null).await;
+    assert_eq!(read_all(&mut dee, 9).await, ids(&page));
+}
+
+#[tokio::test]
+async fn updates_over_http_are_what_a_socket_recovers() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
+    let one = server.post("bo", "one").await;
+    server.post("bo", "two").await;
+    told_up_to(&mut ann, one).await;
+    server.done("bo", "DELETE", &format!("/posts/{one}"), &Value::Null).await;
+    while ann.publication("timeline:ann").await["data"]["type"] != "gone" {}
+    drop(ann);
+    let (offset, epoch) = (&position["offset"], position["epoch"].as_str().unwrap());
+    let path = format!("/timeline/updates?offset={offset}&epoch={epoch}");
+    let updates = server.done("ann", "GET", &path, &Value::Null).await;
+    assert_eq!(updates["recovered"], true);
+    let items = updates["items"].as_array().unwrap();
+    let kinds: Vec<&str> = items.iter().map(|item| item["data"]["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["gone", "post", "gone"], "a deleted post is told as gone at its place, too");
+    let (_ann, recovered) = Client::recover(&server, "ann", &position).await;
+    assert_eq!(recovered["recovered"], true);
+    let publications = recovered["publications"].as_array().unwrap();
+    let same = |one: &Value| json!({ "offset": one["offset"], "data": one["data"] });
+    assert_eq!(publications.iter().map(same).collect::<Vec<_>>(), *items);
+    assert_eq!(updates["position"]["offset"], items.last().unwrap()["offset"]);
+    let far = format!("/timeline/updates?offset={}&epoch={epoch}", offset.as_u64().unwrap() + 99);
+    assert_eq!(server.done("ann", "GET", &far, &Value::Null).await["recovered"], false);
+}
+
+#[tokio::test]
+async fn a_page_and_the_live_stream_meet_without_a_seam() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut written = Vec::new();
+    let mut seen: Vec<u64> = Vec::new();
+    let mut ann = Client::connect(&server, "ann").await;
+    for n in 0..30 {
+        written.push(server.post("bo", &format!("post {n}")).await);
+    }
+    let page = ann.rpc("timeline.read", &json!({ "limit": 100 })).await;
+    for n in 30..40 {
+        written.push(server.post("bo", &format!("post {n}")).await);
+    }
+    let top = page["position"]["offset"].as_u64().unwrap();
+    seen.extend(ids(&page).iter().rev());
+    while seen.last() != written.last() {
+        let publication = ann.publication("timeline:ann").await;
+        if publication["offset"].as_u64().unwrap() > top {
+            seen.push(publication["data"]["post"]["id"].as_u64().unwrap());
+        }
+    }
+    assert_eq!(seen, written);
+}
+
+#[tokio::test]
+async fn a_kill_after_the_answer_loses_nothing() {
+    let mut server = Server::start().await;
+    for reader in ["ann", "dee", "eve"] {
+        server.follow(reader, "bo").await;
+    }
+    let mut written = Vec::new();
+    for round in 0..3 {
+        for n in 0..5 {
+            written.push(server.post("bo", &format!("post {round} {n}")).await);
+        }
+        server.kill();
+        server.start_again().await;
+    }
+    written.reverse();
+    for reader in ["ann", "dee", "eve", "bo"] {
+        let mut client = Client::connect(&server, reader).await;
+        assert_eq!(read_all(&mut client, 4).await, written, "{reader}");
+    }
+    assert!(server.stop().await.success());
+    server.start_again().await;
+    let page = server.done("ann", "GET", "/timeline", &Value::Null).await;
+    assert_eq!(ids(&page), written);
+}

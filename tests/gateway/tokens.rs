@@ -1,0 +1,113 @@
+//! Tokens that somebody else made, or made up.
+
+use std::fs;
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+
+use crate::NAMESPACES;
+use crate::client::{Client, Heard};
+use crate::server::{SECRET, Server, signed, token, unix};
+
+/// What comes of a connect with this token: 0, an error's code, or a close code.
+async fn connect(server: &Server, token: &str) -> u64 {
+    let mut client = Client::open(server).await;
+    client.command(json!({ "connect": { "token": token } })).await;
+    match client.hear().await {
+        Heard::Reply(reply) => reply["error"]["code"].as_u64().unwrap_or(0),
+        Heard::Closed(code, _) => code.into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A token put together by hand, with a header that no library would write.
+fn by_hand(header: &Value, claims: &Value, signature: &str) -> String {
+    let part = |json: &Value| URL_SAFE_NO_PAD.encode(json.to_string());
+    format!("{}.{}.{signature}", part(header), part(claims))
+}
+
+fn rsa_keys() -> (Vec<u8>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let openssl = |args: &[&str]| {
+        let output = Command::new("openssl").args(args).current_dir(&dir).output().expect("openssl is installed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let private = openssl(&["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]);
+    fs::write(dir.path().join("private.pem"), &private).unwrap();
+    let public = openssl(&["pkey", "-in", "private.pem", "-pubout"]);
+    (private, String::from_utf8(public).unwrap())
+}
+
+#[tokio::test]
+async fn only_our_own_tokens_open() {
+    let (private, public) = rsa_keys();
+    let server = Server::start_with(&[("auth.rsa_public_key", &public)]).await;
+    let claims = json!({ "sub": "ann" });
+    let sign = |algorithm, key: &EncodingKey| encode(&Header::new(algorithm), &claims, key).unwrap();
+    let rsa = EncodingKey::from_rsa_pem(&private).unwrap();
+    assert_eq!(connect(&server, &token("ann")).await, 0);
+    assert_eq!(connect(&server, &sign(Algorithm::RS256, &rsa)).await, 0);
+
+    let good = token("ann");
+    let (head, signature) = good.rsplit_once('.').unwrap();
+    let forged = [
+        ("alg none", by_hand(&json!({ "alg": "none" }), &claims, "")),
+        ("alg None", by_hand(&json!({ "alg": "None", "typ": "JWT" }), &claims, signature)),
+        ("another secret", sign(Algorithm::HS256, &EncodingKey::from_secret(b"another secret, just as long as ours"))),
+        ("HS256 with the public key", sign(Algorithm::HS256, &EncodingKey::from_secret(public.as_bytes()))),
+        ("HS256 with it, trimmed", sign(Algorithm::HS256, &EncodingKey::from_secret(public.trim().as_bytes()))),
+        ("HS512", sign(Algorithm::HS512, &EncodingKey::from_secret(SECRET.as_bytes()))),
+        ("RS512", sign(Algorithm::RS512, &rsa)),
+        ("other claims under the signature", {
+            let part = URL_SAFE_NO_PAD.encode(json!({ "sub": "bo" }).to_string());
+            format!("{}.{part}.{signature}", head.split_once('.').unwrap().0)
+        }),
+        ("no signature", format!("{head}.")),
+        ("a sub that is no user", signed(&json!({ "sub": "a b" }))),
+        ("a subscription's", signed(&json!({ "sub": "ann", "channel": "topic:x" }))),
+    ];
+    for (what, forged) in forged {
+        assert_eq!(connect(&server, &forged).await, 3500, "{what}");
+        let header = format!("Bearer {forged}");
+        let answer = server.http("GET", "/api/v1/timeline", &[("authorization", &header)], "").await;
+        assert_eq!((answer.status.as_u16(), &answer.body["error"]["code"]), (401, &json!("unauthorized")), "{what}");
+    }
+    for (what, claims) in [
+        ("expired", json!({ "sub": "ann", "exp": unix() - 1 })),
+        ("not yet", json!({ "sub": "ann", "nbf": unix() + 60 })),
+    ] {
+        assert_eq!(connect(&server, &signed(&claims)).await, 109, "{what}");
+        let header = format!("Bearer {}", signed(&claims));
+        assert_eq!(server.http("GET", "/api/v1/timeline", &[("authorization", &header)], "").await.status, 401);
+    }
+    server.metric_is("feedline_connections", 0.0).await;
+}
+
+#[tokio::test]
+async fn a_subscription_token_opens_its_channel_to_its_user() {
+    let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
+    let subscribe =
+        |channel: &str, claims: Value| json!({ "subscribe": { "channel": channel, "token": signed(&claims) } });
+    let mut ann = Client::open(&server).await;
+    let connected = ann.done(json!({ "connect": { "token": token("ann") } })).await;
+    let client = connected["connect"]["client"].clone();
+    ann.done(subscribe("shut:1", json!({ "sub": "ann", "channel": "shut:1" }))).await;
+    ann.done(subscribe("$chat:1", json!({ "sub": "ann", "channel": "$chat:1", "client": client }))).await;
+    let claims = json!({ "sub": "ann", "channel": "shut:2", "exp": unix() + 60 });
+    let reply = ann.done(subscribe("shut:2", claims)).await;
+    assert_eq!(reply["subscribe"]["expires"], true);
+    ann.subscribe("chat:1#ann,bo").await;
+    for foreign in [
+        json!({ "sub": "bo", "channel": "shut:3" }),
+        json!({ "sub": "ann", "channel": "shut:4" }),
+        json!({ "sub": "ann", "channel": "shut:3", "client": "another" }),
+    ] {
+        let mut ann = Client::connect(&server, "ann").await;
+        ann.command(subscribe("shut:3", foreign.clone())).await;
+        assert_eq!(ann.closed().await.0, 3500, "{foreign}");
+    }
+}

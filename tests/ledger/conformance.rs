@@ -1,0 +1,295 @@
+//! What every ledger must do. A case takes an empty ledger.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Backlog, Ledger, LedgerError, Work};
+use feedline::model::{Edges, Location, Media, MediaKind, PostId, Visibility};
+use serde_json::json;
+
+use crate::support::{
+    LEASE, NOW, account, delete, follow, id, ids, lease, names, post, publish, store, unfollow, users,
+};
+
+macro_rules! conformance {
+    ($($case:ident)*) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                let (ledger, _folder) = crate::support::sqlite().await;
+                super::$case(ledger.clone()).await;
+                feedline::ledger::Ledger::close(&*ledger).await;
+            })*
+        }
+    };
+}
+
+conformance! {
+    an_account_is_made_once_and_takes_no_existing_id
+    a_user_is_made_once_and_found_among_any_number
+    edges_count_and_are_seen_from_both_ends
+    lists_of_edges_page_exactly_within_one_millisecond
+    the_fan_out_walks_followers_in_byte_order
+    those_followed_are_told_from_the_others
+    a_post_comes_back_as_it_was
+    a_post_needs_its_author_and_a_new_id
+    a_deleted_post_is_gone_everywhere
+    lists_of_posts_go_down_from_a_bound
+    a_timeline_is_merged_from_those_followed_and_oneself
+    a_job_has_one_holder_until_its_lease_runs_out
+    a_closed_ledger_says_so
+}
+
+type Any = Arc<dyn Ledger>;
+
+async fn an_account_is_made_once_and_takes_no_existing_id(ledger: Any) {
+    ledger.ping().await.unwrap();
+    users(&*ledger, &["token"]).await;
+    assert!(ledger.create_account(account("ann")).await.unwrap());
+    assert!(!ledger.create_account(account("ann")).await.unwrap());
+    assert!(!ledger.create_account(account("token")).await.unwrap());
+    assert!(ledger.create_account(account("Ann")).await.unwrap(), "ids differ by case");
+    assert_eq!(ledger.password(&id("ann")).await.unwrap().as_deref(), Some("$argon2id$…"));
+    assert_eq!(ledger.password(&id("token")).await.unwrap(), None);
+    assert_eq!(ledger.password(&id("nobody")).await.unwrap(), None);
+    let profile = ledger.profile(&id("ann"), None).await.unwrap().unwrap();
+    assert_eq!((profile.user.name.as_str(), profile.user.created_at), ("Name of ann", NOW));
+}
+
+async fn a_user_is_made_once_and_found_among_any_number(ledger: Any) {
+    users(&*ledger, &["ann", "7"]).await;
+    ledger.ensure_user(&id("ann"), NOW + 5).await.unwrap();
+    let mut asked = ids(&["ann", "nobody", "ann", "7"]);
+    asked.extend((0..5_000).map(|n| id(&format!("no-{n}"))));
+    let mut found = ledger.users(&asked).await.unwrap();
+    found.sort_by(|a, b| a.id.cmp(&b.id));
+    let found: Vec<_> = found.iter().map(|u| (u.id.as_str(), u.name.as_str(), u.created_at)).collect();
+    assert_eq!(found, [("7", "7", NOW), ("ann", "ann", NOW)]);
+    assert!(ledger.users(&[]).await.unwrap().is_empty());
+    assert_eq!(ledger.profile(&id("nobody"), None).await.unwrap(), None);
+}
+
+async fn edges_count_and_are_seen_from_both_ends(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let (ann, bo) = (id("ann"), id("bo"));
+    assert!(follow(&*ledger, &ann, &bo).await);
+    assert!(!follow(&*ledger, &ann, &bo).await);
+    assert_eq!(ledger.following_count(&ann).await.unwrap(), 1);
+    assert_eq!(ledger.following_count(&bo).await.unwrap(), 0);
+    assert_eq!(ledger.following_count(&id("nobody")).await.unwrap(), 0);
+
+    let seen = ledger.profile(&bo, Some(&ann)).await.unwrap().unwrap();
+    assert_eq!((seen.followers, seen.following), (1, 0));
+    assert_eq!(seen.edges, Edges { following: true, followed_by: false });
+    let seen = ledger.profile(&ann, Some(&bo)).await.unwrap().unwrap();
+    assert_eq!((seen.followers, seen.following), (0, 1));
+    assert_eq!(seen.edges, Edges { following: false, followed_by: true });
+    assert_eq!(ledger.profile(&bo, None).await.unwrap().unwrap().edges, Edges::default());
+
+    assert!(unfollow(&*ledger, &ann, &bo).await);
+    assert!(!unfollow(&*ledger, &ann, &bo).await);
+    let seen = ledger.profile(&bo, Some(&ann)).await.unwrap().unwrap();
+    assert_eq!((seen.followers, seen.edges), (0, Edges::default()));
+    assert_eq!(ledger.following_count(&ann).await.unwrap(), 0);
+}
+
+async fn lists_of_edges_page_exactly_within_one_millisecond(ledger: Any) {
+    let fans = ["e", "b", "d", "a", "c"];
+    users(&*ledger, &fans).await;
+    users(&*ledger, &["star", "late"]).await;
+    for fan in fans {
+        follow(&*ledger, &id(fan), &id("star")).await;
+        follow(&*ledger, &id("star"), &id(fan)).await;
+    }
+    for lists_followers in [true, false] {
+        let (mut seen, mut before) = (Vec::new(), None);
+        loop {
+            let page = if lists_followers {
+                ledger.followers(&id("star"), before, 2).await
+            } else {
+                ledger.following(&id("star"), before, 2).await
+            };
+            let page = page.unwrap();
+            assert!(page.items.len() <= 2);
+            seen.extend(page.items.into_iter().map(|user| user.id));
+            before = page.next;
+            // One who comes while others read pushes nobody onto their next page, or off it.
+            follow(&*ledger, &id("late"), &id("star")).await;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(names(&seen), ["c", "a", "d", "b", "e"]);
+        unfollow(&*ledger, &id("late"), &id("star")).await;
+    }
+    assert_eq!(ledger.followers(&id("star"), None, 5).await.unwrap().next, None, "a full last page is the last");
+    assert!(ledger.followers(&id("nobody"), None, 5).await.unwrap().items.is_empty());
+}
+
+async fn the_fan_out_walks_followers_in_byte_order(ledger: Any) {
+    let fans = ["b", "B", "a.", "a", "_", "10", "9", "a-"];
+    users(&*ledger, &fans).await;
+    users(&*ledger, &["star"]).await;
+    for fan in fans {
+        follow(&*ledger, &id(fan), &id("star")).await;
+    }
+    let (mut walked, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = ledger.followers_after(&id("star"), &cursor, 3).await.unwrap();
+        let Some(last) = page.last() else { break };
+        cursor = last.as_str().to_owned();
+        walked.extend(page);
+    }
+    assert_eq!(names(&walked), ["10", "9", "B", "_", "a", "a-", "a.", "b"]);
+}
+
+async fn those_followed_are_told_from_the_others(ledger: Any) {
+    users(&*ledger, &["me", "ann", "bo", "cy"]).await;
+    for followee in ["ann", "cy"] {
+        follow(&*ledger, &id("me"), &id(followee)).await;
+    }
+    follow(&*ledger, &id("bo"), &id("me")).await;
+    let mut followed = ledger.followed_among(&id("me"), &ids(&["cy", "bo", "ann", "ann", "nobody"])).await.unwrap();
+    followed.sort();
+    assert_eq!(names(&followed), ["ann", "cy"]);
+    assert!(ledger.followed_among(&id("me"), &[]).await.unwrap().is_empty());
+}
+
+async fn a_post_comes_back_as_it_was(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let mut full = post(PostId::MAX.0, "ann", &["rust", "feeds"]);
+    full.media = vec![Media {
+        kind: MediaKind::Video,
+        url: "https://a.example/1".into(),
+        width: Some(3),
+        height: None,
+        alt: None,
+    }];
+    full.location = Some(Location { lat: 48.137_154_3, lon: -11.576_124, name: Some("Somewhere".into()) });
+    full.mentions = ids(&["bo"]);
+    full.platform = Some("web".into());
+    full.visibility = Visibility::OnlyTo(ids(&["bo", "cy"]));
+    full.data = json!({"price": 12.5, "deep": [{"a": null}]}).as_object().cloned();
+    full.edited_at = Some(NOW + 9);
+    let job = store(&*ledger, full.clone()).await.unwrap();
+    assert_eq!(job.work, Work::Post { post: PostId::MAX, author: id("ann") });
+    assert_eq!((job.cursor.as_str(), job.created_at), ("", full.created_at));
+    publish(&*ledger, 1, "ann").await;
+
+    let asked = [PostId::MAX, PostId(2), PostId(1), PostId(1)];
+    let mut found = ledger.posts(&asked).await.unwrap();
+    found.sort_by_key(|post| post.id);
+    assert_eq!(found, [post(1, "ann", &[]), full]);
+    let many: Vec<_> = (0..5_000).map(PostId).collect();
+    assert_eq!(ledger.posts(&many).await.unwrap().len(), 1);
+    assert!(ledger.posts(&[]).await.unwrap().is_empty());
+}
+
+async fn a_post_needs_its_author_and_a_new_id(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    for wrong in [post(1, "ann", &["t"]), post(2, "nobody", &["t"])] {
+        assert!(matches!(store(&*ledger, wrong).await, Err(LedgerError::Failed(_))));
+    }
+    assert_eq!(ledger.backlog().await.unwrap().jobs, 1, "nothing of them stayed");
+    assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
+    assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
+}
+
+async fn a_deleted_post_is_gone_everywhere(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    store(&*ledger, post(1, "ann", &["t", "u"])).await.unwrap();
+    store(&*ledger, post(2, "ann", &["t", "t"])).await.unwrap();
+    assert_eq!(delete(&*ledger, 1, "bo").await, None, "not theirs");
+    assert_eq!(delete(&*ledger, 3, "ann").await, None, "never was");
+    let job = delete(&*ledger, 1, "ann").await.expect("a job");
+    assert!(matches!(&job.work, Work::Delete { post: PostId(1), author, .. } if *author == id("ann")));
+    assert_eq!(job.created_at, NOW);
+    assert_eq!(delete(&*ledger, 1, "ann").await, None, "gone already");
+
+    assert!(ledger.posts(&[PostId(1)]).await.unwrap().is_empty());
+    assert_eq!(ledger.author_posts(&id("ann"), PostId::MAX, 9).await.unwrap(), [PostId(2)]);
+    assert_eq!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap(), [PostId(2)]);
+    assert!(ledger.topic_posts("u", PostId::MAX, 9).await.unwrap().is_empty());
+    assert_eq!(ledger.timeline_posts(&id("ann"), PostId::MAX, 9).await.unwrap(), [PostId(2)]);
+    assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
+    let again = store(&*ledger, post(1, "ann", &[])).await;
+    assert!(matches!(again, Err(LedgerError::Failed(_))), "a deleted id does not come back");
+}
+
+async fn lists_of_posts_go_down_from_a_bound(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    for number in [30, 10, 20, 50] {
+        store(&*ledger, post(number, "ann", &["t"])).await.unwrap();
+    }
+    store(&*ledger, post(40, "bo", &["t"])).await.unwrap();
+    let ann = id("ann");
+    assert_eq!(ledger.author_posts(&ann, PostId::MAX, 2).await.unwrap(), [50, 30].map(PostId));
+    assert_eq!(ledger.author_posts(&ann, PostId(30), 9).await.unwrap(), [20, 10].map(PostId));
+    assert_eq!(ledger.topic_posts("t", PostId::MAX, 3).await.unwrap(), [50, 40, 30].map(PostId));
+    assert_eq!(ledger.topic_posts("t", PostId(30), 9).await.unwrap(), [20, 10].map(PostId));
+    assert!(ledger.author_posts(&ann, PostId::ZERO, 9).await.unwrap().is_empty());
+    assert!(ledger.author_posts(&ann, PostId::MAX, 0).await.unwrap().is_empty());
+}
+
+async fn a_timeline_is_merged_from_those_followed_and_oneself(ledger: Any) {
+    users(&*ledger, &["me", "ann", "bo", "stranger"]).await;
+    for followee in ["ann", "bo", "me"] {
+        follow(&*ledger, &id("me"), &id(followee)).await;
+    }
+    for (number, author) in [(1, "ann"), (2, "me"), (3, "bo"), (4, "stranger"), (5, "ann")] {
+        publish(&*ledger, number, author).await;
+    }
+    let me = id("me");
+    assert_eq!(ledger.timeline_posts(&me, PostId::MAX, 9).await.unwrap(), [5, 3, 2, 1].map(PostId));
+    assert_eq!(ledger.timeline_posts(&me, PostId(5), 2).await.unwrap(), [3, 2].map(PostId));
+    assert!(ledger.timeline_posts(&me, PostId(1), 9).await.unwrap().is_empty());
+    assert!(ledger.timeline_posts(&me, PostId::MAX, 0).await.unwrap().is_empty());
+    assert!(ledger.timeline_posts(&id("nobody"), PostId::MAX, 9).await.unwrap().is_empty());
+}
+
+async fn a_job_has_one_holder_until_its_lease_runs_out(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
+    let mut first = publish(&*ledger, 1, "ann").await;
+    let second = publish(&*ledger, 2, "ann").await;
+    assert_eq!(ledger.backlog().await.unwrap(), Backlog { jobs: 2, oldest: Some(NOW + 1) });
+
+    assert!(
+        ledger.claim_jobs(LEASE - 1, &lease("w2", LEASE - 1 + 30_000), 9).await.unwrap().is_empty(),
+        "the maker holds them"
+    );
+    assert!(ledger.advance_job(first.id, "fan-500", &lease("w1", LEASE + 10)).await.unwrap());
+    assert!(!ledger.advance_job(first.id, "fan-900", &lease("w2", LEASE + 99)).await.unwrap());
+    assert_eq!(ledger.claim_jobs(LEASE, &lease("w2", LEASE + 30_000), 9).await.unwrap(), std::slice::from_ref(&second));
+    assert!(
+        ledger.claim_jobs(LEASE, &lease("w3", LEASE + 30_000), 9).await.unwrap().is_empty(),
+        "w2 holds one, w1 the other"
+    );
+
+    first.cursor = "fan-500".into();
+    assert_eq!(ledger.claim_jobs(LEASE + 10, &lease("w3", LEASE + 10 + 30_000), 9).await.unwrap(), [first.clone()]);
+    assert!(!ledger.advance_job(first.id, "fan-600", &lease("w1", LEASE + 99)).await.unwrap(), "w1 lost it");
+    ledger.finish_job(first.id, "w1").await.unwrap();
+    assert_eq!(ledger.backlog().await.unwrap().jobs, 2, "w1 cannot finish what w3 holds");
+
+    let both = ledger.claim_jobs(LEASE + 90_000, &lease("w4", LEASE + 90_000 + 30_000), 9).await.unwrap();
+    assert_eq!(both, [first.clone(), second.clone()], "oldest first");
+    let oldest = ledger.claim_jobs(LEASE + 190_000, &lease("w5", LEASE + 190_000 + 30_000), 1).await.unwrap();
+    assert_eq!(oldest, [first.clone()], "no more than asked");
+    let carries = async |author: &str, before| ledger.carries_posts(&id(author), before).await.unwrap();
+    assert!(carries("ann", second.id).await && !carries("bo", second.id).await && !carries("ann", first.id).await);
+    ledger.finish_job(first.id, "w5").await.unwrap();
+    assert!(!carries("ann", second.id).await, "the older one is done");
+    ledger.finish_job(second.id, "w4").await.unwrap();
+    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
+    assert!(!ledger.advance_job(first.id, "x", &lease("w5", LEASE)).await.unwrap());
+    let third = publish(&*ledger, 3, "ann").await;
+    assert!(third.id > second.id, "ids are not given out twice");
+}
+
+async fn a_closed_ledger_says_so(ledger: Any) {
+    ledger.close().await;
+    assert!(matches!(ledger.ping().await, Err(LedgerError::Unreachable(_))));
+    assert!(matches!(ledger.ensure_user(&id("ann"), NOW).await, Err(LedgerError::Unreachable(_))));
+    ledger.close().await;
+}

@@ -1,0 +1,6 @@
+//! What every ledger must do, and what is SQLite's own.
+
+mod conformance;
+mod sqlite;
+mod support;
+mod timeline;

@@ -1,0 +1,160 @@
+//! SQLite's own: group commit, isolation of failures, several processes on one file, opening.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Ledger, LedgerError, SqliteLedger, SqliteOptions};
+use feedline::model::{PostId, UserId};
+use futures::future::join_all;
+use rusqlite::Connection;
+
+use crate::support::{NOW, id, open_in, post, publish, sqlite, store, users};
+
+#[tokio::test]
+async fn many_writes_share_few_transactions() {
+    let (ledger, _folder) = sqlite().await;
+    users(&*ledger, &["ann"]).await;
+    let before = ledger.commits();
+    let jobs = join_all((0..1_000).map(|number| store(&*ledger, post(number, "ann", &[])))).await;
+    assert!(jobs.iter().all(Result::is_ok));
+    let transactions = ledger.commits() - before;
+    assert!(transactions < 100, "1,000 posts took {transactions} transactions");
+    assert_eq!(ledger.author_posts(&id("ann"), PostId::MAX, 2_000).await.unwrap().len(), 1_000);
+}
+
+#[tokio::test]
+async fn a_failure_hurts_nobody_else_in_its_transaction() {
+    let (ledger, folder) = sqlite().await;
+    users(&*ledger, &["ann"]).await;
+    let before = ledger.commits();
+    // While another process holds the lock, calls gather: they will share a transaction.
+    let other = Connection::open(folder.path().join("ledger.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let author = |number| if number % 10 == 5 { "nobody" } else { "ann" };
+    let mut calls = join_all((0..100).map(|number| store(&*ledger, post(number, author(number), &["t"]))));
+    assert!(futures::poll!(&mut calls).is_pending());
+    other.execute_batch("ROLLBACK").unwrap();
+
+    for (number, answer) in (0..).zip(calls.await) {
+        assert_eq!(answer.is_ok(), author(number) == "ann", "post {number}: {answer:?}");
+    }
+    assert!(ledger.commits() - before <= 2, "they did not share a transaction");
+    assert_eq!(ledger.backlog().await.unwrap().jobs, 90);
+    assert_eq!(ledger.topic_posts("t", PostId::MAX, 200).await.unwrap().len(), 90);
+}
+
+#[tokio::test]
+async fn a_lock_held_for_long_is_an_error_and_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let timeout = std::time::Duration::from_millis(200);
+    let options = SqliteOptions { timeout, ..SqliteOptions::new(folder.path().join("ledger.db")) };
+    let ledger = SqliteLedger::open(options).await.unwrap();
+    let other = Connection::open(folder.path().join("ledger.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(matches!(ledger.ensure_user(&id("ann"), NOW).await, Err(LedgerError::Busy)));
+    assert!(matches!(ledger.ping().await, Err(LedgerError::Busy)));
+    assert!(ledger.users(&[id("ann")]).await.unwrap().is_empty(), "reading goes on");
+    other.execute_batch("ROLLBACK").unwrap();
+    ledger.ensure_user(&id("ann"), NOW).await.unwrap();
+    ledger.ping().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_ledgers_on_one_file_lose_nothing() {
+    let (one, folder) = sqlite().await;
+    let two = open_in(&folder).await;
+    users(&*one, &["ann", "bo"]).await;
+    let writes = |ledger: Arc<SqliteLedger>, author: &'static str, first: u64| async move {
+        for number in (first..first + 400).step_by(8) {
+            let posts = (number..number + 8).map(|number| store(&*ledger, post(number, author, &["t"])));
+            for answer in join_all(posts).await {
+                answer.expect("a post");
+            }
+        }
+    };
+    let (first, second) = (tokio::spawn(writes(one.clone(), "ann", 0)), tokio::spawn(writes(two.clone(), "bo", 1_000)));
+    first.await.unwrap();
+    second.await.unwrap();
+    for ledger in [&one, &two] {
+        assert_eq!(ledger.topic_posts("t", PostId::MAX, 2_000).await.unwrap().len(), 800);
+        assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 400);
+        assert_eq!(ledger.profile(&id("bo"), None).await.unwrap().unwrap().posts, 400);
+        assert_eq!(ledger.backlog().await.unwrap().jobs, 800);
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_closing() {
+    let (ledger, folder) = sqlite().await;
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    ledger.close().await;
+    assert!(!folder.path().join("ledger.db-wal").exists(), "the log was copied into the file");
+    let again = open_in(&folder).await;
+    assert_eq!(again.posts(&[PostId(1)]).await.unwrap(), [post(1, "ann", &[])]);
+}
+
+#[tokio::test]
+async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
+    let (ledger, _folder) = sqlite().await;
+    let fans: Vec<UserId> = (0..5_000).map(|n| id(&format!("fan-{n}"))).collect();
+    let edges: Vec<_> = fans.iter().map(|fan| (fan.clone(), id("star"))).collect();
+    users(&*ledger, &["star"]).await;
+    for _ in 0..2 {
+        ledger.bulk_users(&fans, NOW).await.unwrap();
+        ledger.bulk_follows(&edges, NOW).await.unwrap();
+    }
+    assert_eq!(ledger.profile(&id("star"), None).await.unwrap().unwrap().followers, 5_000);
+    assert_eq!(ledger.followers_after(&id("star"), "", 9_999).await.unwrap().len(), 5_000);
+    assert!(ledger.commits() < 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_may_open_a_new_file_at_once() {
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().unwrap();
+        let opened =
+            join_all((0..8).map(|_| {
+                tokio::spawn(SqliteLedger::open(SqliteOptions::new(folder.path().join("deep/er/ledger.db"))))
+            }));
+        for ledger in opened.await {
+            ledger.unwrap().unwrap().ping().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_named_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrong.db");
+    let refusal = async || match SqliteLedger::open(SqliteOptions::new(&path)).await {
+        Ok(_) => panic!("it opened"),
+        Err(error) => error.to_string().replace(&folder.path().display().to_string(), ""),
+    };
+    std::fs::write(&path, "This is not a database, though long enough to have the header of one.".repeat(20)).unwrap();
+    assert_eq!(refusal().await, "the ledger failed: /wrong.db: file is not a database");
+    std::fs::remove_file(&path).unwrap();
+
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(refusal().await, "the ledger failed: /wrong.db: Is a directory (os error 21)");
+    std::fs::remove_dir(&path).unwrap();
+
+    let newer = Connection::open(&path).unwrap();
+    newer.execute_batch("CREATE TABLE migrations (version INTEGER, applied_at INTEGER)").unwrap();
+    newer.execute_batch("INSERT INTO migrations VALUES (999, 0)").unwrap();
+    drop(newer);
+    let said =
+        "the ledger failed: /wrong.db: its schema is version 999, and this program knows 1 only: a newer one made it";
+    assert_eq!(refusal().await, said);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_files_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let (ledger, folder) = sqlite().await;
+    users(&*ledger, &["ann"]).await;
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let file = file.unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
+    }
+}

@@ -1,0 +1,90 @@
+//! Builders and short forms.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Durability, Job, Lease, Ledger, LedgerError, NewAccount, SqliteLedger, SqliteOptions};
+use feedline::model::{Post, PostId, UserId, Visibility};
+use tempfile::TempDir;
+
+pub(crate) const NOW: u64 = 1_800_000_000_000;
+pub(crate) const LEASE: u64 = NOW + 30_000;
+
+pub(crate) fn id(text: &str) -> UserId {
+    UserId::parse(text).expect("a user id")
+}
+
+pub(crate) fn ids(texts: &[&str]) -> Vec<UserId> {
+    texts.iter().map(|text| id(text)).collect()
+}
+
+pub(crate) fn names(ids: &[UserId]) -> Vec<&str> {
+    ids.iter().map(UserId::as_str).collect()
+}
+
+pub(crate) fn account(user: &str) -> NewAccount {
+    NewAccount { user: id(user), name: format!("Name of {user}"), password: "$argon2id$…".into(), created_at: NOW }
+}
+
+pub(crate) fn lease(holder: &str, until: u64) -> Lease {
+    Lease { holder: holder.into(), until }
+}
+
+pub(crate) fn post(number: u64, author: &str, topics: &[&str]) -> Post {
+    Post {
+        id: PostId(number),
+        author: id(author),
+        text: format!("post {number} \u{1F600} \"quoted\" \n"),
+        media: Vec::new(),
+        location: None,
+        topics: topics.iter().map(|&topic| topic.into()).collect(),
+        mentions: Vec::new(),
+        platform: None,
+        visibility: Visibility::Public,
+        data: None,
+        created_at: NOW + number,
+        edited_at: None,
+    }
+}
+
+pub(crate) async fn users(ledger: &dyn Ledger, texts: &[&str]) {
+    for text in texts {
+        ledger.ensure_user(&id(text), NOW).await.expect("a user");
+    }
+}
+
+/// Stores a post that w1 carries.
+pub(crate) async fn store(ledger: &dyn Ledger, post: Post) -> Result<Job, LedgerError> {
+    ledger.create_post(&post, &lease("w1", LEASE)).await
+}
+
+pub(crate) async fn publish(ledger: &dyn Ledger, number: u64, author: &str) -> Job {
+    store(ledger, post(number, author, &[])).await.expect("a post")
+}
+
+pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Option<Job> {
+    ledger.delete_post(PostId(number), &id(author), NOW, &lease("w1", LEASE)).await.expect("an answer")
+}
+
+/// Whether somebody follows somebody new.
+pub(crate) async fn follow(ledger: &dyn Ledger, from: &UserId, to: &UserId) -> bool {
+    ledger.follow(from, to, NOW, &lease("w1", LEASE)).await.expect("an answer").is_some()
+}
+
+/// Whether somebody did follow somebody.
+pub(crate) async fn unfollow(ledger: &dyn Ledger, from: &UserId, to: &UserId) -> bool {
+    ledger.unfollow(from, to, NOW, &lease("w1", LEASE)).await.expect("an answer").is_some()
+}
+
+/// A SQLite ledger and the folder that it lives in.
+pub(crate) async fn sqlite() -> (Arc<SqliteLedger>, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ledger = open_in(&folder).await;
+    (ledger, folder)
+}
+
+/// Another ledger on the file of that folder. What a test writes need not survive a power loss.
+pub(crate) async fn open_in(folder: &TempDir) -> Arc<SqliteLedger> {
+    let options =
+        SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(folder.path().join("ledger.db")) };
+    Arc::new(SqliteLedger::open(options).await.expect("it opens"))
+}

@@ -1,0 +1,133 @@
+//! Nodes that die, or stand still, while they carry a post.
+
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, LEASE, done, log_since, pause, position, post, resume};
+use crate::dice::Dice;
+use crate::server::{PATIENCE, Server};
+
+/// Enough that a fan-out takes a while, in pages of [`PAGE`].
+const FOLLOWERS: usize = 400;
+const PAGE: &str = "8";
+
+/// Followers `f0000`, `f0002`, …: between any two there is room for somebody who follows later.
+fn follower(n: usize) -> String {
+    format!("f{:04}", 2 * n)
+}
+
+/// A cluster whose author has many followers, all of them with a timeline.
+async fn famous() -> Cluster {
+    let cluster = Cluster::start_with(2, &[("fanout.page", PAGE)]).await;
+    let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "ann".to_owned())).collect();
+    cluster.load(&edges).await;
+    cluster
+}
+
+/// Where everybody's timeline stands.
+async fn positions(node: &Server, users: &[String]) -> Vec<Value> {
+    stream::iter(users).map(|user| position(node, user)).buffered(8).collect().await
+}
+
+/// Everybody has the post in their log once since they stood there, and on their page once.
+async fn everybody_has_it_once(node: &Server, users: &[String], since: &[Value], id: u64, seed: u64) {
+    let each = stream::iter(users.iter().zip(since)).map(|(user, since)| async move {
+        let told = log_since(node, user, since).await;
+        let arrived = told.iter().filter(|(_, kind, post)| kind == "post" && *post == id).count();
+        let page = done(node, user, "GET", "/timeline?limit=20").await;
+        let read = page["items"].as_array().expect("items").iter().filter(|item| item["id"] == id).count();
+        ((arrived, read) != (1, 1)).then(|| format!("{user}: {arrived} times in the log, {read} on the page"))
+    });
+    let wrong: Vec<String> = each.buffer_unordered(8).filter_map(async |wrong| wrong).collect().await;
+    assert!(wrong.is_empty(), "seed {seed}, post {id}: {} of {}: {wrong:?}", wrong.len(), users.len());
+}
+
+/// Some come and go between two of the first node's pages, so that the other node's pages begin elsewhere.
+async fn come_and_go(node: &Server, dice: &mut Dice, users: &mut Vec<String>, since: &mut Vec<Value>) {
+    for _ in 0..3 {
+        let at = dice.below(users.len());
+        done(node, &users[at], "DELETE", "/users/ann/follow").await;
+        users.remove(at);
+        since.remove(at);
+        let new = format!("f{:04}", 2 * dice.below(FOLLOWERS) + 1);
+        if !users.contains(&new) {
+            let begin = position(node, &new).await;
+            done(node, &new, "PUT", "/users/ann/follow").await;
+            users.push(new);
+            since.push(begin);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_killed_nodes_posts_reach_everybody_once() {
+    let seed = Dice::seed();
+    let mut dice = Dice::new(seed);
+    let mut cluster = famous().await;
+    let mut users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
+    for round in 0..Dice::rounds(4) {
+        let (dying, other) = (round % 2, 1 - round % 2);
+        let mut since = positions(&cluster.nodes[other], &users).await;
+        let id = post(&cluster.nodes[dying], "ann", "is it there").await;
+        tokio::time::sleep(Duration::from_micros(dice.below(60_000) as u64)).await;
+        cluster.nodes[dying].kill();
+        come_and_go(&cluster.nodes[other], &mut dice, &mut users, &mut since).await;
+        // The survivor, or the one that died once it is back.
+        if round % 4 < 2 {
+            let taken_over = cluster.carried(LEASE + Duration::from_secs(5)).await;
+            eprintln!("round {round}: carried {taken_over:?} after the crash");
+        }
+        cluster.nodes[dying].start_again().await;
+        cluster.carried(LEASE + Duration::from_secs(5)).await;
+        everybody_has_it_once(&cluster.nodes[other], &users, &since, id, seed).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_stood_still_past_its_lease_repeats_nothing() {
+    let seed = Dice::seed();
+    let mut dice = Dice::new(seed);
+    let cluster = famous().await;
+    let mut users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
+    for round in 0..Dice::rounds(3) {
+        let (still, other) = (&cluster.nodes[round % 2], &cluster.nodes[1 - round % 2]);
+        let mut since = positions(other, &users).await;
+        let id = post(still, "ann", "is it there").await;
+        tokio::time::sleep(Duration::from_micros(dice.below(40_000) as u64)).await;
+        pause(still);
+        come_and_go(other, &mut dice, &mut users, &mut since).await;
+        cluster.carried(LEASE + Duration::from_secs(5)).await;
+        resume(still);
+        // The author's next post waits in the same queue: once it is carried, nothing of the first is under way.
+        post(still, "ann", "after it").await;
+        cluster.carried(PATIENCE).await;
+        everybody_has_it_once(other, &users, &since, id, seed).await;
+    }
+}
+
+#[tokio::test]
+async fn a_post_under_way_does_not_stay_with_those_who_unfollow() {
+    let mut dice = Dice::new(Dice::seed());
+    let cluster = famous().await;
+    let [still, other] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..8 {
+        // One of each page.
+        let users: Vec<String> = (0..FOLLOWERS).filter(|n| n % 8 == round).map(follower).collect();
+        let since = positions(other, &users).await;
+        let id = post(still, "ann", "who is it for").await;
+        tokio::time::sleep(Duration::from_micros(dice.below(25_000) as u64)).await;
+        pause(still);
+        for user in &users {
+            done(other, user, "DELETE", "/users/ann/follow").await;
+        }
+        resume(still);
+        cluster.carried(PATIENCE).await;
+        for (user, since) in users.iter().zip(&since) {
+            let log = log_since(other, user, since).await;
+            let last = log.iter().rfind(|(_, _, post)| *post == id);
+            assert!(last.is_none_or(|(_, kind, _)| kind == "gone"), "{user}: {log:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Hints that get lost, and who is listened to at all.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Heard};
+use crate::cluster::{Cluster, attempt, done, post, until};
+use crate::proxy::Proxy;
+use crate::redis_server::RedisServer;
+
+/// The offsets and posts of so many publications, as they come. The socket must stay up.
+async fn publications(client: &mut Client, many: usize) -> Vec<(u64, u64)> {
+    let mut told = Vec::new();
+    while told.len() < many {
+        match client.hear().await {
+            Heard::Push(push) => {
+                let publication = &push["pub"];
+                let post = publication["data"]["post"]["id"].as_u64().expect("a post");
+                told.push((publication["offset"].as_u64().expect("an offset"), post));
+            }
+            Heard::Ping => {}
+            other => panic!("{other:?} after {} of {many}", told.len()),
+        }
+    }
+    told
+}
+
+#[tokio::test]
+async fn hints_lost_with_their_connection_are_made_up_for() {
+    let cluster = Cluster::start().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let mut bo = Client::connect(b, "bo").await;
+    done(a, "ann", "GET", "/users/ann").await;
+    done(b, "bo", "PUT", "/users/ann/follow").await;
+    let mut expected = Vec::new();
+    for n in 0..30 {
+        if n % 4 == 1 {
+            assert!(cluster.redis.ask("CLIENT KILL TYPE pubsub").starts_with(':'));
+        }
+        expected.push(post(a, "ann", "hello").await);
+    }
+    let told = publications(&mut bo, expected.len()).await;
+    let first = told[0].0;
+    // The same author's posts at one node come in their order.
+    let wanted: Vec<_> = (first..).zip(expected).collect();
+    assert_eq!(told, wanted);
+}
+
+#[tokio::test]
+async fn a_silent_line_is_noticed_although_nothing_breaks() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let cluster = Cluster::start_on(redis, &proxy.url(), 1, &[]).await;
+    let node = &cluster.nodes[0];
+    let mut ann = Client::connect(node, "ann").await;
+    assert_eq!(proxy.silence(), 1);
+    let id = post(node, "ann", "does anybody hear").await;
+    let posted = Instant::now();
+    assert_eq!(publications(&mut ann, 1).await[0].1, id);
+    // Two probes unanswered, every 200 ms, and the way back.
+    assert!(posted.elapsed() < Duration::from_secs(3), "took {:?}", posted.elapsed());
+    let next = post(node, "ann", "and now").await;
+    assert_eq!(publications(&mut ann, 1).await[0].1, next);
+}
+
+#[tokio::test]
+async fn a_deletion_that_a_node_did_not_hear_of_is_not_served_from_its_cache() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let cluster = Cluster::start_on(redis, &proxy.url(), 2, &[]).await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let id = post(a, "ann", "for a moment only").await;
+    let path = format!("/posts/{id}");
+    assert_eq!(done(b, "bo", "GET", &path).await["id"], id);
+    assert_eq!(proxy.silence(), 2);
+    done(a, "ann", "DELETE", &path).await;
+    let deleted = Instant::now();
+    until("the other node does not know the post any more", async || {
+        attempt(b, "bo", "GET", &path, &Value::Null).await.0 == 404
+    })
+    .await;
+    assert!(deleted.elapsed() < Duration::from_secs(5), "took {:?}", deleted.elapsed());
+}
+
+#[tokio::test]
+async fn a_node_listens_to_what_somebody_there_reads() {
+    let cluster = Cluster::start().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let listeners = async |channel: &str| {
+        let url = cluster.redis.url();
+        let client = redis::Client::open(url).expect("a url");
+        let mut asking = client.get_multiplexed_async_connection().await.expect("redis");
+        let pattern = format!("*{channel}*");
+        let names: Vec<String> =
+            redis::cmd("PUBSUB").arg("CHANNELS").arg(pattern).query_async(&mut asking).await.expect("channels");
+        let Some(name) = names.first() else { return 0 };
+        let (_, many): (String, u64) =
+            redis::cmd("PUBSUB").arg("NUMSUB").arg(name).query_async(&mut asking).await.expect("a number");
+        many
+    };
+    assert_eq!(listeners("topic:rust").await, 0);
+    let mut first = Client::connect(a, "ann").await;
+    first.subscribe("topic:rust").await;
+    assert_eq!(listeners("topic:rust").await, 1);
+    let mut second = Client::connect(a, "bo").await;
+    second.subscribe("topic:rust").await;
+    assert_eq!(listeners("topic:rust").await, 1, "one for all readers of a node");
+    let mut third = Client::connect(b, "cy").await;
+    third.subscribe("topic:rust").await;
+    assert_eq!(listeners("topic:rust").await, 2);
+    assert_eq!(listeners("timeline:cy").await, 1);
+
+    // Whoever comes back soon finds it as it was; after a while without readers it ends.
+    drop(third);
+    first.done(json!({ "unsubscribe": { "channel": "topic:rust" } })).await;
+    assert_eq!(listeners("topic:rust").await, 2);
+    until("only the node with a reader listens", async || listeners("topic:rust").await == 1).await;
+    assert_eq!(listeners("timeline:cy").await, 0);
+    drop(second);
+    drop(first);
+    until("nobody listens", async || listeners("topic:rust").await == 0).await;
+}

@@ -1,0 +1,20 @@
+//! What must hold, whatever fails: real processes, a real Redis, real sockets, and signals.
+
+#[path = "../support/client.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod client;
+mod cluster;
+mod crashes;
+mod dice;
+mod hints;
+mod model;
+mod nodes;
+mod outages;
+mod proxy;
+mod reader;
+#[path = "../support/redis.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod redis_server;
+#[path = "../support/server.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod server;

@@ -1,0 +1,478 @@
+//! Random interleavings against a model: whatever happens, what each reader sees is what the model says.
+//!
+//! A run is a row of steps that a seed repeats, as far as timing lets it. What an operation answered counts: what was
+//! acknowledged has happened, what failed may have. At quiet points everything is healed, the unsure is looked up in
+//! the ledger, and every reader must come to see its timeline, by what it was sent alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, LEASE, attempt, done, pause, position, resume, try_log_since};
+use crate::dice::Dice;
+use crate::reader::Reader;
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+const USERS: [&str; 5] = ["ann", "bo", "cy", "dee", "eve"];
+
+/// How long after everything is healed a reader may take.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// What a world runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Memory,
+    Redis,
+}
+
+/// What is out of order just now, and for how many more steps.
+#[derive(Debug)]
+enum Trouble {
+    Nothing,
+    Killed { node: usize, steps: usize },
+    Still { node: usize, steps: usize },
+    RedisGone { keeps: bool, steps: usize },
+    RedisPaused { steps: usize },
+}
+
+/// Something that a user does.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    /// Who, and the how manieth post.
+    Write(&'static str, usize),
+    /// Whose, and which post.
+    Delete(&'static str, u64),
+    Edge {
+        reader: &'static str,
+        author: &'static str,
+        follows: bool,
+    },
+}
+
+/// Equal are those that must not happen at the same time, because the model could not tell what comes of it.
+impl PartialEq for Operation {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Write(_, one), Self::Write(_, other)) => one == other,
+            (Self::Delete(_, one), Self::Delete(_, other)) => one == other,
+            (Self::Edge { reader, author, .. }, Self::Edge { reader: other, author: of, .. }) => {
+                (reader, author) == (other, of)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Operation {
+    async fn ask(self, node: &Server) -> (u16, Value) {
+        match self {
+            Self::Write(author, number) => {
+                attempt(node, author, "POST", "/posts", &json!({ "text": text(author, number) })).await
+            }
+            Self::Delete(author, id) => attempt(node, author, "DELETE", &format!("/posts/{id}"), &Value::Null).await,
+            Self::Edge { reader, author, follows } => {
+                let method = if follows { "PUT" } else { "DELETE" };
+                attempt(node, reader, method, &format!("/users/{author}/follow"), &Value::Null).await
+            }
+        }
+    }
+}
+
+fn text(author: &str, number: usize) -> String {
+    format!("post {number} of {author}")
+}
+
+struct World {
+    dice: Dice,
+    on: On,
+    nodes: Vec<Server>,
+    /// The rest of the cluster; a single node has none.
+    cluster: Option<Cluster>,
+    readers: Vec<Reader>,
+    follows: BTreeSet<(&'static str, &'static str)>,
+    /// Live posts by id: the author.
+    posts: BTreeMap<u64, &'static str>,
+    /// Operations that failed and may have happened nevertheless.
+    unsure_posts: BTreeSet<String>,
+    unsure_deletes: BTreeSet<u64>,
+    unsure_follows: BTreeSet<(&'static str, &'static str)>,
+    written: usize,
+    trouble: Trouble,
+    /// Close codes that what happened since the last quiet point may cause.
+    may_close: BTreeSet<u16>,
+    /// Whether the one in there is left over from before the last quiet point.
+    may_be_late: bool,
+    story: Vec<String>,
+}
+
+impl World {
+    async fn new(seed: u64, on: On) -> Self {
+        let (nodes, cluster) = match on {
+            On::Memory => (vec![Server::start_with(&[("client.recovery_limit", "5000")]).await], None),
+            On::Redis => {
+                let redis = RedisServer::start_appending();
+                let url = redis.url();
+                let mut cluster = Cluster::start_on(redis, &url, 2, &[]).await;
+                (std::mem::take(&mut cluster.nodes), Some(cluster))
+            }
+        };
+        for user in USERS {
+            done(&nodes[0], user, "GET", &format!("/users/{user}")).await;
+        }
+        Self {
+            dice: Dice::new(seed),
+            on,
+            nodes,
+            cluster,
+            readers: USERS.map(Reader::new).into(),
+            follows: BTreeSet::new(),
+            posts: BTreeMap::new(),
+            unsure_posts: BTreeSet::new(),
+            unsure_deletes: BTreeSet::new(),
+            unsure_follows: BTreeSet::new(),
+            written: 0,
+            trouble: Trouble::Nothing,
+            may_close: BTreeSet::new(),
+            may_be_late: false,
+            story: Vec::new(),
+        }
+    }
+
+    /// A node that answers; its number.
+    fn node(&mut self) -> usize {
+        match self.trouble {
+            Trouble::Killed { node, .. } | Trouble::Still { node, .. } if self.nodes.len() > 1 => 1 - node,
+            _ => self.dice.below(self.nodes.len()),
+        }
+    }
+
+    fn user(&mut self) -> &'static str {
+        USERS[self.dice.below(USERS.len())]
+    }
+
+    async fn step(&mut self) {
+        match self.dice.below(100) {
+            0..45 => self.operate(1).await,
+            45..60 => self.operate(6).await,
+            60..85 => self.come_or_go(),
+            85..94 => self.make_trouble().await,
+            94..97 => tokio::time::sleep(Duration::from_millis(self.dice.below(200) as u64)).await,
+            _ => self.quiet().await,
+        }
+        self.pass().await;
+    }
+
+    /// Does so many things at the same time.
+    async fn operate(&mut self, many: usize) {
+        let mut operations: Vec<(usize, Operation)> = Vec::new();
+        for _ in 0..many {
+            let node = self.node();
+            if let Some(operation) = self.choose()
+                && !operations.iter().any(|(_, other)| *other == operation)
+            {
+                operations.push((node, operation));
+            }
+        }
+        let asked = operations.iter().map(|(node, operation)| operation.ask(&self.nodes[*node]));
+        let answers = futures::future::join_all(asked).await;
+        for ((node, operation), (status, body)) in operations.into_iter().zip(answers) {
+            self.story.push(format!("{operation:?} at {node}: {status} {}", body["id"]));
+            assert!(matches!(status, 0 | 200..300 | 404 | 429 | 503), "{operation:?}: {status} {body}");
+            self.note(operation, status, &body);
+        }
+    }
+
+    fn choose(&mut self) -> Option<Operation> {
+        match self.dice.below(10) {
+            0..6 => {
+                self.written += 1;
+                Some(Operation::Write(self.user(), self.written))
+            }
+            6 => {
+                let posts: Vec<_> = self.posts.iter().map(|(id, author)| (*id, *author)).collect();
+                (!posts.is_empty()).then(|| *self.dice.pick(&posts)).map(|(id, author)| Operation::Delete(author, id))
+            }
+            _ => {
+                let (reader, author) = (self.user(), self.user());
+                let changed = Operation::Edge { reader, author, follows: !self.follows.contains(&(reader, author)) };
+                (reader != author).then_some(changed)
+            }
+        }
+    }
+
+    /// What was acknowledged has happened, what failed may have.
+    fn note(&mut self, operation: Operation, status: u16, body: &Value) {
+        match (operation, status) {
+            (Operation::Write(author, _), 201) => {
+                self.posts.insert(body["id"].as_u64().expect("an id"), author);
+            }
+            (Operation::Write(author, number), _) => _ = self.unsure_posts.insert(text(author, number)),
+            (Operation::Delete(_, id), 200 | 404) => {
+                // Of one whose deletion failed before it is not known whether it is there.
+                let was_unsure = self.unsure_deletes.remove(&id);
+                assert!(status == 200 || was_unsure, "{id} was there");
+                self.posts.remove(&id);
+            }
+            (Operation::Delete(_, id), _) => _ = self.unsure_deletes.insert(id),
+            (Operation::Edge { reader, author, follows }, 200) => {
+                let edge = (reader, author);
+                self.unsure_follows.remove(&edge);
+                _ = if follows { self.follows.insert(edge) } else { self.follows.remove(&edge) };
+            }
+            (Operation::Edge { reader, author, .. }, _) => _ = self.unsure_follows.insert((reader, author)),
+        }
+    }
+
+    fn come_or_go(&mut self) {
+        let reader = self.dice.below(self.readers.len());
+        let node = self.node();
+        let leaves = self.readers[reader].is_going() && self.dice.below(3) == 0;
+        let port = (!leaves).then(|| self.nodes[node].port());
+        self.story.push(format!("{} goes to {:?}", self.readers[reader].user, port.map(|_| node)));
+        self.readers[reader].go(port);
+    }
+
+    async fn make_trouble(&mut self) {
+        if !matches!(self.trouble, Trouble::Nothing) {
+            return;
+        }
+        let steps = 1 + self.dice.below(12);
+        let node = self.dice.below(self.nodes.len());
+        // A node alone has one kind of trouble, and that would be all that happens.
+        let kind = match self.on {
+            On::Redis => self.dice.below(6),
+            On::Memory if self.dice.below(3) > 0 => return,
+            On::Memory => self.dice.below(2),
+        };
+        self.trouble = match kind {
+            0 => Trouble::Killed { node, steps },
+            1 => {
+                self.story.push(format!("node {node} is stopped and started"));
+                self.may_close.extend([3001, 1006]);
+                assert!(self.nodes[node].stop().await.success());
+                self.nodes[node].start_again().await;
+                Trouble::Nothing
+            }
+            2 => Trouble::Still { node, steps },
+            3 => Trouble::RedisGone { keeps: true, steps },
+            4 => Trouble::RedisGone { keeps: false, steps },
+            _ => Trouble::RedisPaused { steps },
+        };
+        self.story.push(format!("{:?}", self.trouble));
+        let redis = self.cluster.as_mut().map(|cluster| &mut cluster.redis);
+        match (&self.trouble, redis) {
+            (Trouble::Killed { node, .. }, _) => {
+                self.may_close.insert(1006);
+                self.nodes[*node].kill();
+                if self.nodes.len() == 1 {
+                    // Nobody else is there to be asked meanwhile.
+                    self.heal().await;
+                }
+            }
+            (Trouble::Still { node, .. }, _) => pause(&self.nodes[*node]),
+            (Trouble::RedisGone { .. }, Some(redis)) => {
+                // A log that another run of Redis wrote may lack its end, so that it begins anew even with its data.
+                self.may_close.insert(3010);
+                redis.kill();
+            }
+            (Trouble::RedisPaused { .. }, Some(redis)) => redis.pause(),
+            _ => {}
+        }
+    }
+
+    /// One step nearer to the end of the trouble.
+    async fn pass(&mut self) {
+        match &mut self.trouble {
+            Trouble::Nothing => {}
+            Trouble::Killed { steps, .. }
+            | Trouble::Still { steps, .. }
+            | Trouble::RedisGone { steps, .. }
+            | Trouble::RedisPaused { steps } => {
+                *steps -= 1;
+                if *steps == 0 {
+                    // Long enough to be noticed, or not.
+                    tokio::time::sleep(Duration::from_millis(*self.dice.pick(&[0, 0, 300, 1_500]))).await;
+                    self.heal().await;
+                }
+            }
+        }
+    }
+
+    async fn heal(&mut self) {
+        let trouble = std::mem::replace(&mut self.trouble, Trouble::Nothing);
+        if !matches!(trouble, Trouble::Nothing) {
+            self.story.push("it is healed".to_owned());
+        }
+        let redis = self.cluster.as_mut().map(|cluster| &mut cluster.redis);
+        match (trouble, redis) {
+            (Trouble::Killed { node, .. }, _) => self.nodes[node].start_again().await,
+            (Trouble::Still { node, .. }, _) => resume(&self.nodes[node]),
+            (Trouble::RedisGone { keeps, .. }, Some(redis)) => {
+                if !keeps {
+                    redis.forget();
+                }
+                redis.start_again();
+            }
+            (Trouble::RedisPaused { .. }, Some(redis)) => redis.resume(),
+            _ => {}
+        }
+    }
+
+    /// Everything is healed and everybody who is connected sees what they must.
+    async fn quiet(&mut self) {
+        self.heal().await;
+        self.story.push("quiet".to_owned());
+        for node in &self.nodes {
+            node.ready().await;
+        }
+        self.settle_posts().await;
+        self.settle_follows().await;
+        for reader in self.readers.iter().filter(|reader| reader.is_going()) {
+            let seen = reader.sees(&self.expected(&reader.user), SETTLING + LEASE).await;
+            let wrong = reader.look(|view| std::mem::take(&mut view.wrong));
+            assert!(wrong.is_empty(), "{}: {wrong:?}", reader.user);
+            if let Err(instead) = seen {
+                panic!("{instead}");
+            }
+        }
+        for reader in &self.readers {
+            let closes = reader.look(|view| std::mem::take(&mut view.closes));
+            let unasked: Vec<_> = closes.iter().filter(|code| !self.may_close.contains(code)).collect();
+            assert!(unasked.is_empty(), "{} was closed with {unasked:?}, not one of {:?}", reader.user, self.may_close);
+        }
+        // Whoever comes before a node has compared its positions with those of a new Redis enters an old log once more.
+        let is_late = self.may_close.contains(&3010) && !self.may_be_late;
+        self.may_close.clear();
+        self.may_close.extend(is_late.then_some(3010));
+        self.may_be_late = is_late;
+    }
+
+    fn expected(&self, reader: &str) -> BTreeSet<u64> {
+        let shows =
+            |author: &'static str| author == reader || self.follows.iter().any(|edge| *edge == (user(reader), author));
+        self.posts.iter().filter(|(_, author)| shows(author)).map(|(id, _)| *id).collect()
+    }
+
+    /// Looks up what became of posts and deletions that failed; those that did not must be in the ledger.
+    async fn settle_posts(&mut self) {
+        let mut stored: BTreeMap<u64, &'static str> = BTreeMap::new();
+        for author in USERS {
+            for item in everything(&self.nodes[0], author, &format!("/users/{author}/posts?limit=50")).await {
+                let (id, text) = (item["id"].as_u64().expect("an id"), item["text"].as_str().expect("a text"));
+                let known = self.posts.contains_key(&id) || self.unsure_posts.remove(text);
+                assert!(known, "{item} was never written, or is there twice");
+                stored.insert(id, author);
+            }
+        }
+        for (id, author) in &self.posts {
+            let is_there = stored.contains_key(id) || self.unsure_deletes.contains(id);
+            assert!(is_there, "post {id} of {author} was acknowledged and is lost");
+        }
+        self.posts = stored;
+        self.unsure_posts.clear();
+        self.unsure_deletes.clear();
+    }
+
+    async fn settle_follows(&mut self) {
+        let mut stored = BTreeSet::new();
+        for follower in USERS {
+            for item in everything(&self.nodes[0], follower, &format!("/users/{follower}/following?limit=50")).await {
+                stored.insert((follower, user(item["id"].as_str().expect("an id"))));
+            }
+        }
+        let differ: Vec<_> = stored.symmetric_difference(&self.follows).collect();
+        let unasked: Vec<_> = differ.iter().filter(|edge| !self.unsure_follows.contains(edge)).collect();
+        assert!(unasked.is_empty(), "acknowledged, and not so: {unasked:?}");
+        self.follows = stored;
+        self.unsure_follows.clear();
+    }
+
+    /// The logs themselves: no post twice, no place missing.
+    async fn check_logs(&mut self) {
+        for reader in USERS {
+            let mut position = position(&self.nodes[0], reader).await;
+            // The first places are not used if something arrived while the past was put in.
+            let mut first = 0;
+            let log = loop {
+                position["offset"] = first.into();
+                match try_log_since(&self.nodes[0], reader, &position).await {
+                    Some(log) => break log,
+                    None => first += 1,
+                }
+            };
+            let mut held = BTreeSet::new();
+            for (at, (offset, kind, post)) in (first + 1..).zip(&log) {
+                assert_eq!(*offset, at, "{reader}: {log:?}");
+                let new = if kind == "post" { held.insert(*post) } else { held.remove(post) || kind == "gone" };
+                assert!(new, "{reader}: post {post} twice: {log:?}");
+            }
+        }
+    }
+}
+
+/// All pages of a list.
+async fn everything(node: &Server, user: &str, path: &str) -> Vec<Value> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let mut page = done(node, user, "GET", &format!("{path}{cursor}")).await;
+        if let Value::Array(items) = page["items"].take() {
+            all.extend(items);
+        }
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return all,
+        }
+    }
+}
+
+fn user(name: &str) -> &'static str {
+    USERS.into_iter().find(|user| *user == name).expect("one of the users")
+}
+
+/// Tells the seed and what happened when a run fails.
+struct Witness<'a>(u64, On, &'a mut World);
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self(seed, on, world) = self;
+            eprintln!("{:#?}\nFEEDLINE_SEED={seed} repeats it ({on:?})", world.story);
+        }
+    }
+}
+
+async fn run(on: On, steps: usize) {
+    let seed = Dice::seed();
+    for seed in (0..Dice::rounds(2) as u64).map(|round| seed.wrapping_add(round)) {
+        let mut world = World::new(seed, on).await;
+        let witness = Witness(seed, on, &mut world);
+        for _ in 0..steps {
+            witness.2.step().await;
+        }
+        for at in 0..USERS.len() {
+            let port = witness.2.nodes[at % witness.2.nodes.len()].port();
+            if !witness.2.readers[at].is_going() {
+                witness.2.readers[at].go(Some(port));
+            }
+        }
+        witness.2.quiet().await;
+        witness.2.check_logs().await;
+        let (recovered, anew) = witness.2.readers.iter().fold((0, 0), |(recovered, anew), reader| {
+            reader.look(|view| (recovered + view.recovered, anew + view.anew))
+        });
+        eprintln!("{on:?}, seed {seed}: {recovered} recoveries, {anew} new beginnings");
+        drop(witness);
+    }
+}
+
+#[tokio::test]
+async fn readers_of_one_node_see_what_the_model_says() {
+    run(On::Memory, 120).await;
+}
+
+#[tokio::test]
+async fn readers_of_two_nodes_see_what_the_model_says() {
+    run(On::Redis, 100).await;
+}

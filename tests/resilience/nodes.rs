@@ -1,0 +1,63 @@
+//! Two nodes are one feed.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::cluster::{Cluster, attempt, done, post, until};
+
+#[tokio::test]
+async fn what_happens_at_one_node_is_seen_at_the_other() {
+    let cluster = Cluster::start().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    done(a, "ann", "GET", "/users/ann").await;
+    let mut bo = Client::connect(b, "bo").await;
+    let mut ann = Client::connect(a, "ann").await;
+
+    // An older post comes with the follow, a newer one live; the author's own socket hears it too.
+    let first = post(a, "ann", "first").await;
+    done(b, "bo", "PUT", "/users/ann/follow").await;
+    assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], first);
+    let second = post(a, "ann", "second").await;
+    let told = bo.publication("timeline:bo").await;
+    assert_eq!((&told["data"]["type"], &told["data"]["post"]["id"]), (&json!("post"), &json!(second)));
+    assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["text"], "first");
+    assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["text"], "second");
+
+    // Deleted at one node, it goes at the other: from the socket, the page and the cache of bodies.
+    assert_eq!(done(b, "bo", "GET", &format!("/posts/{second}")).await["text"], "second");
+    done(a, "ann", "DELETE", &format!("/posts/{second}")).await;
+    let gone = bo.publication("timeline:bo").await["data"].clone();
+    assert_eq!(gone, json!({ "type": "gone", "id": second, "reason": "deleted" }));
+    let page = bo.rpc("timeline.read", &json!({})).await;
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(1), "{page}");
+    until("the other node's body is dropped", async || {
+        attempt(b, "bo", "GET", &format!("/posts/{second}"), &Value::Null).await.0 == 404
+    })
+    .await;
+
+    done(b, "bo", "DELETE", "/users/ann/follow").await;
+    let gone = bo.publication("timeline:bo").await["data"].clone();
+    assert_eq!(gone, json!({ "type": "gone", "id": first, "reason": "unfollowed" }));
+}
+
+#[tokio::test]
+async fn a_client_recovers_at_the_other_node() {
+    let cluster = Cluster::start().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    done(a, "ann", "GET", "/users/ann").await;
+    done(a, "bo", "PUT", "/users/ann/follow").await;
+    let mut bo = Client::connect(a, "bo").await;
+    let page = bo.rpc("timeline.read", &json!({})).await;
+    drop(bo);
+    let ids = [post(a, "ann", "1").await, post(a, "ann", "2").await, post(b, "ann", "3").await];
+    cluster.carried(crate::server::PATIENCE).await;
+    let (mut bo, timeline) = Client::recover(b, "bo", &page["position"]).await;
+    assert_eq!(timeline["recovered"], true, "{timeline}");
+    let told = timeline["publications"].as_array().expect("publications");
+    let mut recovered: Vec<_> = told.iter().filter_map(|told| told["data"]["post"]["id"].as_u64()).collect();
+    // Two nodes carry side by side: the order is that of the log.
+    recovered.sort_unstable();
+    assert_eq!(recovered, ids);
+    let fourth = post(a, "ann", "4").await;
+    assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], fourth);
+}

@@ -1,0 +1,133 @@
+//! Redis is away: what still works, what says so, and that all heals by itself.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::cluster::{Cluster, TIMEOUT, attempt, done, post};
+use crate::redis_server::RedisServer;
+use crate::server::{PATIENCE, Server, token};
+
+/// How long an answer may take that only says that it cannot be had.
+const AT_ONCE: Duration = TIMEOUT.saturating_mul(3);
+
+/// Asks for what needs Redis and for what does not.
+async fn says_what_is_wrong(node: &Server, socket: &mut Client) {
+    for (method, path) in [("GET", "/timeline"), ("GET", "/timeline/updates?offset=0&epoch=x")] {
+        let asked = Instant::now();
+        let (status, body) = attempt(node, "ann", method, path, &Value::Null).await;
+        assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{path}: {body}");
+        assert!(asked.elapsed() < AT_ONCE, "{path} took {:?}", asked.elapsed());
+    }
+    assert_eq!(node.http("GET", "/ready", &[], "").await.status, 503);
+    assert_eq!(node.http("GET", "/health", &[], "").await.status, 200);
+    let asked = Instant::now();
+    let reply = socket.call(json!({ "rpc": { "method": "timeline.read", "data": {} } })).await;
+    assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(503), &json!(true)), "{reply}");
+    for command in
+        [json!({ "subscribe": { "channel": "topic:x" } }), json!({ "history": { "channel": "user:ann", "limit": 5 } })]
+    {
+        let reply = socket.call(command.clone()).await;
+        let error = &reply["error"];
+        assert_eq!((&error["code"], &error["temporary"]), (&json!(100), &json!(true)), "{command}: {reply}");
+    }
+    assert!(asked.elapsed() < 3 * AT_ONCE, "took {:?}", asked.elapsed());
+    // Who comes now is told to come again.
+    let mut other = Client::open(node).await;
+    let reply = other.call(json!({ "connect": { "token": token("bo") } })).await;
+    assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(100), &json!(true)), "{reply}");
+}
+
+#[tokio::test]
+async fn a_redis_that_does_not_answer_is_said_and_outlived() {
+    let cluster = Cluster::start_with(1, &[]).await;
+    let node = &cluster.nodes[0];
+    let mut ann = Client::connect(node, "ann").await;
+    ann.subscribe("user:ann").await;
+    cluster.redis.pause();
+    // What only the ledger is needed for works, and what Redis is needed for comes later.
+    let asked = Instant::now();
+    let id = post(node, "ann", "written meanwhile").await;
+    assert!(asked.elapsed() < AT_ONCE, "took {:?}", asked.elapsed());
+    // The first to ask waits for the broker's timeout, on each of its connections.
+    for _ in 0..2 {
+        assert_eq!(attempt(node, "ann", "GET", "/timeline", &Value::Null).await.0, 503);
+    }
+    says_what_is_wrong(node, &mut ann).await;
+    cluster.redis.resume();
+    node.ready().await;
+    // On the same socket, which stayed up.
+    assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["id"], id);
+    assert_eq!(ann.publication("user:ann").await["data"]["post"]["id"], id);
+    assert_eq!(ann.rpc("timeline.read", &json!({})).await["items"][0]["id"], id);
+    cluster.carried(PATIENCE).await;
+}
+
+#[tokio::test]
+async fn a_redis_that_is_gone_is_said_and_outlived() {
+    let redis = RedisServer::start_appending();
+    let url = redis.url();
+    let mut cluster = Cluster::start_on(redis, &url, 1, &[]).await;
+    let before = post(&cluster.nodes[0], "ann", "before").await;
+    for keeps in [true, false] {
+        let node = &cluster.nodes[0];
+        let mut ann = Client::connect(node, "ann").await;
+        ann.subscribe("user:ann").await;
+        cluster.redis.kill();
+        let id = post(node, "ann", "written meanwhile").await;
+        says_what_is_wrong(node, &mut ann).await;
+        if !keeps {
+            cluster.redis.forget();
+        }
+        cluster.redis.start_again();
+        // The logs begin anew, so sockets are asked to come back; what they read then is complete.
+        assert_eq!(ann.closed().await.0, 3010);
+        let node = &cluster.nodes[0];
+        node.ready().await;
+        let mut ann = Client::connect(node, "ann").await;
+        cluster.carried(PATIENCE).await;
+        let page = ann.rpc("timeline.read", &json!({})).await;
+        let items = page["items"].as_array().expect("items");
+        assert_eq!((&items[0]["id"], &items[items.len() - 1]["id"]), (&json!(id), &json!(before)), "{page}");
+        let live = post(node, "ann", "after").await;
+        let told: Vec<_> = ann.pushed().await;
+        let last =
+            if told.is_empty() { ann.publication("timeline:ann").await } else { told[told.len() - 1]["pub"].clone() };
+        assert!(last["data"]["post"]["id"] == live || last["data"]["post"]["id"] == id, "{last}");
+    }
+}
+
+#[tokio::test]
+async fn without_its_redis_a_node_does_not_start_and_says_why() {
+    let mut redis = RedisServer::start();
+    let url = redis.url();
+    redis.kill();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let started = Instant::now();
+    let ended = Command::new(env!("CARGO_BIN_EXE_feedline"))
+        .current_dir(folder.path())
+        .env_clear()
+        .env("FEEDLINE__BROKER__URL", &url)
+        .env("FEEDLINE__SERVER__LISTEN", "127.0.0.1:0")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary that cargo built");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("broker.url") && said.contains(&url), "{said}");
+    assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn edges_made_without_redis_show_when_it_is_back() {
+    let cluster = Cluster::start_with(1, &[]).await;
+    let node = &cluster.nodes[0];
+    let id = post(node, "ann", "of ann").await;
+    let mut bo = Client::connect(node, "bo").await;
+    cluster.redis.pause();
+    done(node, "bo", "PUT", "/users/ann/follow").await;
+    cluster.redis.resume();
+    assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], id);
+}

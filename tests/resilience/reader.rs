@@ -1,0 +1,321 @@
+//! A reader as an app has one: a socket that comes back by itself, and a view built only from what it was sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{SinkExt, StreamExt};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::cluster::entry;
+use crate::server::token;
+
+/// Posts a page: few, so that a timeline takes several.
+const LIMIT: u64 = 7;
+
+/// A reader.
+pub(crate) struct Reader {
+    pub(crate) user: String,
+    shared: Arc<Shared>,
+    /// The port to be connected to; `None`: none.
+    wish: watch::Sender<Option<u16>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    view: Mutex<View>,
+    changed: Notify,
+}
+
+/// What a reader knows, and what it noticed.
+#[derive(Default)]
+pub(crate) struct View {
+    epoch: String,
+    /// The last offset it was told.
+    offset: u64,
+    /// What it was told in this life of the log: offset, type, post.
+    told: Vec<(u64, String, u64)>,
+    /// The pages it read, with the offsets at which they were read.
+    pages: Vec<(u64, Vec<u64>)>,
+    /// Whether the pages go to the beginning.
+    is_complete: bool,
+    is_connected: bool,
+    /// With what its connections were closed by the server, and how.
+    pub(crate) closes: Vec<u16>,
+    /// What must never happen.
+    pub(crate) wrong: Vec<String>,
+    /// Connections that brought all that was missed, and connections that began anew.
+    pub(crate) recovered: usize,
+    pub(crate) anew: usize,
+}
+
+impl Reader {
+    pub(crate) fn new(user: &str) -> Self {
+        let (wish, wished) = watch::channel(None);
+        let shared = Arc::new(Shared::default());
+        let task = tokio::spawn(run(user.to_owned(), wished, Arc::clone(&shared)));
+        Self { user: user.to_owned(), shared, wish, _task: AbortOnDropHandle::new(task) }
+    }
+
+    /// Leaves where it is, without a word, and goes there.
+    pub(crate) fn go(&self, port: Option<u16>) {
+        self.wish.send_replace(port);
+    }
+
+    /// Whether it is, or tries to be, connected.
+    pub(crate) fn is_going(&self) -> bool {
+        self.wish.borrow().is_some()
+    }
+
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&mut View) -> T) -> T {
+        at(&mut self.shared.view.lock())
+    }
+
+    /// Waits until it is connected and sees exactly these posts. What it sees instead, if that takes too long.
+    pub(crate) async fn sees(&self, expected: &BTreeSet<u64>, patience: Duration) -> Result<(), String> {
+        let seen = timeout(patience, async {
+            loop {
+                let changed = self.shared.changed.notified();
+                if self.look(|view| view.is_connected && view.is_complete && view.posts() == *expected) {
+                    return;
+                }
+                changed.await;
+            }
+        });
+        seen.await.map_err(|_| {
+            self.look(|view| {
+                let posts = view.posts();
+                let missing: Vec<_> = expected.difference(&posts).collect();
+                let surplus: Vec<_> = posts.difference(expected).collect();
+                let state = (view.is_connected, view.is_complete, &view.epoch, view.offset);
+                let pages: Vec<_> = view.pages.iter().map(|(offset, ids)| (offset, ids.len())).collect();
+                format!(
+                    "{}: misses {missing:?}, has {surplus:?} besides; (connected, complete, epoch, offset) {state:?}, \
+                     pages {pages:?}, told {:?}",
+                    self.user, view.told
+                )
+            })
+        })
+    }
+}
+
+async fn run(user: String, mut wished: watch::Receiver<Option<u16>>, shared: Arc<Shared>) {
+    loop {
+        let wish = *wished.borrow_and_update();
+        let Some(port) = wish else {
+            if wished.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        let ended = tokio::select! {
+            closed = connection(&user, port, &shared) => closed,
+            _ = wished.changed() => None,
+        };
+        shared.view.lock().leave(ended);
+        sleep(Duration::from_millis(30)).await;
+    }
+}
+
+/// One connection, until it ends. The close code, 1006 without one, if the server had let it in.
+async fn connection(user: &str, port: u16, shared: &Shared) -> Option<u16> {
+    let patience = Duration::from_secs(3);
+    let stream = timeout(patience, TcpStream::connect(("127.0.0.1", port))).await.ok()?.ok()?;
+    let url = format!("ws://127.0.0.1:{port}/connection/websocket");
+    let (mut socket, _) = timeout(patience, client_async(url, stream)).await.ok()?.ok()?;
+    let connect = shared.view.lock().connect(user);
+    socket.send(Message::text(connect.to_string())).await.ok()?;
+    let mut again = None;
+    loop {
+        let pause = async {
+            match again {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let answers = tokio::select! {
+            () = pause => {
+                again = None;
+                shared.view.lock().pages.clear();
+                vec![read_page(&Value::Null)]
+            }
+            message = socket.next() => match message {
+                Some(Ok(Message::Text(text))) => {
+                    let (answers, failed) = shared.view.lock().hear_all(user, &text)?;
+                    if failed {
+                        again = Some(Instant::now() + Duration::from_millis(100));
+                    }
+                    shared.changed.notify_one();
+                    answers
+                }
+                Some(Ok(Message::Close(frame))) => {
+                    let code = frame.map_or(1005, |frame| frame.code.into());
+                    return shared.view.lock().is_connected.then_some(code);
+                }
+                Some(Ok(_)) => Vec::new(),
+                Some(Err(_)) | None => return shared.view.lock().is_connected.then_some(1006),
+            },
+        };
+        for answer in answers {
+            socket.send(Message::text(answer.to_string())).await.ok()?;
+        }
+    }
+}
+
+/// What to do about a line.
+enum Answer {
+    Nothing,
+    Say(Value),
+    /// Read the timeline from the start, in a moment.
+    Again,
+    /// The server refused the connection.
+    Leave,
+}
+
+fn read_page(cursor: &Value) -> Value {
+    let mut data = json!({ "limit": LIMIT });
+    if !cursor.is_null() {
+        data["cursor"] = cursor.clone();
+    }
+    json!({ "id": 2, "rpc": { "method": "timeline.read", "data": data } })
+}
+
+impl View {
+    fn connect(&self, user: &str) -> Value {
+        let mut connect = json!({ "id": 1, "connect": { "token": token(user) } });
+        if !self.epoch.is_empty() {
+            let position = json!({ "recover": true, "epoch": self.epoch, "offset": self.offset });
+            connect["connect"]["subs"] = json!({ format!("timeline:{user}"): position });
+        }
+        connect
+    }
+
+    fn leave(&mut self, closed: Option<u16>) {
+        self.is_connected = false;
+        self.closes.extend(closed);
+    }
+
+    /// Takes what a frame says. What to answer; whether the timeline is to be read again; `None`: the connection was refused.
+    fn hear_all(&mut self, user: &str, frame: &str) -> Option<(Vec<Value>, bool)> {
+        let (mut answers, mut again) = (Vec::new(), false);
+        for line in frame.lines() {
+            let line: Value = serde_json::from_str(line).expect("JSON from the server");
+            match self.hear(user, &line) {
+                Answer::Nothing => {}
+                Answer::Say(command) => answers.push(command),
+                Answer::Again => again = true,
+                Answer::Leave => return None,
+            }
+        }
+        Some((answers, again))
+    }
+
+    fn hear(&mut self, user: &str, line: &Value) -> Answer {
+        let channel = format!("timeline:{user}");
+        if line.as_object().is_some_and(serde_json::Map::is_empty) {
+            return Answer::Say(json!({}));
+        }
+        if line["id"] == 1 {
+            return if line.get("error").is_some() {
+                Answer::Leave
+            } else {
+                self.enter(&line["connect"]["subs"][channel])
+            };
+        }
+        if line["id"] == 2 {
+            return if line.get("error").is_some() { Answer::Again } else { self.take_page(&line["rpc"]["data"]) };
+        }
+        if line["push"]["channel"] == *channel && line["push"].get("pub").is_some() {
+            self.take(&line["push"]["pub"]);
+        }
+        Answer::Nothing
+    }
+
+    fn enter(&mut self, timeline: &Value) -> Answer {
+        let offset = timeline["offset"].as_u64().unwrap_or(0);
+        self.is_connected = true;
+        if timeline["recovered"] == true {
+            self.recovered += 1;
+            for publication in timeline["publications"].as_array().unwrap_or(&Vec::new()) {
+                self.take(publication);
+            }
+        } else {
+            self.anew += 1;
+            self.is_complete = false;
+            self.told.clear();
+            self.epoch = timeline["epoch"].as_str().unwrap_or_default().to_owned();
+            self.offset = offset;
+        }
+        if self.is_complete {
+            return Answer::Nothing;
+        }
+        self.pages.clear();
+        Answer::Say(read_page(&Value::Null))
+    }
+
+    /// Takes a publication, live or recovered.
+    fn take(&mut self, publication: &Value) {
+        let (offset, kind, post) = entry(publication);
+        if offset != self.offset + 1 {
+            self.wrong.push(format!("offset {offset} after {} in {}: {publication}", self.offset, self.epoch));
+        }
+        if kind == "post" && self.holds_at(post, offset) {
+            self.wrong.push(format!("post {post} again at {offset} in {}", self.epoch));
+        }
+        self.offset = offset;
+        self.told.push((offset, kind, post));
+    }
+
+    /// Whether the last word on a post, as far as it lies before an offset, is that it is there.
+    fn holds_at(&self, post: u64, before: u64) -> bool {
+        match self.told.iter().rev().find(|(_, _, told)| *told == post) {
+            Some((_, kind, _)) => kind == "post",
+            None => self.pages.iter().any(|(offset, ids)| *offset < before && ids.contains(&post)),
+        }
+    }
+
+    fn take_page(&mut self, page: &Value) -> Answer {
+        let position = &page["position"];
+        if position["epoch"] != *self.epoch {
+            // The log is another one by now; the server is about to say so.
+            self.pages.clear();
+            return Answer::Again;
+        }
+        let ids: Vec<u64> =
+            page["items"].as_array().expect("items").iter().filter_map(|item| item["id"].as_u64()).collect();
+        let last = self.pages.last().and_then(|(_, ids)| ids.last().copied()).unwrap_or(u64::MAX);
+        if !ids.is_sorted_by(|a, b| a > b) || ids.first().is_some_and(|first| *first >= last) {
+            self.wrong.push(format!("a page out of order: {ids:?} after {last}"));
+        }
+        self.pages.push((position["offset"].as_u64().expect("an offset"), ids));
+        match page.get("next") {
+            Some(cursor) => Answer::Say(read_page(cursor)),
+            None => {
+                self.is_complete = true;
+                Answer::Nothing
+            }
+        }
+    }
+
+    /// What is on the screen: of each post the latest word counts, be it a page's or the log's.
+    fn posts(&self) -> BTreeSet<u64> {
+        let mut words: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+        let paged = self.pages.iter().flat_map(|(offset, ids)| ids.iter().map(|id| (*id, *offset, true)));
+        let told = self.told.iter().map(|(offset, kind, id)| (*id, *offset, kind == "post"));
+        for (id, offset, is_there) in paged.chain(told) {
+            let word = words.entry(id).or_insert((offset, is_there));
+            if offset >= word.0 {
+                *word = (offset, is_there);
+            }
+        }
+        words.into_iter().filter(|(_, (_, is_there))| *is_there).map(|(id, _)| id).collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! A WebSocket client of the protocol, as plain as can be: it numbers commands, answers pings, and keeps what was
+//! pushed in order.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::server::{PATIENCE, Server, token};
+
+/// A client.
+pub(crate) struct Client {
+    pub(crate) socket: WebSocketStream<TcpStream>,
+    last_id: u32,
+    /// What was pushed and has not been asked for yet: the `push` objects.
+    pushes: VecDeque<Value>,
+    /// Lines of the last frame that have not been looked at.
+    lines: VecDeque<Value>,
+    /// The close frame, once it came. 1006 where the connection broke without one.
+    closed: Option<(u16, String)>,
+    /// Whether pings are answered.
+    pub(crate) pongs: Pongs,
+}
+
+/// What a client does about pings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pongs {
+    Answered,
+    Withheld,
+}
+
+/// What the server said next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Heard {
+    /// A reply.
+    Reply(Value),
+    /// The inner part of a push: `{"channel":…,"pub":…}`.
+    Push(Value),
+    /// A ping.
+    Ping,
+    /// The close code and reason.
+    Closed(u16, String),
+}
+
+impl Client {
+    /// A socket that has not said anything.
+    pub(crate) async fn open(server: &Server) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
+        Self::over(server, stream).await
+    }
+
+    /// The same, over this connection.
+    pub(crate) async fn over(server: &Server, stream: TcpStream) -> Self {
+        let url = format!("ws://127.0.0.1:{}/connection/websocket", server.port());
+        let (socket, _) = timeout(PATIENCE, client_async(url, stream)).await.expect("in time").expect("a handshake");
+        Self {
+            socket,
+            last_id: 0,
+            pushes: VecDeque::new(),
+            lines: VecDeque::new(),
+            closed: None,
+            pongs: Pongs::Answered,
+        }
+    }
+
+    /// A connected client of a user.
+    pub(crate) async fn connect(server: &Server, user: &str) -> Self {
+        let mut client = Self::open(server).await;
+        client.done(json!({ "connect": { "token": token(user) } })).await;
+        client
+    }
+
+    /// A client of a user that recovers its timeline from a position; the connect reply's part about it.
+    pub(crate) async fn recover(server: &Server, user: &str, position: &Value) -> (Self, Value) {
+        let mut client = Self::open(server).await;
+        let from = json!({ "recover": true, "offset": position["offset"], "epoch": position["epoch"] });
+        let channel = format!("timeline:{user}");
+        let connect = json!({ "connect": { "token": token(user), "subs": { channel.clone(): from } } });
+        let connected = client.done(connect).await;
+        let timeline = connected["connect"]["subs"][&channel].clone();
+        (client, timeline)
+    }
+
+    /// Sends a frame as it is.
+    pub(crate) async fn send(&mut self, frame: impl Into<String>) {
+        // A server that has closed is found out when its close is read.
+        let _ = timeout(PATIENCE, self.socket.send(Message::text(frame.into()))).await.expect("to send in time");
+    }
+
+    /// Sends a command under the next id, and does not wait.
+    pub(crate) async fn command(&mut self, mut command: Value) -> u32 {
+        self.last_id += 1;
+        command["id"] = self.last_id.into();
+        self.send(command.to_string()).await;
+        self.last_id
+    }
+
+    /// Sends a command and waits for its reply: `{"id":…,"subscribe":…}` or `{"id":…,"error":…}`.
+    pub(crate) async fn call(&mut self, command: Value) -> Value {
+        let id = self.command(command).await;
+        self.reply(id).await
+    }
+
+    /// The same, and it must not be refused.
+    pub(crate) async fn done(&mut self, command: Value) -> Value {
+        let reply = self.call(command.clone()).await;
+        assert!(reply.get("error").is_none(), "{command} was refused: {reply}");
+        reply
+    }
+
+    /// Sends a command that must be refused; the error's code.
+    pub(crate) async fn refused(&mut self, command: Value) -> u64 {
+        let reply = self.call(command.clone()).await;
+        reply["error"]["code"].as_u64().unwrap_or_else(|| panic!("{command} was not refused: {reply}"))
+    }
+
+    /// Subscribes; the `subscribe` part of the reply.
+    pub(crate) async fn subscribe(&mut self, channel: &str) -> Value {
+        self.done(json!({ "subscribe": { "channel": channel } })).await["subscribe"].clone()
+    }
+
+    /// Runs an operation; its output.
+    pub(crate) async fn rpc(&mut self, method: &str, data: &Value) -> Value {
+        self.done(json!({ "rpc": { "method": method, "data": data } })).await["rpc"]["data"].clone()
+    }
+
+    /// Waits for the reply to a command.
+    pub(crate) async fn reply(&mut self, id: u32) -> Value {
+        loop {
+            match self.hear().await {
+                Heard::Reply(reply) if reply["id"] == id => return reply,
+                Heard::Reply(reply) => panic!("a reply to something else than {id}: {reply}"),
+                Heard::Push(push) => self.pushes.push_back(push),
+                Heard::Ping => {}
+                Heard::Closed(code, reason) => panic!("closed with {code} {reason} instead of a reply to {id}"),
+            }
+        }
+    }
+
+    /// The next push, on whatever channel.
+    pub(crate) async fn push(&mut self) -> Value {
+        loop {
+            if let Some(push) = self.pushes.pop_front() {
+                return push;
+            }
+            match self.hear().await {
+                Heard::Push(push) => self.pushes.push_back(push),
+                Heard::Ping => {}
+                other => panic!("{other:?} instead of a push"),
+            }
+        }
+    }
+
+    /// The next publication on a channel: `{"data":…,"offset":…}`. What comes on others meanwhile is kept.
+    pub(crate) async fn publication(&mut self, channel: &str) -> Value {
+        self.push_of(channel, "pub").await
+    }
+
+    /// The next push of a kind on a channel. What else comes meanwhile is kept.
+    pub(crate) async fn push_of(&mut self, channel: &str, kind: &str) -> Value {
+        let wanted = |push: &Value| push["channel"] == channel && push.get(kind).is_some();
+        loop {
+            if let Some(at) = self.pushes.iter().position(wanted) {
+                return self.pushes.remove(at).map(|mut push| push[kind].take()).expect("it is there");
+            }
+            match self.hear().await {
+                Heard::Push(push) => self.pushes.push_back(push),
+                Heard::Ping => {}
+                other => panic!("{other:?} instead of a push of {kind} on {channel}"),
+            }
+        }
+    }
+
+    /// What was pushed and not asked for yet. A command goes to the server and back first, so that all is here that
+    /// was on its way.
+    pub(crate) async fn pushed(&mut self) -> Vec<Value> {
+        self.call(json!({ "unsubscribe": { "channel": "topic:nobody_is_here" } })).await;
+        self.pushes.drain(..).collect()
+    }
+
+    /// Waits for the close: its code and reason. What comes before it is dropped.
+    pub(crate) async fn closed(&mut self) -> (u16, String) {
+        loop {
+            if let Heard::Closed(code, reason) = self.hear().await {
+                return (code, reason);
+            }
+        }
+    }
+
+    /// Waits for whatever comes next.
+    pub(crate) async fn hear(&mut self) -> Heard {
+        self.hear_within(PATIENCE).await.expect("something from the server in time")
+    }
+
+    /// Waits for whatever comes next, so long; `None` if nothing does.
+    pub(crate) async fn hear_within(&mut self, patience: Duration) -> Option<Heard> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(self.sort(line).await);
+            }
+            if let Some((code, reason)) = self.closed.clone() {
+                return Some(Heard::Closed(code, reason));
+            }
+            match timeout(patience, self.socket.next()).await.ok()? {
+                Some(Ok(Message::Text(text))) => {
+                    let parsed = text.lines().map(|line| serde_json::from_str(line).expect("JSON from the server"));
+                    self.lines.extend(parsed);
+                }
+                Some(Ok(Message::Close(Some(frame)))) => {
+                    self.closed = Some((frame.code.into(), frame.reason.to_string()));
+                }
+                Some(Ok(Message::Close(None))) => self.closed = Some((1005, String::new())),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => self.closed = Some((1006, error.to_string())),
+                None => self.closed = Some((1006, "the end of the stream".into())),
+            }
+        }
+    }
+
+    async fn sort(&mut self, mut line: Value) -> Heard {
+        if line.as_object().is_some_and(serde_json::Map::is_empty) {
+            if self.pongs == Pongs::Answered {
+                self.send("{}").await;
+            }
+            return Heard::Ping;
+        }
+        match line.get_mut("push") {
+            Some(push) => Heard::Push(push.take()),
+            None => Heard::Reply(line),
+        }
+    }
+}

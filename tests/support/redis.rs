@@ -1,0 +1,144 @@
+//! A real Redis for one test: on a free port, in a directory of its own, stopped when dropped.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A running `redis-server`.
+pub(crate) struct RedisServer {
+    port: u16,
+    dir: TempDir,
+    /// `appendonly`: "yes" or "no".
+    appending: &'static str,
+    child: Child,
+}
+
+impl RedisServer {
+    /// Starts one that keeps nothing on disk but what [`save`](Self::save) puts there.
+    pub(crate) fn start() -> Self {
+        Self::start_as("no")
+    }
+
+    /// Starts one with an append-only file, from which it comes back after [`kill`](Self::kill).
+    pub(crate) fn start_appending() -> Self {
+        Self::start_as("yes")
+    }
+
+    fn start_as(appending: &'static str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        // Between finding a free port and Redis taking it somebody else may; then it is another one's turn.
+        for _ in 0..20 {
+            let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let port = free.local_addr().expect("its address").port();
+            drop(free);
+            let mut child = spawn(port, &dir, appending);
+            if answers(port, &mut child) {
+                return Self { port, dir, appending, child };
+            }
+        }
+        panic!("redis-server does not start; is it installed?");
+    }
+
+    /// Throws away what is on disk, after [`kill`](Self::kill).
+    pub(crate) fn forget(&self) {
+        for entry in std::fs::read_dir(self.dir.path()).expect("its directory").flatten() {
+            let path = entry.path();
+            let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+            removed.expect("to remove its data");
+        }
+    }
+
+    /// The port at which it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Asks for something in plain words (`CONFIG SET …`) and waits for the first line of the answer.
+    pub(crate) fn ask(&self, words: &str) -> String {
+        ask(self.port, words, Duration::from_secs(5)).expect("an answer from redis")
+    }
+
+    /// Puts all data on disk: a restart will find that much.
+    pub(crate) fn save(&self) {
+        assert_eq!(self.ask("SAVE"), "+OK");
+    }
+
+    /// Ends it as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("to kill redis");
+        self.child.wait().expect("redis to end");
+    }
+
+    /// Starts it again on the same port, after [`kill`](Self::kill).
+    pub(crate) fn start_again(&mut self) {
+        self.child = spawn(self.port, &self.dir, self.appending);
+        assert!(answers(self.port, &mut self.child), "redis starts again");
+    }
+
+    /// Stops the process where it stands: connections stay open and silent.
+    pub(crate) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, which: &str) {
+        let sent = Command::new("kill").arg(which).arg(self.child.id().to_string()).status();
+        assert!(sent.expect("to run kill").success());
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(port: u16, dir: &TempDir, appending: &str) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", appending])
+        .arg("--dir")
+        .arg(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is installed")
+}
+
+fn answers(port: u16, child: &mut Child) -> bool {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until && child.try_wait().expect("the state of redis").is_none() {
+        if ask(port, "PING", Duration::from_secs(1)).is_some_and(|line| line == "+PONG") {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
+
+fn ask(port: u16, words: &str, timeout: Duration) -> Option<String> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    socket.set_read_timeout(Some(timeout)).ok()?;
+    socket.write_all(format!("{words}\r\n").as_bytes()).ok()?;
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while !line.ends_with(b"\r\n") {
+        socket.read_exact(&mut byte).ok()?;
+        line.push(byte[0]);
+    }
+    Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+}

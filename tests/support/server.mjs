@@ -1,0 +1,241 @@
+// Starts what a test needs — the built server, Redis — on free ports with data of their own, and stops it again.
+
+import { spawn } from "node:child_process";
+import { createHmac, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { poll, within } from "./wait.mjs";
+
+const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../target", import.meta.url));
+const BINARY = path.resolve(process.env.FEEDLINE_BIN ?? path.join(TARGET, "debug/feedline"));
+const START_MS = 20_000;
+const STOP_MS = 10_000;
+const LOG_LINES = 200;
+
+/** Channels for the tests: one with everything, one without a log, one that nobody may enter. */
+export const NAMESPACES = [
+  { name: "chat", history_size: 100, history_ttl: "60s", presence: true, join_leave: true, publish: "subscriber" },
+  { name: "quiet" },
+  { name: "closed", subscribe: "nobody" },
+];
+
+const children = new Set();
+// Nothing outlives the tests, not even where a test fails half-way.
+process.on("exit", () => {
+  for (const child of children) child.kill("SIGKILL");
+});
+
+/** A port that nobody listens on. */
+export async function freePort() {
+  const probe = net.createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
+
+/** A child process with the end of its log. */
+class Process {
+  #lines = [];
+
+  constructor(command, args, options) {
+    this.child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
+    children.add(this.child);
+    this.exited = new Promise((resolve) => {
+      this.child.once("error", (error) => resolve(error.message));
+      this.child.once("exit", (code, signal) => resolve(signal ?? `code ${code}`));
+    }).finally(() => children.delete(this.child));
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text) => {
+        this.#lines.push(...text.split("\n").filter(Boolean));
+        this.#lines.splice(0, this.#lines.length - LOG_LINES);
+      });
+    }
+  }
+
+  get log() {
+    return this.#lines.join("\n");
+  }
+
+  async end(signal) {
+    this.child.kill(signal);
+    await within(STOP_MS, this.exited, `${this.child.spawnfile} did not stop`);
+  }
+
+  /** Waits until `ready` answers true; fails at once if the process ends. */
+  async until(ready) {
+    const ended = this.exited.then((how) => {
+      throw new Error(`${this.child.spawnfile} ended (${how}) before it was ready:\n${this.log}`);
+    });
+    await Promise.race([ended, poll(START_MS, ready, () => `${this.child.spawnfile} is not ready:\n${this.log}`)]);
+    ended.catch(() => {});
+  }
+}
+
+/** A Feedline of the test's own. */
+export class Server {
+  #process = null;
+  #env;
+  #directory;
+  #secret = randomBytes(32).toString("hex");
+  apiKey = randomBytes(16).toString("hex");
+
+  /** Starts one; `env` adds to the configuration, by the names of the environment. */
+  static async start(env = {}) {
+    if (!existsSync(BINARY)) throw new Error(`there is no ${BINARY}: build it first, or name it with FEEDLINE_BIN`);
+    const server = new Server();
+    server.#directory = await mkdtemp(path.join(tmpdir(), "feedline-test-"));
+    server.port = await freePort();
+    server.#env = {
+      PATH: process.env.PATH,
+      FEEDLINE__SERVER__LISTEN: `127.0.0.1:${server.port}`,
+      FEEDLINE__SERVER__DATA_DIR: path.join(server.#directory, "data"),
+      FEEDLINE__SERVER__DRAIN: "100ms",
+      FEEDLINE__AUTH__HMAC_SECRET: server.#secret,
+      FEEDLINE__AUTH__API_KEYS: server.apiKey,
+      FEEDLINE__NAMESPACES: JSON.stringify(NAMESPACES),
+      ...env,
+    };
+    try {
+      await server.restart();
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+    return server;
+  }
+
+  get origin() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get socketUrl() {
+    return `ws://127.0.0.1:${this.port}/connection/websocket`;
+  }
+
+  get log() {
+    return this.#process?.log ?? "";
+  }
+
+  /** Starts it (again), on the same port and data. */
+  async restart() {
+    this.#process = new Process(BINARY, ["serve"], { cwd: this.#directory, env: this.#env });
+    await this.#process.until(() => fetch(`${this.origin}/ready`).then((response) => response.ok, () => false));
+  }
+
+  /** Asks it to stop, and waits until it has. */
+  async shutdown() {
+    await this.#process.end("SIGTERM");
+  }
+
+  /** Kills it, as a crash would. */
+  async kill() {
+    await this.#process.end("SIGKILL");
+  }
+
+  /** Stops it for good and removes its data. */
+  async stop() {
+    await this.#process?.end("SIGKILL");
+    await rm(this.#directory, { recursive: true, force: true });
+  }
+
+  /** A signed token of a user. */
+  token(user, claims = {}, secret = this.#secret) {
+    const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+    const signed = `${part({ alg: "HS256", typ: "JWT" })}.${part({ sub: user, ...claims })}`;
+    return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
+  }
+
+  /** Calls an operation over HTTP as a user. Answers `{status, body}`. */
+  async call(user, method, route, body) {
+    return this.#request(method, `/api/v1${route}`, { authorization: `Bearer ${this.token(user)}` }, body);
+  }
+
+  /** Calls an operation that must succeed, and answers what it answered. */
+  async done(user, method, route, body) {
+    const answer = await this.call(user, method, route, body);
+    if (answer.status >= 300) throw new Error(`${method} ${route}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  }
+
+  post(user, text) {
+    return this.done(user, "POST", "/posts", { text });
+  }
+
+  /** Makes users known: the server hears of a user by what they do. */
+  async meet(...users) {
+    for (const user of users) await this.done(user, "GET", `/users/${user}`);
+  }
+
+  follow(user, whom) {
+    return this.done(user, "PUT", `/users/${whom}/follow`);
+  }
+
+  /** Calls the server API as a backend. Answers `{status, body}`. */
+  backend(method, body, key = this.apiKey) {
+    return this.#request("POST", `/api/${method}`, { "x-api-key": key }, body);
+  }
+
+  async publish(channel, data) {
+    const { status, body } = await this.backend("publish", { channel, data });
+    if (status !== 200 || !body.result) throw new Error(`publish to ${channel}: ${status} ${JSON.stringify(body)}`);
+    return body.result;
+  }
+
+  async #request(method, route, headers, body) {
+    const request = { method, headers: { ...headers }, signal: AbortSignal.timeout(10_000) };
+    if (body !== undefined) {
+      request.headers["content-type"] = "application/json";
+      request.body = JSON.stringify(body);
+    }
+    const response = await fetch(this.origin + route, request);
+    const text = await response.text();
+    return { status: response.status, body: text ? JSON.parse(text) : null };
+  }
+}
+
+/** A Redis of the test's own, in memory only. */
+export class Redis {
+  #process;
+  #directory;
+
+  static async start() {
+    const redis = new Redis();
+    redis.#directory = await mkdtemp(path.join(tmpdir(), "feedline-redis-"));
+    redis.port = await freePort();
+    const args = ["--port", redis.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String);
+    redis.#process = new Process("redis-server", args, { cwd: redis.#directory });
+    await redis.#process.until(() => answersPing(redis.port));
+    return redis;
+  }
+
+  get url() {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  async stop() {
+    await this.#process.end("SIGKILL");
+    await rm(this.#directory, { recursive: true, force: true });
+  }
+}
+
+async function answersPing(port) {
+  const socket = net.connect(port, "127.0.0.1");
+  try {
+    await once(socket, "connect");
+    socket.write("PING\r\n");
+    const [answer] = await once(socket, "data");
+    return String(answer).startsWith("+PONG");
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
