@@ -108,23 +108,29 @@ impl Connection {
     async fn turn(&mut self) -> Result<(), End> {
         let reading = self.running.is_none();
         let holding = self.running.as_ref().is_some_and(|running| running.holds);
-        self.turns = self.turns.wrapping_add(1);
-        if reading
-            && self.turns.is_multiple_of(LISTEN_EVERY)
-            && let Some(frame) = self.socket.next().now_or_never()
-        {
-            self.frame(frame)?;
-        }
-        let outbox = &self.outbox;
-        tokio::select! {
-            biased;
-            () = poll_fn(|cx| outbox.poll_ready(cx)), if !holding => {}
-            done = running(&mut self.running), if !reading => self.done(done)?,
-            frame = self.socket.next(), if reading => self.frame(frame)?,
-            () = &mut self.alarm => self.due()?,
+        if !self.listen_first(reading)? {
+            let outbox = &self.outbox;
+            tokio::select! {
+                biased;
+                () = poll_fn(|cx| outbox.poll_ready(cx)), if !holding => {}
+                done = running(&mut self.running), if !reading => self.done(done)?,
+                frame = self.socket.next(), if reading => self.frame(frame)?,
+                () = &mut self.alarm => self.due()?,
+            }
         }
         self.advance()?;
         self.write().await
+    }
+
+    /// Every so many turns, takes a frame if one is there. `true` if so: what it asks for is this turn's work.
+    fn listen_first(&mut self, reading: bool) -> Result<bool, End> {
+        self.turns = self.turns.wrapping_add(1);
+        if !reading || !self.turns.is_multiple_of(LISTEN_EVERY) {
+            return Ok(false);
+        }
+        let Some(frame) = self.socket.next().now_or_never() else { return Ok(false) };
+        self.frame(frame)?;
+        Ok(true)
     }
 
     fn frame(&mut self, frame: Option<Result<Message, WsError>>) -> Result<(), End> {

@@ -1,6 +1,8 @@
 //! Channels of the application: who may say, hear and look at what.
 
+use futures::SinkExt;
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::NAMESPACES;
 use crate::client::{Client, Heard};
@@ -108,6 +110,23 @@ async fn history_is_read_both_ways_and_in_part() {
         let mut asked = ask.clone();
         asked["channel"] = "chat:1".into();
         assert_eq!(server.backend("history", &asked).await["result"], read, "a backend reads the same: {ask}");
+    }
+}
+
+#[tokio::test]
+async fn every_command_is_answered_however_many_arrive_at_once() {
+    let server = Server::start_with(&[("client.commands_per_second", "0")]).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    // Now and then a connection looks for commands out of turn: some round's last command is met by such a look.
+    for many in (0..300_u32).map(|round| 2 + round * round % 7) {
+        for id in 1..=many {
+            let ping = json!({ "id": id, "ping": {} }).to_string();
+            ann.socket.feed(Message::text(ping)).await.unwrap();
+        }
+        ann.socket.flush().await.unwrap();
+        for id in 1..=many {
+            ann.reply(id).await;
+        }
     }
 }
 
