@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Ledger, LedgerError, SqliteLedger, SqliteOptions};
+use feedline::ledger::{Edges, Jobs, Ledger, LedgerError, People, Posts, SqliteLedger, SqliteOptions};
 use feedline::model::{PostId, UserId};
 use futures::future::join_all;
 use rusqlite::Connection;

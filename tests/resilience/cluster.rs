@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use feedline::ledger::{Durability, Ledger, SqliteLedger, SqliteOptions};
+use feedline::ledger::{Durability, Jobs, SqliteLedger, SqliteOptions};
 use feedline::model::UserId;
 use serde_json::{Value, json};
 use tempfile::TempDir;

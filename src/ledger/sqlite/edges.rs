@@ -1,11 +1,50 @@
 //! Who follows whom.
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::people::{id_at, user};
-use super::{count, integer, jobs, json_text};
-use crate::ledger::{Job, Lease, Listed, Work};
+use super::{SqliteLedger, count, integer, jobs, json_text};
+use crate::ledger::{Edges, Job, Lease, Listed, Result, Work};
 use crate::model::{Millis, User, UserId};
+
+#[async_trait]
+impl Edges for SqliteLedger {
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (edge, lease) = (Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
+        self.write(move |db| follow(db, &edge, now, &lease)).await
+    }
+
+    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (edge, lease) = (Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
+        self.write(move |db| unfollow(db, &edge, now, &lease)).await
+    }
+
+    async fn following_count(&self, follower: &UserId) -> Result<u64> {
+        let follower = follower.clone();
+        self.read(move |db| following_count(db, &follower)).await
+    }
+
+    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        let user = user.clone();
+        self.read(move |db| list(db, FOLLOWERS, &user, before, limit)).await
+    }
+
+    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        let user = user.clone();
+        self.read(move |db| list(db, FOLLOWING, &user, before, limit)).await
+    }
+
+    async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
+        let (author, cursor) = (author.clone(), cursor.to_owned());
+        self.read(move |db| followers_after(db, &author, &cursor, limit)).await
+    }
+
+    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>> {
+        let (reader, authors) = (reader.clone(), authors.to_vec());
+        self.read(move |db| followed_among(db, &reader, &authors)).await
+    }
+}
 
 /// Who follows whom.
 pub(super) struct Edge {

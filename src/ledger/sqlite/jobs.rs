@@ -1,11 +1,39 @@
 //! Fan-out jobs and their leases.
 
+use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 
-use super::{count, integer, json_text, natural};
-use crate::ledger::{Backlog, Job, Lease, Work};
+use super::{SqliteLedger, count, integer, json_text, natural};
+use crate::ledger::{Backlog, Job, Jobs, Lease, Result, Work};
 use crate::model::{Millis, UserId};
+
+#[async_trait]
+impl Jobs for SqliteLedger {
+    async fn claim_jobs(&self, now: Millis, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
+        let lease = lease.clone();
+        self.write(move |db| claim(db, now, &lease, limit)).await
+    }
+
+    async fn advance_job(&self, id: i64, cursor: &str, lease: &Lease) -> Result<bool> {
+        let (lease, cursor) = (lease.clone(), cursor.to_owned());
+        self.write(move |db| advance(db, id, &cursor, &lease)).await
+    }
+
+    async fn finish_job(&self, id: i64, holder: &str) -> Result<()> {
+        let holder = holder.to_owned();
+        self.write(move |db| finish(db, id, &holder)).await
+    }
+
+    async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool> {
+        let author = author.clone();
+        self.read(move |db| carries_posts(db, &author, before)).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog> {
+        self.read(backlog).await
+    }
+}
 
 pub(super) fn create(db: &Connection, work: Work, now: Millis, lease: &Lease) -> rusqlite::Result<Job> {
     let sql = "INSERT INTO jobs (work, created_at, holder, lease_until) VALUES (?1, ?2, ?3, ?4)";

@@ -30,8 +30,8 @@ use serde::Serialize;
 use self::lane::Lane;
 pub use self::open::{Durability, SqliteOptions};
 use self::writer::Writer;
-use super::{Backlog, Job, Lease, Ledger, LedgerError, Listed, NewAccount, Result};
-use crate::model::{Millis, Post, PostId, Profile, User, UserId};
+use super::{Ledger, LedgerError, Result};
+use crate::model::{Millis, UserId};
 
 /// Rows that the bulk loaders put into one transaction.
 const BULK: usize = 2_000;
@@ -140,126 +140,6 @@ impl Ledger for SqliteLedger {
             tracing::warn!(ledger = self.name, "the ledger did not close in time");
         }
     }
-
-    async fn create_account(&self, account: NewAccount) -> Result<bool> {
-        self.write(move |db| people::create_account(db, &account)).await
-    }
-
-    async fn password(&self, user: &UserId) -> Result<Option<String>> {
-        let user = user.clone();
-        self.read(move |db| people::password(db, &user)).await
-    }
-
-    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<()> {
-        let (known, new) = (user.clone(), user.clone());
-        self.within(async {
-            // Nearly always there is one, and then nobody has to wait for the writer.
-            if !self.read(move |db| people::exists(db, &known)).await? {
-                self.write(move |db| people::ensure(db, &new, now)).await?;
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    async fn users(&self, ids: &[UserId]) -> Result<Vec<User>> {
-        let ids = ids.to_vec();
-        self.read(move |db| people::users(db, &ids)).await
-    }
-
-    async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
-        let (user, viewer) = (user.clone(), viewer.cloned());
-        self.read(move |db| people::profile(db, &user, viewer.as_ref())).await
-    }
-
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease) = (edges::Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
-        self.write(move |db| edges::follow(db, &edge, now, &lease)).await
-    }
-
-    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease) = (edges::Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
-        self.write(move |db| edges::unfollow(db, &edge, now, &lease)).await
-    }
-
-    async fn following_count(&self, follower: &UserId) -> Result<u64> {
-        let follower = follower.clone();
-        self.read(move |db| edges::following_count(db, &follower)).await
-    }
-
-    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
-        let user = user.clone();
-        self.read(move |db| edges::list(db, edges::FOLLOWERS, &user, before, limit)).await
-    }
-
-    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
-        let user = user.clone();
-        self.read(move |db| edges::list(db, edges::FOLLOWING, &user, before, limit)).await
-    }
-
-    async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
-        let (author, cursor) = (author.clone(), cursor.to_owned());
-        self.read(move |db| edges::followers_after(db, &author, &cursor, limit)).await
-    }
-
-    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>> {
-        let (reader, authors) = (reader.clone(), authors.to_vec());
-        self.read(move |db| edges::followed_among(db, &reader, &authors)).await
-    }
-
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
-        let (post, lease) = (post.clone(), lease.clone());
-        self.write(move |db| posts::create(db, &post, &lease)).await
-    }
-
-    async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
-        let ids = ids.to_vec();
-        self.read(move |db| posts::posts(db, &ids)).await
-    }
-
-    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (author, lease) = (author.clone(), lease.clone());
-        self.write(move |db| posts::delete(db, id, &author, now, &lease)).await
-    }
-
-    async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
-        let author = author.clone();
-        self.read(move |db| posts::by_author(db, author.as_str(), before, limit)).await
-    }
-
-    async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {
-        let topic = topic.to_owned();
-        self.read(move |db| posts::by_topic(db, &topic, before, limit)).await
-    }
-
-    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
-        let reader = reader.clone();
-        self.read(move |db| timeline::read(db, &reader, before, limit)).await
-    }
-
-    async fn claim_jobs(&self, now: Millis, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
-        let lease = lease.clone();
-        self.write(move |db| jobs::claim(db, now, &lease, limit)).await
-    }
-
-    async fn advance_job(&self, id: i64, cursor: &str, lease: &Lease) -> Result<bool> {
-        let (lease, cursor) = (lease.clone(), cursor.to_owned());
-        self.write(move |db| jobs::advance(db, id, &cursor, &lease)).await
-    }
-
-    async fn finish_job(&self, id: i64, holder: &str) -> Result<()> {
-        let holder = holder.to_owned();
-        self.write(move |db| jobs::finish(db, id, &holder)).await
-    }
-
-    async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool> {
-        let author = author.clone();
-        self.read(move |db| jobs::carries_posts(db, &author, before)).await
-    }
-
-    async fn backlog(&self) -> Result<Backlog> {
-        self.read(jobs::backlog).await
-    }
 }
 
 /// What SQLite's error means to a caller.
@@ -299,6 +179,7 @@ fn json_text<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::PostId;
 
     #[tokio::test]
     async fn every_list_is_read_from_an_index_in_its_order() {

@@ -1,11 +1,46 @@
 //! Users and accounts.
 
+use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{integer, json_text};
-use crate::ledger::NewAccount;
+use super::{SqliteLedger, integer, json_text};
+use crate::ledger::{NewAccount, People, Result};
 use crate::model::{Edges, Millis, Profile, User, UserId};
+
+#[async_trait]
+impl People for SqliteLedger {
+    async fn create_account(&self, account: NewAccount) -> Result<bool> {
+        self.write(move |db| create_account(db, &account)).await
+    }
+
+    async fn password(&self, user: &UserId) -> Result<Option<String>> {
+        let user = user.clone();
+        self.read(move |db| password(db, &user)).await
+    }
+
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<()> {
+        let (known, new) = (user.clone(), user.clone());
+        self.within(async {
+            // Nearly always there is one, and then nobody has to wait for the writer.
+            if !self.read(move |db| exists(db, &known)).await? {
+                self.write(move |db| ensure(db, &new, now)).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn users(&self, ids: &[UserId]) -> Result<Vec<User>> {
+        let ids = ids.to_vec();
+        self.read(move |db| users(db, &ids)).await
+    }
+
+    async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
+        let (user, viewer) = (user.clone(), viewer.cloned());
+        self.read(move |db| profile(db, &user, viewer.as_ref())).await
+    }
+}
 
 /// Reads a column that holds a user's id.
 pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<UserId> {

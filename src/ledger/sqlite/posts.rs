@@ -1,11 +1,45 @@
 //! Posts, and the lists of an author and of a topic.
 
+use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{count, integer, jobs, json_text};
-use crate::ledger::{Job, Lease, Work};
+use super::{SqliteLedger, count, integer, jobs, json_text, timeline};
+use crate::ledger::{Job, Lease, Posts, Result, Work};
 use crate::model::{Millis, Post, PostId, UserId};
+
+#[async_trait]
+impl Posts for SqliteLedger {
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
+        let (post, lease) = (post.clone(), lease.clone());
+        self.write(move |db| create(db, &post, &lease)).await
+    }
+
+    async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
+        let ids = ids.to_vec();
+        self.read(move |db| posts(db, &ids)).await
+    }
+
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (author, lease) = (author.clone(), lease.clone());
+        self.write(move |db| delete(db, id, &author, now, &lease)).await
+    }
+
+    async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let author = author.clone();
+        self.read(move |db| by_author(db, author.as_str(), before, limit)).await
+    }
+
+    async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let topic = topic.to_owned();
+        self.read(move |db| by_topic(db, &topic, before, limit)).await
+    }
+
+    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let reader = reader.clone();
+        self.read(move |db| timeline::read(db, &reader, before, limit)).await
+    }
+}
 
 pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Job> {
     let (id, author) = (integer(post.id.0), post.author.as_str());

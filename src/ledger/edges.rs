@@ -1,0 +1,33 @@
+//! Who follows whom.
+
+use async_trait::async_trait;
+
+use super::{Job, Lease, Listed, Result};
+use crate::model::{Millis, User, UserId};
+
+/// Edges between two people.
+#[async_trait]
+pub trait Edges: Send + Sync {
+    /// `follower` follows `followee` from now on; makes the job that brings the posts in, held by `lease`, in the same
+    /// transaction. `None` if it was so already. The caller has checked that both exist.
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
+
+    /// Ends it; makes the job that takes the posts out, held by `lease`, in the same transaction. `None` if there was
+    /// nothing to end.
+    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
+
+    /// How many `follower` follows.
+    async fn following_count(&self, follower: &UserId) -> Result<u64>;
+
+    /// Who follows `user`, latest first; `before` is a [`Listed::next`].
+    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>>;
+
+    /// Whom `user` follows, latest first; `before` is a [`Listed::next`].
+    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>>;
+
+    /// The ids of followers in ascending order of id, byte by byte, after `cursor` (empty for the first): what a fan-out walks.
+    async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>>;
+
+    /// Those of `authors` that `reader` follows.
+    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>>;
+}

@@ -1,0 +1,31 @@
+//! Posts, and the lists they are in.
+
+use async_trait::async_trait;
+
+use super::{Job, Lease, Result};
+use crate::model::{Millis, Post, PostId, UserId};
+
+/// Posts.
+#[async_trait]
+pub trait Posts: Send + Sync {
+    /// Stores a post, its topics and its fan-out job, held by `lease`, in one transaction. Answers with the job.
+    /// The caller has made sure that the author exists and that the id is new: anything else fails.
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job>;
+
+    /// Those of `ids` that exist and are not deleted, each once, in any order. Any number of ids, one round trip.
+    async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>>;
+
+    /// Deletes a post of `author` and makes the job that takes it out of inboxes, in one transaction.
+    /// `None` if there is no such post of theirs, or it is deleted already.
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
+
+    /// An author's posts below `before`, newest first.
+    async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
+
+    /// A topic's posts below `before`, newest first.
+    async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;
+
+    /// What a timeline consists of: posts below `before` by those whom `reader` follows and by the reader, newest
+    /// first. The cost depends on the number of followees and `limit`, not on how much they ever wrote.
+    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
+}
