@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`operations`] | the one table of operations, reached by rpc and by HTTP |
 //! | `accounts` | sign up, sign in |
+//! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
@@ -28,6 +29,7 @@ use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
 
 mod accounts;
+mod audience;
 mod bodies;
 mod error;
 mod fanout;
@@ -44,6 +46,7 @@ pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use timelines::{Page, Updates};
 
+use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
@@ -98,6 +101,14 @@ impl Caller {
         match self {
             Self::User(user) => Ok(user),
             Self::Anonymous => Err(FeedError::Unauthorized("sign in first")),
+        }
+    }
+
+    /// The user, if it is one.
+    pub fn reader(&self) -> Option<&UserId> {
+        match self {
+            Self::User(user) => Some(user),
+            Self::Anonymous => None,
         }
     }
 }
@@ -215,8 +226,8 @@ impl Feed {
     ///
     /// # Errors
     /// If the ledger cannot be reached.
-    pub async fn may_read_post(&self, id: PostId) -> Result<bool> {
-        Ok(!self.bodies.get([id]).await?.is_empty())
+    pub async fn may_read_post(&self, reader: Option<&UserId>, id: PostId) -> Result<bool> {
+        Ok(!self.seen_by(reader, Surface::Direct, [id]).await?.is_empty())
     }
 
     /// The publication members of log entries, one each and in order; see `bodies`.

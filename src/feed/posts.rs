@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::audience::Surface;
 use super::input::{Done, OnePost, PostPage, UserList};
 use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
 use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
@@ -57,13 +58,13 @@ impl Feed {
         Ok(body.json.clone())
     }
 
-    pub(super) async fn get_post(&self, _: Caller, post: OnePost) -> Result<Box<RawValue>> {
-        Ok(self.post(post.id).await?.json.clone())
+    pub(super) async fn get_post(&self, caller: Caller, post: OnePost) -> Result<Box<RawValue>> {
+        Ok(self.post(&caller, post.id).await?.json.clone())
     }
 
     pub(super) async fn delete_post(&self, caller: Caller, post: OnePost) -> Result<Done> {
         let author = caller.user()?;
-        if self.post(post.id).await?.post.author != *author {
+        if self.post(&caller, post.id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can delete a post"));
         }
         let now = now();
@@ -76,27 +77,33 @@ impl Feed {
         Ok(Done {})
     }
 
-    pub(super) async fn user_posts(&self, _: Caller, list: UserList) -> Result<PostPage> {
+    pub(super) async fn user_posts(&self, caller: Caller, list: UserList) -> Result<PostPage> {
         let (limit, cursor) = (list.limit()?, list.cursor()?);
         if self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
             return Err(FeedError::NotFound("no such user"));
         }
         let before = cursor.unwrap_or(PostId::MAX);
         let ids = self.ledger.author_posts(&list.id, before, limit + 1).await?;
-        self.post_page(ids, limit).await
+        self.post_page(&caller, Surface::Direct, ids, limit).await
     }
 
     /// A page of at most `limit` posts out of ids, newest first, read one further than the page goes.
-    pub(super) async fn post_page(&self, mut ids: Vec<PostId>, limit: usize) -> Result<PostPage> {
+    pub(super) async fn post_page(
+        &self,
+        caller: &Caller,
+        surface: Surface,
+        mut ids: Vec<PostId>,
+        limit: usize,
+    ) -> Result<PostPage> {
         let more = ids.len() > limit;
         ids.truncate(limit);
-        let bodies = self.bodies.get(ids.iter().copied()).await?;
+        let bodies = self.seen_by(caller.reader(), surface, ids.iter().copied()).await?;
         let items: Vec<Arc<Body>> = ids.iter().filter_map(|id| bodies.get(id).cloned()).collect();
         Ok(PostPage::new(&items, ids.last().copied().filter(|_| more)))
     }
 
-    async fn post(&self, id: PostId) -> Result<Arc<Body>> {
-        self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)
+    async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {
+        self.seen_by(caller.reader(), Surface::Direct, [id]).await?.remove(&id).ok_or(NO_POST)
     }
 }
 

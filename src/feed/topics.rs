@@ -1,5 +1,6 @@
 //! The plaza of a topic: its newest 1,000 posts, for everyone.
 
+use super::audience::Surface;
 use super::input::{PostPage, TopicList};
 use super::posts::is_topic;
 use super::{Caller, Feed, FeedError, Result};
@@ -9,7 +10,7 @@ use crate::model::PostId;
 const PLAZA: usize = 1_000;
 
 impl Feed {
-    pub(super) async fn topic_posts(&self, _: Caller, list: TopicList) -> Result<PostPage> {
+    pub(super) async fn topic_posts(&self, caller: Caller, list: TopicList) -> Result<PostPage> {
         let name = list.name.trim_start_matches('#').to_lowercase();
         if !is_topic(&name) {
             return Err(FeedError::invalid("name", "a topic is 1 to 100 letters, digits and underscores"));
@@ -18,6 +19,6 @@ impl Feed {
         let ids = self.ledger.topic_posts(&name, PostId::MAX, PLAZA).await?;
         let before = cursor.unwrap_or(PostId::MAX);
         let page = ids.into_iter().filter(|id| *id < before).take(limit + 1).collect();
-        self.post_page(page, limit).await
+        self.post_page(&caller, Surface::Brought, page, limit).await
     }
 }

@@ -101,7 +101,7 @@ impl Gateway {
     async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("subscribe");
         if let Channel::Post(post) = &join.channel {
-            match self.feed.may_read_post(*post).await {
+            match self.feed.may_read_post(None, *post).await {
                 Ok(true) => {}
                 Ok(false) => return refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
                 Err(error) => return failed(join.id, &error),
