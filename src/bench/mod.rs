@@ -6,7 +6,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `broadcast`, `fanout`, `live`, `idle`, `reconnect`, `timeline`, `page_cost` | one scenario each |
+//! | `broadcast`, `fanout`, `live`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges` | one scenario each |
 //! | `floor` | the server that does nothing but deliver |
 //! | `client`, `frames`, `arrivals` | the load: light sockets, and what is counted at them |
 //! | `web` | the load: requests over HTTP |
@@ -18,6 +18,7 @@ mod arrivals;
 mod broadcast;
 mod client;
 mod crowd;
+mod edges;
 mod fanout;
 pub mod floor;
 mod frames;
@@ -74,6 +75,8 @@ enum Scenario {
     Timeline,
     /// Pages 1, 30 and 200 of a timeline: what each costs
     PageCost,
+    /// Follow, unfollow and block with full inboxes: what each takes, and whether live delivery stalls
+    Edges,
     /// Serves the floor until its standard input ends
     #[command(hide = true)]
     Floor {
@@ -204,6 +207,7 @@ async fn measure(bench: &Bench, scenario: &Scenario) -> Result<Report> {
         Scenario::Reconnect => reconnect::run(bench).await,
         Scenario::Timeline => timeline::run(bench).await,
         Scenario::PageCost => page_cost::run(bench).await,
+        Scenario::Edges => edges::run(bench).await,
         Scenario::Floor { listen } => floor::run(*listen).await.map(|()| Report::new("floor")),
     }
 }
