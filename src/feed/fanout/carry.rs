@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::walk::Walk;
 use super::{Held, Outcome};
 use crate::broker::{Append, Attempt, Keep};
 use crate::feed::{Feed, Result};
@@ -25,7 +26,7 @@ impl Feed {
                 if held.cursor.is_empty() {
                     self.tell_channels(job.id, author, &body.post.topics, &entry).await?;
                 }
-                self.walk(job.id, author, &entry, held).await
+                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
             }
             Work::Delete { post, author, topics } => {
                 self.forget(*post).await?;
@@ -34,7 +35,7 @@ impl Feed {
                     self.tell_channels(job.id, author, topics, &entry).await?;
                     self.tell_post(job.id, *post, &entry).await?;
                 }
-                self.walk(job.id, author, &entry, held).await
+                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
             }
             Work::Follow { .. } | Work::Unfollow { .. } => Ok(match self.carry_edge(job).await? {
                 Carried::ForGood => Outcome::Done,

@@ -11,8 +11,10 @@
 //! | `mod.rs` | queues, workers, leases |
 //! | `carry.rs` | what each kind of job does |
 //! | `walk.rs` | the way through the followers, page by page |
+//! | `connected.rs` | who is connected is served first |
 
 mod carry;
+mod connected;
 mod walk;
 
 use std::collections::HashSet;
