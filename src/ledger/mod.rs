@@ -3,16 +3,20 @@
 //! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
 //! embedded: WAL, one writer with group commit, a few readers. Nothing outside this folder knows SQL.
 
+mod comments;
 mod edges;
 mod jobs;
+mod notifications;
 mod people;
 mod posts;
 mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::comments::{Commented, Comments, DEEPEST, Tally, Thread, Uncommented};
 pub use self::edges::Edges;
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
+pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{NewAccount, People};
 pub use self::posts::Posts;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
@@ -46,7 +50,7 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Send + Sync + 'static {
+pub trait Ledger: People + Edges + Posts + Jobs + Comments + Notifications + Send + Sync + 'static {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 

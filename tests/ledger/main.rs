@@ -1,6 +1,9 @@
 //! What every ledger must do, and what is SQLite's own.
 
+#[macro_use]
 mod conformance;
+mod comments;
+mod notifications;
 mod sqlite;
 mod support;
 mod timeline;

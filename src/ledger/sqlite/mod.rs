@@ -5,13 +5,15 @@
 //! | `open` | options, pragmas, migrations |
 //! | `lane` | how async code reaches the threads |
 //! | `writer`, `readers` | the threads |
-//! | `people`, `edges`, `posts`, `timeline`, `jobs` | the statements, by concept |
+//! | `people`, `edges`, `posts`, `timeline`, `jobs`, `comments`, `notifications` | the statements, by concept |
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
+mod comments;
 mod edges;
 mod jobs;
 mod lane;
+mod notifications;
 mod open;
 mod people;
 mod posts;
@@ -199,10 +201,24 @@ mod tests {
     async fn every_list_is_read_from_an_index_in_its_order() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
-        for sql in [edges::FOLLOWERS, edges::FOLLOWING, edges::FANOUT, posts::BY_AUTHOR, posts::BY_TOPIC] {
+        let lists = [
+            edges::FOLLOWERS,
+            edges::FOLLOWING,
+            edges::FANOUT,
+            posts::BY_AUTHOR,
+            posts::BY_TOPIC,
+            comments::IN_THREAD,
+            notifications::NEWEST,
+            notifications::LIST,
+            notifications::AFTER,
+            notifications::PEOPLE,
+        ];
+        for sql in lists {
             let explain = format!("EXPLAIN QUERY PLAN {sql}");
             let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
-                db.prepare(&explain)?.query_map(("u", 1, 1), |row| row.get(3))?.collect()
+                let mut statement = db.prepare(&explain)?;
+                let bound = vec![1; statement.parameter_count()];
+                statement.query_map(rusqlite::params_from_iter(bound), |row| row.get(3))?.collect()
             });
             for step in plan.await.expect("a plan") {
                 // A search by one user, topic or edge; neither a scan nor a sort, nor a search by the bound alone.
