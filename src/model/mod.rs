@@ -9,8 +9,8 @@ mod user;
 
 pub use entry::{Entry, Epoch, GoneReason, Position};
 pub use ids::{PostId, UserId};
-pub use post::{Location, Media, MediaKind, Post, Visibility};
-pub use user::{Edges, Profile, User};
+pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
+pub use user::{Edges, Person, Profile, User};
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = u64;

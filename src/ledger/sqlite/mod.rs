@@ -5,10 +5,11 @@
 //! | `open` | options, pragmas, migrations |
 //! | `lane` | how async code reaches the threads |
 //! | `writer`, `readers` | the threads |
-//! | `people`, `edges`, `posts`, `timeline`, `jobs` | the statements, by concept |
+//! | `people`, `edges`, `posts`, `timeline`, `jobs`, `counts` | the statements, by concept |
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
+mod counts;
 mod edges;
 mod jobs;
 mod lane;
@@ -20,7 +21,7 @@ mod timeline;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -42,6 +43,8 @@ pub struct SqliteLedger {
     timeout: Duration,
     writer: Writer,
     readers: Arc<Lane>,
+    /// Calls made so far.
+    round_trips: AtomicU64,
 }
 
 impl SqliteLedger {
@@ -55,7 +58,7 @@ impl SqliteLedger {
             let writer = Writer::start(&options)?;
             let readers = readers::start(&options)?;
             let name = format!("sqlite at {}", options.path.display());
-            Ok(Self { name, timeout: options.timeout, writer, readers })
+            Ok(Self { name, timeout: options.timeout, writer, readers, round_trips: AtomicU64::new(0) })
         });
         opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
     }
@@ -97,6 +100,7 @@ impl SqliteLedger {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
         self.readers.call(job).await
     }
 
@@ -105,6 +109,7 @@ impl SqliteLedger {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
         self.writer.lane.call(job).await
     }
 
@@ -120,6 +125,10 @@ impl SqliteLedger {
 impl Ledger for SqliteLedger {
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
     }
 
     async fn ping(&self) -> Result<()> {
