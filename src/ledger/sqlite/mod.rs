@@ -5,11 +5,12 @@
 //! | `open` | options, pragmas, migrations |
 //! | `lane` | how async code reaches the threads |
 //! | `writer`, `readers` | the threads |
-//! | `people`, `edges`, `posts`, `timeline`, `jobs`, `comments`, `notifications` | the statements, by concept |
+//! | the others | the statements, by concept |
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
 mod comments;
+mod counts;
 mod edges;
 mod jobs;
 mod lane;
@@ -22,7 +23,7 @@ mod timeline;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -44,6 +45,8 @@ pub struct SqliteLedger {
     timeout: Duration,
     writer: Writer,
     readers: Arc<Lane>,
+    /// Calls made so far.
+    round_trips: AtomicU64,
 }
 
 impl SqliteLedger {
@@ -57,7 +60,7 @@ impl SqliteLedger {
             let writer = Writer::start(&options)?;
             let readers = readers::start(&options)?;
             let name = format!("sqlite at {}", options.path.display());
-            Ok(Self { name, timeout: options.timeout, writer, readers })
+            Ok(Self { name, timeout: options.timeout, writer, readers, round_trips: AtomicU64::new(0) })
         });
         opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
     }
@@ -113,6 +116,7 @@ impl SqliteLedger {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
         self.readers.call(job).await
     }
 
@@ -121,6 +125,7 @@ impl SqliteLedger {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
         self.writer.lane.call(job).await
     }
 
@@ -136,6 +141,10 @@ impl SqliteLedger {
 impl Ledger for SqliteLedger {
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
     }
 
     async fn ping(&self) -> Result<()> {

@@ -110,5 +110,10 @@ pub(super) fn by_topic(db: &Connection, topic: &str, before: PostId, limit: usiz
 }
 
 fn id(row: &Row<'_>) -> rusqlite::Result<PostId> {
-    row.get(0).map(|id| PostId(super::natural(id)))
+    id_at(row, 0)
+}
+
+/// Reads a column that holds a post's id.
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<PostId> {
+    row.get(column).map(|id| PostId(super::natural(id)))
 }
