@@ -132,6 +132,7 @@ async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
 fn feed_options(config: &Config) -> FeedOptions {
     FeedOptions {
         timeline_length: config.timeline.length as usize,
+        timeline_idle: Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600),
         follow_merge: config.timeline.follow_merge,
         recovery_limit: config.client.recovery_limit,
         accounts: config.accounts.enabled,
@@ -142,7 +143,12 @@ fn feed_options(config: &Config) -> FeedOptions {
             data_bytes: config.limits.data_bytes,
             follows: config.limits.follows,
         },
-        fanout: FanoutOptions { page: config.fanout.page, workers: config.fanout.workers, lease: config.fanout.lease },
+        fanout: FanoutOptions {
+            push_limit: config.fanout.push_limit,
+            page: config.fanout.page,
+            workers: config.fanout.workers,
+            lease: config.fanout.lease,
+        },
     }
 }
 

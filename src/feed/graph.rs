@@ -1,6 +1,7 @@
 //! Who follows whom, and what that does to timelines.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use super::fanout::Carried;
 use super::input::{Done, OneUser, UserList, UserPage};
@@ -86,9 +87,9 @@ impl Feed {
 
     /// The posts of someone no longer followed leave a timeline. A post that is being carried by then may reach it
     /// afterwards, for its followers may have been read before: as long as there is one, this is to be done again.
-    pub(super) async fn take_out(&self, job: i64, reader: &UserId, author: &UserId) -> Result<Carried> {
+    pub(super) async fn take_out(&self, job: &Job, reader: &UserId, author: &UserId) -> Result<Carried> {
         // Looked for first: what is carried by now is there when the inbox is read.
-        let more_may_come = self.ledger.carries_posts(author, job).await?;
+        let more_may_come = self.ledger.carries_posts(author, job.id).await? || self.may_be_pulled(job, author).await?;
         let carried = if more_may_come { Carried::ForNow } else { Carried::ForGood };
         if !self.ledger.followed_among(reader, std::slice::from_ref(author)).await?.is_empty() {
             return Ok(Carried::ForGood);
@@ -105,6 +106,13 @@ impl Feed {
         held.retain(|id| !bodies.contains_key(id));
         self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
         Ok(carried)
+    }
+
+    /// Whether a node may still be bringing posts of the author's out of the pulled log to readers whom it looked for
+    /// before the job was made. It takes them out itself afterwards, unless it dies before that.
+    async fn may_be_pulled(&self, job: &Job, author: &UserId) -> Result<bool> {
+        let since = Duration::from_millis(now().saturating_sub(job.created_at));
+        Ok(since < self.fanout.patience() && self.ledger.carriage(author).await?.pulled)
     }
 
     pub(super) async fn followers(&self, _: Caller, list: UserList) -> Result<UserPage> {

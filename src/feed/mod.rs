@@ -9,6 +9,7 @@
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
+//! | `pulled` | authors with too many followers to write to each |
 //! | `topics` | the plaza |
 //! | `bodies` | ids to posts, cached |
 //! | `presentation` | posts as readers are shown them: with counts, flags and people |
@@ -40,24 +41,29 @@ mod input;
 pub mod operations;
 mod posts;
 mod presentation;
+mod pulled;
 mod timelines;
 mod topics;
 
 pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
+pub use pulled::Presence;
 pub use timelines::{Page, Updates};
 
 use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use pulled::Pulled;
 
 /// What the configuration says of the feed.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
     /// How many entries an inbox keeps.
     pub timeline_length: usize,
+    /// After how long without its owner an inbox goes.
+    pub timeline_idle: Duration,
     /// How many posts of a new followee come into the inbox at most; older ones are read from the ledger.
     pub follow_merge: usize,
     /// How many missed entries are told at once; who missed more reads the timeline anew.
@@ -122,6 +128,7 @@ pub struct Feed {
     bodies: Bodies,
     ids: IdMaker,
     fanout: Fanout,
+    pulled: Arc<Pulled>,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
@@ -161,6 +168,7 @@ impl Feed {
             broker: parts.broker,
             ids: IdMaker::default(),
             fanout: Fanout::new(options.fanout),
+            pulled: Arc::default(),
             known: Mutex::default(),
             heard_again: Notify::new(),
             passwords: parts.passwords,
@@ -189,6 +197,7 @@ impl Feed {
                 }
             }
         });
+        self.start_pulling().await?;
         self.start_fanout();
         Ok(())
     }
@@ -245,8 +254,12 @@ impl Feed {
         self.bodies.publications(entries).await
     }
 
-    /// Takes what another node said: a cached body to drop.
+    /// Takes what another node said: a cached body to drop, or that the pulled log has grown.
     pub fn on_signal(&self, message: &[u8]) {
+        if message == pulled::GROWN {
+            self.pulled.grown.notify_one();
+            return;
+        }
         let id = message.strip_prefix(FORGET).and_then(|id| std::str::from_utf8(id).ok()).and_then(PostId::parse);
         if let Some(id) = id {
             self.bodies.forget(id);
@@ -256,6 +269,7 @@ impl Feed {
     /// Until now other nodes may have said something that was not heard here.
     pub fn on_resync(&self) {
         self.bodies.forget_all();
+        self.pulled.grown.notify_one();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
     }

@@ -43,12 +43,22 @@ impl Feed {
     /// # Errors
     /// If a store cannot be reached.
     pub async fn open_timeline(&self, user: &UserId) -> Result<Position> {
+        self.up_to_date(user).await.map(|(position, _)| position)
+    }
+
+    /// The same, and the mark up to which it was brought.
+    pub(super) async fn up_to_date(&self, user: &UserId) -> Result<(Position, u64)> {
         for _ in 0..TRIES {
             match self.broker.open_inbox(user).await? {
-                Opening::Ready(position) => return Ok(position),
+                Opening::Ready(position, mark) if self.pulled.covers(user, mark) => return Ok((position, mark)),
+                Opening::Ready(position, mark) => {
+                    if let Some(opened) = self.catch_up(user, &position.epoch, mark).await? {
+                        return Ok(opened);
+                    }
+                }
                 Opening::Unfilled(epoch) => {
-                    if let Some(position) = self.fill(user, &epoch).await? {
-                        return Ok(position);
+                    if let Some(opened) = self.fill(user, &epoch).await? {
+                        return Ok(opened);
                     }
                 }
             }
@@ -57,21 +67,29 @@ impl Feed {
         Err(FeedError::Unavailable)
     }
 
-    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<Option<Position>> {
+    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<Option<(Position, u64)>> {
+        // Known before the ledger is read: what is pulled up to here is found there.
+        let mark = self.pulled.reached();
         let length = self.options.timeline_length;
         let mut posts = self.ledger.timeline_posts(user, PostId::MAX, length).await?;
         posts.reverse();
         // A full read may have left something out: the inbox speaks for what is newer than its oldest post, and for that one.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
-        Ok(self.broker.fill_inbox(user, epoch, &posts, floor).await?)
+        let Some(position) = self.broker.fill_inbox(user, epoch, &posts, floor).await? else { return Ok(None) };
+        if mark == 0 {
+            return Ok(Some((position, mark)));
+        }
+        let opened = self.broker.catch_up_inbox(user, epoch, &[], mark).await?;
+        Ok(opened.map(|(position, _)| (position, mark)))
     }
 
     async fn inbox(&self, user: &UserId) -> Result<Inbox> {
         for _ in 0..TRIES {
-            if let Some(inbox) = self.broker.read_inbox(user).await? {
-                return Ok(inbox);
+            match self.broker.read_inbox(user).await? {
+                Some(inbox) if self.pulled.covers(user, inbox.mark) => return Ok(inbox),
+                Some(inbox) => _ = self.catch_up(user, &inbox.top.epoch, inbox.mark).await?,
+                None => _ = self.open_timeline(user).await?,
             }
-            self.open_timeline(user).await?;
         }
         tracing::warn!(%user, "an inbox went away again and again while it was being read");
         Err(FeedError::Unavailable)
@@ -206,6 +224,7 @@ mod tests {
         let inbox = Inbox {
             top: Position { offset: 8, epoch: "e".into() },
             floor: PostId(5),
+            mark: 0,
             entries: log.into_iter().zip(1..).map(|(entry, offset)| (offset, entry)).collect(),
         };
         assert_eq!(fold(&inbox), [PostId(30), PostId(20), PostId(10)]);

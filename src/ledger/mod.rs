@@ -10,6 +10,7 @@ mod jobs;
 mod notifications;
 mod people;
 mod posts;
+mod pulled;
 mod sqlite;
 
 use async_trait::async_trait;
@@ -21,6 +22,7 @@ pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{NewAccount, People};
 pub use self::posts::Posts;
+pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
 
 /// What can go wrong with a ledger.
@@ -52,7 +54,9 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Comments + Notifications + Counts + Send + Sync + 'static {
+pub trait Ledger:
+    People + Edges + Posts + Jobs + PulledLog + Comments + Notifications + Counts + Send + Sync + 'static
+{
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 

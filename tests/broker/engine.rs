@@ -155,7 +155,7 @@ impl Engine {
     pub(crate) async fn open_unfilled(&self, user: &UserId) -> Epoch {
         match self.broker.open_inbox(user).await.expect("to open") {
             Opening::Unfilled(epoch) => epoch,
-            Opening::Ready(_) => panic!("it is filled already"),
+            Opening::Ready(..) => panic!("it is filled already"),
         }
     }
 

@@ -14,6 +14,7 @@ mod channels;
 mod codes;
 mod http;
 mod nonsense;
+mod pulled;
 mod reading;
 mod timelines;
 mod tokens;

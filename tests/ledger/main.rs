@@ -4,6 +4,7 @@
 mod conformance;
 mod comments;
 mod notifications;
+mod pulled;
 mod sqlite;
 mod support;
 mod timeline;

@@ -12,6 +12,7 @@ mod model;
 mod nodes;
 mod outages;
 mod proxy;
+mod pulled;
 mod reader;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::walk::Walk;
 use super::{Held, Outcome};
-use crate::broker::{Append, Attempt, Keep};
-use crate::feed::{Feed, Result};
+use crate::broker::{Append, Attempt, FannedOut, Keep};
+use crate::feed::{Feed, FeedError, Result, now, pulled};
 use crate::ledger::{Job, Work};
 use crate::model::{Entry, GoneReason, PostId, UserId};
 
@@ -26,7 +26,7 @@ impl Feed {
                 if held.cursor.is_empty() {
                     self.tell_channels(job.id, author, &body.post.topics, &entry).await?;
                 }
-                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
+                self.spread(&Walk { job: job.id, author, entry: &entry }, held).await
             }
             Work::Delete { post, author, topics } => {
                 self.forget(*post).await?;
@@ -35,7 +35,7 @@ impl Feed {
                     self.tell_channels(job.id, author, topics, &entry).await?;
                     self.tell_post(job.id, *post, &entry).await?;
                 }
-                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
+                self.spread(&Walk { job: job.id, author, entry: &entry }, held).await
             }
             Work::Follow { .. } | Work::Unfollow { .. } => Ok(match self.carry_edge(job).await? {
                 Carried::ForGood => Outcome::Done,
@@ -44,11 +44,41 @@ impl Feed {
         }
     }
 
+    /// Brings an entry to the author's followers: by writing to each of them, or, where they are too many, by way of the
+    /// pulled log. Each entry is carried in one way or the other, whatever was done with the author's others.
+    async fn spread(&self, walk: &Walk<'_>, held: &mut Held) -> Result<Outcome> {
+        let carriage = self.ledger.carriage(walk.author).await?;
+        let most = self.fanout.options.push_limit;
+        // An author whose number goes up and down around the limit stays what they were, so that two posts in a row
+        // rarely take different ways: one could overtake the other.
+        let some_fewer = most - most / 5;
+        if carriage.followers > most || (carriage.pulled && carriage.followers > some_fewer) {
+            return self.hand_over(walk, held).await;
+        }
+        self.walk(walk, held).await
+    }
+
+    /// Puts an entry into the pulled log and tells every node. A node that does not hear it looks by itself.
+    async fn hand_over(&self, walk: &Walk<'_>, held: &Held) -> Result<Outcome> {
+        // The author's own timeline. The name is that of no page of a walk, should the next attempt be one.
+        let own = vec![walk.author.clone()];
+        let written = self.write_page(walk, format!("{}!own", walk.job), String::new(), own, held.attempt);
+        if let FannedOut::Written(receipts) = written.await.map_err(|_| FeedError::Internal)?? {
+            self.metrics.fanned_out(&receipts);
+        }
+        let repeated = held.attempt == Attempt::Repeated;
+        self.ledger.pull(walk.job, walk.author, walk.entry, repeated, now()).await?;
+        if let Err(error) = self.broker.signal(pulled::GROWN.into()).await {
+            tracing::debug!(%error, job = walk.job, "the nodes were not told of a pulled post, and will look");
+        }
+        Ok(Outcome::Done)
+    }
+
     /// Does a job that concerns one timeline.
     pub(in crate::feed) async fn carry_edge(&self, job: &Job) -> Result<Carried> {
         match &job.work {
             Work::Follow { reader, author } => self.bring_in(reader, author).await.map(|()| Carried::ForGood),
-            Work::Unfollow { reader, author } => self.take_out(job.id, reader, author).await,
+            Work::Unfollow { reader, author } => self.take_out(job, reader, author).await,
             Work::Post { .. } | Work::Delete { .. } => Ok(Carried::ForGood),
         }
     }

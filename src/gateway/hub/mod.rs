@@ -22,7 +22,7 @@ use super::channels::Channel;
 use super::outbox::{Outbox, Outgoing};
 use super::transport::Framed;
 use crate::broker::{Broker, Listener, Notice, Span};
-use crate::feed::{Feed, FeedError};
+use crate::feed::{Feed, FeedError, Presence};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
 use crate::protocol::{Publication, Recover, push_join, push_leave, push_publication};
@@ -47,6 +47,8 @@ pub struct Seat {
     room: Arc<Room>,
     key: usize,
     outbox: Arc<Outbox>,
+    /// Of a timeline: has the feed keep it up to date.
+    _presence: Option<Presence>,
 }
 
 impl Seat {
@@ -105,13 +107,18 @@ impl Hub {
         recover: &Recover,
     ) -> Result<(Seat, Joined), FeedError> {
         let (seat, position) = loop {
+            let mut presence = None;
             let room = self.room(name);
             if !self.link(&room).await? {
                 continue;
             }
             if channel.has_log() {
                 let position = match channel {
-                    Channel::Timeline(user) => Some(self.feed.open_timeline(user).await?),
+                    Channel::Timeline(user) => {
+                        let (position, here) = self.feed.attend(user).await?;
+                        presence = Some(here);
+                        Some(position)
+                    }
                     _ if room.state.lock().position().is_some() => None,
                     _ => self.broker.position(name).await?,
                 };
@@ -127,7 +134,7 @@ impl Hub {
             }
             let key = state.enter(Arc::clone(outbox));
             drop(state);
-            break (Seat { room, key, outbox: Arc::clone(outbox) }, position);
+            break (Seat { room, key, outbox: Arc::clone(outbox), _presence: presence }, position);
         };
         let missed = match &position {
             Some(position) if recover.recover => self.missed(name, position, recover).await?,

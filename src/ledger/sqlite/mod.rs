@@ -18,6 +18,7 @@ mod notifications;
 mod open;
 mod people;
 mod posts;
+mod pulled;
 mod readers;
 mod timeline;
 mod writer;

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0001_feed.sql"),
     include_str!("../migrations/sqlite/0004_comments.sql"),
     include_str!("../migrations/sqlite/0005_favourites.sql"),
+    include_str!("../migrations/sqlite/0007_carry.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.

@@ -1,0 +1,203 @@
+//! Authors with more followers than are written to: their followers see no difference.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::{PATIENCE, Server};
+
+const LIMIT: &str = "5";
+
+fn follower(n: usize) -> String {
+    format!("f{n}")
+}
+
+/// A server on which so many follow `star`.
+async fn star(followers: usize) -> Server {
+    let server = Server::start_with(&[("fanout.push_limit", LIMIT), ("fanout.lease", "1s")]).await;
+    for n in 0..followers {
+        server.follow(&follower(n), "star").await;
+    }
+    server
+}
+
+fn ids(page: &Value) -> Vec<u64> {
+    page["items"].as_array().expect("items").iter().map(|post| post["id"].as_u64().expect("an id")).collect()
+}
+
+async fn timeline(server: &Server, user: &str) -> Vec<u64> {
+    ids(&server.done(user, "GET", "/timeline?limit=100", &Value::Null).await)
+}
+
+async fn position(server: &Server, user: &str) -> Value {
+    server.done(user, "GET", "/timeline?limit=1", &Value::Null).await["position"].clone()
+}
+
+/// What `timeline.updates` tells since a position: type and post, in order. It must reach back so far.
+async fn updates(server: &Server, user: &str, since: &Value) -> Vec<(String, u64)> {
+    let (offset, epoch) = (&since["offset"], since["epoch"].as_str().expect("an epoch"));
+    let path = format!("/timeline/updates?offset={offset}&epoch={epoch}");
+    let updates = server.done(user, "GET", &path, &Value::Null).await;
+    assert_eq!(updates["recovered"], true, "{updates}");
+    updates["items"].as_array().expect("items").iter().map(word).collect()
+}
+
+/// Type and post of a publication.
+fn word(publication: &Value) -> (String, u64) {
+    let data = &publication["data"];
+    let id = data["post"]["id"].as_u64().or(data["id"].as_u64());
+    (data["type"].as_str().expect("a type").to_owned(), id.expect("a post"))
+}
+
+/// The next so many publications of a timeline.
+async fn told(client: &mut Client, user: &str, many: usize) -> Vec<(String, u64)> {
+    let mut told = Vec::new();
+    for _ in 0..many {
+        told.push(word(&client.publication(&format!("timeline:{user}")).await));
+    }
+    told
+}
+
+fn arrived(posts: &[u64]) -> Vec<(String, u64)> {
+    posts.iter().map(|id| ("post".to_owned(), *id)).collect()
+}
+
+/// Waits until the pulled log has so many entries, and this node has seen to all of them.
+async fn pulled(server: &Server, many: usize) {
+    server.metric_is("feedline_pulled_seconds_count", many as f64).await;
+}
+
+#[tokio::test]
+async fn followers_who_are_connected_hear_it_live_and_the_others_find_it_when_they_come() {
+    let server = star(9).await;
+    // Everybody has been here before.
+    let mut stood = Vec::new();
+    for n in 0..9 {
+        stood.push(position(&server, &follower(n)).await);
+    }
+    let mut live = Vec::new();
+    for n in 0..3 {
+        live.push((follower(n), Client::connect(&server, &follower(n)).await));
+    }
+    let mut other = Client::connect(&server, "other").await;
+    let mut posts = Vec::new();
+    for n in 0..4 {
+        posts.push(server.post("star", &format!("post {n}")).await);
+    }
+    for (user, client) in &mut live {
+        assert_eq!(told(client, user, 4).await, arrived(&posts), "{user}");
+    }
+    pulled(&server, 4).await;
+    // It is not written to those who are not there: that is the point.
+    let inboxes = server.metric("feedline_fanout_inboxes_total{outcome=\"stored\"}").await;
+    assert_eq!(inboxes, None, "inboxes of people who are not connected");
+
+    let newest: Vec<u64> = posts.iter().rev().copied().collect();
+    assert_eq!(timeline(&server, "star").await, newest, "the author's own");
+    for (user, _) in &live {
+        assert_eq!(timeline(&server, user).await, newest, "{user}");
+    }
+    assert_eq!(timeline(&server, &follower(3)).await, newest, "a page");
+    assert_eq!(updates(&server, &follower(4), &stood[4]).await, arrived(&posts), "updates");
+    let (mut client, timeline_of_5) = Client::recover(&server, &follower(5), &stood[5]).await;
+    assert_eq!(timeline_of_5["recovered"], true, "{timeline_of_5}");
+    let told_5: Vec<_> = timeline_of_5["publications"].as_array().expect("publications").iter().map(word).collect();
+    assert_eq!(told_5, arrived(&posts), "recovered");
+    let mut anew = Client::connect(&server, &follower(6)).await;
+    assert_eq!(ids(&anew.rpc("timeline.read", &json!({})).await), newest, "connected");
+    // Nothing comes twice, by whatever way it is looked at afterwards.
+    for (n, since) in stood.iter().enumerate() {
+        assert_eq!(timeline(&server, &follower(n)).await, newest, "{n}");
+        assert_eq!(updates(&server, &follower(n), since).await, arrived(&posts), "{n}");
+    }
+    let last = server.post("star", "the last").await;
+    for (user, client) in &mut live {
+        assert_eq!(told(client, user, 1).await, arrived(&[last]), "{user}");
+    }
+    assert_eq!(told(&mut client, &follower(5), 1).await, arrived(&[last]));
+    assert_eq!(told(&mut anew, &follower(6), 1).await, arrived(&[last]));
+    assert!(other.pushed().await.is_empty(), "whoever does not follow hears nothing");
+}
+
+#[tokio::test]
+async fn a_deletion_reaches_those_who_hold_the_post() {
+    let server = star(8).await;
+    let mut live = Client::connect(&server, &follower(0)).await;
+    for n in 1..4 {
+        position(&server, &follower(n)).await;
+    }
+    let (kept, deleted) = (server.post("star", "kept").await, server.post("star", "deleted").await);
+    assert_eq!(told(&mut live, &follower(0), 2).await, arrived(&[kept, deleted]));
+    let [with, without] = [position(&server, &follower(1)).await, position(&server, &follower(4)).await];
+    assert_eq!(timeline(&server, &follower(1)).await, [deleted, kept]);
+    server.done("star", "DELETE", &format!("/posts/{deleted}"), &Value::Null).await;
+    assert_eq!(told(&mut live, &follower(0), 1).await, [("gone".to_owned(), deleted)]);
+    pulled(&server, 3).await;
+    for n in 0..8 {
+        assert_eq!(timeline(&server, &follower(n)).await, [kept], "{n}");
+    }
+    for (n, since) in [(1, with), (4, without)] {
+        assert_eq!(updates(&server, &follower(n), &since).await, [("gone".to_owned(), deleted)], "{n}");
+    }
+}
+
+#[tokio::test]
+async fn following_and_unfollowing_work_as_with_anybody() {
+    let server = star(7).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let before = server.post("star", "before").await;
+    pulled(&server, 1).await;
+    ann.rpc("users.follow", &json!({ "id": "star" })).await;
+    let after = server.post("star", "after").await;
+    assert_eq!(told(&mut ann, "ann", 2).await, arrived(&[before, after]));
+    assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [after, before]);
+    ann.rpc("users.unfollow", &json!({ "id": "star" })).await;
+    server.post("star", "not for ann").await;
+    pulled(&server, 3).await;
+    let mut gone = told(&mut ann, "ann", 2).await;
+    gone.sort_unstable();
+    assert_eq!(gone, [("gone".to_owned(), before), ("gone".to_owned(), after)]);
+    assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [0; 0]);
+    let own = server.post("ann", "mine").await;
+    assert_eq!(told(&mut ann, "ann", 1).await, arrived(&[own]), "and nothing of the other's");
+}
+
+/// Who has how many followers changes while posts are written: in whichever way each is carried, everybody has all of
+/// them once.
+#[tokio::test]
+async fn an_author_who_crosses_the_limit_loses_nothing() {
+    let server = star(3).await;
+    let mut live = Client::connect(&server, &follower(0)).await;
+    let stood = [position(&server, &follower(1)).await, position(&server, &follower(2)).await];
+    let mut posts = Vec::new();
+    for round in 0..3 {
+        for n in 3..9 {
+            server.follow(&follower(n), "star").await;
+            posts.push(server.post("star", &format!("up {round} {n}")).await);
+        }
+        // Whoever reads in between has some of them already.
+        assert!(timeline(&server, &follower(2)).await.len() <= posts.len());
+        for n in (3..9).rev() {
+            server.done(&follower(n), "DELETE", "/users/star/follow", &Value::Null).await;
+            posts.push(server.post("star", &format!("down {round} {n}")).await);
+        }
+    }
+    let sort = |mut words: Vec<(String, u64)>| {
+        words.sort_unstable();
+        words
+    };
+    let count = posts.len();
+    assert_eq!(sort(told(&mut live, &follower(0), count).await), arrived(&posts));
+    let carried_in_both_ways = server.metric("feedline_pulled_seconds_count").await.expect("some were pulled");
+    assert!(carried_in_both_ways > 0.0 && carried_in_both_ways < count as f64, "{carried_in_both_ways} of {count}");
+    let begun = std::time::Instant::now();
+    for (n, since) in [(1, &stood[0]), (2, &stood[1])] {
+        // What is written to everybody may still be on its way to those who are not connected.
+        while updates(&server, &follower(n), since).await.len() < count && begun.elapsed() < PATIENCE {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(sort(updates(&server, &follower(n), since).await), arrived(&posts), "{n}");
+        let newest: Vec<u64> = posts.iter().rev().copied().collect();
+        assert_eq!(timeline(&server, &follower(n)).await, newest, "{n}");
+    }
+    assert!(live.pushed().await.is_empty());
+}
