@@ -66,4 +66,5 @@ conformance! {
     pulled::a_pulled_post_that_came_otherwise_is_there_once,
     pulled::an_inbox_is_brought_up_to_a_mark,
     pulled::an_inbox_that_is_brought_much_stays_bounded,
+    pulled::the_fill_that_counts_says_up_to_which_mark_it_reaches,
 }

@@ -288,7 +288,8 @@ pub trait Broker: Send + Sync + 'static {
     async fn open_inbox(&self, user: &UserId) -> Result<Opening>;
 
     /// Puts the past into an [unfilled](Opening::Unfilled) inbox: `posts`, oldest first, none twice, those that
-    /// were fanned out meanwhile included or not. `floor`: the inbox is complete above this id. Does nothing if the
+    /// were fanned out meanwhile included or not. `floor`: the inbox is complete above this id. `mark`: up to there the
+    /// pulled log was known before `posts` were read, which therefore tell of it. Does nothing if the
     /// inbox is filled already or of another epoch. Subscribed nodes are *not* told: nobody could have a position yet.
     /// The past goes below what came meanwhile, which moves up: offsets at which something was heard before are not
     /// used again. A post that has gone meanwhile is not put in.
@@ -299,6 +300,7 @@ pub trait Broker: Send + Sync + 'static {
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
+        mark: u64,
     ) -> Result<Option<Position>>;
 
     /// Adds to an inbox, if there is one, those of `posts` (oldest first) that it does not hold, that lie above
@@ -330,7 +332,7 @@ pub trait Broker: Send + Sync + 'static {
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>>;
 
     /// Brings a filled inbox of this epoch up to a mark: appends those of `entries`, in their order, that say something
-    /// new there, and raises its mark. Tells the subscribed nodes. Answers where it stands then and how many were
+    /// new there, and raises its mark; one whose mark is not below it takes nothing. Tells the subscribed nodes. Answers where it stands then and how many were
     /// appended, `None` if it has gone, been replaced, or is not filled. `Data` is stepped over.
     async fn catch_up_inbox(
         &self,

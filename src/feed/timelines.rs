@@ -56,18 +56,15 @@ impl Feed {
                         return Ok(opened);
                     }
                 }
-                Opening::Unfilled(epoch) => {
-                    if let Some(opened) = self.fill(user, &epoch).await? {
-                        return Ok(opened);
-                    }
-                }
+                // Somebody else may have filled it: where it stands then is asked once more.
+                Opening::Unfilled(epoch) => self.fill(user, &epoch).await?,
             }
         }
         tracing::warn!(%user, "an inbox went away again and again while it was being filled");
         Err(FeedError::Unavailable)
     }
 
-    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<Option<(Position, u64)>> {
+    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<()> {
         // Known before the ledger is read: what is pulled up to here is found there.
         let mark = self.pulled.reached();
         let length = self.options.timeline_length;
@@ -75,12 +72,8 @@ impl Feed {
         posts.reverse();
         // A full read may have left something out: the inbox speaks for what is newer than its oldest post, and for that one.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
-        let Some(position) = self.broker.fill_inbox(user, epoch, &posts, floor).await? else { return Ok(None) };
-        if mark == 0 {
-            return Ok(Some((position, mark)));
-        }
-        let opened = self.broker.catch_up_inbox(user, epoch, &[], mark).await?;
-        Ok(opened.map(|(position, _)| (position, mark)))
+        self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
+        Ok(())
     }
 
     async fn inbox(&self, user: &UserId) -> Result<Inbox> {

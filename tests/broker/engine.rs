@@ -161,7 +161,7 @@ impl Engine {
 
     pub(crate) async fn fill(&self, user: &UserId, epoch: &Epoch, past: &[u64], floor: u64) -> Option<Position> {
         let past = ids(past);
-        self.broker.fill_inbox(user, epoch, &past, PostId(floor)).await.expect("to fill")
+        self.broker.fill_inbox(user, epoch, &past, PostId(floor), 0).await.expect("to fill")
     }
 
     /// Fans one entry out to one user, on a page of its own.

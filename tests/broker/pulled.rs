@@ -3,7 +3,7 @@
 use feedline::broker::{Attempt, Opening, Pull, Receipt};
 use feedline::model::{Entry, GoneReason, PostId, UserId};
 
-use crate::engine::{Engine, Heard, post, posts, user};
+use crate::engine::{Engine, Heard, ids, post, posts, user};
 
 /// Has one user's inbox take an entry of the log.
 pub(crate) async fn pull(engine: &Engine, user: &UserId, mark: u64, entry: &Entry, attempt: Attempt) -> Receipt {
@@ -111,4 +111,24 @@ pub(crate) async fn an_inbox_that_is_brought_much_stays_bounded(engine: Engine) 
     assert!((engine.length()..engine.length() + 110).contains(&length), "{length}");
     // What it does not tell of any more lies below its floor.
     assert_eq!((inbox.floor.0, inbox.top.offset, inbox.mark), (600 - length, 600, 600));
+}
+
+pub(crate) async fn the_fill_that_counts_says_up_to_which_mark_it_reaches(engine: Engine) {
+    let ann = user("ann");
+    let epoch = engine.open_unfilled(&ann).await;
+    let fill = async |past: &[u64], mark| {
+        let filled = engine.broker.fill_inbox(&ann, &epoch, &ids(past), PostId::ZERO, mark).await.unwrap();
+        filled.expect("it is there").offset
+    };
+    assert_eq!(fill(&[1, 2], 5).await, 2);
+    assert_eq!(mark(&engine, &ann).await, 5);
+    // Read later, and too late: what it knows besides is not in there.
+    assert_eq!(fill(&[1, 2, 3], 6).await, 2);
+    assert_eq!(mark(&engine, &ann).await, 5);
+    // Of one that took entries of the log while it was filled the later mark counts.
+    let bo = user("bo");
+    let epoch = engine.open_unfilled(&bo).await;
+    pull(&engine, &bo, 9, &post(4), Attempt::First).await;
+    engine.broker.fill_inbox(&bo, &epoch, &ids(&[1, 2]), PostId::ZERO, 7).await.unwrap().expect("it is there");
+    assert_eq!(mark(&engine, &bo).await, 9);
 }

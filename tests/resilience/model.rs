@@ -291,6 +291,7 @@ impl World {
             (Trouble::RedisGone { .. }, Some(redis)) => {
                 // A log that another run of Redis wrote may lack its end, so that it begins anew even with its data.
                 self.may_close.insert(3010);
+                self.may_be_late = false;
                 redis.kill();
             }
             (Trouble::RedisPaused { .. }, Some(redis)) => redis.pause(),

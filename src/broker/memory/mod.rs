@@ -292,12 +292,14 @@ impl Broker for MemoryBroker {
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
+        mark: u64,
     ) -> Result<Option<Position>> {
         let Some(found) = self.find(&inbox_channel(user)) else { return Ok(None) };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch) else { return Ok(None) };
         if !inbox.filled() {
             inbox.fill(posts, floor, self.options.length);
+            inbox.raise_mark(mark);
         }
         Ok(Some(inbox.position()))
     }
@@ -358,8 +360,8 @@ impl Broker for MemoryBroker {
         let mut state = found.state.lock();
         let inbox = state.filled_inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch);
         let Some(inbox) = inbox else { return Ok(None) };
-        let written = Self::offer_all(inbox, entries.iter().cloned());
-        inbox.raise_mark(mark);
+        let news = if inbox.raise_mark(mark) { entries } else { &[] };
+        let written = Self::offer_all(inbox, news.iter().cloned());
         inbox.trim_overgrown(self.options.length);
         let position = inbox.position();
         for (position, entry) in &written {

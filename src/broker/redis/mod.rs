@@ -244,12 +244,13 @@ impl Broker for RedisBroker {
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
+        mark: u64,
     ) -> Result<Option<Position>> {
         let mut call = SCRIPTS.fill.call(2);
         call.arg(&self.keys.inbox(user)[..]);
         let answer = self.ask_run(call, |call| {
             let length = self.inbox.length;
-            call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK);
+            call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK).arg(mark);
             posts.iter().for_each(|id| _ = call.arg(id.0));
         });
         let top: Option<u64> = answers::parse(answer.await?)?;

@@ -1,4 +1,4 @@
--- Brings a filled inbox up to a mark of the pulled log.
+-- Brings a filled inbox up to a mark of the pulled log, unless it is there already.
 -- KEYS: log, meta
 -- ARGV: run, epoch, mark, length, length with slack, then kind and post of each entry
 -- Returns {entries written, last offset}, nil if this is not the inbox meant.
@@ -9,7 +9,8 @@ if not head or found[2] ~= ARGV[1] or sub(head, 17) ~= ARGV[2] or call('EXISTS',
 if sub(head, 1, 16) == UNFILLED then return false end
 
 local written = 0
-if #ARGV > 5 then
+local news = tonumber(found[4] or '0') < tonumber(ARGV[3])
+if news and #ARGV > 5 then
   local words, all = {}, call('XRANGE', log, '-', '+')
   for i = 1, #all do
     local field = all[i][2]
@@ -30,5 +31,5 @@ if #ARGV > 5 then
   if fence ~= '' then raise_fence(meta, head, fence) end
   if call('XLEN', log) >= tonumber(ARGV[5]) then trim(log, meta, tonumber(ARGV[4])) end
 end
-if tonumber(found[4] or '0') < tonumber(ARGV[3]) then call('HSET', meta, 'w', ARGV[3]) end
+if news then call('HSET', meta, 'w', ARGV[3]) end
 return {written, top(log)}
