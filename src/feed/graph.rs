@@ -6,7 +6,7 @@ use super::fanout::Carried;
 use super::input::{Done, OneUser, UserList, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::ledger::Job;
-use crate::model::{Entry, GoneReason, PostId, Profile, UserId};
+use crate::model::{Entry, GoneReason, PostId, Profile, UserId, What};
 
 const NO_USER: FeedError = FeedError::NotFound("no such user");
 
@@ -38,6 +38,7 @@ impl Feed {
         let now = now();
         if let Some(job) = self.ledger.follow(reader, &user.id, now, &self.fanout.lease(now)).await? {
             self.carry_at_once(job).await;
+            self.notify(&user.id, What::Follow, reader).await;
         }
         Ok(Done {})
     }

@@ -6,6 +6,8 @@
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
+//! | `comments` | write, list, delete; threads |
+//! | `notifications` | who hears of what, grouped; read and seen |
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
@@ -31,11 +33,13 @@ use crate::model::{Millis, PostId, UserId};
 mod accounts;
 mod audience;
 mod bodies;
+mod comments;
 mod error;
 mod fanout;
 mod graph;
 mod ids;
 mod input;
+mod notifications;
 pub mod operations;
 mod posts;
 mod timelines;
@@ -50,6 +54,7 @@ use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use notifications::Notices;
 
 /// What the configuration says of the feed.
 #[derive(Clone, Debug)]
@@ -71,7 +76,7 @@ pub struct FeedOptions {
 /// How large things may be; each is told by name to whoever goes over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Characters of a post.
+    /// Characters of a post, and of a comment.
     pub text: usize,
     /// Pieces of media of a post.
     pub media: usize,
@@ -120,6 +125,7 @@ pub struct Feed {
     bodies: Bodies,
     ids: IdMaker,
     fanout: Fanout,
+    notices: Notices,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
@@ -159,6 +165,7 @@ impl Feed {
             broker: parts.broker,
             ids: IdMaker::default(),
             fanout: Fanout::new(options.fanout),
+            notices: Notices::new(),
             known: Mutex::default(),
             heard_again: Notify::new(),
             passwords: parts.passwords,
@@ -188,11 +195,13 @@ impl Feed {
             }
         });
         self.start_fanout();
+        self.start_notices();
         Ok(())
     }
 
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
+        self.notices.stop();
         self.fanout.stop().await;
     }
 

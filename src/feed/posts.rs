@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::audience::Surface;
 use super::input::{Done, OnePost, PostPage, UserList};
 use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
-use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
+use crate::model::{Location, Media, Object, Post, PostId, UserId, Visibility};
 
 /// What an author writes.
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub(super) struct Draft {
     data: Option<Map<String, Value>>,
 }
 
-const NO_POST: FeedError = FeedError::NotFound("no such post");
+pub(super) const NO_POST: FeedError = FeedError::NotFound("no such post");
 
 impl Feed {
     pub(super) async fn create_post(&self, caller: Caller, draft: Draft) -> Result<Box<RawValue>> {
@@ -55,6 +55,7 @@ impl Feed {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer(job);
+        self.notify_named(body.post.mentions.iter(), Object::Post(body.post.id), author).await;
         Ok(body.json.clone())
     }
 
@@ -102,7 +103,7 @@ impl Feed {
         Ok(PostPage::new(&items, ids.last().copied().filter(|_| more)))
     }
 
-    async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {
+    pub(super) async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {
         self.seen_by(caller.reader(), Surface::Direct, [id]).await?.remove(&id).ok_or(NO_POST)
     }
 }
@@ -124,12 +125,7 @@ impl Draft {
                 most: limits.topics as u64,
             });
         }
-        let mut mentions: Vec<UserId> = Vec::new();
-        for mention in marked(&self.text, '@').filter_map(|word| UserId::parse(word.trim_end_matches(['.', '-']))) {
-            if !mentions.contains(&mention) {
-                mentions.push(mention);
-            }
-        }
+        let mentions = mentioned(&self.text);
         Ok(Post {
             id,
             author: author.clone(),
@@ -196,6 +192,17 @@ impl Draft {
 /// Whether a text, without the `#`, names a topic.
 pub(super) fn is_topic(name: &str) -> bool {
     (1..=100).contains(&name.chars().count()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// Those whom a text names, each once.
+pub(super) fn mentioned(text: &str) -> Vec<UserId> {
+    let mut mentions: Vec<UserId> = Vec::new();
+    for mention in marked(text, '@').filter_map(|word| UserId::parse(word.trim_end_matches(['.', '-']))) {
+        if !mentions.contains(&mention) {
+            mentions.push(mention);
+        }
+    }
+    mentions
 }
 
 /// The words of a text that a mark stands before, without it: `#rust` at the start or after what is no letter.

@@ -14,7 +14,7 @@ pub use entry::{Entry, Epoch, GoneReason, Position};
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use notice::{Object, What};
 pub use post::{Location, Media, MediaKind, Post, Visibility};
-pub use user::{Edges, Profile, User};
+pub use user::{Edges, Person, Profile, User};
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = u64;

@@ -9,8 +9,10 @@ mod backend;
 mod bounds;
 mod channels;
 mod codes;
+mod comments;
 mod http;
 mod nonsense;
+mod notifications;
 mod timelines;
 mod tokens;
 
