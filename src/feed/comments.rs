@@ -118,7 +118,7 @@ impl Feed {
         }
         let thread = Thread { post: list.id, parent: list.under };
         let (items, next) = self.seen_in(&caller, thread, cursor, limit).await?;
-        let people = self.names_of(items.iter().filter_map(|comment| comment.author.as_ref())).await?;
+        let people = self.people(items.iter().filter_map(|comment| comment.author.as_ref())).await?;
         Ok(CommentPage { items, people, next: next.map(|id| format!("c{id}")) })
     }
 
@@ -199,7 +199,7 @@ impl Feed {
 
     /// Tells those who look at the post.
     async fn tell_of_comment(&self, author: &UserId, comment: &Comment, tally: Tally) {
-        let people = self.names_of(std::iter::once(author)).await.unwrap_or_else(|error| {
+        let people = self.people(std::iter::once(author)).await.unwrap_or_else(|error| {
             tracing::warn!(%error, comment = %comment.id, "a comment is told without its author's name");
             BTreeMap::new()
         });
@@ -242,19 +242,6 @@ impl Feed {
         }
         let others = comment.mentions.iter().filter(|whom| !told.contains(whom));
         self.notify_named(others, Object::Comment(comment.id), author).await;
-    }
-
-    /// These people by their ids, each once, in one round trip.
-    pub(super) async fn names_of<'a>(
-        &self,
-        ids: impl Iterator<Item = &'a UserId> + Send,
-    ) -> Result<BTreeMap<String, Person>> {
-        let ids: Vec<UserId> = ids.collect::<HashSet<_>>().into_iter().cloned().collect();
-        if ids.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let users = self.ledger.users(&ids).await?;
-        Ok(users.into_iter().map(|user| (user.id.to_string(), Person::from(user))).collect())
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `fanout` | carries posts to inboxes |
 //! | `topics` | the plaza |
 //! | `bodies` | ids to posts, cached |
+//! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
 
@@ -42,6 +43,7 @@ mod input;
 mod notifications;
 pub mod operations;
 mod posts;
+mod presentation;
 mod timelines;
 mod topics;
 
@@ -203,6 +205,11 @@ impl Feed {
     pub async fn stop(&self) {
         self.notices.stop();
         self.fanout.stop().await;
+    }
+
+    /// Round trips made to the ledger so far.
+    pub fn ledger_round_trips(&self) -> u64 {
+        self.ledger.round_trips()
     }
 
     /// Whether both stores answer.

@@ -358,7 +358,7 @@ impl Feed {
     }
 
     async fn named(&self, visible: Vec<Visible>) -> Result<Vec<Notification>> {
-        let people = self.names_of(visible.iter().flat_map(|visible| &visible.group.people)).await?;
+        let people = self.people(visible.iter().flat_map(|visible| &visible.group.people)).await?;
         Ok(visible.into_iter().map(|visible| visible.named(&people)).collect())
     }
 

@@ -13,7 +13,7 @@ pub use comment::Comment;
 pub use entry::{Entry, Epoch, GoneReason, Position};
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use notice::{Object, What};
-pub use post::{Location, Media, MediaKind, Post, Visibility};
+pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use user::{Edges, Person, Profile, User};
 
 /// Milliseconds since the Unix epoch.

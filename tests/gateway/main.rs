@@ -2,6 +2,9 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[path = "../support/redis.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
@@ -13,6 +16,7 @@ mod comments;
 mod http;
 mod nonsense;
 mod notifications;
+mod reading;
 mod timelines;
 mod tokens;
 
