@@ -172,8 +172,7 @@ impl Feed {
         if let Some(gone) = self.ledger.delete_comment(comment.id).await? {
             let mut told = vec![of(&author, gone_comment(comment.id, gone.stays))];
             told.extend(gone.along.into_iter().map(|id| Entry::Data(gone_comment(id, false))));
-            told.push(Entry::Data(counts(found.post, gone.tally)));
-            self.tell_under(found.post, &told).await;
+            self.tell_under(found.post, told, gone.tally).await;
         }
         Ok(Done {})
     }
@@ -212,17 +211,19 @@ impl Feed {
         match serde_json::to_string(&Arrived { r#type: "comment", comment, people }) {
             Ok(data) => {
                 let arrived = of(author, format!(r#""data":{data}"#).into());
-                self.tell_under(comment.post, &[arrived, Entry::Data(counts(comment.post, tally))]).await;
+                self.tell_under(comment.post, vec![arrived], tally).await;
             }
             Err(error) => tracing::error!(%error, comment = %comment.id, "a comment could not be encoded"),
         }
     }
 
-    /// Appends to the post's channel, in order. What cannot be told now is found when the comments are read.
-    async fn tell_under(&self, post: PostId, entries: &[Entry]) {
+    /// Tells what happened under a post, and its counts after it. Their version keeps an older count from coming after a
+    /// newer one. What cannot be told now is found when the comments are read.
+    async fn tell_under(&self, post: PostId, happened: Vec<Entry>, tally: Tally) {
         let channel = format!("post:{post}");
-        for entry in entries {
-            let append = Append { channel: &channel, entry, keep: LIVE, idempotency_key: None, version: None };
+        let counts = (Entry::Data(counts(post, tally)), Some((tally.version, "counts")));
+        for (entry, version) in happened.into_iter().map(|entry| (entry, None)).chain([counts]) {
+            let append = Append { channel: &channel, entry: &entry, keep: LIVE, idempotency_key: None, version };
             if let Err(error) = self.broker.append(append).await {
                 tracing::warn!(%error, %post, "a change under a post is stored, those who look at it are not told");
                 return;

@@ -271,7 +271,8 @@ async fn what_was_notified_while_away_is_recovered() {
     drop(ann);
     say(&server, "bo", post, "hi").await;
     until(&server, "ann", |page| said(page).len() == 1).await;
-    let from = json!({ "recover": true, "offset": position["offset"], "epoch": position["epoch"] });
+    let offset = position["offset"].as_u64().unwrap_or_default();
+    let from = json!({ "recover": true, "offset": offset, "epoch": position["epoch"] });
     let mut back = Client::open(&server).await;
     let subs = json!({ "notifications:ann": from });
     let connect = json!({ "connect": { "token": crate::server::token("ann"), "subs": subs } });
