@@ -12,28 +12,66 @@ use tokio::sync::Mutex;
 
 use super::error::{FeedError, Result};
 use crate::ledger::Ledger;
-use crate::model::{Entry, GoneReason, Post, PostId};
+use crate::model::{GoneReason, Post, PostId, UserId, Visibility};
 
 /// A post, ready to be shown.
 #[derive(Debug)]
 pub struct Body {
     /// The post.
     pub post: Post,
-    /// The post as JSON.
+    /// The post as JSON, as others see it: whom its author lets in or keeps out by name is not told.
     pub json: Box<RawValue>,
+    /// The post as its author sees it, where that is not the same.
+    whole: Option<Box<RawValue>>,
     /// `"data":{"type":"post","post":{…}}`: the members of its publication.
     pub arrived: Bytes,
 }
 
 impl Body {
     fn new(post: Post) -> Result<Arc<Self>> {
-        let json = serde_json::value::to_raw_value(&post).map_err(|error| {
-            tracing::error!(%error, post = %post.id, "a post could not be encoded");
-            FeedError::Internal
-        })?;
-        let arrived = format!(r#""data":{{"type":"post","post":{}}}"#, json.get()).into();
-        Ok(Arc::new(Self { post, json, arrived }))
+        let (json, whole) = match &post.visibility {
+            Visibility::Public | Visibility::Followers | Visibility::Friends => (encoded(&post)?, None),
+            Visibility::OnlyTo(_) => {
+                (encoded(&Post { visibility: Visibility::OnlyTo(Vec::new()), ..post.clone() })?, Some(encoded(&post)?))
+            }
+            Visibility::NotTo(_) => {
+                (encoded(&Post { visibility: Visibility::Public, ..post.clone() })?, Some(encoded(&post)?))
+            }
+        };
+        let arrived = publication("post", &json);
+        Ok(Arc::new(Self { post, json, whole, arrived }))
     }
+
+    /// The post as JSON, as this reader sees it.
+    pub fn json_for(&self, reader: Option<&UserId>) -> &RawValue {
+        self.whole.as_ref().filter(|_| reader == Some(&self.post.author)).unwrap_or(&self.json)
+    }
+
+    /// The members of the publication that tells this reader of a new post.
+    pub(super) fn arrived_for(&self, reader: Option<&UserId>) -> Bytes {
+        let own = self.whole.as_ref().filter(|_| reader == Some(&self.post.author));
+        own.map_or_else(|| self.arrived.clone(), |json| publication("post", json))
+    }
+
+    /// The members of the publication that tells this reader of an edit.
+    pub(super) fn edited_for(&self, reader: Option<&UserId>) -> Bytes {
+        publication("edited", self.json_for(reader))
+    }
+}
+
+/// A post as its author sees it.
+///
+/// # Errors
+/// [`FeedError::Internal`] if it cannot be encoded.
+pub(super) fn encoded(post: &Post) -> Result<Box<RawValue>> {
+    serde_json::value::to_raw_value(post).map_err(|error| {
+        tracing::error!(%error, post = %post.id, "a post could not be encoded");
+        FeedError::Internal
+    })
+}
+
+fn publication(kind: &str, post: &RawValue) -> Bytes {
+    format!(r#""data":{{"type":"{kind}","post":{}}}"#, post.get()).into()
 }
 
 /// How long a body may be served from the cache. Edits and deletes drop it on every node at once; this bounds how long
@@ -73,6 +111,11 @@ impl Bodies {
         let body = Body::new(post)?;
         self.cache.insert(body.post.id, Some(Arc::clone(&body)));
         Ok(body)
+    }
+
+    /// Grows whenever something is forgotten.
+    pub(super) fn age(&self) -> u64 {
+        self.forgotten.load(Ordering::SeqCst)
     }
 
     /// Forgets a post: it changed.
@@ -133,34 +176,10 @@ impl Bodies {
         }
         Ok(())
     }
-
-    /// The publication members of log entries, in their order. Every entry gets one, so that offsets stay contiguous
-    /// for readers: a post that is not there any more is told as gone.
-    ///
-    /// # Errors
-    /// If the ledger cannot be read.
-    pub(super) async fn publications(&self, entries: &[Entry]) -> Result<Vec<Bytes>> {
-        let wanted = entries.iter().filter_map(|entry| match entry {
-            Entry::Post(id) | Entry::Edited(id) => Some(*id),
-            Entry::Gone(..) | Entry::Data(_) => None,
-        });
-        let bodies = self.get(wanted).await?;
-        let publication = |entry: &Entry| match entry {
-            Entry::Data(members) => members.clone(),
-            Entry::Gone(id, reason) => gone(*id, *reason),
-            Entry::Post(id) => {
-                bodies.get(id).map_or_else(|| gone(*id, GoneReason::Deleted), |body| body.arrived.clone())
-            }
-            Entry::Edited(id) => bodies.get(id).map_or_else(
-                || gone(*id, GoneReason::Deleted),
-                |body| format!(r#""data":{{"type":"edited","post":{}}}"#, body.json.get()).into(),
-            ),
-        };
-        Ok(entries.iter().map(publication).collect())
-    }
 }
 
-fn gone(id: PostId, reason: GoneReason) -> Bytes {
+/// The members of the publication that tells of a post that left.
+pub(super) fn gone(id: PostId, reason: GoneReason) -> Bytes {
     let reason = match reason {
         GoneReason::Deleted => "deleted",
         GoneReason::Unfollowed => "unfollowed",

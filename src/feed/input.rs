@@ -136,8 +136,11 @@ pub(super) struct PostPage {
 }
 
 impl PostPage {
-    pub(super) fn new(items: &[Arc<Body>], next: Option<PostId>) -> Self {
-        Self { items: items.iter().map(|body| body.json.clone()).collect(), next: next.map(|id| format!("p{id}")) }
+    pub(super) fn new(reader: Option<&UserId>, items: &[Arc<Body>], next: Option<PostId>) -> Self {
+        Self {
+            items: items.iter().map(|body| body.json_for(reader).to_owned()).collect(),
+            next: next.map(|id| format!("p{id}")),
+        }
     }
 }
 

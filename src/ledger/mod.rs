@@ -3,6 +3,7 @@
 //! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
 //! embedded: WAL, one writer with group commit, a few readers. Nothing outside this folder knows SQL.
 
+mod barriers;
 mod edges;
 mod jobs;
 mod people;
@@ -11,6 +12,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::barriers::Barriers;
 pub use self::edges::Edges;
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::people::{NewAccount, People};
@@ -46,7 +48,7 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Send + Sync + 'static {
+pub trait Ledger: People + Edges + Barriers + Posts + Jobs + Send + Sync + 'static {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 

@@ -5,11 +5,13 @@
 mod entry;
 mod ids;
 mod post;
+mod relation;
 mod user;
 
-pub use entry::{Entry, Epoch, GoneReason, Position};
+pub use entry::{Entry, Epoch, GoneReason, Left, Position};
 pub use ids::{PostId, UserId};
 pub use post::{Location, Media, MediaKind, Post, Visibility};
+pub use relation::{Barrier, Relation};
 pub use user::{Edges, Profile, User};
 
 /// Milliseconds since the Unix epoch.

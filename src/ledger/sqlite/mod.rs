@@ -5,10 +5,11 @@
 //! | `open` | options, pragmas, migrations |
 //! | `lane` | how async code reaches the threads |
 //! | `writer`, `readers` | the threads |
-//! | `people`, `edges`, `posts`, `timeline`, `jobs` | the statements, by concept |
+//! | `people`, `edges`, `barriers`, `posts`, `timeline`, `jobs` | the statements, by concept |
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
+mod barriers;
 mod edges;
 mod jobs;
 mod lane;
