@@ -5,10 +5,13 @@ mod client;
 #[path = "../support/server.rs"]
 mod server;
 
+mod audience;
 mod backend;
+mod barriers;
 mod bounds;
 mod channels;
 mod codes;
+mod edits;
 mod http;
 mod nonsense;
 mod timelines;
