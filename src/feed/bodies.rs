@@ -11,8 +11,9 @@ use serde_json::value::RawValue;
 use tokio::sync::Mutex;
 
 use super::error::{FeedError, Result};
+use super::presentation::{PushedCounts, pushed};
 use crate::ledger::Ledger;
-use crate::model::{GoneReason, Post, PostId, UserId, Visibility};
+use crate::model::{GoneReason, Post, PostCounts, PostId, UserId, Visibility};
 
 /// A post, ready to be shown.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Body {
     pub json: Box<RawValue>,
     /// The post as its author sees it, where that is not the same.
     whole: Option<Box<RawValue>>,
-    /// `"data":{"type":"post","post":{…}}`: the members of its publication.
+    /// `"data":{"type":"post","post":{…}}`: the members of its publication, as long as nothing came of it.
     pub arrived: Bytes,
 }
 
@@ -38,8 +39,13 @@ impl Body {
                 (encoded(&Post { visibility: Visibility::Public, ..post.clone() })?, Some(encoded(&post)?))
             }
         };
-        let arrived = publication("post", &json);
+        let arrived = pushed("post", &json, PostCounts::default())?;
         Ok(Arc::new(Self { post, json, whole, arrived }))
+    }
+
+    /// Whether its author sees it otherwise than others do.
+    pub(super) fn has_two_sides(&self) -> bool {
+        self.whole.is_some()
     }
 
     /// The post as JSON, as this reader sees it.
@@ -47,31 +53,23 @@ impl Body {
         self.whole.as_ref().filter(|_| reader == Some(&self.post.author)).unwrap_or(&self.json)
     }
 
-    /// The members of the publication that tells this reader of a new post.
-    pub(super) fn arrived_for(&self, reader: Option<&UserId>) -> Bytes {
-        let own = self.whole.as_ref().filter(|_| reader == Some(&self.post.author));
-        own.map_or_else(|| self.arrived.clone(), |json| publication("post", json))
-    }
-
-    /// The members of the publication that tells this reader of an edit.
-    pub(super) fn edited_for(&self, reader: Option<&UserId>) -> Bytes {
-        publication("edited", self.json_for(reader))
+    /// The members of the publication that shows this reader the post.
+    ///
+    /// # Errors
+    /// [`FeedError::Internal`] if it cannot be put together.
+    pub(super) fn shown_to(&self, reader: Option<&UserId>, kind: &str, counts: Option<PostCounts>) -> Result<Bytes> {
+        if kind == "post" && counts.is_none() && reader.is_none() {
+            return Ok(self.arrived.clone());
+        }
+        pushed(kind, self.json_for(reader), counts.unwrap_or_default())
     }
 }
 
-/// A post as its author sees it.
-///
-/// # Errors
-/// [`FeedError::Internal`] if it cannot be encoded.
-pub(super) fn encoded(post: &Post) -> Result<Box<RawValue>> {
+fn encoded(post: &Post) -> Result<Box<RawValue>> {
     serde_json::value::to_raw_value(post).map_err(|error| {
         tracing::error!(%error, post = %post.id, "a post could not be encoded");
         FeedError::Internal
     })
-}
-
-fn publication(kind: &str, post: &RawValue) -> Bytes {
-    format!(r#""data":{{"type":"{kind}","post":{}}}"#, post.get()).into()
 }
 
 /// How long a body may be served from the cache. Edits and deletes drop it on every node at once; this bounds how long
@@ -84,6 +82,7 @@ const CAPACITY: u64 = 64 << 20;
 /// The bodies of posts, with a cache.
 pub(super) struct Bodies {
     ledger: Arc<dyn Ledger>,
+    counts: PushedCounts,
     /// `None` of a post that is not there (any more).
     cache: Cache<PostId, Option<Arc<Body>>>,
     /// Held while fetching: whoever comes second finds the first one's catch in the cache.
@@ -100,14 +99,20 @@ impl Bodies {
             u32::try_from(bytes + 128).unwrap_or(u32::MAX)
         };
         let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(FRESH).build();
-        Self { ledger, cache, fetching: Mutex::new(()), forgotten: AtomicU64::new(0) }
+        let counts = PushedCounts::new(Arc::clone(&ledger));
+        Self { ledger, counts, cache, fetching: Mutex::new(()), forgotten: AtomicU64::new(0) }
     }
 
-    /// Puts a post in that was just written.
+    /// Puts a post in that was just written: nothing came of it yet.
     ///
     /// # Errors
     /// [`FeedError::Internal`] if it cannot be encoded.
-    pub(super) fn insert(&self, post: Post) -> Result<Arc<Body>> {
+    pub(super) fn begin(&self, post: Post) -> Result<Arc<Body>> {
+        self.counts.begin(post.id);
+        self.insert(post)
+    }
+
+    fn insert(&self, post: Post) -> Result<Arc<Body>> {
         let body = Body::new(post)?;
         self.cache.insert(body.post.id, Some(Arc::clone(&body)));
         Ok(body)
@@ -116,6 +121,14 @@ impl Bodies {
     /// Grows whenever something is forgotten.
     pub(super) fn age(&self) -> u64 {
         self.forgotten.load(Ordering::SeqCst)
+    }
+
+    /// The counts of those of `ids` that something came of, for what is pushed.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn counts(&self, ids: &[PostId]) -> Result<HashMap<PostId, PostCounts>> {
+        self.counts.get(ids).await
     }
 
     /// Forgets a post: it changed.

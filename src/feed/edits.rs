@@ -82,7 +82,8 @@ impl Feed {
         let forgotten = self.forget(post.id).await;
         jobs.into_iter().for_each(|job| self.fanout.offer(job));
         forgotten?;
-        super::bodies::encoded(&post)
+        let body = self.bodies.get([post.id]).await?.remove(&post.id).ok_or(super::posts::NO_POST)?;
+        self.present(Some(author), &[body]).await?.pop().ok_or(super::posts::NO_POST)
     }
 
     /// Tells those who look at the author's profile, at a topic or at the post. It has left those who could see it, and

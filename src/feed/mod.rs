@@ -16,6 +16,7 @@
 //! | `bodies` | ids to posts, cached |
 //! | `telling` | log entries put into words, for those who may hear them |
 //! | `pages` | a page while it is being filled |
+//! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
 
@@ -45,6 +46,7 @@ mod input;
 pub mod operations;
 mod pages;
 mod posts;
+mod presentation;
 mod relations;
 mod telling;
 mod timelines;
@@ -207,6 +209,11 @@ impl Feed {
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
         self.fanout.stop().await;
+    }
+
+    /// Round trips made to the ledger so far.
+    pub fn ledger_round_trips(&self) -> u64 {
+        self.ledger.round_trips()
     }
 
     /// Whether both stores answer.

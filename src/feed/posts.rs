@@ -12,8 +12,9 @@ use super::audience::Surface;
 use super::graph::NO_USER;
 use super::input::{Done, OnePost, PostPage, UserList};
 use super::pages::Filling;
+use super::presentation::shown;
 use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
-use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
+use crate::model::{Location, Media, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
 const NAMED: usize = 200;
@@ -55,17 +56,18 @@ impl Feed {
         let post = draft.into_post(author, self.ids.next(created_at), &self.options.limits)?;
         let lease = self.fanout.lease(created_at);
         let job = self.ledger.create_post(&post, &lease).await?;
-        let body = self.bodies.insert(post)?;
+        let body = self.bodies.begin(post)?;
         // Authors find their own post in their timeline as soon as they are answered.
         if let Err(error) = self.broker.merge_inbox(author, &[body.post.id], PostId::ZERO).await {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer(job);
-        Ok(body.json_for(Some(author)).to_owned())
+        shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 
     pub(super) async fn get_post(&self, caller: Caller, post: OnePost) -> Result<Box<RawValue>> {
-        Ok(self.post(&caller, post.id).await?.json_for(caller.reader()).to_owned())
+        let body = self.post(&caller, post.id).await?;
+        self.present(caller.reader(), &[body]).await?.pop().ok_or(NO_POST)
     }
 
     pub(super) async fn delete_post(&self, caller: Caller, post: OnePost) -> Result<Done> {
@@ -94,13 +96,16 @@ impl Feed {
             let ids = self.ledger.author_posts(&list.id, before, count).await?;
             page.take(&ids, &self.seen_by(caller.reader(), Surface::Direct, ids.iter().copied()).await?);
         }
-        Ok(self.post_page(&caller, page))
+        self.post_page(&caller, page).await
     }
 
     /// A page of posts as this caller reads it.
-    pub(super) fn post_page(&self, caller: &Caller, page: Filling) -> PostPage {
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn post_page(&self, caller: &Caller, page: Filling) -> Result<PostPage> {
         let (items, next) = page.finish();
-        PostPage::new(caller.reader(), &items, next)
+        self.page_of_posts(caller.reader(), &items, next).await
     }
 
     pub(super) async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {

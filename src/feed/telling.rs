@@ -4,6 +4,7 @@
 //! of that moment. In a timeline every entry is told, so that a reader who counts offsets misses none: what is not to be
 //! seen is told as gone. On a channel that many read, who may not hear an entry hears nothing.
 
+use std::collections::hash_map::Entry::Vacant;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::audience::{Eye, Surface};
 use super::bodies::gone;
 use super::relations::Between;
 use super::{Body, Feed, Result};
-use crate::model::{Entry, GoneReason, Left, PostId, UserId, Visibility};
+use crate::model::{Entry, GoneReason, Left, PostCounts, PostId, UserId, Visibility};
 
 /// Where entries are told: what decides who may hear them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,10 @@ pub enum Viewer<'a> {
 #[derive(Debug)]
 pub struct Words {
     bodies: HashMap<PostId, Arc<Body>>,
+    /// What shows a post: the publication's members by post and kind, encoded once however many hear them.
+    shown: Encoded,
+    /// The same for the author's own timeline, where that is not the same.
+    whole: Encoded,
     /// Authors whose posts are not for everyone alike.
     barred: HashSet<UserId>,
     between: Between,
@@ -120,8 +125,11 @@ impl Words {
                 (Some(body), Stage::Timeline(reader)) if !self.is_seen_in_timeline(body, reader) => {
                     Some(gone(*id, GoneReason::Hidden))
                 }
-                (Some(body), _) if matches!(entry, Entry::Post(_)) => Some(body.arrived_for(stage.owner())),
-                (Some(body), _) => Some(body.edited_for(stage.owner())),
+                (Some(body), _) => {
+                    let key = (*id, kind(entry)?);
+                    let own = self.whole.get(&key).filter(|_| stage.owner() == Some(&body.post.author));
+                    own.or_else(|| self.shown.get(&key)).cloned()
+                }
             },
         }
     }
@@ -185,7 +193,11 @@ impl Feed {
     /// If the ledger cannot be read.
     pub async fn words(&self, entries: &[(&Stage, &Entry)]) -> Result<Words> {
         let age = self.age();
-        let bodies = self.bodies.get(entries.iter().flat_map(|(stage, entry)| posts(stage, entry))).await?;
+        let shown: HashSet<PostId> = entries.iter().filter(|(_, it)| kind(it).is_some()).filter_map(|(_, it)| it.post()).collect();
+        let shown: Vec<PostId> = shown.into_iter().collect();
+        let bodies = self.bodies.get(entries.iter().flat_map(|(stage, entry)| posts(stage, entry)));
+        let (bodies, counts) = tokio::try_join!(bodies, self.bodies.counts(&shown))?;
+        let (shown, whole) = encode(entries, &bodies, &counts)?;
         let (mut authors, mut pairs) = (HashSet::new(), HashSet::new());
         for (stage, entry) in entries {
             let theirs = posts(stage, entry).filter_map(|id| bodies.get(&id)).map(|body| body.post.author.clone());
@@ -206,7 +218,7 @@ impl Feed {
         }
         let barred = self.relations.barred(authors).await?;
         let between = self.relations.get(pairs).await?;
-        Ok(Words { bodies, barred, between, age })
+        Ok(Words { bodies, shown, whole, barred, between, age })
     }
 
     /// Adds what is between readers and authors.
@@ -256,6 +268,38 @@ impl Feed {
             hears.then_some(told.members)
         };
         Ok(entries.iter().map(publication).collect())
+    }
+}
+
+/// Publication members by post and kind.
+type Encoded = HashMap<(PostId, &'static str), Bytes>;
+
+/// Encodes what shows the posts of these entries: to everyone alike, and to their authors where that differs.
+fn encode(
+    entries: &[(&Stage, &Entry)],
+    bodies: &HashMap<PostId, Arc<Body>>,
+    counts: &HashMap<PostId, PostCounts>,
+) -> Result<(Encoded, Encoded)> {
+    let (mut shown, mut whole) = (Encoded::new(), Encoded::new());
+    for (stage, entry) in entries {
+        let (Some(kind), Some(body)) = (kind(entry), entry.post().and_then(|id| bodies.get(&id))) else { continue };
+        let (id, author) = (body.post.id, &body.post.author);
+        let counts = counts.get(&id).copied();
+        let own = body.has_two_sides() && stage.owner() == Some(author);
+        let (encoded, reader) = if own { (&mut whole, Some(author)) } else { (&mut shown, None) };
+        if let Vacant(place) = encoded.entry((id, kind)) {
+            place.insert(body.shown_to(reader, kind, counts)?);
+        }
+    }
+    Ok((shown, whole))
+}
+
+/// How an entry that shows a post is told.
+fn kind(entry: &Entry) -> Option<&'static str> {
+    match entry {
+        Entry::Post(_) => Some("post"),
+        Entry::Edited(_) => Some("edited"),
+        _ => None,
     }
 }
 

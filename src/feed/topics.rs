@@ -23,6 +23,6 @@ impl Feed {
             let ids: Vec<PostId> = ids.iter().copied().filter(|id| *id < before).take(count).collect();
             page.take(&ids, &self.seen_by(caller.reader(), Surface::Brought, ids.iter().copied()).await?);
         }
-        Ok(self.post_page(&caller, page))
+        self.post_page(&caller, page).await
     }
 }

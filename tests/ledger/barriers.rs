@@ -5,7 +5,6 @@ use std::sync::Arc;
 use feedline::ledger::{Job, Ledger, Work};
 use feedline::model::{Barrier, Edges, PostId, Relation, UserId, Visibility};
 
-use crate::conformance::conformance;
 use crate::support::{LEASE, NOW, delete, follow, id, ids, lease, post, publish, store, users};
 
 conformance! {

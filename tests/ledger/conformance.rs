@@ -23,8 +23,6 @@ macro_rules! conformance {
     };
 }
 
-pub(crate) use conformance;
-
 conformance! {
     an_account_is_made_once_and_takes_no_existing_id
     a_user_is_made_once_and_found_among_any_number

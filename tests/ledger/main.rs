@@ -1,7 +1,10 @@
 //! What every ledger must do, and what is SQLite's own.
 
-mod barriers;
+#[macro_use]
 mod conformance;
+mod barriers;
+mod comments;
+mod notifications;
 mod sqlite;
 mod support;
 mod timeline;

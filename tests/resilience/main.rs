@@ -1,6 +1,7 @@
 //! What must hold, whatever fails: real processes, a real Redis, real sockets, and signals.
 
 mod audience;
+mod carry;
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod client;

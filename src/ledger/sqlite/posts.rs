@@ -47,6 +47,13 @@ impl Posts for SqliteLedger {
 }
 
 pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Job> {
+    store(db, post)?;
+    let work = Work::Post { post: post.id, author: post.author.clone() };
+    jobs::create(db, work, post.created_at, lease)
+}
+
+/// Stores a post without a job.
+pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<()> {
     let (id, author) = (integer(post.id.0), post.author.as_str());
     db.prepare_cached("INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)")?.execute(params![
         id,
@@ -54,9 +61,7 @@ pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::R
         json_text(post)?
     ])?;
     db.prepare_cached("UPDATE users SET posts = posts + 1 WHERE id = ?1")?.execute([author])?;
-    file(db, post)?;
-    let work = Work::Post { post: post.id, author: post.author.clone() };
-    jobs::create(db, work, post.created_at, lease)
+    file(db, post)
 }
 
 /// Puts a post into its topics.
@@ -143,5 +148,10 @@ pub(super) fn by_topic(db: &Connection, topic: &str, before: PostId, limit: usiz
 }
 
 fn id(row: &Row<'_>) -> rusqlite::Result<PostId> {
-    row.get(0).map(|id| PostId(super::natural(id)))
+    id_at(row, 0)
+}
+
+/// Reads a column that holds a post's id.
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<PostId> {
+    row.get(column).map(|id| PostId(super::natural(id)))
 }
