@@ -193,7 +193,8 @@ impl Feed {
     /// If the ledger cannot be read.
     pub async fn words(&self, entries: &[(&Stage, &Entry)]) -> Result<Words> {
         let age = self.age();
-        let shown: HashSet<PostId> = entries.iter().filter(|(_, it)| kind(it).is_some()).filter_map(|(_, it)| it.post()).collect();
+        let shown: HashSet<PostId> =
+            entries.iter().filter(|(_, it)| kind(it).is_some()).filter_map(|(_, it)| it.post()).collect();
         let shown: Vec<PostId> = shown.into_iter().collect();
         let bodies = self.bodies.get(entries.iter().flat_map(|(stage, entry)| posts(stage, entry)));
         let (bodies, counts) = tokio::try_join!(bodies, self.bodies.counts(&shown))?;
