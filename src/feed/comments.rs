@@ -170,7 +170,7 @@ impl Feed {
         }
         // Whoever lost a race against another deletion has what they wanted, and the other tells of it.
         if let Some(gone) = self.ledger.delete_comment(comment.id).await? {
-            let mut told = vec![of(&author, gone_comment(comment.id, gone.stays))];
+            let mut told = vec![Entry::By(author, gone_comment(comment.id, gone.stays))];
             told.extend(gone.along.into_iter().map(|id| Entry::Data(gone_comment(id, false))));
             self.tell_under(found.post, told, gone.tally).await;
         }
@@ -210,7 +210,7 @@ impl Feed {
         }
         match serde_json::to_string(&Arrived { r#type: "comment", comment, people }) {
             Ok(data) => {
-                let arrived = of(author, format!(r#""data":{data}"#).into());
+                let arrived = Entry::By(author.clone(), format!(r#""data":{data}"#).into());
                 self.tell_under(comment.post, vec![arrived], tally).await;
             }
             Err(error) => tracing::error!(%error, comment = %comment.id, "a comment could not be encoded"),
@@ -244,11 +244,6 @@ impl Feed {
         let others = comment.mentions.iter().filter(|whom| !told.contains(whom));
         self.notify_named(others, Object::Comment(comment.id), author).await;
     }
-}
-
-/// Something that a user did, for those who may see it.
-fn of(_user: &UserId, members: Bytes) -> Entry {
-    Entry::Data(members)
 }
 
 fn gone_comment(id: CommentId, stays: bool) -> Bytes {

@@ -274,10 +274,12 @@ impl Feed {
         let user = caller.user()?;
         let (limit, mut before) = (list.limit()?, list.cursor()?);
         let (mut seen, mut at_the_end): (Vec<Visible>, bool) = (Vec::with_capacity(limit + 1), false);
+        // One more than asked for tells whether there is a next page.
+        let mut chunk = limit + 1;
         for _ in 0..READS {
-            // One more than asked for tells whether there is a next page.
-            let groups = self.ledger.notifications(user, before, limit + 1).await?;
-            at_the_end = groups.len() <= limit;
+            let groups = self.ledger.notifications(user, before, chunk).await?;
+            at_the_end = groups.len() < chunk;
+            chunk *= 2;
             before = groups.last().map(|group| group.seq).or(before);
             seen.extend(self.visible(user, groups).await?);
             if at_the_end || seen.len() > limit {

@@ -8,11 +8,14 @@ mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
+mod audience;
 mod backend;
+mod barriers;
 mod bounds;
 mod channels;
 mod codes;
 mod comments;
+mod edits;
 mod http;
 mod nonsense;
 mod notifications;
