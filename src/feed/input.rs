@@ -47,6 +47,21 @@ pub(super) struct UserList {
     cursor: Option<String>,
 }
 
+/// A page of what belongs to a post.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PostList {
+    /// The post's id.
+    pub(super) id: PostId,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
 /// A page of what belongs to a topic.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -89,7 +104,7 @@ macro_rules! pages {
     )*};
 }
 
-pages!(UserList, TopicList, OwnList);
+pages!(UserList, PostList, TopicList, OwnList);
 
 fn default_limit() -> u64 {
     DEFAULT_LIMIT

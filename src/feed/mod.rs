@@ -10,6 +10,7 @@
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
 //! | `topics` | the plaza |
+//! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
@@ -23,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::auth::{Issuer, Passwords};
-use crate::broker::Broker;
+use crate::broker::{Broker, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
@@ -36,6 +37,7 @@ mod fanout;
 mod graph;
 mod ids;
 mod input;
+mod likes;
 pub mod operations;
 mod posts;
 mod timelines;
@@ -44,6 +46,7 @@ mod topics;
 pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
+pub use likes::LikesOptions;
 pub use timelines::{Page, Updates};
 
 use audience::Surface;
@@ -66,6 +69,8 @@ pub struct FeedOptions {
     pub limits: Limits,
     /// How posts are carried.
     pub fanout: FanoutOptions,
+    /// How likes are taken and told.
+    pub likes: LikesOptions,
 }
 
 /// How large things may be; each is told by name to whoever goes over it.
@@ -120,6 +125,7 @@ pub struct Feed {
     bodies: Bodies,
     ids: IdMaker,
     fanout: Fanout,
+    likes: likes::Likes,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
@@ -136,6 +142,8 @@ pub struct Parts {
     pub ledger: Arc<dyn Ledger>,
     /// The logs.
     pub broker: Arc<dyn Broker>,
+    /// What is acknowledged now and written to the ledger later.
+    pub queue: Arc<dyn Queue>,
     /// Makes and checks password hashes.
     pub passwords: Passwords,
     /// Signs tokens of those who sign in here; `None` where only the application's own tokens count.
@@ -159,6 +167,7 @@ impl Feed {
             broker: parts.broker,
             ids: IdMaker::default(),
             fanout: Fanout::new(options.fanout),
+            likes: likes::Likes::new(parts.queue, options.likes),
             known: Mutex::default(),
             heard_again: Notify::new(),
             passwords: parts.passwords,
@@ -188,6 +197,7 @@ impl Feed {
             }
         });
         self.start_fanout();
+        self.start_likes();
         Ok(())
     }
 
@@ -238,8 +248,12 @@ impl Feed {
         self.bodies.publications(entries).await
     }
 
-    /// Takes what another node said: a cached body to drop.
+    /// Takes what another node said: a cached body to drop, counts.
     pub fn on_signal(&self, message: &[u8]) {
+        let settled = message.strip_prefix(likes::SETTLED.as_bytes()).and_then(|said| std::str::from_utf8(said).ok());
+        if let Some(settled) = settled {
+            self.likes.on_settled(settled);
+        }
         let id = message.strip_prefix(FORGET).and_then(|id| std::str::from_utf8(id).ok()).and_then(PostId::parse);
         if let Some(id) = id {
             self.bodies.forget(id);
@@ -249,6 +263,7 @@ impl Feed {
     /// Until now other nodes may have said something that was not heard here.
     pub fn on_resync(&self) {
         self.bodies.forget_all();
+        self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
     }

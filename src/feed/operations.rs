@@ -209,6 +209,9 @@ impl Operations {
             "posts.create" Post "/posts" 201 User, create_post: super::posts::Draft => Post, "Publishes a post.";
             "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::OnePost => Post, "A post.";
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
+            "likes.add" Put "/posts/{id}/like" 200 User, like_post: input::OnePost => super::likes::Accepted, "Likes a post: acknowledged at once, settled in a moment.";
+            "likes.remove" Delete "/posts/{id}/like" 200 User, unlike_post: input::OnePost => super::likes::Accepted, "Takes a like of a post back.";
+            "likes.list" Get "/posts/{id}/likes" 200 Reader, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
             "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
             "topics.read" Get "/topics/{name}/posts" 200 Reader, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";

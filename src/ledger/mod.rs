@@ -5,6 +5,7 @@
 
 mod edges;
 mod jobs;
+mod likes;
 mod people;
 mod posts;
 mod sqlite;
@@ -13,6 +14,7 @@ use async_trait::async_trait;
 
 pub use self::edges::Edges;
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
+pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::people::{NewAccount, People};
 pub use self::posts::Posts;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
@@ -46,7 +48,7 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Send + Sync + 'static {
+pub trait Ledger: People + Edges + Posts + Jobs + Likes + Send + Sync + 'static {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 

@@ -4,11 +4,13 @@
 
 mod entry;
 mod ids;
+mod like;
 mod post;
 mod user;
 
 pub use entry::{Entry, Epoch, GoneReason, Position};
 pub use ids::{PostId, UserId};
+pub use like::{LikeChange, Object, Tally};
 pub use post::{Location, Media, MediaKind, Post, Visibility};
 pub use user::{Edges, Profile, User};
 

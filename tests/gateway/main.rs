@@ -10,6 +10,7 @@ mod bounds;
 mod channels;
 mod codes;
 mod http;
+mod likes;
 mod nonsense;
 mod timelines;
 mod tokens;

@@ -8,6 +8,8 @@
 //! | `<prefix>:{<channel>}:p`, `…:q` | presence: a HASH client → info, a ZSET client → until when |
 //! | `<prefix>:page:<page>` | a page of a fan-out that was written: where the next begins |
 //! | `<prefix>:node:<n>` | who holds a node number |
+//! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
+//! | `<prefix>:{<channel>}:c` | what came of an object: a HASH |
 //! | `<prefix>:signal` | pub/sub: signals |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
@@ -63,6 +65,16 @@ impl Keys {
 
     pub(super) fn node(&self, number: u8) -> String {
         format!("{}:node:{number}", self.prefix)
+    }
+
+    /// A partition of the queue: who holds it, the Stream, its life.
+    pub(super) fn partition(&self, number: u16) -> [String; 3] {
+        ["h", "q", "e"].map(|what| format!("{}likes}}:{what}:{number}", self.open))
+    }
+
+    /// What came of the object that a channel is about.
+    pub(super) fn tally(&self, channel: &str) -> String {
+        format!("{}{channel}}}:c", self.open)
     }
 
     pub(super) fn signal(&self) -> String {

@@ -5,13 +5,14 @@
 //! | `open` | options, pragmas, migrations |
 //! | `lane` | how async code reaches the threads |
 //! | `writer`, `readers` | the threads |
-//! | `people`, `edges`, `posts`, `timeline`, `jobs` | the statements, by concept |
+//! | `people`, `edges`, `posts`, `timeline`, `jobs`, `likes` | the statements, by concept |
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
 mod edges;
 mod jobs;
 mod lane;
+mod likes;
 mod open;
 mod people;
 mod posts;
@@ -185,7 +186,9 @@ mod tests {
     async fn every_list_is_read_from_an_index_in_its_order() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
-        for sql in [edges::FOLLOWERS, edges::FOLLOWING, edges::FANOUT, posts::BY_AUTHOR, posts::BY_TOPIC] {
+        let lists =
+            [edges::FOLLOWERS, edges::FOLLOWING, edges::FANOUT, posts::BY_AUTHOR, posts::BY_TOPIC, likes::LIKERS];
+        for sql in lists {
             let explain = format!("EXPLAIN QUERY PLAN {sql}");
             let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
                 db.prepare(&explain)?.query_map(("u", 1, 1), |row| row.get(3))?.collect()

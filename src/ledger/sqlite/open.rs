@@ -11,7 +11,8 @@ use serde::Deserialize;
 use crate::ledger::{LedgerError, Result};
 
 /// The schema, step by step; a step's version is its place in the list, from 1. Steps are added, never changed.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_feed.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("../migrations/sqlite/0001_feed.sql"), include_str!("../migrations/sqlite/0006_likes.sql")];
 
 /// Statements that a connection keeps prepared; more than there are.
 const STATEMENTS: usize = 64;
