@@ -51,6 +51,7 @@ conformance! {
     hearing::notices_and_signals_arrive,
     tallies::an_older_tally_never_overwrites_a_newer_one,
     tallies::it_is_said_whether_anybody_looks_at_an_object,
+    hearing::whoever_is_listened_to_is_connected,
     inboxes::an_absent_inbox_takes_nothing,
     inboxes::an_inbox_is_filled_once,
     inboxes::what_is_fanned_out_while_it_fills_is_there_once,

@@ -12,6 +12,7 @@
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
+//! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
 
@@ -40,6 +41,7 @@ mod input;
 mod likes;
 pub mod operations;
 mod posts;
+mod presentation;
 mod timelines;
 mod topics;
 
@@ -204,6 +206,11 @@ impl Feed {
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
         self.fanout.stop().await;
+    }
+
+    /// Round trips made to the ledger so far.
+    pub fn ledger_round_trips(&self) -> u64 {
+        self.ledger.round_trips()
     }
 
     /// Whether both stores answer.

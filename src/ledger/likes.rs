@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Listed, Result};
-use crate::model::{LikeChange, Millis, Object, Tally, User, UserId};
+use crate::model::{LikeChange, Millis, Object, PostId, Tally, User, UserId};
 
 /// A part of a partition of the queue, merged: at most one change for each user and object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct LikeBatch {
 /// Why a like could not be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevertReason {
-    /// The object does not exist, or not any more.
+    /// The object does not exist, or not any more; or what it is under does not.
     Gone,
 }
 
@@ -69,12 +69,12 @@ pub trait Likes: Send + Sync {
     /// How far a partition of the queue is settled: `to` of its last batch, empty before the first.
     async fn like_position(&self, partition: u16) -> Result<String>;
 
-    /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if, and
-    /// only if, the count changed), and the partition's position. `None`, and nothing is changed, if the position is
+    /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if the
+    /// count of likes changed, and stays if not), and the partition's position. `None`, and nothing is changed, if the position is
     /// not `from` any more: another settled in between, or this batch was applied before.
     ///
-    /// A like that is there already stays where it was in the list. A like of what does not exist, or is deleted, changes
-    /// no row and is noted as reverted in the same transaction; taking back a like of such a thing changes nothing. Users
+    /// A like that is there already stays where it was in the list. A like of what does not exist, is deleted, or is a
+    /// comment on a post that is deleted changes no row and is noted as reverted in the same transaction; taking back a like of such a thing changes nothing. Users
     /// that the ledger does not know are made, as by `ensure_user`.
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>>;
 
@@ -87,6 +87,6 @@ pub trait Likes: Send + Sync {
     /// The tally of each of `objects`, each once, in any order; zeros, version 0, where nothing came of it yet.
     async fn like_tallies(&self, objects: &[Object]) -> Result<Vec<(Object, Tally)>>;
 
-    /// Who likes an object, latest first; `before` is a [`Listed::next`].
-    async fn likers(&self, object: Object, before: Option<i64>, limit: usize) -> Result<Listed<User>>;
+    /// Who likes a post, latest first; `before` is a [`Listed::next`].
+    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>>;
 }

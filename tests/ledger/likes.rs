@@ -3,23 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use feedline::ledger::{LikeBatch, RevertReason, Reverted, SettledLikes};
-use feedline::model::{LikeChange, Object, PostId, Tally};
+use feedline::ledger::{Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
+use feedline::model::{Comment, CommentId, LikeChange, Object, PostFlags, PostId, Tally};
 
-use crate::support::{Any, NOW, delete, id, publish, users};
-
-macro_rules! conformance {
-    ($($case:ident)*) => {
-        mod on_sqlite {
-            $(#[tokio::test]
-            async fn $case() {
-                let (ledger, _folder) = crate::support::sqlite().await;
-                super::$case(ledger.clone()).await;
-                feedline::ledger::Ledger::close(&*ledger).await;
-            })*
-        }
-    };
-}
+use crate::support::{NOW, delete, id, publish, users};
 
 conformance! {
     a_batch_is_applied_once_and_where_the_last_one_ended
@@ -27,7 +14,11 @@ conformance! {
     what_is_gone_is_noted_until_it_is_told
     likers_page_exactly_latest_first
     two_that_settle_at_once_do_not_both
+    comments_are_liked_as_posts_are
+    a_reader_is_told_what_they_like
 }
+
+type Any = Arc<dyn Ledger>;
 
 fn post(number: u64) -> Object {
     Object::Post(PostId(number))
@@ -50,7 +41,7 @@ fn tallies(settled: &SettledLikes) -> HashMap<Object, Tally> {
 }
 
 async fn likers(ledger: &Any, number: u64) -> Vec<String> {
-    let listed = ledger.likers(post(number), None, 100).await.unwrap();
+    let listed = ledger.likers(PostId(number), None, 100).await.unwrap();
     assert_eq!(listed.next, None);
     listed.items.iter().map(|user| user.id.to_string()).collect()
 }
@@ -144,7 +135,7 @@ async fn likers_page_exactly_latest_first(ledger: Any) {
     ledger.settle_likes(batch("", "1", changes)).await.unwrap();
     let (mut seen, mut before) = (Vec::new(), None);
     loop {
-        let listed = ledger.likers(post(1), before, 10).await.unwrap();
+        let listed = ledger.likers(PostId(1), before, 10).await.unwrap();
         seen.extend(listed.items.iter().map(|user| user.id.to_string()));
         if seen.len() == 10 {
             // Somebody comes meanwhile, somebody goes, and somebody who is there likes once more.
@@ -158,7 +149,7 @@ async fn likers_page_exactly_latest_first(ledger: Any) {
     }
     let expected: Vec<String> = (0..25).rev().filter(|n| *n != 3).map(|n| format!("u{n}")).collect();
     assert_eq!(seen, expected);
-    assert!(ledger.likers(post(9), None, 10).await.unwrap().items.is_empty());
+    assert!(ledger.likers(PostId(9), None, 10).await.unwrap().items.is_empty());
 }
 
 async fn two_that_settle_at_once_do_not_both(ledger: Any) {
@@ -176,4 +167,60 @@ async fn two_that_settle_at_once_do_not_both(ledger: Any) {
     }
     assert_eq!(likers(&ledger, 1).await.len(), 20);
     assert_eq!(ledger.like_tallies(&[post(1)]).await.unwrap(), [(post(1), tally(20, 20))]);
+}
+
+async fn comments_are_liked_as_posts_are(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let comment = |number: u64| Comment {
+        id: CommentId(number),
+        post: PostId(1),
+        parent: None,
+        author: Some(id("ann")),
+        text: Some("so it is".into()),
+        mentions: Vec::new(),
+        created_at: CommentId(number).time(),
+        likes: 0,
+        replies: 0,
+    };
+    for number in [5, 6] {
+        ledger.create_comment(&comment(number)).await.unwrap();
+    }
+    let [liked, deleted, never] = [5, 6, 7].map(|number| Object::Comment(CommentId(number)));
+    ledger.delete_comment(CommentId(6)).await.unwrap().expect("it was there");
+    let changes = vec![
+        change("bo", liked, true),
+        change("cy", liked, true),
+        change("dee", liked, false),
+        change("bo", deleted, true),
+        change("bo", never, true),
+        change("bo", post(1), true),
+    ];
+    let settled = ledger.settle_likes(batch("", "1", changes)).await.unwrap().expect("it is applied");
+    assert_eq!(tallies(&settled)[&liked], tally(2, 1));
+    assert_eq!(settled.reverted.iter().map(|it| it.object).collect::<Vec<_>>(), [deleted, never]);
+    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted);
+    assert_eq!(ledger.comments(&[CommentId(5)]).await.unwrap()[0].likes, 2);
+    let back = vec![change("bo", liked, false), change("bo", liked, false)];
+    ledger.settle_likes(batch("1", "2", back)).await.unwrap().expect("it is applied");
+    assert_eq!(ledger.like_tallies(&[liked, never]).await.unwrap(), [(liked, tally(1, 2)), (never, tally(0, 0))]);
+    // What is under a deleted post is gone with it.
+    delete(&*ledger, 1, "ann").await;
+    let late = ledger.settle_likes(batch("2", "3", vec![change("eve", liked, true)])).await.unwrap().expect("applied");
+    assert_eq!((late.reverted.len(), tallies(&late)[&liked]), (1, tally(1, 2)));
+}
+
+async fn a_reader_is_told_what_they_like(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    for number in 1..=3 {
+        publish(&*ledger, number, "ann").await;
+    }
+    let changes = vec![change("bo", post(1), true), change("bo", post(3), true), change("cy", post(2), true)];
+    ledger.settle_likes(batch("", "1", changes)).await.unwrap();
+    let asked = [1, 2, 3, 3, 4].map(PostId);
+    let mut flags = ledger.flags(&id("bo"), &asked).await.unwrap();
+    flags.sort_unstable_by_key(|(post, _)| *post);
+    let liked = PostFlags { liked: true, favourited: false };
+    assert_eq!(flags, [(PostId(1), liked), (PostId(3), liked)]);
+    assert_eq!(ledger.counts(&asked).await.unwrap().len(), 3);
 }

@@ -1,7 +1,10 @@
 //! What every ledger must do, and what is SQLite's own.
 
+#[macro_use]
 mod conformance;
+mod comments;
 mod likes;
+mod notifications;
 mod sqlite;
 mod support;
 mod timeline;

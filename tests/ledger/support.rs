@@ -6,9 +6,6 @@ use feedline::ledger::{Durability, Job, Lease, Ledger, LedgerError, NewAccount, 
 use feedline::model::{Post, PostId, UserId, Visibility};
 use tempfile::TempDir;
 
-/// A ledger of whatever kind.
-pub(crate) type Any = Arc<dyn Ledger>;
-
 pub(crate) const NOW: u64 = 1_800_000_000_000;
 pub(crate) const LEASE: u64 = NOW + 30_000;
 

@@ -25,7 +25,7 @@ impl Tallies for MemoryBroker {
                 let newer = kept.is_none_or(|kept| kept.value().version < tally.version);
                 if newer { Op::Put(*tally) } else { Op::Nop }
             });
-            self.known_position(&object.channel()).is_some()
+            object.channel().is_some_and(|channel| self.known_position(&channel).is_some())
         };
         Ok(tallies.iter().map(set).collect())
     }

@@ -9,13 +9,13 @@
 //! | `<prefix>:page:<page>` | a page of a fan-out that was written: where the next begins |
 //! | `<prefix>:node:<n>` | who holds a node number |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
-//! | `<prefix>:{<channel>}:c` | what came of an object: a HASH |
+//! | `<prefix>:{p<id>}:c` | what came of a post (`c<id>`: a comment): a HASH |
 //! | `<prefix>:signal` | pub/sub: signals |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
 //! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
 
-use crate::model::UserId;
+use crate::model::{Object, UserId};
 
 /// Makes names.
 #[derive(Clone, Debug)]
@@ -38,6 +38,11 @@ impl Keys {
     /// An inbox, and what is known of it.
     pub(super) fn inbox(&self, user: &UserId) -> [String; 2] {
         ["l", "m"].map(|what| format!("{}timeline:{user}}}:{what}", self.open))
+    }
+
+    /// Where an inbox's hints are published.
+    pub(super) fn inbox_hints(&self, user: &UserId) -> String {
+        format!("{}timeline:{user}}}:l", self.open)
     }
 
     /// Where a channel's hints are published.
@@ -72,9 +77,9 @@ impl Keys {
         ["h", "q", "e"].map(|what| format!("{}likes}}:{what}:{number}", self.open))
     }
 
-    /// What came of the object that a channel is about.
-    pub(super) fn tally(&self, channel: &str) -> String {
-        format!("{}{channel}}}:c", self.open)
+    /// What came of an object.
+    pub(super) fn tally(&self, object: Object) -> String {
+        format!("{}{}}}:c", self.open, object.to_text())
     }
 
     pub(super) fn signal(&self) -> String {

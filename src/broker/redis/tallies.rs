@@ -15,15 +15,17 @@ impl Tallies for RedisBroker {
         }
         let mut call = SCRIPTS.tally.call(2 * tallies.len());
         for (object, _) in tallies {
-            let channel = object.channel();
-            let [_, meta] = self.keys.log(&channel);
-            call.arg(self.keys.tally(&channel)).arg(meta);
+            let tally = self.keys.tally(*object);
+            let log = object.channel().map(|channel| self.keys.log(&channel)[1].clone());
+            // Any name does where nothing is told.
+            call.arg(log.as_ref().unwrap_or(&tally)).arg(&tally);
         }
         call.arg(millis(TALLY_TTL));
         for (_, tally) in tallies {
             call.arg(tally.likes).arg(tally.comments).arg(tally.version);
         }
-        answers::parse(self.commands.ask(&call).await?)
+        let logs: Vec<bool> = answers::parse(self.commands.ask(&call).await?)?;
+        Ok(logs.into_iter().zip(tallies).map(|(log, (object, _))| log && object.channel().is_some()).collect())
     }
 
     async fn tallies(&self, objects: &[Object]) -> Result<Vec<Option<Tally>>> {
@@ -31,7 +33,7 @@ impl Tallies for RedisBroker {
             return Ok(Vec::new());
         }
         let mut call = SCRIPTS.tallies.call(objects.len());
-        objects.iter().for_each(|object| _ = call.arg(self.keys.tally(&object.channel())));
+        objects.iter().for_each(|object| _ = call.arg(self.keys.tally(*object)));
         let found: Vec<(String, String, String)> = answers::parse(self.commands.ask(&call).await?)?;
         let tally = |(likes, comments, version): (String, String, String)| {
             let number = |text: String| text.parse().ok();

@@ -7,7 +7,7 @@ use crate::model::{LikeChange, Object, UserId};
 pub(super) fn encode(change: &LikeChange) -> Bytes {
     let LikeChange { user, object, liked, at } = change;
     let sign = if *liked { '+' } else { '-' };
-    format!("{sign} {object} {at} {user}").into()
+    format!("{sign} {} {at} {user}", object.to_text()).into()
 }
 
 /// Reads what [`encode`] wrote. `None` if it is something else, as what a newer version wrote could be.

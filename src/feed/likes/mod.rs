@@ -28,15 +28,15 @@ use std::time::Duration;
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc};
 
 use super::audience::Surface;
-use super::input::{OnePost, PostList, UserPage};
+use super::input::{OneComment, PostList, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::{Keep, Queue};
 use crate::ledger::Listed;
-use crate::model::{LikeChange, Millis, Object, User, UserId};
+use crate::model::{CommentId, LikeChange, Millis, Object, PostId, User, UserId};
 
 use intake::Asked;
 use provisional::Counts;
@@ -57,6 +57,9 @@ pub struct LikesOptions {
 const STATES: u64 = 200_000;
 const STATES_FOR: Duration = Duration::from_secs(600);
 
+/// For how long it is remembered under which post a comment is.
+const POSTS_FOR: Duration = Duration::from_secs(30);
+
 /// How long a like waits for a look at its object. Past that, and for a while afterwards, likes are acknowledged on trust:
 /// settling looks again, and takes back what is not to be.
 const LOOK: Duration = Duration::from_millis(500);
@@ -75,6 +78,8 @@ pub(super) struct Likes {
     /// The last state that was acknowledged here: who likes twice is counted once.
     states: Cache<(UserId, Object), bool>,
     counts: Counts,
+    /// The posts of comments that were liked lately; `None` of those that are not there. Settling looks again.
+    posts_of: Cache<CommentId, Option<PostId>>,
     /// Wakes the settler of each partition, if it is here.
     woken: Vec<Notify>,
     /// When the oldest like was acknowledged that each settler has in hand; 0 where it has none.
@@ -94,6 +99,7 @@ impl Likes {
             asked: Mutex::new(Some(asked)),
             states: Cache::builder().max_capacity(STATES).time_to_live(STATES_FOR).build(),
             counts: Counts::new(),
+            posts_of: Cache::builder().max_capacity(STATES).time_to_live(POSTS_FOR).build(),
             woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
             in_hand: std::iter::repeat_with(AtomicU64::default).take(partitions).collect(),
             on_trust: AtomicU64::new(0),
@@ -103,7 +109,7 @@ impl Likes {
     /// The partition of an object: any number does, as long as every node finds the same one.
     fn partition(&self, object: Object) -> u16 {
         // Ids made in different milliseconds often share their low bits: Fibonacci hashing uses all of them.
-        let mixed = object.id().0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let mixed = object.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         u16::try_from(mixed % u64::from(self.queue.partitions())).unwrap_or_default()
     }
 
@@ -138,15 +144,52 @@ enum State {
     Accepted,
 }
 
+/// What is liked. Over HTTP the path says so.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Target {
+    /// Its id.
+    id: PostId,
+    /// What it is.
+    #[serde(default)]
+    object: Kind,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    #[default]
+    Post,
+    Comment,
+}
+
+impl From<Target> for Object {
+    fn from(Target { id, object }: Target) -> Self {
+        match object {
+            Kind::Post => Self::Post(id),
+            Kind::Comment => Self::Comment(CommentId(id.0)),
+        }
+    }
+}
+
 const NO_POST: FeedError = FeedError::NotFound("no such post");
+const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
 
 impl Feed {
-    pub(super) async fn like_post(&self, caller: Caller, post: OnePost) -> Result<Accepted> {
-        self.set_like(&caller, Object::Post(post.id), true).await
+    pub(super) async fn like(&self, caller: Caller, target: Target) -> Result<Accepted> {
+        self.set_like(&caller, target.into(), true).await
     }
 
-    pub(super) async fn unlike_post(&self, caller: Caller, post: OnePost) -> Result<Accepted> {
-        self.set_like(&caller, Object::Post(post.id), false).await
+    pub(super) async fn unlike(&self, caller: Caller, target: Target) -> Result<Accepted> {
+        self.set_like(&caller, target.into(), false).await
+    }
+
+    pub(super) async fn like_comment(&self, caller: Caller, comment: OneComment) -> Result<Accepted> {
+        self.set_like(&caller, Object::Comment(comment.id), true).await
+    }
+
+    pub(super) async fn unlike_comment(&self, caller: Caller, comment: OneComment) -> Result<Accepted> {
+        self.set_like(&caller, Object::Comment(comment.id), false).await
     }
 
     pub(super) async fn post_likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
@@ -155,20 +198,20 @@ impl Feed {
         if self.seen_by(reader, Surface::Direct, [list.id]).await?.is_empty() {
             return Err(NO_POST);
         }
-        Ok(self.likers_seen_by(reader, Object::Post(list.id), cursor, limit).await?.into())
+        Ok(self.likers_seen_by(reader, list.id, cursor, limit).await?.into())
     }
 
-    /// A page of who likes an object, without those whom the reader may not see. It is filled up with the next ones.
+    /// A page of who likes a post, without those whom the reader may not see. It is filled up with the next ones.
     async fn likers_seen_by(
         &self,
         reader: Option<&UserId>,
-        object: Object,
+        post: PostId,
         mut before: Option<i64>,
         limit: usize,
     ) -> Result<Listed<User>> {
         let mut items = Vec::with_capacity(limit);
         loop {
-            let Listed { items: found, next } = self.ledger.likers(object, before, limit - items.len()).await?;
+            let Listed { items: found, next } = self.ledger.likers(post, before, limit - items.len()).await?;
             let people = found.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
             let seen = self.people_seen_by(reader, Surface::Direct, people).await?;
             items.extend(found.into_iter().filter(|user| seen.contains(&user.id)));
@@ -202,21 +245,41 @@ impl Feed {
     /// Refuses what memory can tell is not to be liked. Where it cannot tell, and the ledger does not answer either,
     /// settling will.
     async fn may_like(&self, user: &UserId, object: Object) -> Result<()> {
-        let Object::Post(post) = object;
         let trusted = &self.likes.on_trust;
         if now() < trusted.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match tokio::time::timeout(LOOK, self.seen_by(Some(user), Surface::Direct, [post])).await {
-            Ok(Ok(seen)) => seen.contains_key(&post).then_some(()).ok_or(NO_POST),
+        match tokio::time::timeout(LOOK, self.look_at(user, object)).await {
             Ok(Err(error)) if !error.is_temporary() => Err(error),
+            Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => {
-                tracing::warn!(%object, "the ledger does not answer, likes are taken on trust for a while");
+                tracing::warn!(?object, "the ledger does not answer, likes are taken on trust for a while");
                 let while_long = u64::try_from(ON_TRUST.as_millis()).unwrap_or(u64::MAX);
                 trusted.store(now().saturating_add(while_long), Ordering::Relaxed);
                 Ok(())
             }
         }
+    }
+
+    /// Whether an object is there for this user.
+    async fn look_at(&self, user: &UserId, object: Object) -> Result<()> {
+        let (post, missing) = match object {
+            Object::Post(post) => (post, NO_POST),
+            Object::Comment(comment) => (self.post_of(comment).await?.ok_or(NO_COMMENT)?, NO_COMMENT),
+        };
+        let seen = self.seen_by(Some(user), Surface::Direct, [post]).await?;
+        if seen.contains_key(&post) { Ok(()) } else { Err(missing) }
+    }
+
+    /// Under which post a comment is; `None` if it is not there, or deleted.
+    async fn post_of(&self, comment: CommentId) -> Result<Option<PostId>> {
+        if let Some(post) = self.likes.posts_of.get(&comment) {
+            return Ok(post);
+        }
+        let found = self.ledger.comments(&[comment]).await?;
+        let post = found.first().filter(|found| found.author.is_some()).map(|found| found.post);
+        self.likes.posts_of.insert(comment, post);
+        Ok(post)
     }
 
     /// The count of an object; asks the broker, then the ledger, if this node does not know it. `None` if it cannot be had

@@ -82,7 +82,7 @@ pub(super) fn settled_message(partition: u16, place: Place, tallies: &[(Object, 
     let mut message = format!("{partition} {place}");
     for (object, tally) in tallies {
         // Writing to a string cannot fail.
-        let _ = write!(message, " {object}:{}:{}:{}", tally.likes, tally.comments, tally.version);
+        let _ = write!(message, " {}:{}:{}:{}", object.to_text(), tally.likes, tally.comments, tally.version);
     }
     message
 }

@@ -246,7 +246,8 @@ impl Feed {
     }
 
     async fn tell_revert(&self, id: i64, user: &UserId, object: Object, reason: RevertReason) -> Result<()> {
-        let data = format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.id(), reason.as_str());
+        let data =
+            format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
         let (channel, entry, key) = (notifications(user), Entry::Data(data.into()), format!("revert {id}"));
         let keep = self.likes.options.notifications;
         let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: Some(&key), version: None };
@@ -279,7 +280,7 @@ fn notifications(user: &UserId) -> String {
 
 /// What a user is told of a settled like; nobody keeps it.
 fn note(change: &LikeChange, tally: &Tally) -> (String, Entry) {
-    let (id, liked) = (change.object.id(), change.liked);
+    let (id, liked) = (change.object.number(), change.liked);
     let Tally { likes, version, .. } = tally;
     let data =
         format!(r#""data":{{"type":"like.settled","id":{id},"liked":{liked},"likes":{likes},"version":{version}}}"#);

@@ -100,12 +100,13 @@ impl Feed {
     /// settler that lost its partition without noticing from telling old ones.
     async fn tell(&self, object: Object, tally: Tally) -> Result<()> {
         let Tally { likes, comments, version } = tally;
-        let id = object.id();
+        let id = object.number();
         let data = format!(
             r#""data":{{"type":"counts","id":{id},"likes":{likes},"comments":{comments},"version":{version}}}"#
         );
-        let (channel, entry) = (object.channel(), Entry::Data(data.into()));
-        let version = Some((version, "likes"));
+        let Some(channel) = object.channel() else { return Ok(()) };
+        let entry = Entry::Data(data.into());
+        let version = Some((version, "counts"));
         let append = Append { channel: &channel, entry: &entry, keep: LIVE, idempotency_key: None, version };
         self.broker.append(append).await?;
         Ok(())

@@ -35,8 +35,8 @@ impl Likes for SqliteLedger {
         self.read(move |db| objects.iter().map(|object| Ok((*object, tally(db, *object)?))).collect()).await
     }
 
-    async fn likers(&self, object: Object, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
-        self.read(move |db| likers(db, object, before, limit)).await
+    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        self.read(move |db| likers(db, post, before, limit)).await
     }
 }
 
@@ -57,10 +57,11 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         by_object.entry(change.object).or_default().push(change);
     }
     for (object, changes) in by_object {
-        let tally = match object {
-            Object::Post(post) => settle_post(db, batch, post, &changes, &mut settled.reverted)?,
-        };
-        settled.tallies.push((object, tally));
+        let difference = apply(db, batch, object, &changes, &mut settled.reverted)?;
+        if difference != 0 {
+            count_up(db, object, difference)?;
+        }
+        settled.tallies.push((object, tally(db, object)?));
     }
     let sql = "INSERT INTO like_positions (partition, position) VALUES (?1, ?2) \
                ON CONFLICT DO UPDATE SET position = excluded.position";
@@ -68,49 +69,71 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
     Ok(Some(settled))
 }
 
-/// Applies the changes of one post.
-fn settle_post(
+/// Applies the changes of one object. By how many its likes grew.
+fn apply(
     db: &Connection,
     batch: &LikeBatch,
-    post: PostId,
+    object: Object,
     changes: &[&LikeChange],
     reverted: &mut Vec<Reverted>,
-) -> rusqlite::Result<Tally> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL)";
-    let exists: bool = db.prepare_cached(sql)?.query_row([integer(post.0)], |row| row.get(0))?;
+) -> rusqlite::Result<i64> {
+    let there = match object {
+        Object::Post(_) => "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL",
+        Object::Comment(_) => {
+            "SELECT 1 FROM comments c JOIN posts p ON p.id = c.post \
+             WHERE c.id = ?1 AND c.author IS NOT NULL AND p.deleted_at IS NULL"
+        }
+    };
+    let there = db.prepare_cached(there)?.exists([integer(object.number())])?;
     let mut difference = 0;
     for change in changes {
-        match (exists, change.liked) {
-            (true, true) => difference += add(db, post, change, batch.now)?,
-            (true, false) => difference -= remove(db, post, change)?,
+        match (there, change.liked) {
+            (true, true) => difference += add(db, change, batch.now)?,
+            (true, false) => difference -= remove(db, change)?,
             (false, true) => reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?),
             (false, false) => {}
         }
     }
-    if difference != 0 {
-        let sql = "INSERT INTO post_counts (post, likes, likes_version) VALUES (?1, ?2, 1) ON CONFLICT DO UPDATE \
-                   SET likes = likes + excluded.likes, likes_version = likes_version + 1";
-        db.prepare_cached(sql)?.execute(params![integer(post.0), difference])?;
-    }
-    tally(db, Object::Post(post))
+    Ok(difference)
 }
 
-fn add(db: &Connection, post: PostId, change: &LikeChange, now: Millis) -> rusqlite::Result<i64> {
+/// 1 if it is new.
+fn add(db: &Connection, change: &LikeChange, now: Millis) -> rusqlite::Result<i64> {
     people::ensure(db, &change.user, now)?;
-    let sql = "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
-    let row = params![change.user.as_str(), integer(post.0), integer(change.at)];
+    let sql = match change.object {
+        Object::Post(_) => "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        Object::Comment(_) => {
+            "INSERT INTO comment_likes (user, comment, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
+        }
+    };
+    let row = params![change.user.as_str(), integer(change.object.number()), integer(change.at)];
     Ok(i64::from(db.prepare_cached(sql)?.execute(row)? == 1))
 }
 
-fn remove(db: &Connection, post: PostId, change: &LikeChange) -> rusqlite::Result<i64> {
-    let sql = "DELETE FROM likes WHERE user = ?1 AND post = ?2";
-    let row = params![change.user.as_str(), integer(post.0)];
+/// 1 if it was there.
+fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<i64> {
+    let sql = match change.object {
+        Object::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
+        Object::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
+    };
+    let row = params![change.user.as_str(), integer(change.object.number())];
     Ok(i64::from(db.prepare_cached(sql)?.execute(row)? == 1))
+}
+
+fn count_up(db: &Connection, object: Object, difference: i64) -> rusqlite::Result<()> {
+    let sql = match object {
+        Object::Post(_) => {
+            "INSERT INTO post_counts (post, likes, likes_version) VALUES (?1, ?2, 1) \
+             ON CONFLICT DO UPDATE SET likes = likes + excluded.likes, likes_version = likes_version + 1"
+        }
+        Object::Comment(_) => "UPDATE comments SET likes = likes + ?2, likes_version = likes_version + 1 WHERE id = ?1",
+    };
+    db.prepare_cached(sql)?.execute(params![integer(object.number()), difference]).map(drop)
 }
 
 fn revert(db: &Connection, partition: u16, change: &LikeChange, reason: RevertReason) -> rusqlite::Result<Reverted> {
     let sql = "INSERT INTO like_reverts (partition, user, object, reason) VALUES (?1, ?2, ?3, ?4)";
-    let object = change.object.to_string();
+    let object = change.object.to_text();
     let row = params![partition, change.user.as_str(), object, reason.as_str()];
     let id = db.prepare_cached(sql)?.insert(row)?;
     Ok(Reverted { id, user: change.user.clone(), object: change.object, reason })
@@ -134,20 +157,21 @@ fn told(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
 }
 
 fn tally(db: &Connection, object: Object) -> rusqlite::Result<Tally> {
-    let Object::Post(post) = object;
-    let sql = "SELECT likes, comments, likes_version FROM post_counts WHERE post = ?1";
+    let sql = match object {
+        Object::Post(_) => "SELECT likes, comments, likes_version FROM post_counts WHERE post = ?1",
+        Object::Comment(_) => "SELECT likes, replies, likes_version FROM comments WHERE id = ?1",
+    };
     let tally = |row: &Row<'_>| {
         Ok(Tally { likes: natural(row.get(0)?), comments: natural(row.get(1)?), version: natural(row.get(2)?) })
     };
-    Ok(db.prepare_cached(sql)?.query_row([integer(post.0)], tally).optional()?.unwrap_or_default())
+    Ok(db.prepare_cached(sql)?.query_row([integer(object.number())], tally).optional()?.unwrap_or_default())
 }
 
 pub(super) const LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.seq \
     FROM likes l INDEXED BY likes_of CROSS JOIN users u ON u.id = l.user \
     WHERE l.post = ?1 AND l.seq < ?2 ORDER BY l.seq DESC LIMIT ?3";
 
-fn likers(db: &Connection, object: Object, before: Option<i64>, limit: usize) -> rusqlite::Result<Listed<User>> {
-    let Object::Post(post) = object;
+fn likers(db: &Connection, post: PostId, before: Option<i64>, limit: usize) -> rusqlite::Result<Listed<User>> {
     // One more than asked tells whether there is a next page.
     let wanted = params![integer(post.0), before.unwrap_or(i64::MAX), count(limit.saturating_add(1))];
     let mut statement = db.prepare_cached(LIKERS)?;

@@ -19,13 +19,20 @@ CREATE UNIQUE INDEX likes_one ON likes (user, post);
 -- An index ends with the rowid, so this one is in the order of `seq`.
 CREATE INDEX likes_of ON likes (post);
 
+CREATE TABLE comment_likes (
+    user    TEXT NOT NULL REFERENCES users (id),
+    comment INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (comment, user)
+) WITHOUT ROWID;
+
 -- How far each partition of the queue is settled: written in the transaction that settles it.
 CREATE TABLE like_positions (
     partition INTEGER PRIMARY KEY,
     position  TEXT NOT NULL
 );
 
--- Likes that could not be settled, until their users were told. `object` is its kind and id.
+-- Likes that could not be settled, until their users were told. `object` is `p12` for a post, `c34` for a comment.
 CREATE TABLE like_reverts (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,
     partition INTEGER NOT NULL,
