@@ -6,12 +6,17 @@
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
+//! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
+//! | `barriers` | hide, mute, block |
+//! | `relations` | what is between readers and authors, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
+//! | `telling` | log entries put into words, for those who may hear them |
+//! | `pages` | a page while it is being filled |
 //! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
@@ -20,7 +25,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -32,7 +36,9 @@ use crate::model::{Millis, PostId, UserId};
 
 mod accounts;
 mod audience;
+mod barriers;
 mod bodies;
+mod edits;
 mod error;
 mod fanout;
 mod graph;
@@ -40,8 +46,11 @@ mod ids;
 mod input;
 mod likes;
 pub mod operations;
+mod pages;
 mod posts;
 mod presentation;
+mod relations;
+mod telling;
 mod timelines;
 mod topics;
 
@@ -49,12 +58,14 @@ pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use likes::LikesOptions;
+pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
 use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use relations::Relations;
 
 /// What the configuration says of the feed.
 #[derive(Clone, Debug)]
@@ -125,6 +136,7 @@ pub struct Feed {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     bodies: Bodies,
+    relations: Relations,
     ids: IdMaker,
     fanout: Fanout,
     likes: likes::Likes,
@@ -165,6 +177,7 @@ impl Feed {
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
         Arc::new(Self {
             bodies: Bodies::new(Arc::clone(&parts.ledger)),
+            relations: Relations::new(Arc::clone(&parts.ledger)),
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
@@ -247,29 +260,36 @@ impl Feed {
         Ok(!self.seen_by(reader, Surface::Direct, [id]).await?.is_empty())
     }
 
-    /// The publication members of log entries, one each and in order; see `bodies`.
+    /// Whether a user may look at another's profile: not if that one blocks them.
     ///
     /// # Errors
-    /// If the ledger cannot be read.
-    pub async fn publications(&self, entries: &[crate::model::Entry]) -> Result<Vec<Bytes>> {
-        self.bodies.publications(entries).await
+    /// If the ledger cannot be reached.
+    pub async fn may_read_user(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
+        Ok(match reader {
+            Some(reader) if reader != user => !self.relations.one(reader, user).await?.blocked,
+            _ => true,
+        })
     }
 
-    /// Takes what another node said: a cached body to drop, counts.
+    /// Takes what another node said: something cached to drop, counts.
     pub fn on_signal(&self, message: &[u8]) {
-        let settled = message.strip_prefix(likes::SETTLED.as_bytes()).and_then(|said| std::str::from_utf8(said).ok());
-        if let Some(settled) = settled {
+        let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
+        if let Some(id) = text(FORGET).and_then(PostId::parse) {
+            self.bodies.forget(id);
+        }
+        if let Some(settled) = text(likes::SETTLED.as_bytes()) {
             self.likes.on_settled(settled);
         }
-        let id = message.strip_prefix(FORGET).and_then(|id| std::str::from_utf8(id).ok()).and_then(PostId::parse);
-        if let Some(id) = id {
-            self.bodies.forget(id);
+        let pair = text(RELATED).and_then(|pair| pair.split_once(' '));
+        if let Some((Some(one), Some(other))) = pair.map(|(one, other)| (UserId::parse(one), UserId::parse(other))) {
+            self.relations.forget(&one, &other);
         }
     }
 
     /// Until now other nodes may have said something that was not heard here.
     pub fn on_resync(&self) {
         self.bodies.forget_all();
+        self.relations.forget_all();
         self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
@@ -281,10 +301,20 @@ impl Feed {
         let message = [FORGET, id.to_string().as_bytes()].concat();
         Ok(self.broker.signal(message.into()).await?)
     }
+
+    /// Drops what is cached of two people's relations on every node.
+    async fn forget_between(&self, one: &UserId, other: &UserId) -> Result<()> {
+        self.relations.forget(one, other);
+        let message = [RELATED, one.as_str().as_bytes(), b" ", other.as_str().as_bytes()].concat();
+        Ok(self.broker.signal(message.into()).await?)
+    }
 }
 
 /// How a signal begins that asks to forget a post.
 const FORGET: &[u8] = b"forget ";
+
+/// How a signal begins that says that something changed between two people.
+const RELATED: &[u8] = b"related ";
 
 /// The wall clock, in Unix milliseconds.
 pub fn now() -> Millis {

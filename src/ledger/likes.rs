@@ -16,6 +16,8 @@ pub struct LikeBatch {
     pub to: String,
     /// What changes, in the order of the queue.
     pub changes: Vec<LikeChange>,
+    /// Likes of what their users may not see: to be noted as reverted, as if it did not exist. None of them is in `changes`.
+    pub unseen: Vec<LikeChange>,
     /// Now.
     pub now: Millis,
 }
@@ -23,7 +25,7 @@ pub struct LikeBatch {
 /// Why a like could not be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevertReason {
-    /// The object does not exist, or not any more; or what it is under does not.
+    /// The object does not exist (any more), or the user may not see it (any more): the two are not told apart.
     Gone,
 }
 
@@ -57,7 +59,7 @@ pub struct Reverted {
 /// What came of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettledLikes {
-    /// The tally of each object of the batch, each once, in any order.
+    /// The tally of each object of the batch, of those unseen too, each once, in any order.
     pub tallies: Vec<(Object, Tally)>,
     /// What could not be settled, as noted for [`Likes::untold_reverts`].
     pub reverted: Vec<Reverted>,

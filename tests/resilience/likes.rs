@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use feedline::ledger::Likes;
+use feedline::model::PostId;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -294,6 +296,35 @@ async fn a_like_of_what_is_gone_is_taken_back_everywhere_on_redis() {
 #[tokio::test]
 async fn a_like_of_what_is_gone_is_taken_back_everywhere_embedded() {
     a_like_of_what_is_gone_is_taken_back_everywhere(Field::embedded(&[]).await).await;
+}
+
+async fn a_like_of_somebody_blocked_meanwhile_is_taken_back(field: Field) {
+    let node = &field.nodes[0];
+    let id = post(node, "ann", "like me").await;
+    let mut bo = Client::connect(node, "bo").await;
+    let mut ann = Client::connect(node, "ann").await;
+    bo.rpc("likes.add", &json!({ "id": id })).await;
+    ann.rpc("users.block", &json!({ "id": "bo" })).await;
+    // It was settled before the block, or taken back after it: which of them, only the moment tells.
+    let told = bo.publication("notifications:bo").await;
+    let reverted = told["data"]["type"] == "like.reverted";
+    let rows = field.ledger.likers(PostId(id), None, 9).await.expect("the rows").items.len();
+    assert_eq!((told["data"]["id"].as_u64(), rows), (Some(id), usize::from(!reverted)), "{told}");
+    let answer = bo.call(json!({ "rpc": { "method": "likes.add", "data": { "id": id } } })).await;
+    assert_eq!(answer["error"]["code"], 404, "{answer}");
+    // Who blocks sees nothing of them.
+    let page = ann.rpc("likes.list", &json!({ "id": id })).await;
+    assert_eq!(page["items"], json!([]), "{page}");
+}
+
+#[tokio::test]
+async fn a_like_of_somebody_blocked_meanwhile_is_taken_back_on_redis() {
+    a_like_of_somebody_blocked_meanwhile_is_taken_back(Field::redis(1, &[]).await).await;
+}
+
+#[tokio::test]
+async fn a_like_of_somebody_blocked_meanwhile_is_taken_back_embedded() {
+    a_like_of_somebody_blocked_meanwhile_is_taken_back(Field::embedded(&[]).await).await;
 }
 
 /// Whoever settled the revert dies before it is told: the next one tells it.

@@ -21,6 +21,7 @@ mod provisional;
 mod settler;
 mod teller;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -263,23 +264,48 @@ impl Feed {
 
     /// Whether an object is there for this user.
     async fn look_at(&self, user: &UserId, object: Object) -> Result<()> {
-        let (post, missing) = match object {
-            Object::Post(post) => (post, NO_POST),
-            Object::Comment(comment) => (self.post_of(comment).await?.ok_or(NO_COMMENT)?, NO_COMMENT),
-        };
-        let seen = self.seen_by(Some(user), Surface::Direct, [post]).await?;
-        if seen.contains_key(&post) { Ok(()) } else { Err(missing) }
+        if self.each_may_like(&[(user.clone(), object)]).await?.contains(&true) {
+            return Ok(());
+        }
+        Err(match object {
+            Object::Post(_) => NO_POST,
+            Object::Comment(_) => NO_COMMENT,
+        })
     }
 
-    /// Under which post a comment is; `None` if it is not there, or deleted.
-    async fn post_of(&self, comment: CommentId) -> Result<Option<PostId>> {
-        if let Some(post) = self.likes.posts_of.get(&comment) {
-            return Ok(post);
+    /// Of each user and object, in their order, whether the object is there for them.
+    async fn each_may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
+        let comments = pairs.iter().filter_map(|(_, object)| match object {
+            Object::Comment(comment) => Some(*comment),
+            Object::Post(_) => None,
+        });
+        let posts_of = self.posts_of(comments.collect()).await?;
+        let post_of = |object: &Object| match object {
+            Object::Post(post) => Some(*post),
+            Object::Comment(comment) => posts_of.get(comment).copied(),
+        };
+        let posts = pairs.iter().filter_map(|(user, object)| Some((user.clone(), post_of(object)?)));
+        let mut seen = self.each_sees(&posts.collect::<Vec<_>>()).await?.into_iter();
+        Ok(pairs.iter().map(|(_, object)| post_of(object).is_some() && seen.next() == Some(true)).collect())
+    }
+
+    /// Under which posts comments are, of those that are there.
+    async fn posts_of(&self, comments: HashSet<CommentId>) -> Result<HashMap<CommentId, PostId>> {
+        let known = &self.likes.posts_of;
+        let mut found = HashMap::new();
+        let mut missing = Vec::new();
+        for comment in comments {
+            match known.get(&comment) {
+                Some(post) => found.extend(post.map(|post| (comment, post))),
+                None => missing.push(comment),
+            }
         }
-        let found = self.ledger.comments(&[comment]).await?;
-        let post = found.first().filter(|found| found.author.is_some()).map(|found| found.post);
-        self.likes.posts_of.insert(comment, post);
-        Ok(post)
+        if !missing.is_empty() {
+            let read = self.ledger.comments(&missing).await?;
+            found.extend(read.iter().filter(|it| it.author.is_some()).map(|it| (it.id, it.post)));
+            missing.iter().for_each(|comment| known.insert(*comment, found.get(comment).copied()));
+        }
+        Ok(found)
     }
 
     /// The count of an object; asks the broker, then the ledger, if this node does not know it. `None` if it cannot be had

@@ -187,12 +187,13 @@ impl Feed {
     async fn settle_batch(&self, partition: u16, seat: &mut Seat, claim: Claim) -> Result<Settling> {
         let Some((first, last)) = claim.items.first().zip(claim.items.last()) else { return Ok(Settling::Applied) };
         let (first, through) = (first.place, last.place);
-        let (changes, oldest) = merge(&claim.items);
-        let to = format!("{} {through}", seat.life);
-        let batch = LikeBatch { partition, from: seat.position.clone(), to, changes: changes.clone(), now: now() };
-        let to = batch.to.clone();
+        let (merged, oldest) = merge(&claim.items);
+        let many = merged.len();
+        let (changes, unseen) = self.part_unseen(merged).await?;
+        let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
+        let batch = LikeBatch { partition, from, to: to.clone(), changes: changes.clone(), unseen, now: now() };
         let Some(settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
-        self.metrics.likes_settled(claim.items.len(), changes.len(), oldest.map_or(0, |at| now().saturating_sub(at)));
+        self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
         (seat.position, seat.through) = (to, through);
         for (object, tally) in &settled.tallies {
             // Nothing ever came of what has no version.
@@ -206,6 +207,14 @@ impl Feed {
         }
         self.tell_settled(partition, through, &changes, &settled).await;
         Ok(Settling::Applied)
+    }
+
+    /// Parts the changes from likes of what their users may not see by now: it was taken on trust, or they were blocked
+    /// meanwhile. Whoever takes a like back may do so whatever they see.
+    async fn part_unseen(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
+        let asked: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object)).collect();
+        let mut seen = self.each_may_like(&asked).await?.into_iter();
+        Ok(changes.into_iter().partition(|change| seen.next() == Some(true) || !change.liked))
     }
 
     /// Tells the nodes what the counts are, and the users that their likes are settled. A word that is lost does no harm:

@@ -56,6 +56,10 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
     for change in &batch.changes {
         by_object.entry(change.object).or_default().push(change);
     }
+    for change in &batch.unseen {
+        by_object.entry(change.object).or_default();
+        settled.reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?);
+    }
     for (object, changes) in by_object {
         let difference = apply(db, batch, object, &changes, &mut settled.reverted)?;
         if difference != 0 {
