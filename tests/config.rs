@@ -54,6 +54,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("fanout.page", "7"),
     ("fanout.workers", "7"),
     ("fanout.lease", "900ms"),
+    ("likes.queue_length", "7"),
+    ("likes.counts_per_second", "7"),
     ("limits.text", "7"),
     ("limits.media", "7"),
     ("limits.topics", "7"),

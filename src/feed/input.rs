@@ -31,12 +31,35 @@ pub(super) struct OnePost {
     pub(super) id: PostId,
 }
 
+/// A comment.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneComment {
+    /// Its id.
+    pub(super) id: CommentId,
+}
+
 /// A page of what belongs to a user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserList {
     /// The user's id.
     pub(super) id: UserId,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of what belongs to a post.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PostList {
+    /// The post's id.
+    pub(super) id: PostId,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -106,7 +129,7 @@ macro_rules! pages {
     )*};
 }
 
-pages!(UserList, TopicList, CommentList, OwnList);
+pages!(UserList, PostList, TopicList, CommentList, OwnList);
 
 fn default_limit() -> u64 {
     DEFAULT_LIMIT

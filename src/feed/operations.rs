@@ -223,9 +223,14 @@ impl Operations {
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
             "comments.create" Post "/posts/{id}/comments" 201 User, create_comment: super::comments::CommentDraft => Comment, "Comments on a post, or replies to a comment.";
             "comments.list" Get "/posts/{id}/comments" 200 Reader, list_comments: input::CommentList => super::comments::CommentPage, "The comments on a post, or the replies to one of them, newest first.";
-            "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: super::comments::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
+            "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: input::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
             "notifications.list" Get "/notifications" 200 User, list_notifications: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
             "notifications.mark_read" Put "/notifications/read" 200 User, mark_notifications: super::notifications::Marking => super::notifications::Left, "Marks notifications as read, or seen, up to one or all.";
+            "likes.add" Put "/posts/{id}/like" 200 User, like: super::likes::Target => super::likes::Accepted, "Likes a post: acknowledged at once, settled in a moment.";
+            "likes.remove" Delete "/posts/{id}/like" 200 User, unlike: super::likes::Target => super::likes::Accepted, "Takes a like of a post back.";
+            "comments.like" Put "/comments/{id}/like" 200 User, like_comment: input::OneComment => super::likes::Accepted, "Likes a comment; likes.add with object comment is the same.";
+            "comments.unlike" Delete "/comments/{id}/like" 200 User, unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
+            "likes.list" Get "/posts/{id}/likes" 200 Reader, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
             "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
             "topics.read" Get "/topics/{name}/posts" 200 Reader, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";

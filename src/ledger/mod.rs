@@ -8,6 +8,7 @@ mod comments;
 mod counts;
 mod edges;
 mod jobs;
+mod likes;
 mod notifications;
 mod people;
 mod posts;
@@ -16,14 +17,16 @@ mod sqlite;
 use async_trait::async_trait;
 
 pub use self::barriers::Barriers;
-pub use self::comments::{Commented, Comments, DEEPEST, Tally, Thread, Uncommented};
+pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
 pub use self::counts::Counts;
 pub use self::edges::Edges;
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
+pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{NewAccount, People};
 pub use self::posts::Posts;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
+pub use crate::model::Tally;
 
 /// What can go wrong with a ledger.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -55,7 +58,7 @@ pub struct Listed<T> {
 /// happened, durably, when its method returns.
 #[async_trait]
 pub trait Ledger:
-    People + Edges + Barriers + Posts + Jobs + Comments + Notifications + Counts + Send + Sync + 'static
+    People + Edges + Barriers + Posts + Jobs + Comments + Notifications + Counts + Likes + Send + Sync + 'static
 {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;

@@ -5,6 +5,7 @@
 mod comment;
 mod entry;
 mod ids;
+mod like;
 mod notice;
 mod post;
 mod relation;
@@ -13,6 +14,7 @@ mod user;
 pub use comment::Comment;
 pub use entry::{Entry, Epoch, GoneReason, Left, Position};
 pub use ids::{CommentId, NotificationId, PostId, UserId};
+pub use like::{LikeChange, Tally};
 pub use notice::{Object, What};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Barrier, Relation};

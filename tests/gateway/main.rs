@@ -17,6 +17,7 @@ mod codes;
 mod comments;
 mod edits;
 mod http;
+mod likes;
 mod nonsense;
 mod notifications;
 mod reading;

@@ -4,6 +4,7 @@
 mod conformance;
 mod barriers;
 mod comments;
+mod likes;
 mod notifications;
 mod sqlite;
 mod support;

@@ -15,6 +15,7 @@ mod counts;
 mod edges;
 mod jobs;
 mod lane;
+mod likes;
 mod notifications;
 mod open;
 mod people;
@@ -218,6 +219,7 @@ mod tests {
             posts::BY_AUTHOR,
             posts::BY_TOPIC,
             comments::IN_THREAD,
+            likes::LIKERS,
             notifications::NEWEST,
             notifications::LIST,
             notifications::AFTER,
