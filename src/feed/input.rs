@@ -123,7 +123,7 @@ macro_rules! pages {
             }
 
             pub(super) fn cursor<C: Cursor>(&self) -> Result<Option<C>> {
-                self.cursor.as_deref().filter(|cursor| !cursor.is_empty()).map(parse_cursor).transpose()
+                cursor_of(self.cursor.as_deref())
             }
         }
     )*};
@@ -131,11 +131,11 @@ macro_rules! pages {
 
 pages!(UserList, PostList, TopicList, CommentList, OwnList);
 
-fn default_limit() -> u64 {
+pub(super) fn default_limit() -> u64 {
     DEFAULT_LIMIT
 }
 
-fn checked_limit(limit: u64) -> Result<usize> {
+pub(super) fn checked_limit(limit: u64) -> Result<usize> {
     if (1..=MAX_LIMIT).contains(&limit) {
         Ok(limit as usize)
     } else {
@@ -166,8 +166,10 @@ impl Cursor for i64 {
     }
 }
 
-fn parse_cursor<C: Cursor>(text: &str) -> Result<C> {
-    C::read(text).ok_or_else(|| FeedError::invalid("cursor", "this cursor is not one that this list gave"))
+/// Where a page begins, if not at the beginning.
+pub(super) fn cursor_of<C: Cursor>(text: Option<&str>) -> Result<Option<C>> {
+    let wrong = || FeedError::invalid("cursor", "this cursor is not one that this list gave");
+    text.filter(|text| !text.is_empty()).map(|text| C::read(text).ok_or_else(wrong)).transpose()
 }
 
 /// Posts, as a page.

@@ -14,6 +14,9 @@
 //! | `relations` | what is between readers and authors, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
+//! | `reading` | how far a timeline is read |
+//! | `favourites` | objects of any type that a user keeps |
+//! | `refill` | pages of lists that something is left out of |
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
@@ -44,6 +47,7 @@ mod comments;
 mod edits;
 mod error;
 mod fanout;
+mod favourites;
 mod graph;
 mod ids;
 mod input;
@@ -53,6 +57,8 @@ pub mod operations;
 mod pages;
 mod posts;
 mod presentation;
+mod reading;
+mod refill;
 mod relations;
 mod telling;
 mod timelines;
@@ -104,6 +110,8 @@ pub struct Limits {
     pub data_bytes: usize,
     /// Whom one user may follow.
     pub follows: u64,
+    /// Favourites of one type of one user.
+    pub favourites: u64,
 }
 
 /// Who asks.

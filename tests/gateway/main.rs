@@ -16,6 +16,7 @@ mod channels;
 mod codes;
 mod comments;
 mod edits;
+mod favourites;
 mod http;
 mod likes;
 mod nonsense;
@@ -23,6 +24,7 @@ mod notifications;
 mod reading;
 mod timelines;
 mod tokens;
+mod topics;
 
 /// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
 const NAMESPACES: &str = r#"[
