@@ -154,6 +154,7 @@ fn feed_options(config: &Config) -> FeedOptions {
             topics: config.limits.topics,
             data_bytes: config.limits.data_bytes,
             follows: config.limits.follows,
+            favourites: config.limits.favourites,
         },
         fanout: FanoutOptions { page: config.fanout.page, workers: config.fanout.workers, lease: config.fanout.lease },
         likes: LikesOptions {

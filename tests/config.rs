@@ -61,6 +61,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("limits.topics", "7"),
     ("limits.data_bytes", "7"),
     ("limits.follows", "7"),
+    ("limits.favourites", "7"),
 ];
 
 fn variable(key: &str) -> String {

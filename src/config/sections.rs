@@ -359,6 +359,8 @@ pub struct Limits {
     pub data_bytes: usize,
     /// The most others a user may follow.
     pub follows: u64,
+    /// The most favourites of one type a user may have.
+    pub favourites: u64,
 }
 
 impl Limits {
@@ -369,6 +371,7 @@ impl Limits {
             topics: section.read("topics", value::whole(0..=1000)),
             data_bytes: section.read("data_bytes", value::whole(0..=1 << 20)),
             follows: section.read("follows", value::whole(1..=10_000_000)),
+            favourites: section.read("favourites", value::whole(1..=1_000_000)),
         }
     }
 }

@@ -6,12 +6,17 @@
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
+//! | `comments` | write, list, delete; threads |
+//! | `notifications` | who hears of what, grouped; read and seen |
 //! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
 //! | `relations` | what is between readers and authors, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
+//! | `reading` | how far a timeline is read |
+//! | `favourites` | objects of any type that a user keeps |
+//! | `refill` | pages of lists that something is left out of |
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
@@ -38,17 +43,22 @@ mod accounts;
 mod audience;
 mod barriers;
 mod bodies;
+mod comments;
 mod edits;
 mod error;
 mod fanout;
+mod favourites;
 mod graph;
 mod ids;
 mod input;
 mod likes;
+mod notifications;
 pub mod operations;
 mod pages;
 mod posts;
 mod presentation;
+mod reading;
+mod refill;
 mod relations;
 mod telling;
 mod timelines;
@@ -65,6 +75,7 @@ use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use notifications::Notices;
 use relations::Relations;
 
 /// What the configuration says of the feed.
@@ -89,7 +100,7 @@ pub struct FeedOptions {
 /// How large things may be; each is told by name to whoever goes over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Characters of a post.
+    /// Characters of a post, and of a comment.
     pub text: usize,
     /// Pieces of media of a post.
     pub media: usize,
@@ -99,6 +110,8 @@ pub struct Limits {
     pub data_bytes: usize,
     /// Whom one user may follow.
     pub follows: u64,
+    /// Favourites of one type of one user.
+    pub favourites: u64,
 }
 
 /// Who asks.
@@ -139,6 +152,7 @@ pub struct Feed {
     relations: Relations,
     ids: IdMaker,
     fanout: Fanout,
+    notices: Notices,
     likes: likes::Likes,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
@@ -182,6 +196,7 @@ impl Feed {
             broker: parts.broker,
             ids: IdMaker::default(),
             fanout: Fanout::new(options.fanout),
+            notices: Notices::new(),
             likes: likes::Likes::new(parts.queue, options.likes),
             known: Mutex::default(),
             heard_again: Notify::new(),
@@ -212,12 +227,14 @@ impl Feed {
             }
         });
         self.start_fanout();
+        self.start_notices();
         self.start_likes();
         Ok(())
     }
 
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
+        self.notices.stop();
         self.fanout.stop().await;
     }
 

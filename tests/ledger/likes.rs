@@ -6,7 +6,7 @@ use std::sync::Arc;
 use feedline::ledger::{Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
 use feedline::model::{Comment, CommentId, LikeChange, Object, PostFlags, PostId, Tally};
 
-use crate::support::{NOW, delete, id, publish, users};
+use crate::support::{NOW, conformance, delete, id, publish, users};
 
 conformance! {
     a_batch_is_applied_once_and_where_the_last_one_ended

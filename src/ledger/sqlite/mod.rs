@@ -13,6 +13,7 @@ mod barriers;
 mod comments;
 mod counts;
 mod edges;
+mod favourites;
 mod jobs;
 mod lane;
 mod likes;
@@ -21,7 +22,9 @@ mod open;
 mod people;
 mod posts;
 mod readers;
+mod reading;
 mod timeline;
+mod topics;
 mod writer;
 
 use std::sync::Arc;
