@@ -105,6 +105,43 @@ async fn the_list_of_likers_is_read_in_pages() {
 }
 
 #[tokio::test]
+async fn whom_a_reader_may_not_see_is_not_in_the_list_which_is_full_all_the_same() {
+    let server = Server::start().await;
+    let post = server.post("ann", "like me").await;
+    let mut watcher = Client::connect(&server, "ann").await;
+    watcher.subscribe(&format!("post:{post}")).await;
+    for (name, count) in ["one", "bo", "two", "cy", "three"].into_iter().zip(1_u64..) {
+        server.done(name, "GET", "/users/ann", &Value::Null).await;
+        server.done(name, "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+        counts_reach(&mut watcher, post, count).await;
+    }
+    for blocked in ["bo", "cy"] {
+        server.done("one", "PUT", &format!("/users/{blocked}/block"), &Value::Null).await;
+    }
+    let path = format!("/posts/{post}/likes?limit=2");
+    let first = server.done("one", "GET", &path, &Value::Null).await;
+    assert_eq!(likers(&first), ["three", "two"]);
+    let next = format!("{path}&cursor={}", first["next"].as_str().expect("more"));
+    let rest = server.done("one", "GET", &next, &Value::Null).await;
+    assert_eq!((likers(&rest), rest.get("next")), (vec!["one"], None));
+    assert_eq!(likers(&server.done("two", "GET", &path, &Value::Null).await), ["three", "cy"]);
+}
+
+#[tokio::test]
+async fn pages_show_what_one_likes_and_how_many_do() {
+    let server = Server::start().await;
+    let post = server.post("ann", "like me").await;
+    let mut watcher = Client::connect(&server, "ann").await;
+    watcher.subscribe(&format!("post:{post}")).await;
+    server.done("bo", "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+    counts_reach(&mut watcher, post, 1).await;
+    for (reader, liked) in [("bo", true), ("ann", false)] {
+        let shown = server.done(reader, "GET", &format!("/posts/{post}"), &Value::Null).await;
+        assert_eq!((&shown["likes"], &shown["liked"]), (&json!(1), &json!(liked)), "{reader}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn likes_are_measured() {
     let server = Server::start().await;
     let post = server.post("ann", "like me").await;
