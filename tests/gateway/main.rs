@@ -2,6 +2,9 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[path = "../support/redis.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
@@ -9,6 +12,7 @@ mod backend;
 mod bounds;
 mod channels;
 mod codes;
+mod endings;
 mod http;
 mod nonsense;
 mod timelines;
