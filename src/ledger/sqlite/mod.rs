@@ -31,7 +31,7 @@ use self::lane::Lane;
 pub use self::open::{Durability, SqliteOptions};
 use self::writer::Writer;
 use super::{Ledger, LedgerError, Result};
-use crate::model::{Millis, UserId};
+use crate::model::{Millis, Post, UserId};
 
 /// Rows that the bulk loaders put into one transaction.
 const BULK: usize = 2_000;
@@ -88,6 +88,20 @@ impl SqliteLedger {
         for edges in edges.chunks(BULK) {
             let edges = edges.to_vec();
             self.write(move |db| edges.iter().try_for_each(|(from, to)| edges::load(db, from, to, now))).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores many posts at once, without jobs: nobody has a timeline yet that they would have to be carried to. Their
+    /// authors must exist, their ids be new. For benchmarks and tests.
+    ///
+    /// # Errors
+    ///
+    /// As for any write. What was stored before the error stays.
+    pub async fn bulk_posts(&self, posts: &[Post]) -> Result<()> {
+        for posts in posts.chunks(BULK) {
+            let posts = posts.to_vec();
+            self.write(move |db| posts.iter().try_for_each(|post| posts::store(db, post))).await?;
         }
         Ok(())
     }
