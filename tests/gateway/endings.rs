@@ -58,7 +58,17 @@ async fn what_runs_out_ends_unless_it_is_refreshed_in_time() {
         assert_eq!(subscriber.hear_within(LONG).await, Some(Heard::Push(over)));
         assert!(unix() >= second + GRACE, "there was time left to refresh");
     };
-    tokio::join!(closed, unsubscribed);
+    // Where the server looks at the time more often, there is the same grace.
+    let pinged = async {
+        let keys = [("client.ping_interval", "2s"), ("client.pong_timeout", "1900ms")];
+        let server = Server::start_with(&keys).await;
+        let mut late = Client::open(&server).await;
+        late.done(json!({ "connect": { "token": until(second) } })).await;
+        while late.hear().await == Heard::Ping {}
+        assert_eq!(late.closed().await, (3005, "connection expired".into()));
+        assert!(unix() >= second + GRACE, "there was time left to refresh");
+    };
+    tokio::join!(closed, unsubscribed, pinged);
 
     assert_eq!(refreshed.refused(json!({ "ping": {} })).await, 108, "the connection stays");
     for channel in ["shut:late", "shut:refreshed"] {
@@ -117,6 +127,9 @@ async fn a_log_that_is_lost_ends_what_stood_on_it() {
     let mut came = Client::connect(&server, "bo").await;
     let position = came.subscribe("chat:1").await;
     assert_eq!(position["offset"], 1);
+    let mut leaves = Client::connect(&server, "cy").await;
+    let timeline = leaves.rpc("timeline.read", &json!({})).await["position"].clone();
+    drop(leaves);
     assert_eq!(redis.ask("FLUSHALL"), "+OK");
     publish(2).await;
     // One that came by itself may come again; one that the server put there comes again as a whole.
@@ -129,6 +142,12 @@ async fn a_log_that_is_lost_ends_what_stood_on_it() {
     assert_ne!(reply["epoch"], position["epoch"]);
     publish(3).await;
     assert_eq!(came.publication("chat:1").await["data"], 3);
+    // Who left before and comes back while the server still knows the old log is not put into that.
+    let (mut back, recovered) = Client::recover(&server, "cy", &timeline).await;
+    assert_eq!(recovered.get("recovered"), None, "{recovered}");
+    assert_ne!(recovered["epoch"], timeline["epoch"]);
+    let id = server.post("cy", "hello").await;
+    assert_eq!(back.publication("timeline:cy").await["data"]["post"]["id"], id);
 }
 
 #[tokio::test]

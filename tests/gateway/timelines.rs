@@ -76,6 +76,17 @@ async fn a_post_is_in_its_authors_timeline_with_the_answer_even_over_http() {
 }
 
 #[tokio::test]
+async fn a_deleted_post_is_gone_with_the_answer() {
+    let server = Server::start().await;
+    for n in 0..20 {
+        let id = server.post("ann", &format!("post {n}")).await;
+        server.done("ann", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
+        assert_eq!(server.call("bo", "GET", &format!("/posts/{id}"), &Value::Null).await.status, 404, "post {n}");
+        assert!(ids(&server.done("ann", "GET", "/timeline", &Value::Null).await).is_empty(), "post {n}");
+    }
+}
+
+#[tokio::test]
 async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
@@ -108,7 +119,7 @@ async fn told_up_to(client: &mut Client, id: u64) {
 
 #[tokio::test]
 async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
-    let server = Server::start_with(&[("timeline.length", "50")]).await;
+    let server = Server::start_with(&[("timeline.length", "50"), ("timeline.follow_merge", "30")]).await;
     server.follow("ann", "bo").await;
     server.follow("ann", "cy").await;
     let mut ann = Client::connect(&server, "ann").await;
@@ -160,6 +171,20 @@ async fn updates_over_http_are_what_a_socket_recovers() {
     assert_eq!(updates["position"]["offset"], items.last().unwrap()["offset"]);
     let far = format!("/timeline/updates?offset={}&epoch={epoch}", offset.as_u64().unwrap() + 99);
     assert_eq!(server.done("ann", "GET", &far, &Value::Null).await["recovered"], false);
+}
+
+#[tokio::test]
+async fn updates_that_a_log_does_not_keep_any_more_are_not_recovered() {
+    let server = Server::start_with(&[("timeline.length", "20")]).await;
+    let position = server.done("ann", "GET", "/timeline", &Value::Null).await["position"].take();
+    let (from, epoch) = (position["offset"].as_u64().unwrap(), position["epoch"].as_str().unwrap());
+    let since = |offset: u64| format!("/timeline/updates?offset={offset}&epoch={epoch}");
+    for n in 0..130 {
+        server.post("ann", &format!("post {n}")).await;
+    }
+    assert_eq!(server.done("ann", "GET", &since(from), &Value::Null).await["recovered"], false);
+    let updates = server.done("ann", "GET", &since(from + 125), &Value::Null).await;
+    assert_eq!((&updates["recovered"], updates["items"].as_array().map(Vec::len)), (&json!(true), Some(5)));
 }
 
 #[tokio::test]

@@ -131,3 +131,28 @@ async fn edges_made_without_redis_show_when_it_is_back() {
     cluster.redis.resume();
     assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], id);
 }
+
+#[tokio::test]
+async fn who_was_unfollowed_without_redis_is_not_shown_when_it_is_back() {
+    let cluster = Cluster::start_with(1, &[]).await;
+    let node = &cluster.nodes[0];
+    let id = post(node, "ann", "of ann").await;
+    done(node, "bo", "PUT", "/users/ann/follow").await;
+    let shown = async || {
+        let (status, page) = attempt(node, "bo", "GET", "/timeline", &Value::Null).await;
+        (status == 200).then(|| page["items"].as_array().expect("items").iter().any(|item| item["id"] == id))
+    };
+    assert_eq!(shown().await, Some(true));
+    cluster.redis.pause();
+    done(node, "bo", "DELETE", "/users/ann/follow").await;
+    cluster.redis.resume();
+    // The inbox still holds the post at first.
+    let begun = Instant::now();
+    let first = loop {
+        if let Some(shown) = shown().await {
+            break shown;
+        }
+        assert!(begun.elapsed() < PATIENCE, "no page in {PATIENCE:?}");
+    };
+    assert!(!first);
+}
