@@ -22,14 +22,20 @@
 //! [`fill_inbox`]: Broker::fill_inbox
 //! [`merge_inbox`]: Broker::merge_inbox
 
+mod journal;
 mod memory;
+mod queue;
 mod redis;
+mod tallies;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::journal::{Flush, Journal};
 pub use self::memory::MemoryBroker;
+pub use self::queue::{Claim, Item, PARTITION_LEASE, Place, Queue, Waiting};
 pub use self::redis::{RedisBroker, RedisOptions, raw};
+pub use self::tallies::{TALLY_TTL, Tallies};
 use async_trait::async_trait;
 use bytes::Bytes;
 
@@ -217,7 +223,7 @@ pub enum Receipt {
 ///
 /// Logs are named by channel. Those of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like any other.
 #[async_trait]
-pub trait Broker: Send + Sync + 'static {
+pub trait Broker: Tallies + Send + Sync + 'static {
     /// What it is, for people: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 
@@ -238,6 +244,10 @@ pub trait Broker: Send + Sync + 'static {
     /// Ends it. A hint under way may still arrive.
     async fn unsubscribe(&self, channel: &str) -> Result<()>;
 
+    /// Of each of these users, whether any node has subscribed to the channel of their inbox. One round trip, however
+    /// many they are.
+    async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>>;
+
     /// Says something to every node, itself included: caches to drop, clients to disconnect.
     async fn signal(&self, message: Bytes) -> Result<()>;
 
@@ -248,6 +258,9 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Tells the subscribed nodes and keeps nothing.
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended>;
+
+    /// The same for many channels, in one round trip.
+    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()>;
 
     /// Tells the subscribed nodes something that is no entry.
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()>;

@@ -39,7 +39,7 @@ pub mod session;
 mod transport;
 pub mod upgrade;
 
-pub use commands::{clients, counts};
+pub use commands::{Log, clients, counts};
 
 use connection::Connection;
 use hub::Hub;
@@ -163,6 +163,7 @@ impl Gateway {
             channels: self.hub.channels(),
             queue_bytes: self.clients.iter().map(|outbox| outbox.bytes()).sum(),
             broker_round_trips: self.broker.round_trips(),
+            ledger_round_trips: self.feed.ledger_round_trips(),
         }
     }
 

@@ -19,13 +19,20 @@ pub struct User {
     pub created_at: Millis,
 }
 
-/// What is between the asking user and another, seen from the asking one.
+/// What is between the asking user and another, seen from the asking one. Whether the other hides, mutes or blocks is
+/// not told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edges {
     /// I follow them.
     pub following: bool,
     /// They follow me.
     pub followed_by: bool,
+    /// I hide my posts from them.
+    pub hiding: bool,
+    /// I mute them.
+    pub muting: bool,
+    /// I block them.
+    pub blocking: bool,
 }
 
 /// A user with counts and the edges to whoever asked.
@@ -42,4 +49,22 @@ pub struct Profile {
     pub posts: u64,
     /// What is between the two.
     pub edges: Edges,
+}
+
+/// Someone as lists name them: as much as a name beside a post needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Person {
+    /// Who.
+    pub id: UserId,
+    /// What to call them.
+    pub name: String,
+    /// Where their picture is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avatar: Option<String>,
+}
+
+impl From<User> for Person {
+    fn from(user: User) -> Self {
+        Self { id: user.id, name: user.name, avatar: user.avatar }
+    }
 }

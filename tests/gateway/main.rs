@@ -8,15 +8,24 @@ mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
+mod audience;
 mod backend;
+mod barriers;
 mod bounds;
 mod channels;
 mod codes;
 mod endings;
+mod comments;
+mod edits;
+mod favourites;
 mod http;
+mod likes;
 mod nonsense;
+mod notifications;
+mod reading;
 mod timelines;
 mod tokens;
+mod topics;
 
 /// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
 const NAMESPACES: &str = r#"[

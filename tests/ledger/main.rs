@@ -1,6 +1,13 @@
 //! What every ledger must do, and what is SQLite's own.
 
+mod barriers;
+mod comments;
 mod conformance;
+mod counts;
+mod favourites;
+mod likes;
+mod notifications;
 mod sqlite;
 mod support;
 mod timeline;
+mod topics;

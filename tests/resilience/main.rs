@@ -2,6 +2,8 @@
 
 #[path = "../support/api.rs"]
 mod api;
+mod audience;
+mod carry;
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod client;
@@ -10,6 +12,8 @@ mod crashes;
 #[path = "../support/dice.rs"]
 mod dice;
 mod hints;
+mod likers;
+mod likes;
 mod model;
 mod nodes;
 mod outages;

@@ -1,0 +1,183 @@
+//! What a page of posts is made of, what it costs, and how far it was read.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+#[tokio::test]
+async fn a_post_is_shown_with_its_counts_and_a_page_with_its_people() {
+    let server = Server::start_with(&[("auth.anonymous", "true")]).await;
+    let zero = json!({ "likes": 0, "comments": 0, "favourites": 0 });
+    let counts = |post: &Value| json!({ "likes": post["likes"], "comments": post["comments"], "favourites": post["favourites"] });
+    let flags = |post: &Value| json!([post["liked"], post["favourited"]]);
+
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let made = server.done("bo", "POST", "/posts", &json!({ "text": "one #here" })).await;
+    assert_eq!((counts(&made), flags(&made)), (zero.clone(), json!([false, false])));
+    let pushed = ann.publication("timeline:ann").await["data"]["post"].clone();
+    assert_eq!((counts(&pushed), flags(&pushed)), (zero.clone(), json!([null, null])), "the same for everyone");
+
+    let mut nobody = Client::open(&server).await;
+    nobody.done(json!({ "connect": {} })).await;
+    for (method, input) in [
+        ("timeline.read", json!({})),
+        ("users.posts", json!({ "id": "bo" })),
+        ("topics.read", json!({ "name": "here" })),
+    ] {
+        let page = ann.rpc(method, &input).await;
+        let post = &page["items"][0];
+        assert_eq!((counts(post), flags(post)), (zero.clone(), json!([false, false])), "{method}");
+        assert_eq!(post["text"], "one #here");
+        assert_eq!(page["people"], json!({ "bo": { "id": "bo", "name": "bo" } }), "{method}");
+        if method != "timeline.read" {
+            let page = nobody.rpc(method, &input).await;
+            assert_eq!(flags(&page["items"][0]), json!([null, null]), "{method} read by nobody in particular");
+        }
+    }
+    let one = ann.rpc("posts.get", &json!({ "id": made["id"] })).await;
+    assert_eq!((counts(&one), flags(&one)), (zero, json!([false, false])));
+}
+
+#[tokio::test]
+async fn a_page_costs_as_many_round_trips_however_long_it_is() {
+    costs_the_same(&Server::start().await).await;
+}
+
+#[tokio::test]
+async fn a_page_costs_as_many_round_trips_however_long_it_is_with_redis() {
+    let redis = RedisServer::start();
+    costs_the_same(&Server::start_with(&[("broker.url", &redis.url())]).await).await;
+}
+
+async fn costs_the_same(server: &Server) {
+    // The posts of a page are by as many people as it has posts.
+    let mut ann = Client::connect(server, "ann").await;
+    for n in 0..110 {
+        let author = format!("author-{n}");
+        server.follow("ann", &author).await;
+        server.post(&author, "about #all").await;
+        server.post("bo", "by one").await;
+    }
+    for (method, mut input) in [
+        ("timeline.read", json!({})),
+        ("users.posts", json!({ "id": "bo" })),
+        ("topics.read", json!({ "name": "all" })),
+    ] {
+        let mut costs = Vec::new();
+        for limit in [1, 20, 100] {
+            input["limit"] = limit.into();
+            let page = ann.rpc(method, &input).await;
+            assert_eq!(page["items"].as_array().map(Vec::len), Some(limit), "{method}");
+            costs.push(cost(server, &mut ann, method, &input).await);
+        }
+        assert!(costs.iter().all(|cost| *cost == costs[0]), "{method} of 1, 20 and 100: {costs:?}");
+        assert!(costs[0].0 >= 3 && costs[0].0 <= 12, "{method} makes some round trips and not many: {costs:?}");
+    }
+}
+
+/// Round trips to the ledger and to Redis that a page takes: the fewest of a few attempts, for others ask meanwhile, too.
+pub(crate) async fn cost(server: &Server, client: &mut Client, method: &str, input: &Value) -> (u64, u64) {
+    let mut fewest = (u64::MAX, u64::MAX);
+    for _ in 0..8 {
+        let before = made(server).await;
+        client.rpc(method, input).await;
+        let after = made(server).await;
+        fewest = (fewest.0.min(after.0 - before.0), fewest.1.min(after.1 - before.1));
+    }
+    fewest
+}
+
+async fn made(server: &Server) -> (u64, u64) {
+    let ledger = server.metric("feedline_ledger_round_trips").await.expect("a sample");
+    let redis = server.metric("feedline_redis_round_trips").await.expect("a sample");
+    (ledger as u64, redis as u64)
+}
+
+#[tokio::test]
+async fn how_far_one_read_is_told_on_all_devices() {
+    read_on_all_devices(&Server::start().await).await;
+}
+
+#[tokio::test]
+async fn how_far_one_read_is_told_on_all_devices_with_redis() {
+    let redis = RedisServer::start();
+    read_on_all_devices(&Server::start_with(&[("broker.url", &redis.url())]).await).await;
+}
+
+async fn read_on_all_devices(server: &Server) {
+    server.follow("ann", "bo").await;
+    let (mut phone, mut desk) = (Client::connect(server, "ann").await, Client::connect(server, "ann").await);
+    let mut bo = Client::connect(server, "bo").await;
+    let mut posts = Vec::new();
+    for n in 0..5 {
+        posts.push(server.post("bo", &format!("post {n}")).await);
+    }
+    server.post("ann", "mine").await;
+    let mut offset = 0;
+    for client in [&mut phone, &mut desk] {
+        for _ in 0..6 {
+            offset = client.publication("timeline:ann").await["offset"].as_u64().expect("an offset");
+        }
+    }
+    let state = async |client: &mut Client| client.rpc("timeline.read", &json!({ "limit": 1 })).await["read"].clone();
+    assert_eq!(state(&mut phone).await, json!({ "id": 0, "unread": 5 }), "one's own posts are no news");
+
+    let marked = phone.rpc("timeline.mark_read", &json!({ "id": posts[2] })).await;
+    assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
+    let told = desk.publication("timeline:ann").await;
+    assert_eq!(told["data"], json!({ "type": "read", "id": posts[2], "unread": 2 }));
+    assert!(told.get("offset").is_none(), "it is no entry of the log: {told}");
+    assert_eq!(phone.publication("timeline:ann").await, told);
+
+    // An older mark changes nothing, and nobody is told.
+    let marked = server.done("ann", "PUT", "/timeline/read", &json!({ "id": posts[0] })).await;
+    assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
+    // A deletion is one less to read.
+    server.done("bo", "DELETE", &format!("/posts/{}", posts[3]), &Value::Null).await;
+    let gone = desk.publication("timeline:ann").await;
+    assert_eq!((&gone["data"]["type"], &gone["offset"]), (&json!("gone"), &json!(offset + 1)), "the log has no gap");
+    assert_eq!(state(&mut desk).await, json!({ "id": posts[2], "unread": 1 }));
+    // A mark from the future is one of now: what comes later is news.
+    let marked = desk.rpc("timeline.mark_read", &json!({ "id": 9_007_199_254_740_991_u64 })).await;
+    assert_eq!(marked["unread"], 0);
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    server.post("bo", "later").await;
+    while desk.publication("timeline:ann").await["data"]["type"] != "post" {}
+    assert_eq!(state(&mut desk).await["unread"], 1);
+    let next = desk.rpc("timeline.read", &json!({ "limit": 1 })).await["next"].clone();
+    let page = desk.rpc("timeline.read", &json!({ "limit": 1, "cursor": next })).await;
+    assert!(page.get("read").is_none(), "the first page says it: {page}");
+
+    // Who was away recovers what is in the log, and reads the marker with the page.
+    let epoch = desk.rpc("timeline.read", &json!({})).await["position"]["epoch"].clone();
+    let (mut back, recovered) = Client::recover(server, "ann", &json!({ "offset": offset, "epoch": epoch })).await;
+    let kinds: Vec<Value> =
+        recovered["publications"].as_array().unwrap().iter().map(|it| it["data"]["type"].clone()).collect();
+    assert_eq!((&recovered["recovered"], json!(kinds)), (&json!(true), json!(["gone", "post"])));
+    assert_eq!(state(&mut back).await["unread"], 1);
+    let others = bo.pushed().await;
+    assert!(others.iter().all(|push| push["pub"]["data"]["type"] != "read"), "nobody else's business: {others:?}");
+}
+
+#[tokio::test]
+async fn no_more_than_a_hundred_unread_are_counted() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut last = 0;
+    for n in 0..130 {
+        last = server.post("bo", &format!("post {n}")).await;
+        if n % 2 == 0 {
+            server.post("ann", "mine").await;
+        }
+    }
+    while ann.publication("timeline:ann").await["data"]["post"]["id"] != last {}
+    let read = server.done("ann", "GET", "/timeline?limit=1", &Value::Null).await["read"].clone();
+    assert_eq!(read, json!({ "id": 0, "unread": 100 }));
+    let page = ann.rpc("users.posts", &json!({ "id": "bo", "limit": 100 })).await;
+    let some = &page["items"][60]["id"];
+    assert_eq!(ann.rpc("timeline.mark_read", &json!({ "id": some })).await["unread"], 60);
+}
