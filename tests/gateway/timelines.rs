@@ -68,6 +68,29 @@ async fn following_brings_posts_in_and_ending_it_takes_them_out_live() {
 }
 
 #[tokio::test]
+async fn what_is_for_friends_comes_and_goes_with_the_authors_follow() {
+    let mut server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let body = json!({ "text": "for friends", "visibility": "friends" });
+    let id = server.done("bo", "POST", "/posts", &body).await["id"].as_u64().unwrap();
+    let public = server.post("bo", "for everyone").await;
+    told(&mut ann, "ann", "post", public).await;
+    for _ in 0..2 {
+        server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
+        told(&mut ann, "ann", "post", id).await;
+        assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public, id]);
+        server.done("bo", "DELETE", "/users/ann/follow", &Value::Null).await;
+        assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "hidden");
+        assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public]);
+        // An inbox that is filled anew holds what is for its owner, and nothing that may be so one day.
+        server.kill();
+        server.start_again().await;
+        ann = Client::connect(&server, "ann").await;
+    }
+}
+
+#[tokio::test]
 async fn a_post_is_in_its_authors_timeline_with_the_answer_even_over_http() {
     let server = Server::start().await;
     for n in 0..20 {
