@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::dice::Dice;
 use crate::model::{Edge, Model, Post, TOPICS, USERS, User, Visibility};
 
 /// Something that a user does.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Publish(Post),
-    Edit { by: User, id: u64, text: String },
+    Edit { by: User, id: u64, text: String, visibility: Option<Visibility> },
     Delete { by: User, id: u64 },
     Set { edge: Edge, from: User, to: User, on: bool },
 }
@@ -30,12 +31,16 @@ impl Act {
                     body["topics"] = json!([topic]);
                 }
                 if post.visibility != Visibility::Public {
-                    body["visibility"] = visibility(&post.visibility);
+                    body["visibility"] = as_json(&post.visibility);
                 }
                 Call { user: post.author, method: "POST", path: "/posts".into(), body }
             }
-            Self::Edit { by, id, text } => {
-                Call { user: by, method: "PATCH", path: format!("/posts/{id}"), body: json!({ "text": text }) }
+            Self::Edit { by, id, text, visibility } => {
+                let mut body = json!({ "text": text });
+                if let Some(visibility) = visibility {
+                    body["visibility"] = as_json(visibility);
+                }
+                Call { user: by, method: "PATCH", path: format!("/posts/{id}"), body }
             }
             Self::Delete { by, id } => {
                 Call { user: by, method: "DELETE", path: format!("/posts/{id}"), body: Value::Null }
@@ -57,6 +62,9 @@ impl Act {
     pub(crate) fn expected(&self, model: &Model) -> u16 {
         match self {
             Self::Publish(_) => 201,
+            // Who is blocked is not told so; who blocks is.
+            Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
+            Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, from, to) => 409,
             Self::Set { .. } => 200,
             Self::Edit { by, id, .. } | Self::Delete { by, id } => match model.posts.get(id) {
                 Some(post) if post.author == *by => 200,
@@ -71,9 +79,9 @@ impl Act {
     pub(crate) fn apply(&self, model: &mut Model, answer: &Value, told: bool) {
         match self {
             Self::Publish(post) => model.publish(answer["id"].as_u64().expect("an id"), post.clone()),
-            Self::Edit { by, id, text } => {
-                if let Some(post) = model.posts.get_mut(id).filter(|post| post.author == *by) {
-                    post.text.clone_from(text);
+            Self::Edit { by, id, text, visibility } => {
+                if model.posts.get(id).is_some_and(|post| post.author == *by) {
+                    model.edit(*id, text, visibility.as_ref());
                 }
             }
             Self::Delete { by, id } => {
@@ -99,7 +107,7 @@ impl Act {
     }
 }
 
-fn visibility(of: &Visibility) -> Value {
+fn as_json(of: &Visibility) -> Value {
     match of {
         Visibility::Public => json!("public"),
         Visibility::Followers => json!("followers"),
@@ -125,15 +133,15 @@ impl Has {
 }
 
 /// Chooses what somebody does next.
-pub(crate) fn choose(dice: &mut crate::dice::Dice, model: &Model, has: Has, number: usize) -> Act {
+pub(crate) fn choose(dice: &mut Dice, model: &Model, has: Has, number: usize) -> Act {
     let by = *dice.pick(&USERS);
-    let other = |dice: &mut crate::dice::Dice| loop {
+    let other = |dice: &mut Dice| loop {
         let other = *dice.pick(&USERS);
         if other != by {
             return other;
         }
     };
-    let of_whom = |dice: &mut crate::dice::Dice| {
+    let of_whom = |dice: &mut Dice| {
         // Mostly one's own, now and then somebody else's or one that is gone.
         let mine: Vec<u64> = model.posts.iter().filter(|(_, post)| post.author == by).map(|(id, _)| *id).collect();
         let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
@@ -148,17 +156,16 @@ pub(crate) fn choose(dice: &mut crate::dice::Dice, model: &Model, has: Has, numb
         }
         2 if has.editing => {
             if let Some(id) = of_whom(dice) {
-                return Act::Edit { by, id, text: format!("edit {number}") };
+                let changes = has.audience && dice.below(2) == 0;
+                let visibility = changes.then(|| some_visibility(dice));
+                return Act::Edit { by, id, text: format!("edit {number}"), visibility };
             }
         }
         3..8 => {
             let to = other(dice);
-            // Whether one may follow where there is a block is another matter.
-            if !model.blocked(by, to) {
-                // Now and then what is so already.
-                let on = model.has(Edge::Follow, by, to) == (dice.below(10) == 0);
-                return Act::Set { edge: Edge::Follow, from: by, to, on };
-            }
+            // Now and then what is so already.
+            let on = model.has(Edge::Follow, by, to) == (dice.below(10) == 0);
+            return Act::Set { edge: Edge::Follow, from: by, to, on };
         }
         8..11 if has.audience => {
             let (to, edge) = (other(dice), *dice.pick(&[Edge::Hide, Edge::Mute, Edge::Block]));
@@ -168,14 +175,24 @@ pub(crate) fn choose(dice: &mut crate::dice::Dice, model: &Model, has: Has, numb
         }
         _ => {}
     }
-    let some = |dice: &mut crate::dice::Dice| USERS.into_iter().filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
-    let visibility = match dice.below(12) {
-        0 if has.audience => Visibility::Followers,
-        1 if has.audience => Visibility::Friends,
-        2 if has.audience => Visibility::OnlyTo(some(dice)),
-        3 if has.audience => Visibility::NotTo(some(dice)),
-        _ => Visibility::Public,
-    };
+    let visibility = if has.audience { some_visibility(dice) } else { Visibility::Public };
     let topic = (dice.below(3) == 0).then(|| *dice.pick(&TOPICS));
     Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility })
+}
+
+fn some_visibility(dice: &mut Dice) -> Visibility {
+    let some = |dice: &mut Dice| {
+        let mut those: Vec<User> = USERS.into_iter().filter(|_| dice.below(2) == 0).collect();
+        if those.is_empty() {
+            those.push(USERS[0]);
+        }
+        those
+    };
+    match dice.below(12) {
+        0 => Visibility::Followers,
+        1 => Visibility::Friends,
+        2 => Visibility::OnlyTo(some(dice)),
+        3 => Visibility::NotTo(some(dice)),
+        _ => Visibility::Public,
+    }
 }

@@ -68,6 +68,21 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, model: &T) -> Verd
     if real == model { Ok(()) } else { Err(format!("{what} is {real:?}, not {model:?}")) }
 }
 
+/// Whatever is under a user's name is not there for whom they block.
+async fn not_found(node: &Server, reader: User, path: &str) -> Verdict {
+    same(&format!("{path} for {reader}"), &get(node, reader, path).await.0, &404)
+}
+
+/// An author's posts.
+async fn profile(node: &Server, model: &Model, reader: User, author: User, limit: usize) -> Verdict {
+    let path = format!("/users/{author}/posts");
+    if model.may_read_user(reader, author) {
+        posts(node, model, reader, &path, limit, &model.profile(reader, author)).await
+    } else {
+        not_found(node, reader, &path).await
+    }
+}
+
 /// A list of posts: the same ones in the same order, as they are now.
 async fn posts(node: &Server, model: &Model, reader: User, path: &str, limit: usize, expected: &[u64]) -> Verdict {
     let items = pages(node, reader, path, limit).await?;
@@ -110,23 +125,35 @@ async fn post(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
 
 /// A profile's counts, and what it says of the two.
 async fn person(node: &Server, model: &Model, reader: User, user: User, has: Has) -> Verdict {
-    let (status, body) = get(node, reader, &format!("/users/{user}")).await;
+    let path = format!("/users/{user}");
+    if !model.may_read_user(reader, user) {
+        return not_found(node, reader, &path).await;
+    }
+    let (status, body) = get(node, reader, &path).await;
     let (following, followers) = (model.those(Edge::Follow, user).len(), model.those_to(Edge::Follow, user).len());
     let real = (status, &body["following"], &body["followers"]);
     same(&format!("{user} for {reader}"), &real, &(200, &json!(following), &json!(followers)))?;
     let edges = (&body["edges"]["following"], &body["edges"]["followed_by"]);
     let expected = [(reader, user), (user, reader)].map(|(from, to)| json!(model.has(Edge::Follow, from, to)));
     same(&format!("what is between {reader} and {user}"), &edges, &(&expected[0], &expected[1]))?;
-    if has.audience {
-        return Ok(());
+    if has.audience && reader != user {
+        let edges = ["hiding", "muting", "blocking"].map(|name| &body["edges"][name]);
+        let expected = [Edge::Hide, Edge::Mute, Edge::Block].map(|edge| json!(model.has(edge, reader, user)));
+        same(&format!("what {reader} put between them and {user}"), &edges, &expected.each_ref())?;
     }
-    same(&format!("the posts of {user}"), &body["posts"], &json!(model.profile(reader, user).len()))
+    same(&format!("the posts of {user}"), &body["posts"], &json!(model.profile(user, user).len()))
 }
 
-async fn people(node: &Server, reader: User, path: &str, limit: usize, expected: &[User]) -> Verdict {
-    let items = pages(node, reader, path, limit).await?;
+/// Who follows a user, or whom they follow, latest first.
+async fn people(node: &Server, model: &Model, reader: User, user: User, list: &str, limit: usize) -> Verdict {
+    let path = format!("/users/{user}/{list}");
+    if !model.may_read_user(reader, user) {
+        return not_found(node, reader, &path).await;
+    }
+    let all = if list == "followers" { model.those_to(Edge::Follow, user) } else { model.those(Edge::Follow, user) };
+    let items = pages(node, reader, &path, limit).await?;
     let real: Vec<&str> = items.iter().filter_map(|item| item["id"].as_str()).collect();
-    same(path, &real, &expected.to_vec())
+    same(&format!("{path} for {reader}"), &real, &model.without_blocked(reader, all))
 }
 
 /// One look at something, at random. It is of what is so at once.
@@ -135,20 +162,13 @@ pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice, has: Has
     let limit = *dice.pick(&[1, 3, 7, 20, 50]);
     match dice.below(8) {
         0..3 => timeline(node, model, reader, limit.max(7), Exactness::Arrived).await,
-        3 => posts(node, model, reader, &format!("/users/{user}/posts"), limit, &model.profile(reader, user)).await,
+        3 => profile(node, model, reader, user, limit).await,
         4 => {
             let topic = *dice.pick(&TOPICS);
             posts(node, model, reader, &format!("/topics/{topic}/posts"), limit, &model.topic(reader, topic)).await
         }
         5 => person(node, model, reader, user, has).await,
-        6 => {
-            let (path, expected) = if dice.below(2) == 0 {
-                ("followers", model.those_to(Edge::Follow, user))
-            } else {
-                ("following", model.those(Edge::Follow, user))
-            };
-            people(node, reader, &format!("/users/{user}/{path}"), limit, &expected).await
-        }
+        6 => people(node, model, reader, user, ["followers", "following"][dice.below(2)], limit).await,
         _ => {
             let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
             if all.is_empty() { Ok(()) } else { post(node, model, reader, *dice.pick(&all)).await }
@@ -162,11 +182,11 @@ pub(crate) async fn everything(world: &World, model: &Model, has: Has) -> Verdic
         for reader in USERS {
             timeline(node, model, reader, 17, Exactness::All).await?;
             person(node, model, USERS[0], reader, has).await?;
-            posts(node, model, USERS[1], &format!("/users/{reader}/posts"), 17, &model.profile(USERS[1], reader))
-                .await?;
-            people(node, reader, &format!("/users/{reader}/followers"), 2, &model.those_to(Edge::Follow, reader))
-                .await?;
-            people(node, reader, &format!("/users/{reader}/following"), 2, &model.those(Edge::Follow, reader)).await?;
+            profile(node, model, USERS[1], reader, 17).await?;
+            for list in ["followers", "following"] {
+                people(node, model, reader, reader, list, 2).await?;
+                people(node, model, USERS[4], reader, list, 2).await?;
+            }
         }
         for topic in TOPICS {
             posts(node, model, USERS[2], &format!("/topics/{topic}/posts"), 17, &model.topic(USERS[2], topic)).await?;

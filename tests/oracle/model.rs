@@ -85,6 +85,11 @@ impl Model {
         self.has(Edge::Block, one, other) || self.has(Edge::Block, other, one)
     }
 
+    /// Whether a reader may know that a user exists.
+    pub(crate) fn may_read_user(&self, reader: User, user: User) -> bool {
+        !self.has(Edge::Block, user, reader)
+    }
+
     /// Whether a reader may see a post that exists.
     pub(crate) fn may_see(&self, reader: User, post: &Post, surface: Surface) -> bool {
         let author = post.author;
@@ -137,6 +142,11 @@ impl Model {
         shown.map(|(id, _)| *id).collect()
     }
 
+    /// People as a reader is shown them.
+    pub(crate) fn without_blocked(&self, reader: User, people: Vec<User>) -> Vec<User> {
+        people.into_iter().filter(|person| !self.blocked(reader, person)).collect()
+    }
+
     // --- what happens ------------------------------------------------------------------------------------
 
     pub(crate) fn publish(&mut self, id: u64, post: Post) {
@@ -147,6 +157,17 @@ impl Model {
     pub(crate) fn delete(&mut self, id: u64) {
         self.posts.remove(&id);
         self.deleted.push(id);
+    }
+
+    /// Changes what a post says and whom it is for.
+    pub(crate) fn edit(&mut self, id: u64, text: &str, visibility: Option<&Visibility>) {
+        let Some(post) = self.posts.get_mut(&id) else { return };
+        text.clone_into(&mut post.text);
+        if let Some(visibility) = visibility {
+            post.visibility.clone_from(visibility);
+            let author = post.author;
+            self.arrived.retain(|(reader, there)| *there != id || *reader == author);
+        }
     }
 
     /// Makes or ends an edge.
