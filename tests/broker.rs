@@ -14,9 +14,15 @@ mod logs;
 mod outages;
 #[path = "broker/pulled.rs"]
 mod pulled;
+#[path = "broker/queue.rs"]
+mod queue;
+#[path = "broker/queues.rs"]
+mod queues;
 #[path = "support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod redis_server;
+#[path = "broker/tallies.rs"]
+mod tallies;
 
 /// Runs each test against each engine.
 macro_rules! conformance {
@@ -45,6 +51,8 @@ conformance! {
     hearing::only_what_was_subscribed_is_heard,
     hearing::what_is_published_is_in_no_log,
     hearing::notices_and_signals_arrive,
+    tallies::an_older_tally_never_overwrites_a_newer_one,
+    tallies::it_is_said_whether_anybody_looks_at_an_object,
     hearing::whoever_is_listened_to_is_connected,
     inboxes::an_absent_inbox_takes_nothing,
     inboxes::an_inbox_is_filled_once,
@@ -67,4 +75,23 @@ conformance! {
     pulled::an_inbox_is_brought_up_to_a_mark,
     pulled::an_inbox_that_is_brought_much_stays_bounded,
     pulled::the_fill_that_counts_says_up_to_which_mark_it_reaches,
+}
+
+/// Runs each test against each kind of queue.
+macro_rules! queue_conformance {
+    ($($test:ident,)*) => {
+        mod queue_in_files {
+            $(#[tokio::test] async fn $test() { crate::queue::$test(crate::queues::Kind::files()).await; })*
+        }
+        mod queue_in_redis {
+            $(#[tokio::test] async fn $test() { crate::queue::$test(crate::queues::Kind::redis()).await; })*
+        }
+    };
+}
+
+queue_conformance! {
+    what_is_enqueued_waits_in_order_until_it_is_trimmed,
+    a_full_queue_takes_what_fits_and_says_so,
+    what_waits_survives_a_restart,
+    a_lost_queue_begins_another_life,
 }

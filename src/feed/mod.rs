@@ -6,12 +6,23 @@
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
+//! | `comments` | write, list, delete; threads |
+//! | `notifications` | who hears of what, grouped; read and seen |
+//! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
+//! | `barriers` | hide, mute, block |
+//! | `relations` | what is between readers and authors, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
 //! | `pulled` | authors with too many followers to write to each |
+//! | `reading` | how far a timeline is read |
+//! | `favourites` | objects of any type that a user keeps |
+//! | `refill` | pages of lists that something is left out of |
 //! | `topics` | the plaza |
+//! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
+//! | `telling` | log entries put into words, for those who may hear them |
+//! | `pages` | a page while it is being filled |
 //! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
@@ -20,42 +31,56 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::auth::{Issuer, Passwords};
-use crate::broker::Broker;
+use crate::broker::{Broker, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
 
 mod accounts;
 mod audience;
+mod barriers;
 mod bodies;
+mod comments;
+mod edits;
 mod error;
 mod fanout;
+mod favourites;
 mod graph;
 mod ids;
 mod input;
+mod likes;
+mod notifications;
 pub mod operations;
+mod pages;
 mod posts;
 mod presentation;
 mod pulled;
+mod reading;
+mod refill;
+mod relations;
+mod telling;
 mod timelines;
 mod topics;
 
 pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
+pub use likes::LikesOptions;
 pub use pulled::Presence;
+pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
 use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use notifications::Notices;
 use pulled::Pulled;
+use relations::Relations;
 
 /// What the configuration says of the feed.
 #[derive(Clone, Debug)]
@@ -74,12 +99,14 @@ pub struct FeedOptions {
     pub limits: Limits,
     /// How posts are carried.
     pub fanout: FanoutOptions,
+    /// How likes are taken and told.
+    pub likes: LikesOptions,
 }
 
 /// How large things may be; each is told by name to whoever goes over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Characters of a post.
+    /// Characters of a post, and of a comment.
     pub text: usize,
     /// Pieces of media of a post.
     pub media: usize,
@@ -89,6 +116,8 @@ pub struct Limits {
     pub data_bytes: usize,
     /// Whom one user may follow.
     pub follows: u64,
+    /// Favourites of one type of one user.
+    pub favourites: u64,
 }
 
 /// Who asks.
@@ -126,9 +155,12 @@ pub struct Feed {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     bodies: Bodies,
+    relations: Relations,
     ids: IdMaker,
     fanout: Fanout,
     pulled: Arc<Pulled>,
+    notices: Notices,
+    likes: likes::Likes,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
@@ -145,6 +177,8 @@ pub struct Parts {
     pub ledger: Arc<dyn Ledger>,
     /// The logs.
     pub broker: Arc<dyn Broker>,
+    /// What is acknowledged now and written to the ledger later.
+    pub queue: Arc<dyn Queue>,
     /// Makes and checks password hashes.
     pub passwords: Passwords,
     /// Signs tokens of those who sign in here; `None` where only the application's own tokens count.
@@ -159,16 +193,22 @@ const KNOWN: usize = 200_000;
 /// For how long a node leases its number from the broker, and how often it renews.
 const LEASE_EVERY: Duration = Duration::from_secs(20);
 
+/// How soon it tries again when it could not: a broker that came back empty gives the number to whoever asks for it.
+const LEASE_AGAIN: Duration = Duration::from_secs(1);
+
 impl Feed {
     /// A feed that does nothing yet: see [`start`](Self::start).
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
         Arc::new(Self {
             bodies: Bodies::new(Arc::clone(&parts.ledger)),
+            relations: Relations::new(Arc::clone(&parts.ledger)),
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
             fanout: Fanout::new(options.fanout),
             pulled: Arc::default(),
+            notices: Notices::new(),
+            likes: likes::Likes::new(parts.queue, options.likes),
             known: Mutex::default(),
             heard_again: Notify::new(),
             passwords: parts.passwords,
@@ -183,27 +223,39 @@ impl Feed {
     /// # Errors
     /// If no number can be leased.
     pub async fn start(self: &Arc<Self>) -> Result<()> {
-        self.ids.set_node(self.broker.lease_node(self.fanout.holder()).await?);
+        let mut number = self.broker.lease_node(self.fanout.holder(), None).await?;
+        self.ids.set_node(number);
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
+            let mut pause = LEASE_EVERY;
             loop {
                 tokio::select! {
-                    more = feed.fanout.sleep(LEASE_EVERY) => if !more { return },
+                    more = feed.fanout.sleep(pause) => if !more { return },
                     () = feed.heard_again.notified() => {}
                 }
-                match feed.broker.lease_node(feed.fanout.holder()).await {
-                    Ok(node) => feed.ids.set_node(node),
-                    Err(error) => tracing::warn!(%error, "the node number could not be renewed"),
+                match feed.broker.lease_node(feed.fanout.holder(), Some(number)).await {
+                    Ok(leased) => {
+                        number = leased;
+                        feed.ids.set_node(number);
+                        pause = LEASE_EVERY;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the node number could not be renewed");
+                        pause = LEASE_AGAIN.mul_f64(rand::random_range(0.5..1.5));
+                    }
                 }
             }
         });
         self.start_pulling().await?;
         self.start_fanout();
+        self.start_notices();
+        self.start_likes();
         Ok(())
     }
 
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
+        self.notices.stop();
         self.fanout.stop().await;
     }
 
@@ -246,23 +298,33 @@ impl Feed {
         Ok(!self.seen_by(reader, Surface::Direct, [id]).await?.is_empty())
     }
 
-    /// The publication members of log entries, one each and in order; see `bodies`.
+    /// Whether a user may look at another's profile: not if that one blocks them.
     ///
     /// # Errors
-    /// If the ledger cannot be read.
-    pub async fn publications(&self, entries: &[crate::model::Entry]) -> Result<Vec<Bytes>> {
-        self.bodies.publications(entries).await
+    /// If the ledger cannot be reached.
+    pub async fn may_read_user(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
+        Ok(match reader {
+            Some(reader) if reader != user => !self.relations.one(reader, user).await?.blocked,
+            _ => true,
+        })
     }
 
-    /// Takes what another node said: a cached body to drop, or that the pulled log has grown.
+    /// Takes what another node said: something cached to drop, counts, that the pulled log has grown.
     pub fn on_signal(&self, message: &[u8]) {
         if message == pulled::GROWN {
             self.pulled.grown.notify_one();
             return;
         }
-        let id = message.strip_prefix(FORGET).and_then(|id| std::str::from_utf8(id).ok()).and_then(PostId::parse);
-        if let Some(id) = id {
+        let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
+        if let Some(id) = text(FORGET).and_then(PostId::parse) {
             self.bodies.forget(id);
+        }
+        if let Some(settled) = text(likes::SETTLED.as_bytes()) {
+            self.likes.on_settled(settled);
+        }
+        let pair = text(RELATED).and_then(|pair| pair.split_once(' '));
+        if let Some((Some(one), Some(other))) = pair.map(|(one, other)| (UserId::parse(one), UserId::parse(other))) {
+            self.relations.forget(&one, &other);
         }
     }
 
@@ -270,6 +332,8 @@ impl Feed {
     pub fn on_resync(&self) {
         self.bodies.forget_all();
         self.pulled.grown.notify_one();
+        self.relations.forget_all();
+        self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
     }
@@ -280,10 +344,20 @@ impl Feed {
         let message = [FORGET, id.to_string().as_bytes()].concat();
         Ok(self.broker.signal(message.into()).await?)
     }
+
+    /// Drops what is cached of two people's relations on every node.
+    async fn forget_between(&self, one: &UserId, other: &UserId) -> Result<()> {
+        self.relations.forget(one, other);
+        let message = [RELATED, one.as_str().as_bytes(), b" ", other.as_str().as_bytes()].concat();
+        Ok(self.broker.signal(message.into()).await?)
+    }
 }
 
 /// How a signal begins that asks to forget a post.
 const FORGET: &[u8] = b"forget ";
+
+/// How a signal begins that says that something changed between two people.
+const RELATED: &[u8] = b"related ";
 
 /// The wall clock, in Unix milliseconds.
 pub fn now() -> Millis {

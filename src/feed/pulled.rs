@@ -25,11 +25,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::audience::Surface;
-use super::{Feed, FeedError, Result, now};
+use super::audience::{Eye, Surface};
+use super::{Body, Feed, FeedError, Result, now};
 use crate::broker::{Attempt, Pull};
 use crate::ledger;
-use crate::model::{Entry, GoneReason, Position, PostId, UserId};
+use crate::model::{Entry, Epoch, GoneReason, Position, Post, PostId, UserId};
 
 /// How often the log is looked at though nothing was heard.
 const EVERY: Duration = Duration::from_secs(1);
@@ -140,24 +140,25 @@ impl Feed {
     pub(super) async fn catch_up(
         &self,
         user: &UserId,
-        epoch: &crate::model::Epoch,
+        epoch: &Epoch,
         mut mark: u64,
     ) -> Result<Option<(Position, u64)>> {
         loop {
             let due = self.ledger.pulled_for(user, mark, DUE).await?;
-            let arriving = self.arriving(user, &due.entries).await?;
-            let entries = news(&due.entries, |id| arriving.contains_key(id));
+            let ids: HashSet<PostId> = due.entries.iter().filter_map(Entry::post).collect();
+            let seen = match ids.is_empty() {
+                true => HashMap::new(),
+                false => self.seen_by(Some(user), Surface::Timeline, ids).await?,
+            };
+            let entries = news(&due.entries, |id| seen.contains_key(id));
             let brought = self.broker.catch_up_inbox(user, epoch, &entries, due.mark).await?;
             let Some((position, written)) = brought else { return Ok(None) };
             self.metrics.caught_up(written);
-            // Whoever unfollowed meanwhile may have had their inbox cleared before the posts came in.
-            let authors: HashSet<&UserId> = arriving.values().collect();
-            let authors: Vec<UserId> = authors.into_iter().cloned().collect();
-            let followed: HashSet<UserId> = self.followed(user, &authors).await?;
-            for author in authors.iter().filter(|author| !followed.contains(*author)) {
-                let theirs: Vec<PostId> = arriving.iter().filter(|(_, of)| *of == author).map(|(id, _)| *id).collect();
-                self.take_back(user, author, &theirs).await?;
-            }
+            let arrived = entries.iter().filter_map(|entry| match entry {
+                Entry::Post(id) => seen.get(id).map(|body| (user.clone(), Arc::clone(body))),
+                _ => None,
+            });
+            self.look_again(arrived.collect()).await?;
             mark = due.mark;
             if !due.more {
                 return Ok(Some((position, mark)));
@@ -165,38 +166,25 @@ impl Feed {
         }
     }
 
-    /// The posts among entries that exist and that the reader may see, with their authors.
-    async fn arriving(&self, reader: &UserId, entries: &[Entry]) -> Result<HashMap<PostId, UserId>> {
-        let posts: Vec<PostId> = entries
-            .iter()
-            .filter_map(|entry| match entry {
-                Entry::Post(id) => Some(*id),
-                _ => None,
-            })
-            .collect();
-        if posts.is_empty() {
-            return Ok(HashMap::new());
+    /// Takes posts out again that came to readers for whom they are no more: whoever unfollowed, muted or was blocked
+    /// meanwhile may have had their inbox cleared before the post came in.
+    async fn look_again(&self, came: Vec<(UserId, Arc<Body>)>) -> Result<()> {
+        if came.is_empty() {
+            return Ok(());
         }
-        let bodies = self.seen_by(Some(reader), Surface::Brought, posts).await?;
-        Ok(bodies.into_iter().map(|(id, body)| (id, body.post.author.clone())).collect())
-    }
-
-    async fn followed(&self, reader: &UserId, authors: &[UserId]) -> Result<HashSet<UserId>> {
-        if authors.is_empty() {
-            return Ok(HashSet::new());
+        let pairs: Vec<_> = came.iter().map(|(reader, body)| (reader.clone(), body.post.author.clone())).collect();
+        let relations = self.ledger.relations(&pairs).await?;
+        for ((reader, body), relation) in came.iter().zip(relations) {
+            let Post { id, author, visibility, .. } = &body.post;
+            if (Eye { reader: Some(reader), relation, surface: Surface::Timeline }).sees(author, visibility) {
+                continue;
+            }
+            let reason = if relation.follows { GoneReason::Hidden } else { GoneReason::Unfollowed };
+            self.broker.purge_inbox(reader, &[*id], reason).await?;
+            // If it is for them again by now, the posts that came in for that were not missing yet.
+            self.bring_in(reader, author).await?;
         }
-        Ok(self.ledger.followed_among(reader, authors).await?.into_iter().collect())
-    }
-
-    /// Takes posts out that came in while their reader ceased to follow. If the reader follows again by now, they are
-    /// brought in again.
-    async fn take_back(&self, reader: &UserId, author: &UserId, posts: &[PostId]) -> Result<()> {
-        self.broker.purge_inbox(reader, posts, GoneReason::Unfollowed).await?;
-        if self.followed(reader, std::slice::from_ref(author)).await?.is_empty() {
-            Ok(())
-        } else {
-            self.bring_in(reader, author).await
-        }
+        Ok(())
     }
 
     /// Takes the log as it is by now for known, and follows it until the feed stops.
@@ -246,26 +234,22 @@ impl Feed {
     /// Appends an entry to the inboxes of those followers who are here. Done again, it changes nothing.
     async fn append_here(&self, pulled: &ledger::Pulled) -> Result<()> {
         let here = self.pulled.begin(pulled.mark);
-        let post = match pulled.entry {
-            Entry::Post(id) => Some(id),
+        let body = match pulled.entry {
+            Entry::Post(id) => match self.bodies.get([id]).await?.remove(&id) {
+                Some(body) => Some(body),
+                // Deleted meanwhile: that has an entry of its own.
+                None => return Ok(()),
+            },
             _ => None,
         };
-        if let Some(id) = post
-            && self.bodies.get([id]).await?.is_empty()
-        {
-            return Ok(());
-        }
         for asked in here.chunks(ASKED) {
             let followers = self.ledger.followers_among(&pulled.author, asked).await?;
+            let followers = self.audience_among(&pulled.entry, followers).await?;
             let pages: Vec<_> =
                 followers.chunks(self.fanout.page()).map(|users| self.append_to(pulled, users)).collect();
             stream::iter(pages).buffer_unordered(AHEAD).try_collect::<()>().await?;
-            let (Some(id), false) = (post, followers.is_empty()) else { continue };
-            // Whoever unfollowed meanwhile may have had their inbox cleared before the post came in.
-            let still = self.ledger.followers_among(&pulled.author, &followers).await?;
-            let still: HashSet<UserId> = still.into_iter().collect();
-            for user in followers.iter().filter(|user| !still.contains(*user)) {
-                self.take_back(user, &pulled.author, &[id]).await?;
+            if let Some(body) = &body {
+                self.look_again(followers.into_iter().map(|user| (user, Arc::clone(body))).collect()).await?;
             }
         }
         self.metrics.pulled(now().saturating_sub(pulled.at));
@@ -292,25 +276,27 @@ impl Feed {
     }
 }
 
-/// What entries come to, for an inbox that gets them all at once: one for each post. A post that is not to arrive does not,
-/// but one that went still goes where it arrived before.
-fn news(entries: &[Entry], arrives: impl Fn(&PostId) -> bool) -> Vec<Entry> {
-    let mut last: HashMap<PostId, Entry> = HashMap::new();
-    for entry in entries {
-        let Some(id) = entry.post() else { continue };
-        match (last.get(&id), entry) {
-            // Bodies are put in later: a post that changed arrives as it is by now.
-            (Some(Entry::Post(_)), Entry::Edited(_)) | (Some(Entry::Gone(..)), _) => {}
-            _ => _ = last.insert(id, entry.clone()),
+/// What entries come to, for an inbox that gets them all at once. Bodies and audiences are as they are by now, whatever
+/// they were when an entry was made.
+fn news(entries: &[Entry], is_seen: impl Fn(&PostId) -> bool) -> Vec<Entry> {
+    let mut told: HashSet<PostId> = HashSet::new();
+    let firsts = entries.iter().filter_map(Entry::post).filter(|id| told.insert(*id));
+    let mut news = Vec::new();
+    let key = |entry: &Entry| entry.post().map(|id| (id, entry.encode().0));
+    let all: HashSet<_> = entries.iter().filter_map(key).collect();
+    let has = |entry: &Entry| key(entry).is_some_and(|key| all.contains(&key));
+    for id in firsts {
+        let [deleted, hidden] = [GoneReason::Deleted, GoneReason::Hidden].map(|reason| Entry::Gone(id, reason));
+        if has(&deleted) {
+            news.push(deleted);
+        } else if is_seen(&id) {
+            // In this order: an inbox that holds the post takes the first, one that does not the second.
+            news.extend([Entry::Edited(id), Entry::Post(id)].into_iter().filter(has));
+        } else if has(&hidden) {
+            news.push(hidden);
         }
     }
-    let mut order: HashSet<PostId> = HashSet::new();
-    let firsts = entries.iter().filter_map(Entry::post).filter(|id| order.insert(*id));
-    firsts
-        .filter_map(|id| last.get(&id))
-        .filter(|entry| !matches!(entry, Entry::Post(id) if !arrives(id)))
-        .cloned()
-        .collect()
+    news
 }
 
 #[cfg(test)]
@@ -337,11 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_come_at_once_come_to_one_for_each_post() {
+    fn entries_that_come_at_once_come_to_what_holds_by_now() {
         let (post, edited) = (|id| Entry::Post(PostId(id)), |id| Entry::Edited(PostId(id)));
         let gone = |id| Entry::Gone(PostId(id), GoneReason::Deleted);
-        let log = [post(1), post(2), edited(9), edited(1), gone(2), gone(8), post(3), post(4), edited(9)];
-        let news = news(&log, |id| id.0 != 4);
-        assert_eq!(news, [post(1), gone(2), edited(9), gone(8), post(3)]);
+        let hidden = |id| Entry::Gone(PostId(id), GoneReason::Hidden);
+        let log = [post(1), post(2), edited(9), edited(1), gone(2), gone(8), hidden(6), post(4), edited(9), hidden(5)];
+        let news = news(&[&log[..], &[post(5)]].concat(), |id| ![4, 6].contains(&id.0));
+        assert_eq!(news, [edited(1), post(1), gone(2), edited(9), gone(8), hidden(6), post(5)]);
     }
 }

@@ -5,15 +5,21 @@
 mod comment;
 mod entry;
 mod ids;
+mod like;
 mod notice;
+mod object;
 mod post;
+mod relation;
 mod user;
 
 pub use comment::Comment;
-pub use entry::{Entry, Epoch, GoneReason, Position};
+pub use entry::{Entry, Epoch, GoneReason, Left, Position};
 pub use ids::{CommentId, NotificationId, PostId, UserId};
+pub use like::{LikeChange, Tally};
 pub use notice::{Object, What};
+pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
+pub use relation::{Barrier, Relation};
 pub use user::{Edges, Person, Profile, User};
 
 /// Milliseconds since the Unix epoch.

@@ -8,16 +8,25 @@ mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
+mod audience;
 mod backend;
+mod barriers;
 mod bounds;
 mod channels;
 mod codes;
+mod comments;
+mod edits;
+mod endings;
+mod favourites;
 mod http;
+mod likes;
 mod nonsense;
+mod notifications;
 mod pulled;
 mod reading;
 mod timelines;
 mod tokens;
+mod topics;
 
 /// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
 const NAMESPACES: &str = r#"[

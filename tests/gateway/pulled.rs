@@ -141,6 +141,37 @@ async fn a_deletion_reaches_those_who_hold_the_post() {
 }
 
 #[tokio::test]
+async fn an_edit_reaches_those_who_hold_the_post_and_may_see_it() {
+    let server = star(8).await;
+    let mut live = Client::connect(&server, &follower(0)).await;
+    let mut left_out = Client::connect(&server, &follower(1)).await;
+    let id = server.post("star", "first").await;
+    for (user, client) in [(follower(0), &mut live), (follower(1), &mut left_out)] {
+        assert_eq!(told(client, &user, 1).await, arrived(&[id]));
+    }
+    let since = [position(&server, &follower(2)).await, position(&server, &follower(3)).await];
+    for n in [2, 3] {
+        assert_eq!(timeline(&server, &follower(n)).await, [id]);
+    }
+    let edit = json!({ "text": "second", "visibility": { "not_to": [follower(1), follower(3)] } });
+    server.done("star", "PATCH", &format!("/posts/{id}"), &edit).await;
+    let word = |kind: &str| (kind.to_owned(), id);
+    assert_eq!(told(&mut live, &follower(0), 1).await, [word("edited")]);
+    assert_eq!(told(&mut left_out, &follower(1), 1).await, [word("gone")]);
+    // The edit, and who is left out by it.
+    pulled(&server, 3).await;
+    for (n, seen) in [(0, vec![id]), (1, vec![]), (2, vec![id]), (3, vec![]), (4, vec![id])] {
+        assert_eq!(timeline(&server, &follower(n)).await, seen, "{n}");
+    }
+    assert_eq!(updates(&server, &follower(2), &since[0]).await, [word("edited")]);
+    assert_eq!(updates(&server, &follower(3), &since[1]).await, [word("gone")]);
+    // For everybody again: it comes back to those whom it had left.
+    server.done("star", "PATCH", &format!("/posts/{id}"), &json!({ "visibility": "public" })).await;
+    assert_eq!(told(&mut left_out, &follower(1), 1).await, arrived(&[id]));
+    assert_eq!(timeline(&server, &follower(3)).await, [id]);
+}
+
+#[tokio::test]
 async fn following_and_unfollowing_work_as_with_anybody() {
     let server = star(7).await;
     let mut ann = Client::connect(&server, "ann").await;

@@ -1,5 +1,7 @@
 //! Timelines as readers see them: live, in pages, and after they were away.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -66,12 +68,46 @@ async fn following_brings_posts_in_and_ending_it_takes_them_out_live() {
 }
 
 #[tokio::test]
+async fn what_is_for_friends_comes_and_goes_with_the_authors_follow() {
+    let mut server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let body = json!({ "text": "for friends", "visibility": "friends" });
+    let id = server.done("bo", "POST", "/posts", &body).await["id"].as_u64().unwrap();
+    let public = server.post("bo", "for everyone").await;
+    told(&mut ann, "ann", "post", public).await;
+    for _ in 0..2 {
+        server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
+        told(&mut ann, "ann", "post", id).await;
+        assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public, id]);
+        server.done("bo", "DELETE", "/users/ann/follow", &Value::Null).await;
+        assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "hidden");
+        assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public]);
+        // An inbox that is filled anew holds what is for its owner, and nothing that may be so one day.
+        server.kill();
+        server.start_again().await;
+        ann = Client::connect(&server, "ann").await;
+    }
+}
+
+#[tokio::test]
 async fn a_post_is_in_its_authors_timeline_with_the_answer_even_over_http() {
     let server = Server::start().await;
     for n in 0..20 {
         let id = server.post("ann", &format!("post {n}")).await;
         let page = server.done("ann", "GET", "/timeline?limit=1", &Value::Null).await;
         assert_eq!(ids(&page), [id], "post {n}");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_post_is_gone_with_the_answer() {
+    let server = Server::start().await;
+    for n in 0..20 {
+        let id = server.post("ann", &format!("post {n}")).await;
+        server.done("ann", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
+        assert_eq!(server.call("bo", "GET", &format!("/posts/{id}"), &Value::Null).await.status, 404, "post {n}");
+        assert!(ids(&server.done("ann", "GET", "/timeline", &Value::Null).await).is_empty(), "post {n}");
     }
 }
 
@@ -84,7 +120,7 @@ async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
     for n in 0..40 {
         before.push(server.post("bo", &format!("post {n}")).await);
     }
-    told_up_to(&mut ann, before[39]).await;
+    told_all(&mut ann, &before).await;
     before.reverse();
     let mut read = Vec::new();
     let mut cursor = Value::Null;
@@ -92,7 +128,7 @@ async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
         let page = ann.rpc("timeline.read", &json!({ "limit": 7, "cursor": cursor })).await;
         read.extend(ids(&page));
         let newer = server.post("bo", "newer").await;
-        told_up_to(&mut ann, newer).await;
+        told_all(&mut ann, &[newer]).await;
         if page["next"].is_null() {
             break;
         }
@@ -101,14 +137,18 @@ async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
     assert_eq!(read, before);
 }
 
-/// Waits until a post has arrived, whatever comes before it.
-async fn told_up_to(client: &mut Client, id: u64) {
-    while client.publication("timeline:ann").await["data"]["post"]["id"] != id {}
+/// Waits until all these posts have arrived: those of different authors come in any order.
+async fn told_all(client: &mut Client, ids: &[u64]) {
+    let mut waited_for: BTreeSet<u64> = ids.iter().copied().collect();
+    while !waited_for.is_empty() {
+        let told = client.publication("timeline:ann").await["data"]["post"]["id"].as_u64();
+        waited_for.remove(&told.expect("a post"));
+    }
 }
 
 #[tokio::test]
 async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
-    let server = Server::start_with(&[("timeline.length", "50")]).await;
+    let server = Server::start_with(&[("timeline.length", "50"), ("timeline.follow_merge", "30")]).await;
     server.follow("ann", "bo").await;
     server.follow("ann", "cy").await;
     let mut ann = Client::connect(&server, "ann").await;
@@ -117,7 +157,7 @@ async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
         let author = ["bo", "cy", "ann"][n % 3];
         all.push(server.post(author, &format!("post {n}")).await);
     }
-    told_up_to(&mut ann, all[299]).await;
+    told_all(&mut ann, &all).await;
     all.reverse();
     assert_eq!(read_all(&mut ann, 33).await, all);
     assert_eq!(read_all(&mut ann, 100).await, all);
@@ -141,7 +181,7 @@ async fn updates_over_http_are_what_a_socket_recovers() {
     let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
     let one = server.post("bo", "one").await;
     server.post("bo", "two").await;
-    told_up_to(&mut ann, one).await;
+    told_all(&mut ann, &[one]).await;
     server.done("bo", "DELETE", &format!("/posts/{one}"), &Value::Null).await;
     while ann.publication("timeline:ann").await["data"]["type"] != "gone" {}
     drop(ann);
@@ -160,6 +200,20 @@ async fn updates_over_http_are_what_a_socket_recovers() {
     assert_eq!(updates["position"]["offset"], items.last().unwrap()["offset"]);
     let far = format!("/timeline/updates?offset={}&epoch={epoch}", offset.as_u64().unwrap() + 99);
     assert_eq!(server.done("ann", "GET", &far, &Value::Null).await["recovered"], false);
+}
+
+#[tokio::test]
+async fn updates_that_a_log_does_not_keep_any_more_are_not_recovered() {
+    let server = Server::start_with(&[("timeline.length", "20")]).await;
+    let position = server.done("ann", "GET", "/timeline", &Value::Null).await["position"].take();
+    let (from, epoch) = (position["offset"].as_u64().unwrap(), position["epoch"].as_str().unwrap());
+    let since = |offset: u64| format!("/timeline/updates?offset={offset}&epoch={epoch}");
+    for n in 0..130 {
+        server.post("ann", &format!("post {n}")).await;
+    }
+    assert_eq!(server.done("ann", "GET", &since(from), &Value::Null).await["recovered"], false);
+    let updates = server.done("ann", "GET", &since(from + 125), &Value::Null).await;
+    assert_eq!((&updates["recovered"], updates["items"].as_array().map(Vec::len)), (&json!(true), Some(5)));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use feedline::ledger::{Due, Ledger, LedgerError, Pulled};
 use feedline::model::{Entry, GoneReason, PostId};
 
-use crate::support::{NOW, follow, id, ids, names, publish, unfollow, users};
+use crate::support::{NOW, conformance, follow, id, ids, names, publish, unfollow, users};
 
 conformance! {
     marks_grow_and_a_job_has_one

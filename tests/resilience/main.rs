@@ -1,18 +1,25 @@
 //! What must hold, whatever fails: real processes, a real Redis, real sockets, and signals.
 
+#[path = "../support/api.rs"]
+mod api;
+mod audience;
 mod carry;
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod client;
 mod cluster;
 mod crashes;
+#[path = "../support/dice.rs"]
 mod dice;
 mod hints;
+mod likers;
+mod likes;
 mod model;
 mod nodes;
 mod outages;
 mod proxy;
 mod pulled;
+#[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

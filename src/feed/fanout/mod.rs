@@ -33,7 +33,7 @@ use crate::broker::Attempt;
 use crate::ledger::{Job, Lease};
 use crate::model::Millis;
 
-pub(super) use carry::Carried;
+pub(super) use carry::{Carried, LIVE};
 
 /// How posts are carried.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +129,11 @@ impl Fanout {
             () = tokio::time::sleep(time) => true,
             () = self.stopping.cancelled() => false,
         }
+    }
+
+    /// Until it is time to stop.
+    pub(super) async fn stopped(&self) {
+        self.stopping.cancelled().await;
     }
 
     pub(super) async fn stop(&self) {

@@ -9,18 +9,23 @@
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
+mod barriers;
 mod comments;
 mod counts;
 mod edges;
+mod favourites;
 mod jobs;
 mod lane;
+mod likes;
 mod notifications;
 mod open;
 mod people;
 mod posts;
 mod pulled;
 mod readers;
+mod reading;
 mod timeline;
+mod topics;
 mod writer;
 
 use std::sync::Arc;
@@ -218,6 +223,7 @@ mod tests {
             posts::BY_AUTHOR,
             posts::BY_TOPIC,
             comments::IN_THREAD,
+            likes::LIKERS,
             notifications::NEWEST,
             notifications::LIST,
             notifications::AFTER,
