@@ -12,7 +12,7 @@ use crate::auth::{ApiKeys, Issuer, Passwords, Verifier};
 use crate::broker::{Broker, InboxOptions, MemoryBroker, RedisBroker, RedisOptions};
 use crate::config::{BrokerUrl, Config, LedgerUrl, Secrets};
 use crate::feed::operations::Operations;
-use crate::feed::{FanoutOptions, Feed, FeedOptions, Limits};
+use crate::feed::{FanoutOptions, Feed, FeedOptions, Limits, Rates};
 use crate::gateway::channels::Channels;
 use crate::gateway::listener::{self, ListenerOptions};
 use crate::gateway::outbox::Bounds;
@@ -141,6 +141,15 @@ fn feed_options(config: &Config) -> FeedOptions {
             topics: config.limits.topics,
             data_bytes: config.limits.data_bytes,
             follows: config.limits.follows,
+        },
+        rates: Rates {
+            posts: config.rates.posts,
+            comments: config.rates.comments,
+            likes: config.rates.likes,
+            follows: config.rates.follows,
+            writes: config.rates.writes,
+            accounts: config.rates.accounts,
+            sessions: config.rates.sessions,
         },
         fanout: FanoutOptions { page: config.fanout.page, workers: config.fanout.workers, lease: config.fanout.lease },
     }

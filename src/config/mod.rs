@@ -23,7 +23,9 @@ use layers::{File, Layers};
 pub use crate::ledger::Durability;
 pub use namespaces::{Access, Namespace};
 pub use secrets::{Secret, Secrets, SecretsError};
-pub use sections::{Accounts, Auth, Broker, Client, Fanout, Ledger, Limits, LogFormat, Origins, Server, Timeline};
+pub use sections::{
+    Accounts, Auth, Broker, Client, Fanout, Ledger, Limits, LogFormat, Origins, Rates, Server, Timeline,
+};
 pub use urls::{BrokerUrl, LedgerUrl};
 pub use value::parse_duration;
 
@@ -51,6 +53,8 @@ pub struct Config {
     pub fanout: Fanout,
     /// What one post or user may have.
     pub limits: Limits,
+    /// How often one user, or one address, may do things.
+    pub rates: Rates,
     /// Channels for the application's own data.
     pub namespaces: Vec<Namespace>,
 }
@@ -104,6 +108,7 @@ impl Config {
             timeline: Timeline::read(layers.section("timeline")),
             fanout: Fanout::read(layers.section("fanout")),
             limits: Limits::read(layers.section("limits")),
+            rates: Rates::read(layers.section("rates")),
             namespaces: namespaces::read(&mut layers),
             server,
         };

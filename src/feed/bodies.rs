@@ -26,7 +26,7 @@ pub struct Body {
 }
 
 impl Body {
-    fn new(post: Post) -> Result<Arc<Self>> {
+    pub(super) fn new(post: Post) -> Result<Arc<Self>> {
         let json = serde_json::value::to_raw_value(&post).map_err(|error| {
             tracing::error!(%error, post = %post.id, "a post could not be encoded");
             FeedError::Internal

@@ -11,6 +11,9 @@
 //! | `fanout` | carries posts to inboxes |
 //! | `topics` | the plaza |
 //! | `bodies` | ids to posts, cached |
+//! | `people` | what is said of oneself, search, suggestions |
+//! | `rates` | how often |
+//! | `idempotency` | runs an operation, a named write once |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
 
@@ -34,16 +37,20 @@ mod bodies;
 mod error;
 mod fanout;
 mod graph;
+mod idempotency;
 mod ids;
 mod input;
 pub mod operations;
+mod people;
 mod posts;
+mod rates;
 mod timelines;
 mod topics;
 
 pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
+pub use rates::Rates;
 pub use timelines::{Page, Updates};
 
 use audience::Surface;
@@ -64,6 +71,8 @@ pub struct FeedOptions {
     pub accounts: bool,
     /// How large things may be.
     pub limits: Limits,
+    /// How often.
+    pub rates: Rates,
     /// How posts are carried.
     pub fanout: FanoutOptions,
 }
@@ -113,12 +122,27 @@ impl Caller {
     }
 }
 
+/// An operation under way: who asked, and the id of what it creates if one is reserved. Operations that create nothing
+/// take the [`Caller`] alone.
+pub(crate) struct Call {
+    caller: Caller,
+    /// An attempt that may have been made before gave it to what it created.
+    reserved: Option<PostId>,
+}
+
+impl From<Call> for Caller {
+    fn from(call: Call) -> Self {
+        call.caller
+    }
+}
+
 /// The feed.
 pub struct Feed {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     bodies: Bodies,
     ids: IdMaker,
+    rates: rates::Buckets,
     fanout: Fanout,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
@@ -158,6 +182,7 @@ impl Feed {
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
+            rates: rates::Buckets::new(options.rates),
             fanout: Fanout::new(options.fanout),
             known: Mutex::default(),
             heard_again: Notify::new(),
@@ -188,6 +213,7 @@ impl Feed {
             }
         });
         self.start_fanout();
+        self.start_forgetting();
         Ok(())
     }
 
@@ -251,6 +277,11 @@ impl Feed {
         self.bodies.forget_all();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
+    }
+
+    /// The id for what a call creates: the reserved one, or a new one.
+    fn id_for(&self, call: &Call, now: Millis) -> PostId {
+        call.reserved.unwrap_or_else(|| self.ids.next(now))
     }
 
     /// Drops a cached body on every node.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::audience::Surface;
 use super::input::{Done, OnePost, PostPage, UserList};
-use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
+use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
 use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
 
 /// What an author writes.
@@ -42,13 +42,15 @@ pub(super) struct Draft {
 const NO_POST: FeedError = FeedError::NotFound("no such post");
 
 impl Feed {
-    pub(super) async fn create_post(&self, caller: Caller, draft: Draft) -> Result<Box<RawValue>> {
-        let author = caller.user()?;
+    pub(super) async fn create_post(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
+        let author = call.caller.user()?;
         self.welcome(author).await?;
-        let created_at = now();
-        let post = draft.into_post(author, self.ids.next(created_at), &self.options.limits)?;
-        let lease = self.fanout.lease(created_at);
-        let job = self.ledger.create_post(&post, &lease).await?;
+        let now = now();
+        let post = draft.into_post(author, self.id_for(&call, now), &self.options.limits)?;
+        let Some(job) = self.ledger.create_post(&post, &self.fanout.lease(now)).await? else {
+            // An earlier attempt stored it, and its job with it: it is carried, or will be.
+            return Ok(Body::new(post)?.json.clone());
+        };
         let body = self.bodies.insert(post)?;
         // Authors find their own post in their timeline as soon as they are answered.
         if let Err(error) = self.broker.merge_inbox(author, &[body.post.id], PostId::ZERO).await {

@@ -4,6 +4,7 @@
 //! embedded: WAL, one writer with group commit, a few readers. Nothing outside this folder knows SQL.
 
 mod edges;
+mod idempotency;
 mod jobs;
 mod people;
 mod posts;
@@ -12,8 +13,9 @@ mod sqlite;
 use async_trait::async_trait;
 
 pub use self::edges::Edges;
+pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
-pub use self::people::{NewAccount, People};
+pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
 pub use self::posts::Posts;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
 
@@ -46,7 +48,7 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Send + Sync + 'static {
+pub trait Ledger: People + Edges + Posts + Jobs + Idempotency + Send + Sync + 'static {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 

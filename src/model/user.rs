@@ -26,6 +26,8 @@ pub struct Edges {
     pub following: bool,
     /// They follow me.
     pub followed_by: bool,
+    /// I want to be told when they post.
+    pub notify: bool,
 }
 
 /// A user with counts and the edges to whoever asked.

@@ -26,7 +26,7 @@ fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
         }
         path = placed;
     }
-    if matches!(verb, "POST" | "PUT") {
+    if matches!(verb, "POST" | "PUT" | "PATCH") {
         return (path, Value::Object(left));
     }
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -55,6 +55,16 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
     let cases = [
         ("users.get", json!({ "id": "bo" })),
         ("users.get", json!({ "id": "nobody" })),
+        ("users.update", json!({ "name": "Ann", "avatar": "https://a.example/1" })),
+        ("users.update", json!({ "avatar": null })),
+        ("users.update", json!({ "name": "" })),
+        ("users.search", json!({ "q": "AN", "limit": 1 })),
+        ("users.search", json!({ "q": "" })),
+        ("users.suggest", json!({ "limit": 3 })),
+        ("users.suggest", json!({ "cursor": "x" })),
+        ("users.notify", json!({ "id": "bo" })),
+        ("users.notify", json!({ "id": "nobody" })),
+        ("users.unnotify", json!({ "id": "bo" })),
         ("users.posts", json!({ "id": "bo", "limit": 5 })),
         ("users.posts", json!({ "id": "nobody" })),
         ("users.posts", json!({ "id": "bo", "limit": 0 })),

@@ -11,8 +11,10 @@ mod channels;
 mod codes;
 mod http;
 mod nonsense;
+mod people;
 mod timelines;
 mod tokens;
+mod writes;
 
 /// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
 const NAMESPACES: &str = r#"[

@@ -1,6 +1,9 @@
 //! What every ledger must do, and what is SQLite's own.
 
+#[macro_use]
 mod conformance;
+mod idempotency;
+mod people;
 mod sqlite;
 mod support;
 mod timeline;

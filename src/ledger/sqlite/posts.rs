@@ -10,7 +10,7 @@ use crate::model::{Millis, Post, PostId, UserId};
 
 #[async_trait]
 impl Posts for SqliteLedger {
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
         let (post, lease) = (post.clone(), lease.clone());
         self.write(move |db| create(db, &post, &lease)).await
     }
@@ -41,20 +41,24 @@ impl Posts for SqliteLedger {
     }
 }
 
-pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Job> {
+pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Option<Job>> {
     let (id, author) = (integer(post.id.0), post.author.as_str());
-    db.prepare_cached("INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)")?.execute(params![
+    let inserted = db.prepare_cached("INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)")?.execute(params![
         id,
         author,
         json_text(post)?
-    ])?;
+    ]);
+    if let Err(error) = inserted {
+        let theirs = "SELECT 1 FROM posts WHERE id = ?1 AND author = ?2";
+        return if db.prepare_cached(theirs)?.exists(params![id, author])? { Ok(None) } else { Err(error) };
+    }
     db.prepare_cached("UPDATE users SET posts = posts + 1 WHERE id = ?1")?.execute([author])?;
     for topic in &post.topics {
         db.prepare_cached("INSERT INTO post_topics (topic, post) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![topic, id])?;
     }
     let work = Work::Post { post: post.id, author: post.author.clone() };
-    jobs::create(db, work, post.created_at, lease)
+    jobs::create(db, work, post.created_at, lease).map(Some)
 }
 
 pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Post>> {
