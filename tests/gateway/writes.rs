@@ -7,6 +7,8 @@ use futures::future::join_all;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::client::Client;
 use crate::server::{API_KEY, Answer, PATIENCE, Server, token};
@@ -186,6 +188,8 @@ async fn a_write_without_an_answer_is_waited_for_and_then_done_again_as_the_same
     change(&db, "UPDATE idempotency SET answer = NULL, until = 0");
     assert_eq!(said(&named(&server, "ann", "k", "POST", "/posts", &draft).await), said(&first));
     assert!(posts(&server, "ann").await.is_empty());
+    let deleted = server.call("ann", "GET", &format!("/posts/{}", first.body["id"]), &Value::Null).await;
+    assert_eq!(deleted.status, 404);
 
     // After a day it is free.
     change(&db, "UPDATE idempotency SET begun_at = begun_at - 23 * 3600000");
@@ -194,6 +198,44 @@ async fn a_write_without_an_answer_is_waited_for_and_then_done_again_as_the_same
     let second = named(&server, "ann", "k", "POST", "/posts", &draft).await;
     assert_eq!(second.status, 201);
     assert_ne!(second.body["id"], first.body["id"]);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_finds_its_answer() {
+    let (server, db, _folder) = open_server().await;
+    server.done("ann", "GET", "/users/ann", &Value::Null).await;
+    let body = r#"{"text":"once"}"#;
+    let answered = async |key: &str| -> bool {
+        // Nothing can be stored until the client is gone.
+        db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        let mut socket = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
+        let request = format!(
+            "POST /api/v1/posts HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nidempotency-key: {key}\r\n\
+             content-length: {}\r\n\r\n{body}",
+            token("ann"),
+            body.len()
+        );
+        socket.write_all(request.as_bytes()).await.expect("to send");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(socket);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        db.execute_batch("ROLLBACK").expect("the end of it");
+        let until = Instant::now() + Duration::from_secs(2);
+        let sql = "SELECT count(*) FROM idempotency WHERE key = ?1 AND answer IS NOT NULL";
+        while Instant::now() < until {
+            if db.query_row(sql, [key], |row| row.get::<_, u32>(0)).expect("a count") == 1 {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        false
+    };
+    // A server that was too slow to read the request before the client went has nothing to do.
+    let mut kept = false;
+    for attempt in 0..5 {
+        kept = kept || answered(&format!("k{attempt}")).await;
+    }
+    assert!(kept, "what was begun is not ended");
 }
 
 #[tokio::test]

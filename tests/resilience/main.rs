@@ -7,6 +7,7 @@ mod cluster;
 mod crashes;
 mod dice;
 mod hints;
+mod keys;
 mod model;
 mod nodes;
 mod outages;
