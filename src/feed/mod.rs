@@ -14,6 +14,7 @@
 //! | `people` | what is said of oneself, search, suggestions |
 //! | `rates` | how often |
 //! | `idempotency` | runs an operation, a named write once |
+//! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
 
@@ -43,6 +44,7 @@ mod input;
 pub mod operations;
 mod people;
 mod posts;
+mod presentation;
 mod rates;
 mod timelines;
 mod topics;
@@ -220,6 +222,11 @@ impl Feed {
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
         self.fanout.stop().await;
+    }
+
+    /// Round trips made to the ledger so far.
+    pub fn ledger_round_trips(&self) -> u64 {
+        self.ledger.round_trips()
     }
 
     /// Whether both stores answer.

@@ -3,18 +3,24 @@
 //! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
 //! embedded: WAL, one writer with group commit, a few readers. Nothing outside this folder knows SQL.
 
+mod comments;
+mod counts;
 mod edges;
 mod idempotency;
 mod jobs;
+mod notifications;
 mod people;
 mod posts;
 mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::comments::{Commented, Comments, DEEPEST, Tally, Thread, Uncommented};
+pub use self::counts::Counts;
 pub use self::edges::Edges;
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
+pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
 pub use self::posts::Posts;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
@@ -48,9 +54,14 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Idempotency + Send + Sync + 'static {
+pub trait Ledger:
+    People + Edges + Posts + Jobs + Comments + Notifications + Counts + Idempotency + Send + Sync + 'static
+{
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
+
+    /// Round trips made so far: calls that somebody waited for.
+    fn round_trips(&self) -> u64;
 
     /// Whether it answers.
     async fn ping(&self) -> Result<()>;

@@ -2,6 +2,9 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[path = "../support/redis.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
@@ -12,6 +15,7 @@ mod codes;
 mod http;
 mod nonsense;
 mod people;
+mod reading;
 mod timelines;
 mod tokens;
 mod writes;

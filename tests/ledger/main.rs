@@ -2,7 +2,9 @@
 
 #[macro_use]
 mod conformance;
+mod comments;
 mod idempotency;
+mod notifications;
 mod people;
 mod sqlite;
 mod support;

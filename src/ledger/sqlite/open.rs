@@ -15,6 +15,8 @@ use crate::ledger::{LedgerError, Result, fold};
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0001_feed.sql"),
     include_str!("../migrations/sqlite/0003_people.sql"),
+    include_str!("../migrations/sqlite/0004_comments.sql"),
+    include_str!("../migrations/sqlite/0005_favourites.sql"),
     include_str!("../migrations/sqlite/0008_idempotency.sql"),
 ];
 

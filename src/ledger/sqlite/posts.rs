@@ -42,6 +42,15 @@ impl Posts for SqliteLedger {
 }
 
 pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Option<Job>> {
+    if !store(db, post)? {
+        return Ok(None);
+    }
+    let work = Work::Post { post: post.id, author: post.author.clone() };
+    jobs::create(db, work, post.created_at, lease).map(Some)
+}
+
+/// Stores a post without a job. `false` if its author has it already, or had it.
+pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<bool> {
     let (id, author) = (integer(post.id.0), post.author.as_str());
     let inserted = db.prepare_cached("INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)")?.execute(params![
         id,
@@ -50,15 +59,14 @@ pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::R
     ]);
     if let Err(error) = inserted {
         let theirs = "SELECT 1 FROM posts WHERE id = ?1 AND author = ?2";
-        return if db.prepare_cached(theirs)?.exists(params![id, author])? { Ok(None) } else { Err(error) };
+        return if db.prepare_cached(theirs)?.exists(params![id, author])? { Ok(false) } else { Err(error) };
     }
     db.prepare_cached("UPDATE users SET posts = posts + 1 WHERE id = ?1")?.execute([author])?;
     for topic in &post.topics {
         db.prepare_cached("INSERT INTO post_topics (topic, post) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![topic, id])?;
     }
-    let work = Work::Post { post: post.id, author: post.author.clone() };
-    jobs::create(db, work, post.created_at, lease).map(Some)
+    Ok(true)
 }
 
 pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Post>> {
@@ -108,5 +116,10 @@ pub(super) fn by_topic(db: &Connection, topic: &str, before: PostId, limit: usiz
 }
 
 fn id(row: &Row<'_>) -> rusqlite::Result<PostId> {
-    row.get(0).map(|id| PostId(super::natural(id)))
+    id_at(row, 0)
+}
+
+/// Reads a column that holds a post's id.
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<PostId> {
+    row.get(column).map(|id| PostId(super::natural(id)))
 }
