@@ -8,12 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::audience::Surface;
+use super::graph::NO_USER;
 use super::input::{Cursor, Done, OneUser, OwnList, Search, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::ledger::{Found, ProfileChange, Reach, fold};
 use crate::model::{User, UserId};
-
-const NO_USER: FeedError = FeedError::NotFound("no such user");
 
 /// How far a suggestion looks: the latest 200 whom one follows, the latest 200 whom each of them follows. That is 40,000
 /// steps of an index at most, some tens of milliseconds. The best 500 can be paged through.
@@ -156,9 +155,9 @@ impl Feed {
             let Some(last) = found.last() else { return Ok(page) };
             page.next = more.then(|| AfterTerm::text(last));
             after = Some((last.term.clone(), last.user.id.clone()));
-            let people = found.iter().map(|found| found.user.id.clone()).collect::<Vec<_>>();
-            let seen = self.people_seen_by(caller.reader(), Surface::Direct, people).await?;
-            page.items.extend(found.into_iter().map(|found| found.user).filter(|user| seen.contains(&user.id)));
+            // As on a profile: nobody learns by not finding somebody that they are hidden from.
+            let people = found.into_iter().map(|found| found.user).collect();
+            page.items.extend(self.without_blocked(caller.reader(), people).await?);
             if !more || page.items.len() == limit {
                 break;
             }
@@ -192,9 +191,16 @@ impl Feed {
             return Err(FeedError::invalid("id", "nobody is told of their own posts"));
         }
         self.welcome(me).await?;
-        let visible = self.people_seen_by(Some(me), Surface::Direct, [author.id.clone()]).await?;
-        if visible.is_empty() || self.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
+        if self.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
             return Err(NO_USER);
+        }
+        // Who is hidden from may ask, as anybody may, and is told of nothing.
+        let relation = self.relations.one(me, &author.id).await?;
+        if relation.blocked {
+            return Err(NO_USER);
+        }
+        if relation.blocks {
+            return Err(FeedError::Conflict { field: "id", message: "you block them" });
         }
         if self.ledger.notify_of(me, &author.id, now(), NOTICES).await? {
             Ok(Done {})

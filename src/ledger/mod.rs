@@ -3,6 +3,7 @@
 //! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
 //! embedded: WAL, one writer with group commit, a few readers. Nothing outside this folder knows SQL.
 
+mod barriers;
 mod comments;
 mod counts;
 mod edges;
@@ -15,6 +16,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::barriers::Barriers;
 pub use self::comments::{Commented, Comments, DEEPEST, Tally, Thread, Uncommented};
 pub use self::counts::Counts;
 pub use self::edges::Edges;
@@ -55,7 +57,7 @@ pub struct Listed<T> {
 /// happened, durably, when its method returns.
 #[async_trait]
 pub trait Ledger:
-    People + Edges + Posts + Jobs + Comments + Notifications + Counts + Idempotency + Send + Sync + 'static
+    People + Edges + Barriers + Posts + Jobs + Comments + Notifications + Counts + Idempotency + Send + Sync + 'static
 {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;

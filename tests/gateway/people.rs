@@ -130,6 +130,36 @@ async fn suggested_are_those_whom_ones_followees_follow() {
 }
 
 #[tokio::test]
+async fn who_may_not_be_seen_is_neither_found_nor_suggested() {
+    let server = Server::start().await;
+    // p1 hides from ann, p2 blocks her, she blocks p4 and mutes p6. That one hides is not told: who looks for them by
+    // name finds them, as on their profile.
+    for n in 0..7 {
+        server.follow("friend", &format!("p{n}")).await;
+    }
+    server.follow("ann", "friend").await;
+    let set = async |user: &str, path: &str| server.done(user, "PUT", path, &Value::Null).await;
+    set("p1", "/users/ann/hide").await;
+    set("p2", "/users/ann/block").await;
+    set("ann", "/users/p4/block").await;
+    set("ann", "/users/p6/mute").await;
+    for limit in [1, 2, 3, 100] {
+        assert_eq!(
+            all(&server, "ann", "/users?q=p", limit, "id").await,
+            ["p0", "p1", "p3", "p5", "p6"],
+            "{limit} a page"
+        );
+        assert_eq!(all(&server, "ann", "/users/suggested", limit, "id").await, ["p0", "p3", "p5"], "{limit} a page");
+    }
+    assert_eq!(all(&server, "bo", "/users?q=p", 2, "id").await.len(), 7, "others see them");
+    for (id, status) in [("p0", 200), ("p6", 200), ("p1", 200), ("p2", 404), ("p4", 409)] {
+        let answer = server.call("ann", "PUT", &format!("/users/{id}/notify"), &Value::Null).await;
+        assert_eq!(answer.status.as_u16(), status, "{id}");
+    }
+    assert_eq!(server.call("ann", "DELETE", "/users/p4/notify", &Value::Null).await.status, 200, "that one always may");
+}
+
+#[tokio::test]
 async fn one_can_ask_to_be_told_of_somebodys_posts() {
     let server = Server::start().await;
     server.done("bo", "GET", "/users/bo", &Value::Null).await;

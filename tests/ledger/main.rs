@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod conformance;
+mod barriers;
 mod comments;
 mod idempotency;
 mod notifications;

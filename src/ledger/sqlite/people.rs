@@ -179,6 +179,9 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
     let sql = "SELECT id, name, avatar, created_at, followers, following, posts, \
                EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1), \
                EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2), \
+               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'hide' AND whom = ?1), \
+               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'mute' AND whom = ?1), \
+               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1), \
                EXISTS (SELECT 1 FROM post_notices WHERE user = ?2 AND author = ?1) \
                FROM users WHERE id = ?1";
     let read = |row: &Row<'_>| {
@@ -187,7 +190,14 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
             followers: super::natural(row.get(4)?),
             following: super::natural(row.get(5)?),
             posts: super::natural(row.get(6)?),
-            edges: Edges { following: row.get(7)?, followed_by: row.get(8)?, notify: row.get(9)? },
+            edges: Edges {
+                following: row.get(7)?,
+                followed_by: row.get(8)?,
+                hiding: row.get(9)?,
+                muting: row.get(10)?,
+                blocking: row.get(11)?,
+                notify: row.get(12)?,
+            },
         })
     };
     db.prepare_cached(sql)?.query_row(params![id.as_str(), viewer.map(UserId::as_str)], read).optional()
