@@ -69,11 +69,19 @@ impl Feed {
     ) -> Result<HashMap<PostId, Arc<Body>>> {
         let mut bodies = self.bodies.get(ids).await?;
         let authors: HashSet<UserId> = bodies.values().map(|body| body.post.author.clone()).collect();
-        let between = self.between(reader, authors).await?;
-        bodies.retain(|_, body| {
+        let mut between = self.between(reader, authors).await?;
+        let sees = |between: &Between, body: &Body| {
             let author = &body.post.author;
-            Eye { reader, relation: relation(&between, reader, author), surface }.sees(author, &body.post.visibility)
-        });
+            Eye { reader, relation: relation(between, reader, author), surface }.sees(author, &body.post.visibility)
+        };
+        if let Some(reader) = reader {
+            let hidden = bodies.values().filter(|body| !sees(&between, body));
+            let hidden: HashSet<_> = hidden.map(|body| (reader.clone(), body.post.author.clone())).collect();
+            if !hidden.is_empty() {
+                between.extend(self.relations.fresh(hidden).await?);
+            }
+        }
+        bodies.retain(|_, body| sees(&between, body));
         Ok(bodies)
     }
 

@@ -186,6 +186,9 @@ const KNOWN: usize = 200_000;
 /// For how long a node leases its number from the broker, and how often it renews.
 const LEASE_EVERY: Duration = Duration::from_secs(20);
 
+/// How soon it tries again when it could not: a broker that came back empty gives the number to whoever asks for it.
+const LEASE_AGAIN: Duration = Duration::from_secs(1);
+
 impl Feed {
     /// A feed that does nothing yet: see [`start`](Self::start).
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
@@ -212,17 +215,26 @@ impl Feed {
     /// # Errors
     /// If no number can be leased.
     pub async fn start(self: &Arc<Self>) -> Result<()> {
-        self.ids.set_node(self.broker.lease_node(self.fanout.holder()).await?);
+        let mut number = self.broker.lease_node(self.fanout.holder(), None).await?;
+        self.ids.set_node(number);
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
+            let mut pause = LEASE_EVERY;
             loop {
                 tokio::select! {
-                    more = feed.fanout.sleep(LEASE_EVERY) => if !more { return },
+                    more = feed.fanout.sleep(pause) => if !more { return },
                     () = feed.heard_again.notified() => {}
                 }
-                match feed.broker.lease_node(feed.fanout.holder()).await {
-                    Ok(node) => feed.ids.set_node(node),
-                    Err(error) => tracing::warn!(%error, "the node number could not be renewed"),
+                match feed.broker.lease_node(feed.fanout.holder(), Some(number)).await {
+                    Ok(leased) => {
+                        number = leased;
+                        feed.ids.set_node(number);
+                        pause = LEASE_EVERY;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the node number could not be renewed");
+                        pause = LEASE_AGAIN.mul_f64(rand::random_range(0.5..1.5));
+                    }
                 }
             }
         });

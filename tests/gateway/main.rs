@@ -16,6 +16,7 @@ mod channels;
 mod codes;
 mod comments;
 mod edits;
+mod endings;
 mod favourites;
 mod http;
 mod likes;
