@@ -140,6 +140,14 @@ impl Words {
         }
     }
 
+    /// The reader and the author, if an entry is of a post that its reader does not see.
+    fn hidden(&self, stage: &Stage, entry: &Entry) -> Option<(UserId, UserId)> {
+        let reader = stage.owner()?;
+        kind(entry)?;
+        let body = self.bodies.get(&entry.post()?).filter(|body| !self.is_seen_in_timeline(body, reader))?;
+        Some((reader.clone(), body.post.author.clone()))
+    }
+
     fn is_seen_in_timeline(&self, body: &Body, reader: &UserId) -> bool {
         let author = &body.post.author;
         let relation = self.between.get(reader, author).unwrap_or_default();
@@ -226,7 +234,12 @@ impl Feed {
         let barred = self.relations.barred(authors).await?;
         let between = self.relations.get(pairs).await?;
         let notified = self.notifications_told(entries).await?;
-        Ok(Words { bodies, shown, whole, notified, barred, between, age })
+        let mut words = Words { bodies, shown, whole, notified, barred, between, age };
+        let hidden: HashSet<_> = entries.iter().filter_map(|(stage, entry)| words.hidden(stage, entry)).collect();
+        if !hidden.is_empty() {
+            words.between.extend(self.relations.fresh(hidden).await?);
+        }
+        Ok(words)
     }
 
     /// Adds what is between readers and authors.

@@ -9,6 +9,21 @@ use tempfile::TempDir;
 pub(crate) const NOW: u64 = 1_800_000_000_000;
 pub(crate) const LEASE: u64 = NOW + 30_000;
 
+/// Runs each case against each ledger: a case takes an empty one.
+macro_rules! conformance {
+    ($($case:ident)*) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                let (ledger, _folder) = crate::support::sqlite().await;
+                super::$case(ledger.clone()).await;
+                feedline::ledger::Ledger::close(&*ledger).await;
+            })*
+        }
+    };
+}
+pub(crate) use conformance;
+
 pub(crate) fn id(text: &str) -> UserId {
     UserId::parse(text).expect("a user id")
 }

@@ -1,5 +1,7 @@
 //! What must hold, whatever fails: real processes, a real Redis, real sockets, and signals.
 
+#[path = "../support/api.rs"]
+mod api;
 mod audience;
 mod carry;
 #[path = "../support/client.rs"]
@@ -7,12 +9,16 @@ mod carry;
 mod client;
 mod cluster;
 mod crashes;
+#[path = "../support/dice.rs"]
 mod dice;
 mod hints;
+mod likers;
+mod likes;
 mod model;
 mod nodes;
 mod outages;
 mod proxy;
+#[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

@@ -7,6 +7,7 @@
 mod channel;
 mod inbox;
 mod log;
+mod tallies;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -42,6 +43,7 @@ pub struct MemoryBroker {
     idempotency: Cache<(Box<str>, Box<str>), Position>,
     /// By page: where the next one begins.
     pages: Cache<Box<str>, Box<str>>,
+    tallies: tallies::Kept,
 }
 
 impl MemoryBroker {
@@ -54,6 +56,7 @@ impl MemoryBroker {
             sweep_at: AtomicUsize::new(SWEEP_FROM),
             idempotency: Cache::builder().max_capacity(MARKS).time_to_live(IDEMPOTENCY_TTL).build(),
             pages: Cache::builder().max_capacity(MARKS).time_to_live(PAGE_TTL).build(),
+            tallies: tallies::kept(),
         }
     }
 
@@ -229,6 +232,13 @@ impl Broker for MemoryBroker {
         Ok(Appended::unlogged(told.unwrap_or(0)))
     }
 
+    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()> {
+        for (channel, entry) in entries {
+            self.publish(channel, entry).await?;
+        }
+        Ok(())
+    }
+
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {
         let Some((found, listener)) = self.find(channel).zip(self.listener.get()) else { return Ok(()) };
         let state = found.state.lock();
@@ -340,7 +350,7 @@ impl Broker for MemoryBroker {
         Ok(state.present(Instant::now()).map(|(client, info)| (client.clone(), info.clone())).collect())
     }
 
-    async fn lease_node(&self, _: &str) -> Result<u8> {
+    async fn lease_node(&self, _: &str, _: Option<u8>) -> Result<u8> {
         Ok(0)
     }
 }

@@ -6,6 +6,7 @@
 //! | `keys.rs` | what things are called in Redis |
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
+//! | `queue.rs`, `tallies.rs` | the queue of what is done later, and what came of objects |
 //! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
 
 mod answers;
@@ -13,8 +14,10 @@ mod commands;
 mod hint;
 mod keys;
 mod pubsub;
+mod queue;
 pub mod raw;
 mod scripts;
+mod tallies;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -198,6 +201,14 @@ impl Broker for RedisBroker {
         self.say(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
     }
 
+    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()> {
+        let mut pipe = redis::pipe();
+        for (channel, entry) in entries {
+            pipe.cmd("PUBLISH").arg(self.keys.hints(channel)).arg(hint::unlogged(entry)).ignore();
+        }
+        if entries.is_empty() { Ok(()) } else { self.commands.ask_all(&pipe).await }
+    }
+
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {
         self.say(&self.keys.hints(channel), &hint::notice(notice)).await.map(drop)
     }
@@ -309,9 +320,9 @@ impl Broker for RedisBroker {
         Ok(there.into_iter().map(|(client, info)| (client, info.into())).collect())
     }
 
-    async fn lease_node(&self, holder: &str) -> Result<u8> {
+    async fn lease_node(&self, holder: &str, number: Option<u8>) -> Result<u8> {
         const NUMBERS: u8 = 1 << PostId::NODE_BITS;
-        let start = rand::random_range(0..NUMBERS);
+        let start = number.unwrap_or_else(|| rand::random_range(0..NUMBERS)) % NUMBERS;
         let number = |at: u8| (start + at) % NUMBERS;
         let mut call = SCRIPTS.lease.call(usize::from(NUMBERS));
         (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));
