@@ -129,6 +129,19 @@ impl Feed {
         Ok(pairs.iter().map(sees).collect())
     }
 
+    /// Of each reader and person, in their order, whether the reader, asking by name, may see what the person does.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn each_sees_person(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>> {
+        let between = self.relations.get(pairs.iter().filter(|(reader, person)| reader != person).cloned()).await?;
+        let sees = |(reader, person): &(UserId, UserId)| {
+            let relation = relation(&between, Some(reader), person);
+            Eye { reader: Some(reader), relation, surface: Surface::Direct }.sees_person(person)
+        };
+        Ok(pairs.iter().map(sees).collect())
+    }
+
     async fn between(&self, reader: Option<&UserId>, authors: impl IntoIterator<Item = UserId>) -> Result<Between> {
         let Some(reader) = reader else { return Ok(Between::default()) };
         let others = authors.into_iter().filter(|author| author != reader);

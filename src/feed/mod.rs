@@ -21,6 +21,9 @@
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
+//! | `people` | what is said of oneself, search, suggestions |
+//! | `rates` | how often |
+//! | `idempotency` | runs an operation, a named write once |
 //! | `telling` | log entries put into words, for those who may hear them |
 //! | `pages` | a page while it is being filled |
 //! | `presentation` | posts as readers are shown them: with counts, flags and people |
@@ -50,15 +53,18 @@ mod error;
 mod fanout;
 mod favourites;
 mod graph;
+mod idempotency;
 mod ids;
 mod input;
 mod likes;
 mod notifications;
 pub mod operations;
 mod pages;
+mod people;
 mod posts;
 mod presentation;
 mod pulled;
+mod rates;
 mod reading;
 mod refill;
 mod relations;
@@ -71,6 +77,7 @@ pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use likes::LikesOptions;
 pub use pulled::Presence;
+pub use rates::Rates;
 pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
@@ -97,6 +104,8 @@ pub struct FeedOptions {
     pub accounts: bool,
     /// How large things may be.
     pub limits: Limits,
+    /// How often.
+    pub rates: Rates,
     /// How posts are carried.
     pub fanout: FanoutOptions,
     /// How likes are taken and told.
@@ -150,6 +159,20 @@ impl Caller {
     }
 }
 
+/// An operation under way: who asked, and the id of what it creates if one is reserved. Operations that create nothing
+/// take the [`Caller`] alone.
+pub(crate) struct Call {
+    caller: Caller,
+    /// An attempt that may have been made before gave it to what it created.
+    reserved: Option<PostId>,
+}
+
+impl From<Call> for Caller {
+    fn from(call: Call) -> Self {
+        call.caller
+    }
+}
+
 /// The feed.
 pub struct Feed {
     ledger: Arc<dyn Ledger>,
@@ -157,6 +180,7 @@ pub struct Feed {
     bodies: Bodies,
     relations: Relations,
     ids: IdMaker,
+    rates: rates::Buckets,
     fanout: Fanout,
     pulled: Arc<Pulled>,
     notices: Notices,
@@ -205,6 +229,7 @@ impl Feed {
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
+            rates: rates::Buckets::new(options.rates),
             fanout: Fanout::new(options.fanout),
             pulled: Arc::default(),
             notices: Notices::new(),
@@ -250,6 +275,7 @@ impl Feed {
         self.start_fanout();
         self.start_notices();
         self.start_likes();
+        self.start_forgetting();
         Ok(())
     }
 
@@ -336,6 +362,11 @@ impl Feed {
         self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
+    }
+
+    /// The id for what a call creates: the reserved one, or a new one.
+    fn id_for(&self, call: &Call, now: Millis) -> PostId {
+        call.reserved.unwrap_or_else(|| self.ids.next(now))
     }
 
     /// Drops a cached body on every node.

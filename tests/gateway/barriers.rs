@@ -164,8 +164,8 @@ async fn nobody_learns_that_they_are_hidden_from_or_muted() {
     }
     assert_eq!(server.done("bo", "GET", "/users/ann", &Value::Null).await, before);
     let mine = server.done("ann", "GET", "/users/bo", &Value::Null).await["edges"].take();
-    let expected =
-        json!({ "following": false, "followed_by": true, "hiding": true, "muting": true, "blocking": false });
+    let expected = json!({ "following": false, "followed_by": true, "hiding": true, "muting": true, "blocking": false,
+        "notify": false });
     assert_eq!(mine, expected);
     for what in ["hide", "mute", "block"] {
         assert_eq!(status(&server, "ann", "PUT", &format!("/users/ann/{what}")).await, 400, "{what} oneself");
