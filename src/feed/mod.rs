@@ -6,6 +6,8 @@
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
+//! | `comments` | write, list, delete; threads |
+//! | `notifications` | who hears of what, grouped; read and seen |
 //! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
@@ -40,6 +42,7 @@ mod accounts;
 mod audience;
 mod barriers;
 mod bodies;
+mod comments;
 mod edits;
 mod error;
 mod fanout;
@@ -47,6 +50,7 @@ mod graph;
 mod idempotency;
 mod ids;
 mod input;
+mod notifications;
 pub mod operations;
 mod pages;
 mod people;
@@ -69,6 +73,7 @@ use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use notifications::Notices;
 use relations::Relations;
 
 /// What the configuration says of the feed.
@@ -93,7 +98,7 @@ pub struct FeedOptions {
 /// How large things may be; each is told by name to whoever goes over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Characters of a post.
+    /// Characters of a post, and of a comment.
     pub text: usize,
     /// Pieces of media of a post.
     pub media: usize,
@@ -158,6 +163,7 @@ pub struct Feed {
     ids: IdMaker,
     rates: rates::Buckets,
     fanout: Fanout,
+    notices: Notices,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
@@ -199,6 +205,7 @@ impl Feed {
             ids: IdMaker::default(),
             rates: rates::Buckets::new(options.rates),
             fanout: Fanout::new(options.fanout),
+            notices: Notices::new(),
             known: Mutex::default(),
             heard_again: Notify::new(),
             passwords: parts.passwords,
@@ -229,11 +236,13 @@ impl Feed {
         });
         self.start_fanout();
         self.start_forgetting();
+        self.start_notices();
         Ok(())
     }
 
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
+        self.notices.stop();
         self.fanout.stop().await;
     }
 
