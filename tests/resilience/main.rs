@@ -18,6 +18,8 @@ mod likes;
 mod model;
 mod nodes;
 mod outages;
+#[path = "../support/ports.rs"]
+mod ports;
 mod proxy;
 mod pulled;
 #[path = "../support/reader.rs"]
