@@ -136,6 +136,21 @@ impl Feed {
         Err(FeedError::Unavailable)
     }
 
+    /// Brings a user's inbox up to date if there is one, for whoever reads its log as it is.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub async fn freshen(&self, user: &UserId) -> Result<()> {
+        if self.pulled.covers(user, 0) {
+            return Ok(());
+        }
+        let inbox = self.broker.read_inbox(user).await?;
+        if let Some(inbox) = inbox.filter(|inbox| !self.pulled.covers(user, inbox.mark)) {
+            self.catch_up(user, &inbox.top.epoch, inbox.mark).await?;
+        }
+        Ok(())
+    }
+
     /// Brings an inbox from a mark to the end of the log. `None` if it is another one by now.
     pub(super) async fn catch_up(
         &self,

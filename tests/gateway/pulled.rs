@@ -13,7 +13,13 @@ fn follower(n: usize) -> String {
 
 /// A server on which so many follow `star`.
 async fn star(followers: usize) -> Server {
-    let server = Server::start_with(&[("fanout.push_limit", LIMIT), ("fanout.lease", "1s")]).await;
+    star_with(followers, &[]).await
+}
+
+/// The same, configured so besides.
+async fn star_with(followers: usize, keys: &[(&str, &str)]) -> Server {
+    let keys = [&[("fanout.push_limit", LIMIT), ("fanout.lease", "1s")], keys].concat();
+    let server = Server::start_with(&keys).await;
     for n in 0..followers {
         server.follow(&follower(n), "star").await;
     }
@@ -98,6 +104,9 @@ async fn followers_who_are_connected_hear_it_live_and_the_others_find_it_when_th
     }
     assert_eq!(timeline(&server, &follower(3)).await, newest, "a page");
     assert_eq!(updates(&server, &follower(4), &stood[4]).await, arrived(&posts), "updates");
+    let log = server.backend("history", &json!({ "channel": "timeline:f7", "limit": 10 })).await;
+    let log: Vec<_> = log["result"]["publications"].as_array().expect("publications").iter().map(word).collect();
+    assert_eq!(log, arrived(&posts), "the log, as a backend reads it");
     let (mut client, timeline_of_5) = Client::recover(&server, &follower(5), &stood[5]).await;
     assert_eq!(timeline_of_5["recovered"], true, "{timeline_of_5}");
     let told_5: Vec<_> = timeline_of_5["publications"].as_array().expect("publications").iter().map(word).collect();
@@ -231,4 +240,168 @@ async fn an_author_who_crosses_the_limit_loses_nothing() {
         assert_eq!(timeline(&server, &follower(n)).await, newest, "{n}");
     }
     assert!(live.pushed().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_timeline_scrolls_through_pulled_and_pushed_authors_in_order() {
+    // The inbox ends within the second page: the ledger tells the rest.
+    let server = star_with(7, &[("timeline.length", "8")]).await;
+    let readers = [follower(0), follower(1), follower(2)];
+    for reader in &readers {
+        server.follow(reader, "bo").await;
+    }
+    let mut live = Client::connect(&server, &readers[0]).await;
+    let since = position(&server, &readers[1]).await;
+    let mut posts = Vec::new();
+    for n in 0..24 {
+        posts.push(server.post(if n % 3 == 0 { "bo" } else { "star" }, &format!("{n}")).await);
+    }
+    let mut heard = told(&mut live, &readers[0], posts.len()).await;
+    heard.sort_unstable();
+    assert_eq!(heard, arrived(&posts));
+    pulled(&server, 16).await;
+    // What is written to each inbox may still be on its way to who is not connected.
+    let last_pushed = *posts.iter().rev().nth(2).expect("24 posts");
+    let begun = std::time::Instant::now();
+    while !updates(&server, &readers[1], &since).await.iter().any(|(_, id)| *id == last_pushed) {
+        assert!(begun.elapsed() < PATIENCE, "a pushed post does not come");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    for reader in &readers {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        let mut later = Vec::new();
+        for n in 0.. {
+            let page = server.done(reader, "GET", &format!("/timeline?limit=5{cursor}"), &Value::Null).await;
+            seen.extend(ids(&page));
+            let Some(next) = page["next"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+            // What comes meanwhile moves no boundary.
+            later.push(server.post(["star", "bo"][n % 2], "meanwhile").await);
+        }
+        let newest: Vec<u64> = posts.iter().rev().copied().collect();
+        assert_eq!(seen, newest, "{reader}");
+        posts.extend(later);
+        server.metric_is("feedline_fanout_jobs", 0.0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_post_is_for_whom_it_says() {
+    let server = star(10).await;
+    // Two of each kind, one of them connected: any follower, friends, those named in `only_to` and in `not_to`.
+    for friend in [2, 3] {
+        server.follow("star", &follower(friend)).await;
+    }
+    let mut clients = Vec::new();
+    for n in [0, 2, 4, 6] {
+        clients.push(Client::connect(&server, &follower(n)).await);
+    }
+    let mut since = Vec::new();
+    for n in 0..8 {
+        since.push(position(&server, &follower(n)).await);
+    }
+    let visibilities = [
+        (json!("public"), vec![0, 2, 4, 6]),
+        (json!("followers"), vec![0, 2, 4, 6]),
+        (json!("friends"), vec![2]),
+        (json!({ "only_to": [follower(4), follower(5), "stranger"] }), vec![4]),
+        (json!({ "not_to": [follower(6), follower(7)] }), vec![0, 2, 4]),
+        (json!({ "only_to": ["stranger"] }), vec![]),
+        // The last, after which everything is there.
+        (json!("public"), vec![0, 2, 4, 6]),
+    ];
+    let mut posts = Vec::new();
+    for (visibility, _) in &visibilities {
+        let post = json!({ "text": "hello", "visibility": visibility });
+        posts.push(server.done("star", "POST", "/posts", &post).await["id"].as_u64().expect("an id"));
+    }
+    for (kind, client) in [0, 2, 4, 6].into_iter().zip(&mut clients) {
+        let theirs = posts.iter().zip(&visibilities).filter(|(_, (_, kinds))| kinds.contains(&kind));
+        let theirs: Vec<u64> = theirs.map(|(id, _)| *id).collect();
+        assert_eq!(told(client, &follower(kind), theirs.len()).await, arrived(&theirs), "{kind} live");
+        assert!(client.pushed().await.is_empty(), "{kind} live");
+        let newest: Vec<u64> = theirs.iter().rev().copied().collect();
+        for n in [kind, kind + 1] {
+            assert_eq!(timeline(&server, &follower(n)).await, newest, "{n}");
+            assert_eq!(updates(&server, &follower(n), &since[n]).await, arrived(&theirs), "{n}");
+        }
+    }
+    let newest: Vec<u64> = posts.iter().rev().copied().collect();
+    assert_eq!(timeline(&server, "star").await, newest, "the author's own");
+    assert_eq!(timeline(&server, "stranger").await, [0; 0]);
+}
+
+#[tokio::test]
+async fn mutes_and_hides_act_at_once_and_end_without_a_loss() {
+    let server = star(9).await;
+    let (here, away) = (follower(0), follower(1));
+    let mut live = Client::connect(&server, &here).await;
+    let mut other = Client::connect(&server, &follower(2)).await;
+    let since = position(&server, &away).await;
+    let one = server.post("star", "one").await;
+    for (user, client) in [(&here, &mut live), (&follower(2), &mut other)] {
+        assert_eq!(told(client, user, 1).await, arrived(&[one]));
+    }
+    let (mut all, word) = (vec![one], |kind: &str, id: u64| (kind.to_owned(), id));
+    for what in ["mute", "hide"] {
+        let change = async |method: &str| {
+            for reader in [&here, &away] {
+                let (maker, whom) = if what == "mute" { (reader.as_str(), "star") } else { ("star", reader.as_str()) };
+                server.done(maker, method, &format!("/users/{whom}/{what}"), &Value::Null).await;
+            }
+        };
+        change("PUT").await;
+        // The one who is away has not read what was pulled.
+        for reader in [&here, &away] {
+            assert_eq!(timeline(&server, reader).await, [0; 0], "{what}: {reader}");
+        }
+        let gone = told(&mut live, &here, all.len()).await;
+        assert_eq!(gone, all.iter().map(|id| word("gone", *id)).collect::<Vec<_>>(), "{what}");
+        let unseen = server.post("star", what).await;
+        assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[unseen]));
+        assert!(live.pushed().await.is_empty(), "{what}");
+        assert_eq!(timeline(&server, &here).await, [0; 0], "{what}");
+        let since_then = updates(&server, &away, &since).await;
+        assert!(!since_then.contains(&word("post", unseen)), "{what}: {since_then:?}");
+        all.push(unseen);
+        change("DELETE").await;
+        assert_eq!(told(&mut live, &here, all.len()).await, arrived(&all), "{what}");
+        let newest: Vec<u64> = all.iter().rev().copied().collect();
+        for reader in [&here, &away] {
+            assert_eq!(timeline(&server, reader).await, newest, "{what}: {reader}");
+        }
+    }
+    let last = server.post("star", "as before").await;
+    assert_eq!(told(&mut live, &here, 1).await, arrived(&[last]));
+}
+
+#[tokio::test]
+async fn a_block_ends_it_both_stored_and_live() {
+    let server = star(9).await;
+    let (here, away) = (follower(0), follower(1));
+    let mut live = Client::connect(&server, &here).await;
+    let mut other = Client::connect(&server, &follower(2)).await;
+    let since = position(&server, &away).await;
+    let one = server.post("star", "one").await;
+    assert_eq!(told(&mut live, &here, 1).await, arrived(&[one]));
+    assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[one]));
+    server.done(&here, "PUT", "/users/star/block", &Value::Null).await;
+    server.done("star", "PUT", &format!("/users/{away}/block"), &Value::Null).await;
+    assert_eq!(told(&mut live, &here, 1).await, [("gone".to_owned(), one)]);
+    let two = server.post("star", "two").await;
+    assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[two]));
+    for reader in [&here, &away] {
+        assert_eq!(timeline(&server, reader).await, [0; 0], "{reader}");
+    }
+    assert!(live.pushed().await.is_empty());
+    let told_since = updates(&server, &away, &since).await;
+    assert!(told_since.iter().all(|(kind, _)| kind == "gone"), "{told_since:?}");
+    // The end of a block brings nobody back; following does.
+    server.done(&here, "DELETE", "/users/star/block", &Value::Null).await;
+    let three = server.post("star", "three").await;
+    assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[three]));
+    assert_eq!(timeline(&server, &here).await, [0; 0]);
+    server.follow(&here, "star").await;
+    assert_eq!(timeline(&server, &here).await, [three, two, one]);
+    assert_eq!(told(&mut live, &here, 3).await, arrived(&[one, two, three]));
 }

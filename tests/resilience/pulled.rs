@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::cluster::{Cluster, done, log_since, position, post, until};
+use crate::cluster::{Cluster, attempt, done, log_since, position, post, until};
 use crate::dice::Dice;
 use crate::server::{PATIENCE, Server};
 
@@ -169,4 +169,65 @@ async fn a_redis_that_comes_back_empty_or_with_old_data_loses_nothing() {
         posts.insert(last);
         assert_eq!(told(&mut again, &follower(0), 1).await, [last]);
     }
+}
+
+/// The posts of a user's first page.
+async fn page(node: &Server, user: &str) -> Vec<u64> {
+    let page = done(node, user, "GET", "/timeline?limit=50").await;
+    page["items"].as_array().expect("items").iter().filter_map(|item| item["id"].as_u64()).collect()
+}
+
+/// What is told next on a user's timeline: its type, and the post.
+async fn word(client: &mut Client, user: &str) -> (String, u64) {
+    let data = client.publication(&format!("timeline:{user}")).await["data"].take();
+    let id = data["post"]["id"].as_u64().or(data["id"].as_u64());
+    (data["type"].as_str().expect("a type").to_owned(), id.expect("a post"))
+}
+
+#[tokio::test]
+async fn what_is_done_at_one_node_holds_at_the_other() {
+    let cluster = star(2, &[]).await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let [ann, bo, away] = [follower(0), follower(1), follower(2)];
+    let (mut at_b, mut other) = (Client::connect(b, &ann).await, Client::connect(b, &bo).await);
+    let one = post(a, "star", "one").await;
+    let since = position(b, &away).await;
+    for (user, client) in [(&ann, &mut at_b), (&bo, &mut other)] {
+        assert_eq!(word(client, user).await, ("post".to_owned(), one));
+    }
+    let mut all = vec![one];
+    for (method, path, back) in [
+        ("PUT", "/users/star/mute", Some(("DELETE", "/users/star/mute"))),
+        ("DELETE", "/users/star/follow", Some(("PUT", "/users/star/follow"))),
+        ("PUT", "/users/star/block", None),
+    ] {
+        done(a, &ann, method, path).await;
+        for id in &all {
+            assert_eq!(word(&mut at_b, &ann).await, ("gone".to_owned(), *id), "{path}");
+        }
+        until("it has left the page", async || page(b, &ann).await.is_empty()).await;
+        let unseen = post(a, "star", "unseen").await;
+        assert_eq!(word(&mut other, &bo).await, ("post".to_owned(), unseen));
+        assert!(at_b.pushed().await.is_empty(), "{path}");
+        assert_eq!(page(b, &ann).await, [0; 0], "{path}");
+        all.push(unseen);
+        let Some((method, path)) = back else { break };
+        done(a, &ann, method, path).await;
+        for id in &all {
+            assert_eq!(word(&mut at_b, &ann).await, ("post".to_owned(), *id), "{path}");
+        }
+        until("it is back on the page", async || page(b, &ann).await.iter().rev().eq(&all)).await;
+    }
+    let edit = json!({ "text": "edited" });
+    assert_eq!(attempt(a, "star", "PATCH", &format!("/posts/{one}"), &edit).await.0, 200);
+    assert_eq!(word(&mut other, &bo).await, ("edited".to_owned(), one));
+    done(a, "star", "DELETE", &format!("/posts/{one}")).await;
+    assert_eq!(word(&mut other, &bo).await, ("gone".to_owned(), one));
+    let left: Vec<u64> = all[1..].to_vec();
+    for reader in [&bo, &away] {
+        until("only the deleted one is missing", async || page(b, reader).await.iter().rev().eq(&left)).await;
+    }
+    let mut log = log_since(b, &away, &since).await.into_iter().map(|(_, kind, id)| (kind, id)).collect::<Vec<_>>();
+    log.retain(|(kind, _)| kind == "post");
+    assert_eq!(log, left.iter().map(|id| ("post".to_owned(), *id)).collect::<Vec<_>>());
 }
