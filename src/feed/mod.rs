@@ -17,7 +17,6 @@
 //! | `pulled` | authors with too many followers to write to each |
 //! | `reading` | how far a timeline is read |
 //! | `favourites` | objects of any type that a user keeps |
-//! | `refill` | pages of lists that something is left out of |
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
@@ -66,7 +65,6 @@ mod presentation;
 mod pulled;
 mod rates;
 mod reading;
-mod refill;
 mod relations;
 mod telling;
 mod timelines;

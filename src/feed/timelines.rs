@@ -11,7 +11,7 @@ use super::Feed;
 use super::audience::Surface;
 use super::bodies::Body;
 use super::error::{FeedError, Result};
-use super::pages::Filling;
+use super::pages::Posts;
 use super::telling::{Stage, Viewer};
 use crate::broker::{Inbox, Opening, Span, inbox_channel};
 use crate::model::{Entry, Epoch, Position, PostId, UserId};
@@ -102,18 +102,18 @@ impl Feed {
     /// If a store cannot be reached.
     pub async fn read_timeline(&self, user: &UserId, cursor: Option<PostId>, limit: usize) -> Result<Page> {
         let inbox = self.inbox(user).await?;
-        let mut page = Filling::new(cursor, limit);
+        let mut page = Posts::new(cursor, limit);
         let held = fold(&inbox);
         let mut stored = held.iter().copied().filter(|id| cursor.is_none_or(|cursor| *id < cursor));
         let mut from_ledger = false;
         loop {
-            while let Some((before, count)) = page.wants() {
+            while let Some((before, count)) = page.wants_posts() {
                 let ids: Vec<PostId> = if from_ledger {
                     self.ledger.timeline_posts(user, before, count).await?
                 } else {
                     stored.by_ref().take(count).collect()
                 };
-                page.take(&ids, &self.seen_by(Some(user), Surface::Timeline, ids.iter().copied()).await?);
+                page.take_posts(&ids, &self.seen_by(Some(user), Surface::Timeline, ids.iter().copied()).await?);
             }
             // Where the inbox ends the ledger goes on.
             if page.is_full() || from_ledger || inbox.floor == PostId::ZERO {
