@@ -12,6 +12,7 @@
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
 //! | `relations` | what is between readers and authors, cached |
+//! | `followees` | whom readers follow, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
 //! | `pulled` | authors with too many followers to write to each |
@@ -51,6 +52,7 @@ mod edits;
 mod error;
 mod fanout;
 mod favourites;
+mod followees;
 mod graph;
 mod idempotency;
 mod ids;

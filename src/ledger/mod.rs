@@ -23,7 +23,7 @@ use async_trait::async_trait;
 
 pub use self::barriers::Barriers;
 pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
-pub use self::counts::Counts;
+pub use self::counts::{Counts, Hydration};
 pub use self::edges::Edges;
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};

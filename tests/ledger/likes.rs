@@ -225,7 +225,7 @@ async fn a_reader_is_told_what_they_like(ledger: Any) {
     let changes = vec![change("bo", post(1), true), change("bo", post(3), true), change("cy", post(2), true)];
     ledger.settle_likes(batch("", "1", changes)).await.unwrap();
     let asked = [1, 2, 3, 3, 4].map(PostId);
-    let mut flags = ledger.flags(&id("bo"), &asked).await.unwrap();
+    let mut flags = ledger.hydrate(Some(&id("bo")), &asked, &[]).await.unwrap().flags;
     flags.sort_unstable_by_key(|(post, _)| *post);
     let liked = PostFlags { liked: true, favourited: false };
     assert_eq!(flags, [(PostId(1), liked), (PostId(3), liked)]);

@@ -110,8 +110,9 @@ impl Field {
                 if !expected.contains(&liked) {
                     return Some(format!("{user} and {post}: liked is {liked}, acknowledged was {expected:?}"));
                 }
-                let flags = self.ledger.flags(&UserId::parse(user).expect("a user"), &[PostId(post)]).await;
-                let flag = flags.expect("the flags").first().is_some_and(|(_, flags)| flags.liked);
+                let reader = UserId::parse(user).expect("a user");
+                let page = self.ledger.hydrate(Some(&reader), &[PostId(post)], &[]).await.expect("the flags");
+                let flag = page.flags.first().is_some_and(|(_, flags)| flags.liked);
                 assert_eq!(flag, liked, "{user} and {post}");
             }
             if let Some(stranger) = liked_by.iter().find(|user| !people.contains_key(*user)) {
