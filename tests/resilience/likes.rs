@@ -312,7 +312,7 @@ async fn a_like_of_somebody_blocked_meanwhile_is_taken_back(mut field: Field) {
     db.execute_batch("COMMIT").expect("to commit");
     field.nodes[0].start_again().await;
     let mut bo = Client::connect(&field.nodes[0], "bo").await;
-    let reverted = json!({ "type": "like.reverted", "id": id, "reason": "gone" });
+    let reverted = json!({ "type": "like.reverted", "id": id, "reason": "hidden" });
     let history = json!({ "history": { "channel": "notifications:bo", "limit": 10 } });
     let begun = Instant::now();
     loop {
@@ -404,9 +404,12 @@ async fn a_full_queue_refuses_and_drops_nothing(field: Field) {
             assert_eq!(status, 200, "{body}");
             book.acknowledged(&user, id, true);
         } else {
-            assert_eq!((status, &body["error"]["code"]), (429, &json!("too_many_requests")), "{body}");
+            assert_eq!((status, &body["error"]["code"]), (503, &json!("busy")), "{body}");
         }
     }
+    let mut device = Client::connect(&field.nodes[0], "u20").await;
+    let answer = device.call(json!({ "rpc": { "method": "likes.add", "data": { "id": id } } })).await;
+    assert_eq!((&answer["error"]["code"], &answer["error"]["temporary"]), (&json!(503), &json!(true)), "{answer}");
     db.execute_batch("COMMIT").expect("to let go");
     field.settled_as(&book).await;
     field.nodes[0].metric_is("feedline_likes_queue", 0.0).await;
