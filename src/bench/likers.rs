@@ -130,29 +130,28 @@ impl Person {
         let (mut commands, mut frame) = (String::new(), Vec::new());
         loop {
             let now = Instant::now();
-            let asking = now < load.until;
             if load.over.load(Ordering::Relaxed) && self.waiting.is_empty() {
                 // What nobody was told of does not count; see the bounds of what the server remembers.
                 self.unsettled.clear();
                 return Ok(self);
             }
-            let mut wake = now + LOOK_UP;
-            while asking {
+            let later = now + LOOK_UP;
+            let wake = loop {
                 let due = match load.pace {
-                    Pace::FlatOut if self.waiting.len() < WINDOW => now,
-                    Pace::FlatOut => break,
+                    _ if now >= load.until => break later,
+                    Pace::FlatOut if self.waiting.len() == WINDOW => break later,
+                    Pace::FlatOut => now,
                     Pace::Rate(rate) => {
                         let place = sent * load.people + self.number;
                         load.start + Duration::from_secs_f64(place as f64 / rate)
                     }
                 };
                 if due > now {
-                    wake = due;
-                    break;
+                    break due;
                 }
                 self.ask(&load.aim, due, &mut commands);
                 sent += 1;
-            }
+            };
             if !commands.is_empty() {
                 frame.clear();
                 push_text(&mut frame, commands.trim_end().as_bytes());
