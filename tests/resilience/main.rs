@@ -21,6 +21,7 @@ mod outages;
 #[path = "../support/ports.rs"]
 mod ports;
 mod proxy;
+mod pulled;
 #[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]
