@@ -55,12 +55,12 @@ impl Feed {
             };
             return known.map_or(Err(limited), |answer| told(&answer));
         }
-        let Request { caller, input, .. } = asked;
+        let Request { caller, client, input, .. } = asked;
         let body = operation.body();
         let Some(write) = write else {
-            return body(Arc::clone(self), Call { caller, reserved: None }, input).await;
+            return body(Arc::clone(self), Call { caller, client, reserved: None }, input).await;
         };
-        let run = move |feed: &Arc<Self>, reserved| body(Arc::clone(feed), Call { caller, reserved }, input);
+        let run = move |feed: &Arc<Self>, reserved| body(Arc::clone(feed), Call { caller, client, reserved }, input);
         let feed = Arc::clone(self);
         // A client that goes away while it waits must not leave a key behind that seems to be in use.
         let running = self.fanout.tasks().spawn(async move { feed.once(&write, run).await });

@@ -116,12 +116,14 @@ async fn what_is_gone_is_noted_until_it_is_told(ledger: Any) {
     };
     let expected = [("bo".to_owned(), post(1), RevertReason::Gone), ("dee".to_owned(), post(77), RevertReason::Gone)];
     assert_eq!(told(&settled.reverted), expected);
-    let unseen = vec![change("eve", post(2), true)];
+    // What may not be seen and what is not there are told apart: both were seen once.
+    let unseen = vec![change("eve", post(2), true), change("eve", post(77), true)];
     let hidden = LikeBatch { unseen, ..batch("1", "2", Vec::new()) };
     let hidden = ledger.settle_likes(hidden).await.unwrap().expect("it is applied");
-    assert_eq!(told(&hidden.reverted), [("eve".to_owned(), post(2), RevertReason::Gone)]);
-    assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1))]));
-    ledger.reverts_told(&[hidden.reverted[0].id]).await.unwrap();
+    let why = [("eve".to_owned(), post(2), RevertReason::Hidden), ("eve".to_owned(), post(77), RevertReason::Gone)];
+    assert_eq!(told(&hidden.reverted), why);
+    assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1)), (post(77), tally(0, 0))]));
+    ledger.reverts_told(&[hidden.reverted[0].id, hidden.reverted[1].id]).await.unwrap();
     assert_eq!(
         tallies(&settled),
         HashMap::from([(post(1), tally(0, 0)), (post(2), tally(1, 1)), (post(77), tally(0, 0))])

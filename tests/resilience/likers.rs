@@ -193,7 +193,7 @@ impl Backend {
             Some((200, _)) if uncertain => book.tried(user, post, liked),
             Some((200, _)) => book.acknowledged(user, post, liked),
             // It is said that nothing was done.
-            Some((429, _)) => return false,
+            Some((_, body)) if body["error"]["code"] == "busy" => return false,
             _ => {
                 book.tried(user, post, liked);
                 return false;
