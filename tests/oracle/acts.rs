@@ -101,6 +101,14 @@ impl Act {
         }
     }
 
+    /// The post that it is about, if it was there before.
+    pub(crate) fn post(&self) -> Option<u64> {
+        match self {
+            Self::Edit { id, .. } | Self::Delete { id, .. } => Some(*id),
+            Self::Publish(_) | Self::Set { .. } => None,
+        }
+    }
+
     /// Whether asking again changes nothing more: then that is how one finds out what became of it.
     pub(crate) fn is_repeatable(&self) -> bool {
         !matches!(self, Self::Publish(_))

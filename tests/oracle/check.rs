@@ -114,7 +114,7 @@ pub(crate) async fn timeline(node: &Server, model: &Model, reader: User, limit: 
     items.iter().try_for_each(|item| as_written(model, item))
 }
 
-async fn post(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
+pub(crate) async fn post(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
     let (status, body) = get(node, reader, &format!("/posts/{id}")).await;
     match model.posts.get(&id).filter(|post| model.may_see(reader, post, Surface::Direct)) {
         Some(_) if status == 200 => as_written(model, &body),

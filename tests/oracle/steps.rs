@@ -121,6 +121,7 @@ impl Run {
             assert_eq!(status, expected, "{act:?}: {body}");
             if status < 300 {
                 act.apply(&mut self.model, &body, true);
+                self.look_at_once(act).await;
             }
         }
         for reader in USERS {
@@ -128,6 +129,15 @@ impl Run {
         }
         for walk in &mut self.walks {
             walk.must.retain(|id| self.model.shows(walk.reader, *id));
+        }
+    }
+
+    /// What a post says, and that it is gone, shows with the answer at the node that gave it.
+    async fn look_at_once(&mut self, act: &Act) {
+        let reader = *self.dice.pick(&USERS);
+        if let (Some(id), false) = (act.post(), self.world.is_blurred) {
+            let seen = check::post(self.world.home(), &self.model, reader, id).await;
+            seen.unwrap_or_else(|difference| panic!("right after {act:?}: {difference}"));
         }
     }
 
