@@ -236,7 +236,7 @@ impl Feed {
         }
     }
 
-    async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
+    pub(super) async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
         let Some(reader) = reader else { return Ok(people) };
         let between = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
         people.retain(|user| {

@@ -166,7 +166,7 @@ pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
         match entry {
             Entry::Post(id) => drop(here.insert(*id, true)),
             Entry::Gone(id, _) => drop(here.insert(*id, false)),
-            Entry::Edited(_) | Entry::Data(_) | Entry::By(..) | Entry::Left(_) => {}
+            Entry::Edited(_) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) | Entry::Left(_) => {}
         }
     }
     let mut posts: Vec<PostId> =

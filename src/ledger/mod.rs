@@ -8,6 +8,7 @@ mod comments;
 mod counts;
 mod edges;
 mod favourites;
+mod idempotency;
 mod jobs;
 mod likes;
 mod notifications;
@@ -24,10 +25,11 @@ pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
 pub use self::counts::Counts;
 pub use self::edges::Edges;
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
+pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
-pub use self::people::{NewAccount, People};
+pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
 pub use self::posts::Posts;
 pub use self::reading::Reading;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
@@ -76,6 +78,7 @@ pub trait Ledger:
     + Topics
     + Reading
     + Likes
+    + Idempotency
     + Send
     + Sync
     + 'static

@@ -12,6 +12,7 @@ mod crashes;
 #[path = "../support/dice.rs"]
 mod dice;
 mod hints;
+mod keys;
 mod likers;
 mod likes;
 mod model;
