@@ -14,6 +14,7 @@ mod likes;
 mod notifications;
 mod people;
 mod posts;
+mod pulled;
 mod reading;
 mod sqlite;
 mod topics;
@@ -31,6 +32,7 @@ pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
 pub use self::posts::Posts;
+pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
 pub use self::topics::{STIRRED, Topic, TopicCursor, Topics};
@@ -71,6 +73,7 @@ pub trait Ledger:
     + Barriers
     + Posts
     + Jobs
+    + PulledLog
     + Comments
     + Notifications
     + Counts

@@ -2,6 +2,8 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod redis_server;
@@ -23,6 +25,7 @@ mod likes;
 mod nonsense;
 mod notifications;
 mod people;
+mod pulled;
 mod reading;
 mod timelines;
 mod tokens;

@@ -9,6 +9,7 @@ mod idempotency;
 mod likes;
 mod notifications;
 mod people;
+mod pulled;
 mod sqlite;
 mod support;
 mod timeline;

@@ -20,6 +20,8 @@ mod check;
 #[path = "../support/dice.rs"]
 mod dice;
 mod model;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]

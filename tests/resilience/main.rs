@@ -18,7 +18,10 @@ mod likes;
 mod model;
 mod nodes;
 mod outages;
+#[path = "../support/ports.rs"]
+mod ports;
 mod proxy;
+mod pulled;
 #[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-#[path = "ports.rs"]
-mod ports;
-
 /// A running `redis-server`.
 pub(crate) struct RedisServer {
     port: u16,
@@ -34,7 +31,7 @@ impl RedisServer {
         let dir = tempfile::tempdir().expect("a temporary directory");
         // Between finding a free port and Redis taking it somebody else may; then it is another one's turn.
         for _ in 0..20 {
-            let port = ports::free_port();
+            let port = crate::ports::free_port();
             let mut child = spawn(port, &dir, appending);
             if answers(port, &mut child) {
                 return Self { port, dir, appending, child };

@@ -14,9 +14,6 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-#[path = "ports.rs"]
-mod ports;
-
 /// How long anything may take that a test waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -87,7 +84,7 @@ impl Server {
         // A restart is on the same port, as clients expect.
         env.push((variable("server.listen"), String::new()));
         let (child, port) = loop {
-            let port = ports::free_port();
+            let port = crate::ports::free_port();
             env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
             let mut child = spawn(&env, &dir);
             if listening(&mut child, &log).await {
