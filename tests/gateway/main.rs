@@ -21,6 +21,7 @@ mod edits;
 mod endings;
 mod favourites;
 mod http;
+mod leaks;
 mod likes;
 mod nonsense;
 mod notifications;
