@@ -28,6 +28,7 @@ mod notifications;
 mod people;
 mod pulled;
 mod reading;
+mod sources;
 mod timelines;
 mod tokens;
 mod topics;
