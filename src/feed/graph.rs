@@ -116,12 +116,25 @@ impl Feed {
     /// The posts of someone newly followed come into a timeline: what is newer than the inbox's floor, up to a number.
     /// Where there is more, the floor rises, and the ledger tells what lies below it.
     pub(super) async fn bring_in(&self, reader: &UserId, author: &UserId) -> Result<()> {
-        let most = self.options.follow_merge;
-        // A later unfollow, mute or block has its own job, which may have run already: then these posts are not wanted.
-        let relation = self.relation_now(reader, author).await?;
-        if !is_shown(relation) {
-            return Ok(());
+        let mut brought: Option<Vec<PostId>> = None;
+        loop {
+            // A later unfollow, mute or block has its own job, which may have run already: then these posts are not wanted.
+            // It may run between this look and the merge, too: what lay there then would be no news once it is wanted.
+            let relation = self.relation_now(reader, author).await?;
+            brought = match (brought, is_shown(relation)) {
+                (None, true) => Some(self.merge(reader, author, relation).await?),
+                (Some(posts), false) => {
+                    self.broker.purge_inbox(reader, &posts, GoneReason::Hidden).await?;
+                    None
+                }
+                (Some(_), true) | (None, false) => return Ok(()),
+            };
         }
+    }
+
+    /// Puts an author's newest posts into an inbox, as far as they are for the reader; which.
+    async fn merge(&self, reader: &UserId, author: &UserId, relation: Relation) -> Result<Vec<PostId>> {
+        let most = self.options.follow_merge;
         let mut posts = self.ledger.author_posts(author, PostId::MAX, most + 1).await?;
         let floor = if posts.len() > most { posts.pop().unwrap_or(PostId::ZERO) } else { PostId::ZERO };
         posts.reverse();
@@ -129,7 +142,7 @@ impl Feed {
         let eye = Eye { reader: Some(reader), relation, surface: Surface::Timeline };
         posts.retain(|id| bodies.get(id).is_some_and(|body| eye.sees(author, &body.post.visibility)));
         self.broker.merge_inbox(reader, &posts, floor).await?;
-        Ok(())
+        Ok(posts)
     }
 
     /// The author began or ended to follow the reader, so that the two became friends, or are so no more: what is for

@@ -38,7 +38,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::auth::{Issuer, Passwords};
-use crate::broker::{Broker, Queue};
+use crate::broker::{Attempt, Broker, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
@@ -85,6 +85,7 @@ use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use input::Done;
 use notifications::Notices;
 use pulled::Pulled;
 use relations::Relations;
@@ -167,6 +168,17 @@ pub(crate) struct Call {
     client: Option<Arc<str>>,
     /// An attempt that may have been made before gave it to what it created.
     reserved: Option<PostId>,
+    attempt: Attempt,
+}
+
+impl Call {
+    /// What came of a deletion: that there is nothing to be deleted may be what an attempt before this one did.
+    fn deleted(&self, done: Result<Done>) -> Result<Done> {
+        match (done, self.attempt) {
+            (Err(FeedError::NotFound(_)), Attempt::Repeated) => Ok(Done {}),
+            (done, _) => done,
+        }
+    }
 }
 
 impl From<Call> for Caller {
