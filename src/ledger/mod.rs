@@ -1,11 +1,13 @@
 //! The durable truth: accounts, posts, edges, and the jobs that carry posts to inboxes.
 //!
 //! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
-//! embedded: WAL, one writer with group commit, a few readers. Nothing outside this folder knows SQL.
+//! embedded: WAL, one writer with group commit, a few readers. [`PostgresLedger`] is for several nodes: every method
+//! one statement, over a few shared connections. Nothing outside this folder knows SQL.
 
 mod edges;
 mod jobs;
 mod people;
+mod postgres;
 mod posts;
 mod sqlite;
 
@@ -14,6 +16,7 @@ use async_trait::async_trait;
 pub use self::edges::Edges;
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::people::{NewAccount, People};
+pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::Posts;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
 

@@ -7,21 +7,8 @@ use feedline::model::{Edges, Location, Media, MediaKind, PostId, Visibility};
 use serde_json::json;
 
 use crate::support::{
-    LEASE, NOW, account, delete, follow, id, ids, lease, names, post, publish, store, unfollow, users,
+    LEASE, NOW, account, conformance, delete, follow, id, ids, lease, names, post, publish, store, unfollow, users,
 };
-
-macro_rules! conformance {
-    ($($case:ident)*) => {
-        mod on_sqlite {
-            $(#[tokio::test]
-            async fn $case() {
-                let (ledger, _folder) = crate::support::sqlite().await;
-                super::$case(ledger.clone()).await;
-                feedline::ledger::Ledger::close(&*ledger).await;
-            })*
-        }
-    };
-}
 
 conformance! {
     an_account_is_made_once_and_takes_no_existing_id

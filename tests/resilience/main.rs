@@ -10,6 +10,10 @@ mod hints;
 mod model;
 mod nodes;
 mod outages;
+mod postgres;
+#[path = "../support/postgres.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod postgres_server;
 mod proxy;
 mod reader;
 #[path = "../support/redis.rs"]

@@ -1,0 +1,274 @@
+//! The shared ledger: a PostgreSQL database that any number of nodes use.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `url`, `tls` | where it is, and encrypted connections |
+//! | `open` | how a connection is set up; the schema's steps |
+//! | `pool` | connections that callers share and that come back by themselves |
+//! | `errors` | what an error means |
+//! | `people`, `edges`, `posts`, `timeline`, `jobs` | the statements, by concept |
+//!
+//! Every method is one statement, and so one transaction without a moment in which it is open and nobody works on
+//! it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
+//! first, in the order of their ids, and takes numbers (`seq`, a job's id) afterwards. So there is no deadlock between
+//! them, counts are exact, and whoever sees a number sees every lower one of the same user.
+
+mod bulk;
+mod edges;
+mod errors;
+mod jobs;
+mod open;
+mod people;
+mod pool;
+mod posts;
+mod timeline;
+mod tls;
+mod url;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use self::open::Endpoint;
+pub use self::open::PostgresOptions;
+use self::pool::Pool;
+pub use self::url::PostgresUrl;
+use super::{Ledger, LedgerError, Result};
+use crate::model::UserId;
+
+/// The ledger in a PostgreSQL database.
+pub struct PostgresLedger {
+    name: String,
+    pool: Pool,
+}
+
+impl PostgresLedger {
+    /// Connects and brings the schema up to date. Several nodes may do so at once. A schema that is newer than this
+    /// program is used if whoever made it said that it may.
+    ///
+    /// # Errors
+    ///
+    /// Names the place, without user and password, and says why: not to be reached, not allowed in, too old, or of a
+    /// newer schema that this program must not use.
+    pub async fn open(options: PostgresOptions) -> Result<Self> {
+        let endpoint = Endpoint::new(&options)?;
+        endpoint.migrate().await?;
+        let name = endpoint.name.clone();
+        Ok(Self { name, pool: Pool::open(endpoint, options.connections).await? })
+    }
+}
+
+#[async_trait]
+impl Ledger for PostgresLedger {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        let rows = self.pool.read("SELECT pg_is_in_recovery() FROM migrations LIMIT 1", &[]).await?;
+        match at::<bool>(one(&rows)?, 0)? {
+            false => Ok(()),
+            true => Err(LedgerError::Unreachable("it is a standby, which takes no writes".to_owned())),
+        }
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+#[cfg(test)]
+impl PostgresLedger {
+    fn endpoint(&self) -> &Endpoint {
+        self.pool.endpoint()
+    }
+}
+
+/// A column.
+fn at<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
+    row.try_get(column).map_err(|error| LedgerError::Failed(errors::text(&error)))
+}
+
+/// A column that holds a user's id.
+fn id_at(row: &Row, column: usize) -> Result<UserId> {
+    let text: &str = at(row, column)?;
+    UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")))
+}
+
+/// A column that holds a number of ours. None is ever negative.
+fn natural_at(row: &Row, column: usize) -> Result<u64> {
+    at::<i64>(row, column).map(|number| u64::try_from(number).unwrap_or_default())
+}
+
+/// A column that holds JSON.
+fn json_at<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T> {
+    serde_json::from_str(at(row, column)?).map_err(|error| LedgerError::Failed(format!("what is kept: {error}")))
+}
+
+/// The row of a statement that always answers with one.
+fn one(rows: &[Row]) -> Result<&Row> {
+    rows.first().ok_or_else(|| LedgerError::Failed("an answer without a row".to_owned()))
+}
+
+/// A number as PostgreSQL keeps it. Times and ids stay far below the bound.
+fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A limit as PostgreSQL takes it.
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A value as JSON.
+fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| LedgerError::Failed(error.to_string()))
+}
+
+/// Text that people wrote. PostgreSQL takes any character but NUL.
+fn plain(text: &str) -> String {
+    text.replace('\0', "\u{FFFD}")
+}
+
+/// Ids as an array.
+fn texts(ids: &[UserId]) -> Vec<&str> {
+    ids.iter().map(UserId::as_str).collect()
+}
+
+#[cfg(test)]
+#[path = "../../../tests/support/postgres.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod postgres_server;
+
+#[cfg(test)]
+mod tests {
+    use super::postgres_server::{PostgresServer, shared};
+    use super::*;
+    use crate::ledger::{Durability, Lease, People as _, Posts as _};
+    use crate::model::{Post, PostId, Visibility};
+
+    /// What a statement costs: rows read from tables and their indexes, as the server counted them.
+    struct Cost {
+        /// The whole plan, for people.
+        plan: String,
+        rows: f64,
+    }
+
+    async fn ledger(server: &PostgresServer) -> (PostgresLedger, String) {
+        let name = server.database("template1").await;
+        let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
+        let options = PostgresOptions { durability: Durability::Normal, connections: 1, ..PostgresOptions::new(url) };
+        (PostgresLedger::open(options).await.expect("it opens"), name)
+    }
+
+    /// Runs a statement as a connection of the ledger would, and looks at what it did. A table that is read without an
+    /// index is a failure.
+    async fn cost(ledger: &PostgresLedger, sql: &str, arguments: &str) -> Cost {
+        let client = ledger.endpoint().connect(|| ()).await.expect("a connection");
+        client.batch_execute(&format!("PREPARE asked AS {sql}")).await.expect(sql);
+        let explain = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE asked ({arguments})");
+        let lines = client.simple_query(&explain).await.expect("a plan");
+        let line = |message: &tokio_postgres::SimpleQueryMessage| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        let lines: Vec<String> = lines.iter().filter_map(line).collect();
+        let plan = lines.join("\n");
+        let mut rows = 0.0;
+        for line in lines.iter().filter(|line| line.contains("Scan") && line.contains("(actual")) {
+            assert!(!line.contains("Seq Scan"), "{plan}");
+            if line.contains("Index") {
+                let number = |name: &str| -> f64 {
+                    let rest = line.split_once(name).map_or("0", |(_, rest)| rest);
+                    rest.split([' ', ')']).next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
+                };
+                rows += number("rows=") * number("loops=");
+            }
+        }
+        Cost { plan, rows }
+    }
+
+    fn id(text: &str) -> UserId {
+        UserId::parse(text).expect("a user id")
+    }
+
+    #[tokio::test]
+    async fn every_list_is_read_from_one_partition_in_its_order() {
+        let (ledger, _) = ledger(shared()).await;
+        let lists = [
+            (edges::FOLLOWERS, "'u', 9, 9"),
+            (edges::FOLLOWING, "'u', 9, 9"),
+            (edges::FANOUT, "'u', 'a', 9"),
+            (edges::FOLLOWED_AMONG, "'u', '{a,b}'"),
+            (posts::BY_AUTHOR, "'u', 9, 9"),
+            (posts::BY_TOPIC, "'t', 9, 9"),
+        ];
+        for (sql, arguments) in lists {
+            let Cost { plan, .. } = cost(&ledger, sql, arguments).await;
+            let of_partitions =
+                plan.lines().filter(|line| line.contains("Index") && line.contains("Scan") && !line.contains("users"));
+            assert_eq!(of_partitions.count(), 1, "{sql}\n{plan}");
+            let sorts = plan.lines().any(|line| line.trim_start_matches([' ', '-', '>']).starts_with("Sort ("));
+            assert!(!sorts, "{sql}\n{plan}");
+        }
+        cost(&ledger, jobs::CARRIES, "'u', 9").await;
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn what_was_ever_written_costs_a_timeline_nothing() {
+        let server = shared();
+        let (ledger, name) = ledger(server).await;
+        let (me, authors) = (id("me"), (0..200).map(|n| id(&format!("a{n}"))).collect::<Vec<_>>());
+        ledger.bulk_users(std::slice::from_ref(&me), 1).await.expect("a user");
+        ledger.bulk_users(&authors, 1).await.expect("users");
+        let edges: Vec<_> = authors.iter().map(|author| (me.clone(), author.clone())).collect();
+        ledger.bulk_follows(&edges, 1).await.expect("edges");
+        // Everybody wrote a lot long ago; of late nearly all that was written is one author's.
+        let written = "INSERT INTO author_posts SELECT 'a' || a, 1000 * n + a \
+                       FROM generate_series(0, 199) a, generate_series(1, 100) n; \
+                       INSERT INTO author_posts SELECT 'a7', n FROM generate_series(1000000, 1005000) n; \
+                       INSERT INTO posts SELECT n, 'a7', '{}', '{}' FROM generate_series(1000000, 1005000) n";
+        server.ask(&name, written).await;
+        for (before, most) in [("9000000", 1_600.0), ("90000", 1_600.0), ("1000100", 1_600.0)] {
+            let Cost { plan, rows } = cost(&ledger, timeline::TIMELINE, &format!("'me', {before}, 50")).await;
+            // A followee's edge, two posts of each, and no more than the page of those who have more.
+            assert!(rows > 400.0 && rows < most, "{rows} rows before {before}\n{plan}");
+        }
+        let wanted: Vec<String> = (1_000_000..1_000_050).map(|id| id.to_string()).collect();
+        let Cost { plan, rows } = cost(&ledger, posts::POSTS, &format!("'{{{}}}'", wanted.join(","))).await;
+        assert!((50.0..60.0).contains(&rows), "{rows} rows\n{plan}");
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_call_that_commits_goes_on_without_its_caller() {
+        let (ledger, _) = ledger(shared()).await;
+        let ann = id("ann");
+        ledger.ensure_user(&ann, 1).await.expect("a user");
+        let post = Post {
+            id: PostId(1),
+            author: ann,
+            text: String::new(),
+            media: Vec::new(),
+            location: None,
+            topics: Vec::new(),
+            mentions: Vec::new(),
+            platform: None,
+            visibility: Visibility::Public,
+            data: None,
+            created_at: 1,
+            edited_at: None,
+        };
+        let lease = Lease { holder: "w".into(), until: 9 };
+        // Callers that go away in the middle leave nothing behind that would count as under way.
+        for _ in 0..20 {
+            let mut call = Box::pin(ledger.create_post(&post, &lease));
+            let _ = futures::poll!(&mut call);
+        }
+        assert!(ledger.posts(&[]).await.expect("an answer").is_empty());
+        tokio::time::timeout(std::time::Duration::from_secs(4), ledger.close()).await.expect("nothing is under way");
+    }
+}

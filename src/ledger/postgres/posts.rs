@@ -1,0 +1,104 @@
+//! Posts, and the lists of an author and of a topic.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::pool::Parameters;
+use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, plain, timeline};
+use crate::ledger::{Job, Lease, LedgerError, Posts, Result, Work};
+use crate::model::{Millis, Post, PostId, UserId};
+
+/// The author's row is locked first, by counting; the job's id is taken afterwards. Without the author nothing happens.
+const CREATE: &str = "\
+    WITH author AS (
+        UPDATE users SET posts = posts + 1 WHERE id = $2 RETURNING id
+    ), made AS (
+        INSERT INTO posts (id, author, topics, body) SELECT $1, id, $3, $4 FROM author RETURNING id, author, topics
+    ), listed AS (
+        INSERT INTO author_posts (author, post) SELECT author, id FROM made
+    ), tagged AS (
+        INSERT INTO post_topics (topic, post) SELECT DISTINCT unnest(topics), id FROM made
+    )
+    INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until)
+    SELECT $5, author, true, $6, $7, $8 FROM made RETURNING id";
+
+/// One look-up an id, each in one partition: an array in the condition would be looked up in all of them.
+pub(super) const POSTS: &str = "\
+    SELECT post.body FROM unnest($1::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT body FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0) post";
+
+/// The same order of locks; what the post was about is told by its row, which may have been edited.
+const DELETE: &str = "\
+    WITH locked AS MATERIALIZED (
+        SELECT id FROM users WHERE id = $2 FOR NO KEY UPDATE
+    ), gone AS (
+        UPDATE posts SET deleted_at = $3, body = NULL
+        WHERE id = $1 AND author = (SELECT id FROM locked) AND deleted_at IS NULL RETURNING id, author, topics
+    ), unlisted AS (
+        DELETE FROM author_posts WHERE author = $2 AND post = $1 AND EXISTS (SELECT FROM gone)
+    ), untagged AS (
+        DELETE FROM post_topics USING (SELECT unnest(topics) AS topic FROM gone) was
+        WHERE post_topics.topic = was.topic AND post_topics.post = $1
+    ), tallied AS (
+        UPDATE users SET posts = posts - 1 WHERE id = $2 AND EXISTS (SELECT FROM gone)
+    ), job AS (
+        INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until)
+        SELECT json_build_object('delete', json_build_object('post', id, 'author', author, 'topics', topics))::text,
+               author, false, $3, $4, $5 FROM gone RETURNING id
+    )
+    SELECT job.id, gone.topics FROM job CROSS JOIN gone";
+
+pub(super) const BY_AUTHOR: &str = "\
+    SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
+
+pub(super) const BY_TOPIC: &str = "\
+    SELECT post FROM post_topics WHERE topic = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
+
+#[async_trait]
+impl Posts for PostgresLedger {
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
+        let work = Work::Post { post: post.id, author: post.author.clone() };
+        let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
+        let (made, until) = (integer(post.created_at), integer(lease.until));
+        let rows = self
+            .pool
+            .write(CREATE, &[&id, &author, &post.topics, &body, &json, &made, &&*lease.holder, &until])
+            .await?;
+        let row = rows.first().ok_or_else(|| LedgerError::Failed(format!("{:?} does not exist", post.author)))?;
+        Ok(Job { id: at(row, 0)?, work, cursor: String::new(), created_at: post.created_at })
+    }
+
+    async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
+        let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        self.pool.read(POSTS, &[&wanted]).await?.iter().map(|row| json_at(row, 0)).collect()
+    }
+
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
+        let parameters: Parameters<'_> = &[&number, &author.as_str(), &at_time, &&*lease.holder, &until];
+        let rows = self.pool.write(DELETE, parameters).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let work = Work::Delete { post: id, author: author.clone(), topics: at(row, 1)? };
+        Ok(Some(Job { id: at(row, 0)?, work, cursor: String::new(), created_at: now }))
+    }
+
+    async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let rows = self.pool.read(BY_AUTHOR, &[&author.as_str(), &integer(before.0), &count(limit)]).await?;
+        ids(&rows)
+    }
+
+    async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        ids(&self.pool.read(BY_TOPIC, &[&plain(topic), &integer(before.0), &count(limit)]).await?)
+    }
+
+    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let parameters: Parameters<'_> = &[&reader.as_str(), &integer(before.0), &count(limit)];
+        ids(&self.pool.read(timeline::TIMELINE, parameters).await?)
+    }
+}
+
+fn ids(rows: &[Row]) -> Result<Vec<PostId>> {
+    rows.iter().map(|row| natural_at(row, 0).map(PostId)).collect()
+}
