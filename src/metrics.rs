@@ -51,6 +51,8 @@ pub struct Levels {
     pub queue_bytes: usize,
     /// Round trips made to Redis.
     pub broker_round_trips: u64,
+    /// Round trips made to the ledger.
+    pub ledger_round_trips: u64,
 }
 
 /// Everything that is counted.
@@ -60,6 +62,7 @@ pub struct Metrics {
     channels: Gauge,
     queue_bytes: Gauge,
     broker_round_trips: Gauge,
+    ledger_round_trips: Gauge,
     accepted: Counter,
     refused: Family<ByReason, Counter>,
     closed: Family<ByCode, Counter>,
@@ -101,6 +104,7 @@ impl Metrics {
             channels: Gauge::default(),
             queue_bytes: Gauge::default(),
             broker_round_trips: Gauge::default(),
+            ledger_round_trips: Gauge::default(),
             accepted: Counter::default(),
             refused: Family::default(),
             closed: Family::default(),
@@ -126,6 +130,7 @@ impl Metrics {
         r.register("channels", "Channels with listeners on this node", self.channels.clone());
         r.register_with_unit("queue", "Bytes that wait for sockets", Unit::Bytes, self.queue_bytes.clone());
         r.register("redis_round_trips", "Round trips made to Redis", self.broker_round_trips.clone());
+        r.register("ledger_round_trips", "Round trips made to the ledger", self.ledger_round_trips.clone());
         r.register("connections_accepted", "Sockets ever opened", self.accepted.clone());
         r.register("connections_refused", "Connections refused, by reason", self.refused.clone());
         r.register("connections_closed", "Sockets closed by the server, by close code", self.closed.clone());
@@ -224,6 +229,7 @@ impl Metrics {
         gauge(&self.channels, levels.channels as u64);
         gauge(&self.queue_bytes, levels.queue_bytes as u64);
         gauge(&self.broker_round_trips, levels.broker_round_trips);
+        gauge(&self.ledger_round_trips, levels.ledger_round_trips);
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry.lock());

@@ -43,6 +43,7 @@ conformance! {
     hearing::only_what_was_subscribed_is_heard,
     hearing::what_is_published_is_in_no_log,
     hearing::notices_and_signals_arrive,
+    hearing::whoever_is_listened_to_is_connected,
     inboxes::an_absent_inbox_takes_nothing,
     inboxes::an_inbox_is_filled_once,
     inboxes::what_is_fanned_out_while_it_fills_is_there_once,

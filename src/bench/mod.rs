@@ -6,27 +6,33 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `broadcast`, `fanout`, `live`, `idle`, `reconnect` | one scenario each |
+//! | `broadcast`, `fanout`, `live`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges` | one scenario each |
 //! | `floor` | the server that does nothing but deliver |
 //! | `client`, `frames`, `arrivals` | the load: light sockets, and what is counted at them |
+//! | `web` | the load: requests over HTTP |
 //! | `server`, `pin` | the processes that are measured, and their cores |
-//! | `seed`, `stage` | the people, and what must be there before they come |
+//! | `seed`, `stage`, `crowd` | the people, and what must be there before they come |
 //! | `report` | medians, the table, JSON |
 
 mod arrivals;
 mod broadcast;
 mod client;
+mod crowd;
+mod edges;
 mod fanout;
 pub mod floor;
 mod frames;
 mod idle;
 mod live;
+mod page_cost;
 mod pin;
 mod reconnect;
 mod report;
 mod seed;
 mod server;
 mod stage;
+mod timeline;
+mod web;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -65,6 +71,12 @@ enum Scenario {
     Idle,
     /// 10,000 reconnect at once, each recovering 5 entries: reconnects a second a core
     Reconnect,
+    /// The first page of 30 for people who follow 300, warm and after 14 days away: pages a second, and latency
+    Timeline,
+    /// Pages 1, 30 and 200 of a timeline: what each costs
+    PageCost,
+    /// Follow, unfollow and block with full inboxes: what each takes, and whether live delivery stalls
+    Edges,
     /// Serves the floor until its standard input ends
     #[command(hide = true)]
     Floor {
@@ -193,6 +205,9 @@ async fn measure(bench: &Bench, scenario: &Scenario) -> Result<Report> {
         Scenario::Fanout { live: true } => live::run(bench).await,
         Scenario::Idle => idle::run(bench).await,
         Scenario::Reconnect => reconnect::run(bench).await,
+        Scenario::Timeline => timeline::run(bench).await,
+        Scenario::PageCost => page_cost::run(bench).await,
+        Scenario::Edges => edges::run(bench).await,
         Scenario::Floor { listen } => floor::run(*listen).await.map(|()| Report::new("floor")),
     }
 }

@@ -42,6 +42,13 @@ pub(super) fn user(n: usize) -> String {
     format!("u{n:05}")
 }
 
+/// What a person signs in with.
+pub(super) fn token(secret: &str, user: &str) -> Result<String> {
+    let expires = SystemTime::now().duration_since(UNIX_EPOCH)? + TOKEN_TTL;
+    let claims = json!({ "sub": user, "exp": expires.as_secs() });
+    Ok(encode(&Header::default(), &claims, &EncodingKey::from_secret(secret.as_bytes()))?)
+}
+
 /// The command with which a person signs in; its id is 1.
 pub(super) fn connect(secret: &str, user: &str) -> Result<String> {
     connect_with(secret, user, Value::Null)
@@ -49,10 +56,7 @@ pub(super) fn connect(secret: &str, user: &str) -> Result<String> {
 
 /// The same, recovering: `subs` as in `connect.subs`.
 pub(super) fn connect_with(secret: &str, user: &str, subs: Value) -> Result<String> {
-    let expires = SystemTime::now().duration_since(UNIX_EPOCH)? + TOKEN_TTL;
-    let claims = json!({ "sub": user, "exp": expires.as_secs() });
-    let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(secret.as_bytes()))?;
-    let mut command = json!({ "id": 1, "connect": { "token": token } });
+    let mut command = json!({ "id": 1, "connect": { "token": token(secret, user)? } });
     if !subs.is_null() {
         command["connect"]["subs"] = subs;
     }

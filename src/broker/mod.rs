@@ -238,6 +238,10 @@ pub trait Broker: Send + Sync + 'static {
     /// Ends it. A hint under way may still arrive.
     async fn unsubscribe(&self, channel: &str) -> Result<()>;
 
+    /// Of each of these users, whether any node has subscribed to the channel of their inbox. One round trip, however
+    /// many they are.
+    async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>>;
+
     /// Says something to every node, itself included: caches to drop, clients to disconnect.
     async fn signal(&self, message: Bytes) -> Result<()>;
 

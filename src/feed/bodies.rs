@@ -11,8 +11,9 @@ use serde_json::value::RawValue;
 use tokio::sync::Mutex;
 
 use super::error::{FeedError, Result};
+use super::presentation::{PushedCounts, pushed};
 use crate::ledger::Ledger;
-use crate::model::{Entry, GoneReason, Post, PostId};
+use crate::model::{Entry, GoneReason, Post, PostCounts, PostId};
 
 /// A post, ready to be shown.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct Body {
     pub post: Post,
     /// The post as JSON.
     pub json: Box<RawValue>,
-    /// `"data":{"type":"post","post":{…}}`: the members of its publication.
+    /// `"data":{"type":"post","post":{…}}`: the members of its publication, as long as nothing came of it.
     pub arrived: Bytes,
 }
 
@@ -31,7 +32,7 @@ impl Body {
             tracing::error!(%error, post = %post.id, "a post could not be encoded");
             FeedError::Internal
         })?;
-        let arrived = format!(r#""data":{{"type":"post","post":{}}}"#, json.get()).into();
+        let arrived = pushed("post", &json, PostCounts::default())?;
         Ok(Arc::new(Self { post, json, arrived }))
     }
 }
@@ -46,6 +47,7 @@ const CAPACITY: u64 = 64 << 20;
 /// The bodies of posts, with a cache.
 pub(super) struct Bodies {
     ledger: Arc<dyn Ledger>,
+    counts: PushedCounts,
     /// `None` of a post that is not there (any more).
     cache: Cache<PostId, Option<Arc<Body>>>,
     /// Held while fetching: whoever comes second finds the first one's catch in the cache.
@@ -62,14 +64,20 @@ impl Bodies {
             u32::try_from(bytes + 128).unwrap_or(u32::MAX)
         };
         let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(FRESH).build();
-        Self { ledger, cache, fetching: Mutex::new(()), forgotten: AtomicU64::new(0) }
+        let counts = PushedCounts::new(Arc::clone(&ledger));
+        Self { ledger, counts, cache, fetching: Mutex::new(()), forgotten: AtomicU64::new(0) }
     }
 
-    /// Puts a post in that was just written.
+    /// Puts a post in that was just written: nothing came of it yet.
     ///
     /// # Errors
     /// [`FeedError::Internal`] if it cannot be encoded.
-    pub(super) fn insert(&self, post: Post) -> Result<Arc<Body>> {
+    pub(super) fn begin(&self, post: Post) -> Result<Arc<Body>> {
+        self.counts.begin(post.id);
+        self.insert(post)
+    }
+
+    fn insert(&self, post: Post) -> Result<Arc<Body>> {
         let body = Body::new(post)?;
         self.cache.insert(body.post.id, Some(Arc::clone(&body)));
         Ok(body)
@@ -140,23 +148,34 @@ impl Bodies {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn publications(&self, entries: &[Entry]) -> Result<Vec<Bytes>> {
-        let wanted = entries.iter().filter_map(|entry| match entry {
+        let wanted = |entry: &Entry| match entry {
             Entry::Post(id) | Entry::Edited(id) => Some(*id),
             Entry::Gone(..) | Entry::Data(_) => None,
-        });
-        let bodies = self.get(wanted).await?;
-        let publication = |entry: &Entry| match entry {
-            Entry::Data(members) => members.clone(),
-            Entry::Gone(id, reason) => gone(*id, *reason),
-            Entry::Post(id) => {
-                bodies.get(id).map_or_else(|| gone(*id, GoneReason::Deleted), |body| body.arrived.clone())
-            }
-            Entry::Edited(id) => bodies.get(id).map_or_else(
-                || gone(*id, GoneReason::Deleted),
-                |body| format!(r#""data":{{"type":"edited","post":{}}}"#, body.json.get()).into(),
-            ),
         };
-        Ok(entries.iter().map(publication).collect())
+        let wanted: Vec<PostId> = entries.iter().filter_map(wanted).collect();
+        let (bodies, counts) = tokio::try_join!(self.get(wanted.iter().copied()), self.counts.get(&wanted))?;
+        // One encoding, however many timelines of this batch a post came to.
+        let mut encoded: HashMap<(PostId, &str), Bytes> = HashMap::new();
+        let mut show = |id: PostId, kind: &'static str| {
+            let Some(body) = bodies.get(&id) else { return Ok(gone(id, GoneReason::Deleted)) };
+            let counts = counts.get(&id).copied();
+            match (encoded.get(&(id, kind)), counts, kind) {
+                (Some(members), ..) => Ok(members.clone()),
+                (None, None, "post") => Ok(body.arrived.clone()),
+                (None, counts, _) => {
+                    let members = pushed(kind, &body.json, counts.unwrap_or_default())?;
+                    encoded.insert((id, kind), members.clone());
+                    Ok(members)
+                }
+            }
+        };
+        let publication = |entry: &Entry| match entry {
+            Entry::Data(members) => Ok(members.clone()),
+            Entry::Gone(id, reason) => Ok(gone(*id, *reason)),
+            Entry::Post(id) => show(*id, "post"),
+            Entry::Edited(id) => show(*id, "edited"),
+        };
+        entries.iter().map(publication).collect()
     }
 }
 

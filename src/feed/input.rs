@@ -1,16 +1,15 @@
 //! Parts that the inputs and outputs of several operations share.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::bodies::Body;
 use super::{FeedError, Result};
-use crate::model::{Post, PostId, User, UserId};
+use crate::model::{Person, PostId, ShownPost, User, UserId};
 
 /// How many items a page has where nothing is said, and at most.
 pub(super) const DEFAULT_LIMIT: u64 = 20;
@@ -128,17 +127,13 @@ fn parse_cursor<C: Cursor>(text: &str) -> Result<C> {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PostPage {
     /// The posts, newest first.
-    #[schemars(with = "Vec<Post>")]
+    #[schemars(with = "Vec<ShownPost>")]
     pub(super) items: Vec<Box<RawValue>>,
+    /// Their authors, by id.
+    pub(super) people: BTreeMap<String, Person>,
     /// Where to go on; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
-}
-
-impl PostPage {
-    pub(super) fn new(items: &[Arc<Body>], next: Option<PostId>) -> Self {
-        Self { items: items.iter().map(|body| body.json.clone()).collect(), next: next.map(|id| format!("p{id}")) }
-    }
 }
 
 /// People, as a page.

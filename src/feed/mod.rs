@@ -11,6 +11,7 @@
 //! | `fanout` | carries posts to inboxes |
 //! | `topics` | the plaza |
 //! | `bodies` | ids to posts, cached |
+//! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
 
@@ -38,6 +39,7 @@ mod ids;
 mod input;
 pub mod operations;
 mod posts;
+mod presentation;
 mod timelines;
 mod topics;
 
@@ -194,6 +196,11 @@ impl Feed {
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
         self.fanout.stop().await;
+    }
+
+    /// Round trips made to the ledger so far.
+    pub fn ledger_round_trips(&self) -> u64 {
+        self.ledger.round_trips()
     }
 
     /// Whether both stores answer.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::input::{self, OneUser, OwnList, PostPage, UserPage};
 use super::{Caller, Feed, FeedError, Result, Updates};
-use crate::model::{Position, Post, Profile};
+use crate::model::{Position, Profile, ShownPost};
 
 /// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +135,10 @@ struct Update {
 impl Feed {
     async fn read_own_timeline(&self, caller: Caller, list: OwnList) -> Result<TimelinePage> {
         let (limit, cursor) = (list.limit()?, list.cursor()?);
-        let page = self.read_timeline(caller.user()?, cursor, limit).await?;
-        Ok(TimelinePage { page: PostPage::new(&page.items, page.next), position: page.position })
+        let reader = caller.user()?;
+        let read = self.read_timeline(reader, cursor, limit).await?;
+        let page = self.page_of_posts(Some(reader), &read.items, read.next).await?;
+        Ok(TimelinePage { page, position: read.position })
     }
 
     async fn read_own_updates(&self, caller: Caller, since: Since) -> Result<UpdatesPage> {
@@ -206,8 +208,8 @@ impl Operations {
             "users.unfollow" Delete "/users/{id}/follow" 200 User, unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";
             "users.followers" Get "/users/{id}/followers" 200 Reader, followers: input::UserList => UserPage, "Who follows someone, latest first.";
             "users.following" Get "/users/{id}/following" 200 Reader, following: input::UserList => UserPage, "Whom someone follows, latest first.";
-            "posts.create" Post "/posts" 201 User, create_post: super::posts::Draft => Post, "Publishes a post.";
-            "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::OnePost => Post, "A post.";
+            "posts.create" Post "/posts" 201 User, create_post: super::posts::Draft => ShownPost, "Publishes a post.";
+            "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::OnePost => ShownPost, "A post.";
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
             "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";

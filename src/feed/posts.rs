@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 
 use super::audience::Surface;
 use super::input::{Done, OnePost, PostPage, UserList};
+use super::presentation::shown;
 use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
-use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
+use crate::model::{Location, Media, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// What an author writes.
 #[derive(Deserialize, JsonSchema)]
@@ -49,17 +50,18 @@ impl Feed {
         let post = draft.into_post(author, self.ids.next(created_at), &self.options.limits)?;
         let lease = self.fanout.lease(created_at);
         let job = self.ledger.create_post(&post, &lease).await?;
-        let body = self.bodies.insert(post)?;
+        let body = self.bodies.begin(post)?;
         // Authors find their own post in their timeline as soon as they are answered.
         if let Err(error) = self.broker.merge_inbox(author, &[body.post.id], PostId::ZERO).await {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer(job);
-        Ok(body.json.clone())
+        shown(&body.json, PostCounts::default(), Some(PostFlags::default()))
     }
 
     pub(super) async fn get_post(&self, caller: Caller, post: OnePost) -> Result<Box<RawValue>> {
-        Ok(self.post(&caller, post.id).await?.json.clone())
+        let body = self.post(&caller, post.id).await?;
+        self.present(caller.reader(), &[body]).await?.pop().ok_or(NO_POST)
     }
 
     pub(super) async fn delete_post(&self, caller: Caller, post: OnePost) -> Result<Done> {
@@ -99,7 +101,7 @@ impl Feed {
         ids.truncate(limit);
         let bodies = self.seen_by(caller.reader(), surface, ids.iter().copied()).await?;
         let items: Vec<Arc<Body>> = ids.iter().filter_map(|id| bodies.get(id).cloned()).collect();
-        Ok(PostPage::new(&items, ids.last().copied().filter(|_| more)))
+        self.page_of_posts(caller.reader(), &items, ids.last().copied().filter(|_| more)).await
     }
 
     async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {

@@ -163,6 +163,7 @@ impl Gateway {
             channels: self.hub.channels(),
             queue_bytes: self.clients.iter().map(|outbox| outbox.bytes()).sum(),
             broker_round_trips: self.broker.round_trips(),
+            ledger_round_trips: self.feed.ledger_round_trips(),
         }
     }
 

@@ -4,8 +4,11 @@
 //! embedded: WAL, one writer with group commit, a few readers. [`PostgresLedger`] is for several nodes: every method
 //! one statement, over a few shared connections. Nothing outside this folder knows SQL.
 
+mod comments;
+mod counts;
 mod edges;
 mod jobs;
+mod notifications;
 mod people;
 mod postgres;
 mod posts;
@@ -13,8 +16,11 @@ mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::comments::{Commented, Comments, DEEPEST, Tally, Thread, Uncommented};
+pub use self::counts::Counts;
 pub use self::edges::Edges;
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
+pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{NewAccount, People};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::Posts;
@@ -49,9 +55,12 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Send + Sync + 'static {
+pub trait Ledger: People + Edges + Posts + Jobs + Comments + Notifications + Counts + Send + Sync + 'static {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
+
+    /// Round trips made so far: calls that somebody waited for.
+    fn round_trips(&self) -> u64;
 
     /// Whether it answers.
     async fn ping(&self) -> Result<()>;

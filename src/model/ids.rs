@@ -1,4 +1,4 @@
-//! Who and which: user ids and post ids.
+//! Who and which: the ids of users, posts, comments and notifications.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -72,6 +72,9 @@ impl JsonSchema for UserId {
     }
 }
 
+/// The largest id that is a number: 2^53 - 1.
+const LARGEST: u64 = (1 << 53) - 1;
+
 /// A post's id: 53 bits, so exact as a JavaScript number, as a ZSET score and as a compact Redis integer.
 ///
 /// 41 bits of milliseconds since 2025-01-01, 6 of the node that made it, 6 of a sequence. Ids made by one
@@ -86,10 +89,6 @@ impl PostId {
     pub const NODE_BITS: u32 = 6;
     /// Bits of the sequence within one millisecond.
     pub const SEQUENCE_BITS: u32 = 6;
-    /// The largest id there can be: 2^53 - 1, JavaScript's largest exact integer.
-    pub const MAX: Self = Self((1 << 53) - 1);
-    /// Below every id.
-    pub const ZERO: Self = Self(0);
 
     /// Puts an id together. `time` is in Unix milliseconds and must not lie before [`Self::TIME_ZERO`].
     pub fn from_parts(time: Millis, node: u8, sequence: u8) -> Self {
@@ -97,65 +96,95 @@ impl PostId {
         let low = (u64::from(node) << Self::SEQUENCE_BITS) | u64::from(sequence);
         Self((millis << (Self::NODE_BITS + Self::SEQUENCE_BITS)) | low)
     }
-
-    /// When the id was made, in Unix milliseconds.
-    pub fn time(self) -> Millis {
-        (self.0 >> (Self::NODE_BITS + Self::SEQUENCE_BITS)) + Self::TIME_ZERO
-    }
-
-    /// The id, if the text is one.
-    pub fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().map(Self).filter(|id| *id <= Self::MAX)
-    }
 }
 
-impl fmt::Display for PostId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
+/// A comment's id: made as a post's is, and never equal to one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommentId(pub u64);
 
-impl fmt::Debug for PostId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
-    }
-}
+/// A notification's id: made as a post's is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NotificationId(pub u64);
 
-impl Serialize for PostId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0)
-    }
-}
+/// What all ids have that are numbers: bounds, the time in them, their text and their JSON.
+macro_rules! numbers {
+    ($($id:ident $name:literal)*) => {$(
+        impl $id {
+            /// The largest id there can be: 2^53 - 1, JavaScript's largest exact integer.
+            pub const MAX: Self = Self(LARGEST);
+            /// Below every id.
+            pub const ZERO: Self = Self(0);
 
-/// Reads a number, or (paths and queries are text) its digits.
-impl<'de> Deserialize<'de> for PostId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Id;
-        impl Visitor<'_> for Id {
-            type Value = PostId;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an id: a whole number below 2^53")
+            /// When the id was made, in Unix milliseconds.
+            pub fn time(self) -> Millis {
+                (self.0 >> (PostId::NODE_BITS + PostId::SEQUENCE_BITS)) + PostId::TIME_ZERO
             }
-            fn visit_u64<E: de::Error>(self, id: u64) -> Result<PostId, E> {
-                Some(PostId(id))
-                    .filter(|id| *id <= PostId::MAX)
-                    .ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(id), &self))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<PostId, E> {
-                PostId::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+
+            /// The id, if the text is one.
+            pub fn parse(text: &str) -> Option<Self> {
+                text.parse().ok().map(Self).filter(|id| *id <= Self::MAX)
             }
         }
-        deserializer.deserialize_any(Id)
-    }
+
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "#{}", self.0)
+            }
+        }
+
+        impl Serialize for $id {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_u64(self.0)
+            }
+        }
+
+        /// Reads a number, or (paths and queries are text) its digits.
+        impl<'de> Deserialize<'de> for $id {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(Number).map(Self)
+            }
+        }
+
+        impl JsonSchema for $id {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "integer", "minimum": 0, "maximum": LARGEST })
+            }
+        }
+    )*};
 }
 
-impl JsonSchema for PostId {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "PostId".into()
+numbers! {
+    PostId "PostId"
+    CommentId "CommentId"
+    NotificationId "NotificationId"
+}
+
+/// Reads the number of an id.
+struct Number;
+
+impl Visitor<'_> for Number {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id: a whole number below 2^53")
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991_u64 })
+    fn visit_u64<E: de::Error>(self, id: u64) -> Result<u64, E> {
+        Some(id).filter(|id| *id <= LARGEST).ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(id), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        PostId::parse(text).map(|id| id.0).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 }
 

@@ -2,15 +2,19 @@
 //!
 //! Nothing here does anything: these are types, their limits and their text forms.
 
+mod comment;
 mod entry;
 mod ids;
+mod notice;
 mod post;
 mod user;
 
+pub use comment::Comment;
 pub use entry::{Entry, Epoch, GoneReason, Position};
-pub use ids::{PostId, UserId};
-pub use post::{Location, Media, MediaKind, Post, Visibility};
-pub use user::{Edges, Profile, User};
+pub use ids::{CommentId, NotificationId, PostId, UserId};
+pub use notice::{Object, What};
+pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
+pub use user::{Edges, Person, Profile, User};
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = u64;

@@ -104,3 +104,38 @@ pub struct Post {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_at: Option<Millis>,
 }
+
+/// What came of a post, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PostCounts {
+    /// How many like it.
+    pub likes: u64,
+    /// How many comments are under it.
+    pub comments: u64,
+    /// How many have it among their favourites.
+    pub favourites: u64,
+}
+
+/// What a reader did with a post.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PostFlags {
+    /// The reader likes it.
+    pub liked: bool,
+    /// The reader has it among their favourites.
+    pub favourited: bool,
+}
+
+/// A post as it is shown: with what came of it, and, to somebody signed in who asks for it, what they did with it.
+/// What is pushed is the same for everyone, and so without the latter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownPost {
+    /// The post.
+    #[serde(flatten)]
+    pub post: Post,
+    /// What came of it.
+    #[serde(flatten)]
+    pub counts: PostCounts,
+    /// What the reader did with it.
+    #[serde(flatten)]
+    pub flags: Option<PostFlags>,
+}

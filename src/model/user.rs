@@ -43,3 +43,21 @@ pub struct Profile {
     /// What is between the two.
     pub edges: Edges,
 }
+
+/// Someone as lists name them: as much as a name beside a post needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Person {
+    /// Who.
+    pub id: UserId,
+    /// What to call them.
+    pub name: String,
+    /// Where their picture is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avatar: Option<String>,
+}
+
+impl From<User> for Person {
+    fn from(user: User) -> Self {
+        Self { id: user.id, name: user.name, avatar: user.avatar }
+    }
+}

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use feedline::broker::{Notice, Span};
 use feedline::model::Position;
 
-use crate::engine::{Engine, Heard, data, post, to};
+use crate::engine::{Engine, Heard, data, post, to, user};
 
 pub(crate) async fn hints_arrive_in_order_with_their_positions(mut engine: Engine) {
     engine.broker.subscribe("app:1").await.unwrap();
@@ -56,4 +56,19 @@ pub(crate) async fn notices_and_signals_arrive(mut engine: Engine) {
     let signal = Bytes::from_static(b"drop\0it");
     engine.broker.signal(signal.clone()).await.unwrap();
     assert_eq!(engine.hear().await, Heard::Signal(signal));
+}
+
+pub(crate) async fn whoever_is_listened_to_is_connected(engine: Engine) {
+    let users = ["ann", "bo", "cy", "dee"].map(user);
+    let connected = async || engine.broker.connected(&users).await.unwrap();
+    assert_eq!(connected().await, [false; 4]);
+    engine.broker.subscribe("timeline:bo").await.unwrap();
+    engine.broker.subscribe("timeline:dee").await.unwrap();
+    // Neither another channel of theirs nor an inbox without a listener counts.
+    engine.broker.subscribe("notifications:cy").await.unwrap();
+    engine.open(&users[0]).await;
+    assert_eq!(connected().await, [false, true, false, true]);
+    engine.broker.unsubscribe("timeline:bo").await.unwrap();
+    assert_eq!(connected().await, [false, false, false, true]);
+    assert_eq!(engine.broker.connected(&[]).await.unwrap(), [false; 0]);
 }

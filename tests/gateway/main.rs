@@ -2,6 +2,9 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[path = "../support/redis.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
@@ -11,6 +14,7 @@ mod channels;
 mod codes;
 mod http;
 mod nonsense;
+mod reading;
 mod timelines;
 mod tokens;
 

@@ -1,9 +1,12 @@
 //! What every ledger must do, and what is SQLite's and PostgreSQL's own.
 
+#[macro_use]
+mod support;
+mod comments;
 mod conformance;
+mod notifications;
 mod postgres;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
 mod sqlite;
-mod support;
 mod timeline;

@@ -142,9 +142,10 @@ async fn a_file_that_cannot_be_used_is_named_with_the_reason() {
     newer.execute_batch("CREATE TABLE migrations (version INTEGER, applied_at INTEGER)").unwrap();
     newer.execute_batch("INSERT INTO migrations VALUES (999, 0)").unwrap();
     drop(newer);
-    let said =
-        "the ledger failed: /wrong.db: its schema is version 999, and this program knows 1 only: a newer one made it";
-    assert_eq!(refusal().await, said);
+    let said = refusal().await;
+    let says_which =
+        said.starts_with("the ledger failed: /wrong.db: its schema is version 999, and this program knows ");
+    assert!(says_which && said.ends_with(" only: a newer one made it"), "{said}");
 }
 
 #[cfg(unix)]

@@ -187,6 +187,11 @@ impl Broker for MemoryBroker {
         Ok(())
     }
 
+    async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>> {
+        let hears = |channel: Arc<Channel>| channel.state.lock().hearing == Hearing::Yes;
+        Ok(users.iter().map(|user| self.find(&inbox_channel(user)).is_some_and(hears)).collect())
+    }
+
     async fn signal(&self, message: Bytes) -> Result<()> {
         if let Some(listener) = self.listener.get() {
             listener.signal(&message);

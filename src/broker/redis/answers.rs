@@ -68,6 +68,13 @@ pub(super) fn fanned_out(answer: Value) -> Result<FannedOut> {
     receipts.into_iter().map(receipt).collect::<Result<_>>().map(FannedOut::Written)
 }
 
+/// Which of so many channels have a subscriber: what `PUBSUB NUMSUB` answers, name and number in turn.
+pub(super) fn subscribed(answer: Value, channels: usize) -> Result<Vec<bool>> {
+    let Value::Array(pairs) = answer else { return Err(strange("numbers of subscribers")) };
+    let numbers: Vec<bool> = pairs.into_iter().skip(1).step_by(2).map(|number| number != Value::Int(0)).collect();
+    if numbers.len() == channels { Ok(numbers) } else { Err(strange("a number of subscribers is missing")) }
+}
+
 /// What `scripts/read.lua` answers.
 pub(super) fn part(answer: Value) -> Result<Option<Part>> {
     if answer == Value::Nil {

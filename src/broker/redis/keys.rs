@@ -38,6 +38,11 @@ impl Keys {
         ["l", "m"].map(|what| format!("{}timeline:{user}}}:{what}", self.open))
     }
 
+    /// Where an inbox's hints are published.
+    pub(super) fn inbox_hints(&self, user: &UserId) -> String {
+        format!("{}timeline:{user}}}:l", self.open)
+    }
+
     /// Where a channel's hints are published.
     pub(super) fn hints(&self, channel: &str) -> String {
         format!("{}{channel}}}:l", self.open)

@@ -162,6 +162,16 @@ impl Broker for RedisBroker {
         self.pubsub.unsubscribe(channel).await
     }
 
+    async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>> {
+        if users.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ask = redis::cmd("PUBSUB");
+        ask.arg("NUMSUB");
+        users.iter().for_each(|user| _ = ask.arg(self.keys.inbox_hints(user)));
+        answers::subscribed(self.commands.ask(&ask).await?, users.len())
+    }
+
     async fn signal(&self, message: Bytes) -> Result<()> {
         self.say(&self.keys.signal(), &message).await.map(drop)
     }

@@ -6,17 +6,20 @@
 //! | `open` | how a connection is set up; the schema's steps |
 //! | `pool` | connections that callers share and that come back by themselves |
 //! | `errors` | what an error means |
-//! | `people`, `edges`, `posts`, `timeline`, `jobs` | the statements, by concept |
+//! | `people`, `edges`, `posts`, `timeline`, `jobs`, `comments`, `notifications`, `counts` | the statements, by concept |
 //!
-//! Every method is one statement, and so one transaction without a moment in which it is open and nobody works on
-//! it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
+//! Every write is one statement (some call a function of the database, made by the migrations), and so one transaction
+//! without a moment in which it is open and nobody works on it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
 //! first, in the order of their ids, and takes numbers (`seq`, a job's id) afterwards. So there is no deadlock between
 //! them, counts are exact, and whoever sees a number sees every lower one of the same user.
 
 mod bulk;
+mod comments;
+mod counts;
 mod edges;
 mod errors;
 mod jobs;
+mod notifications;
 mod open;
 mod people;
 mod pool;
@@ -66,6 +69,10 @@ impl Ledger for PostgresLedger {
         self.name.clone()
     }
 
+    fn round_trips(&self) -> u64 {
+        self.pool.round_trips()
+    }
+
     async fn ping(&self) -> Result<()> {
         let rows = self.pool.read("SELECT pg_is_in_recovery() FROM migrations LIMIT 1", &[]).await?;
         match at::<bool>(one(&rows)?, 0)? {
@@ -110,6 +117,12 @@ fn json_at<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T> {
 /// The row of a statement that always answers with one.
 fn one(rows: &[Row]) -> Result<&Row> {
     rows.first().ok_or_else(|| LedgerError::Failed("an answer without a row".to_owned()))
+}
+
+/// Ids of users out of a list.
+fn user_ids(texts: Vec<&str>) -> Result<Vec<UserId>> {
+    let id = |text: &str| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")));
+    texts.into_iter().map(id).collect()
 }
 
 /// A number as PostgreSQL keeps it. Times and ids stay far below the bound.

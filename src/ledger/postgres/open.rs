@@ -18,7 +18,11 @@ struct Step {
 }
 
 /// The schema, step by step; a step's version is its place in the list, from 1. Steps are added, never changed.
-const STEPS: &[Step] = &[Step { sql: include_str!("../migrations/postgres/0001_feed.sql"), needs: 1 }];
+const STEPS: &[Step] = &[
+    Step { sql: include_str!("../migrations/postgres/0001_feed.sql"), needs: 1 },
+    Step { sql: include_str!("../migrations/postgres/0002_comments.sql"), needs: 1 },
+    Step { sql: include_str!("../migrations/postgres/0003_favourites.sql"), needs: 1 },
+];
 
 /// Names the lock that one of several starting nodes holds while it brings the schema up to date: "feedline" in ASCII.
 const LOCK: i64 = 0x6665_6564_6c69_6e65;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -97,6 +97,8 @@ struct Shared {
     slots: Vec<Slot>,
     /// Open calls. Closed when the pool is.
     calls: TaskTracker,
+    /// Statements asked so far.
+    round_trips: AtomicU64,
 }
 
 /// Answers calls. While no connection stands they fail at once.
@@ -111,7 +113,7 @@ impl Pool {
     pub(super) async fn open(endpoint: Endpoint, connections: usize) -> Result<Self> {
         let slot = |_| Slot { link: Mutex::new(None), lost: watch::Sender::new(0) };
         let slots: Vec<Slot> = (0..connections.max(1)).map(slot).collect();
-        let shared = Arc::new(Shared { endpoint, slots, calls: TaskTracker::new() });
+        let shared = Arc::new(Shared { endpoint, slots, calls: TaskTracker::new(), round_trips: AtomicU64::new(0) });
         Shared::connect(&shared, 0, 1).await?;
         let keep = |slot| AbortOnDropHandle::new(tokio::spawn(Shared::keep(Arc::clone(&shared), slot)));
         let keepers = (0..shared.slots.len()).map(keep).collect();
@@ -121,6 +123,11 @@ impl Pool {
     #[cfg(test)]
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.shared.endpoint
+    }
+
+    /// How many times something was asked.
+    pub(super) fn round_trips(&self) -> u64 {
+        self.shared.round_trips.load(Ordering::Relaxed)
     }
 
     /// Asks for what changes nothing.
@@ -152,6 +159,7 @@ impl Shared {
             return Err(LedgerError::Unreachable("it is closed".to_owned()));
         }
         let _open = self.calls.token();
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
         let asked = Instant::now();
         match tokio::time::timeout(self.endpoint.timeout, self.attempts(kind, sql, parameters)).await {
             Ok(answer) => answer,

@@ -11,10 +11,14 @@ use serde::Deserialize;
 use crate::ledger::{LedgerError, Result};
 
 /// The schema, step by step; a step's version is its place in the list, from 1. Steps are added, never changed.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_feed.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/sqlite/0001_feed.sql"),
+    include_str!("../migrations/sqlite/0004_comments.sql"),
+    include_str!("../migrations/sqlite/0005_favourites.sql"),
+];
 
 /// Statements that a connection keeps prepared; more than there are.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 256;
 
 /// The write-ahead log is cut back to this many bytes once it has been copied into the file.
 const WAL_BYTES: i64 = 64 << 20;

@@ -42,6 +42,13 @@ impl Posts for SqliteLedger {
 }
 
 pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Job> {
+    store(db, post)?;
+    let work = Work::Post { post: post.id, author: post.author.clone() };
+    jobs::create(db, work, post.created_at, lease)
+}
+
+/// Stores a post without a job.
+pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<()> {
     let (id, author) = (integer(post.id.0), post.author.as_str());
     db.prepare_cached("INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)")?.execute(params![
         id,
@@ -53,8 +60,7 @@ pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::R
         db.prepare_cached("INSERT INTO post_topics (topic, post) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![topic, id])?;
     }
-    let work = Work::Post { post: post.id, author: post.author.clone() };
-    jobs::create(db, work, post.created_at, lease)
+    Ok(())
 }
 
 pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Post>> {
@@ -104,5 +110,10 @@ pub(super) fn by_topic(db: &Connection, topic: &str, before: PostId, limit: usiz
 }
 
 fn id(row: &Row<'_>) -> rusqlite::Result<PostId> {
-    row.get(0).map(|id| PostId(super::natural(id)))
+    id_at(row, 0)
+}
+
+/// Reads a column that holds a post's id.
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<PostId> {
+    row.get(column).map(|id| PostId(super::natural(id)))
 }

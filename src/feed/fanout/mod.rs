@@ -5,23 +5,35 @@
 //! a worker that lost its lease without noticing, changes nothing; and who repeats a job looks into each inbox, because
 //! pages begin elsewhere once followers came or went. The cursor goes to the ledger now and then, with the
 //! renewal of the lease; whoever claims the job of a dead worker starts from there.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod.rs` | queues, workers, leases |
+//! | `carry.rs` | what each kind of job does |
+//! | `walk.rs` | the way through the followers, page by page |
+//! | `connected.rs` | who is connected is served first |
 
-use std::collections::{HashSet, VecDeque};
+mod carry;
+mod connected;
+mod walk;
+
+use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Feed, FeedError, Result, now};
-use crate::broker::{Append, Attempt, FanOut, FannedOut, Keep};
-use crate::ledger::{Job, Lease, Work};
-use crate::model::{Entry, GoneReason, Millis, PostId, UserId};
+use super::{Feed, now};
+use crate::broker::Attempt;
+use crate::ledger::{Job, Lease};
+use crate::model::Millis;
+
+pub(super) use carry::Carried;
 
 /// How posts are carried.
 #[derive(Clone, Copy, Debug)]
@@ -39,16 +51,6 @@ const QUEUE: usize = 4_000;
 
 /// How many jobs that nobody holds are claimed at once.
 const CLAIM: usize = 200;
-
-/// How much smaller a page is whose entries must look for a post in each inbox first: about 1 ms each where they search
-/// all of it in vain, and Redis does nothing else meanwhile.
-const SEARCHING: usize = 20;
-
-/// Pages of one job on their way at once, so that the broker works while the ledger is read.
-const AHEAD: usize = 3;
-
-/// How much of the logs of `user:` and `topic:` is kept, for readers that come back.
-const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
 
 /// The job queues of this process: one a worker, and all jobs of an author in the same one, so that an author's posts
 /// arrive in the order in which they were written.
@@ -193,141 +195,6 @@ impl Feed {
             }
         }
     }
-
-    async fn attempt(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
-        match &job.work {
-            Work::Post { post, author } => {
-                if held.attempt == Attempt::Repeated {
-                    // It may have been deleted at another node while this one could not hear of it.
-                    self.bodies.forget(*post);
-                }
-                // A post deleted meanwhile is not carried any further.
-                let Some(body) = self.bodies.get([*post]).await?.remove(post) else { return Ok(Outcome::Done) };
-                let entry = Entry::Post(*post);
-                if held.cursor.is_empty() {
-                    self.tell_channels(job.id, author, &body.post.topics, &entry).await?;
-                }
-                self.walk(job.id, author, &entry, held).await
-            }
-            Work::Delete { post, author, topics } => {
-                self.forget(*post).await?;
-                let entry = Entry::Gone(*post, GoneReason::Deleted);
-                if held.cursor.is_empty() {
-                    self.tell_channels(job.id, author, topics, &entry).await?;
-                    self.tell_post(job.id, *post, &entry).await?;
-                }
-                self.walk(job.id, author, &entry, held).await
-            }
-            Work::Follow { .. } | Work::Unfollow { .. } => Ok(match self.carry_edge(job).await? {
-                Carried::ForGood => Outcome::Done,
-                Carried::ForNow => Outcome::Later,
-            }),
-        }
-    }
-
-    /// Does a job that concerns one timeline.
-    pub(super) async fn carry_edge(&self, job: &Job) -> Result<Carried> {
-        match &job.work {
-            Work::Follow { reader, author } => self.bring_in(reader, author).await.map(|()| Carried::ForGood),
-            Work::Unfollow { reader, author } => self.take_out(job.id, reader, author).await,
-            Work::Post { .. } | Work::Delete { .. } => Ok(Carried::ForGood),
-        }
-    }
-
-    /// Tells those who look at the author's profile or at a topic.
-    async fn tell_channels(&self, job: i64, author: &UserId, topics: &[String], entry: &Entry) -> Result<()> {
-        let key = format!("job {job}");
-        let channels = topics.iter().map(|topic| format!("topic:{topic}"));
-        for channel in std::iter::once(format!("user:{author}")).chain(channels) {
-            let append = Append { channel: &channel, entry, keep: LIVE, idempotency_key: Some(&key), version: None };
-            self.broker.append(append).await?;
-        }
-        Ok(())
-    }
-
-    /// Tells those who look at the post.
-    async fn tell_post(&self, job: i64, post: PostId, entry: &Entry) -> Result<()> {
-        let (channel, key) = (format!("post:{post}"), format!("job {job}"));
-        let append = Append { channel: &channel, entry, keep: LIVE, idempotency_key: Some(&key), version: None };
-        self.broker.append(append).await?;
-        Ok(())
-    }
-
-    /// Walks the followers from where the job stands, a few pages ahead of the broker's answers.
-    async fn walk(&self, job: i64, author: &UserId, entry: &Entry, held: &mut Held) -> Result<Outcome> {
-        let mut ahead = held.cursor.clone();
-        let mut on_the_way: VecDeque<Page> = VecDeque::new();
-        let mut more = true;
-        let page = match (entry, held.attempt) {
-            (Entry::Post(_), Attempt::First) => self.fanout.options.page,
-            _ => (self.fanout.options.page / SEARCHING).max(1),
-        };
-        loop {
-            while more && on_the_way.len() < AHEAD {
-                if !self.renew(job, held).await? {
-                    return Ok(Outcome::Lost);
-                }
-                let mut users = self.ledger.followers_after(author, &ahead, page).await?;
-                more = users.len() == page;
-                let next = users.last().map_or_else(|| ahead.clone(), ToString::to_string);
-                // The author's own timeline comes first.
-                if ahead.is_empty() {
-                    users.insert(0, author.clone());
-                }
-                if !users.is_empty() {
-                    let written =
-                        self.write_page(format!("{job}:{ahead}"), next.clone(), entry.clone(), users, held.attempt);
-                    on_the_way.push_back(Page { begin: ahead, end: next.clone(), written });
-                }
-                ahead = next;
-            }
-            let Some(page) = on_the_way.pop_front() else { return Ok(Outcome::Done) };
-            match page.written.await.map_err(|_| FeedError::Internal)?? {
-                FannedOut::Written(receipts) => {
-                    self.metrics.fanned_out(&receipts);
-                    held.cursor = page.end;
-                }
-                // Written by somebody before us, as the last page: who followed since got the post by following.
-                FannedOut::Before(end) if end == page.begin => return Ok(Outcome::Done),
-                // Written by somebody before us. If that page ended elsewhere, ours beyond it do not fit.
-                FannedOut::Before(end) => {
-                    let moved = end != page.end;
-                    held.cursor = end;
-                    if moved {
-                        for page in on_the_way.drain(..) {
-                            let _ = page.written.await;
-                        }
-                        ahead.clone_from(&held.cursor);
-                        more = true;
-                    }
-                }
-            }
-        }
-    }
-
-    fn write_page(
-        &self,
-        page: String,
-        next: String,
-        entry: Entry,
-        users: Vec<UserId>,
-        attempt: Attempt,
-    ) -> JoinHandle<Result<FannedOut>> {
-        let broker = Arc::clone(&self.broker);
-        self.fanout.tasks.spawn(async move {
-            Ok(broker.fan_out(FanOut { page: &page, next: &next, entry: &entry, users: &users, attempt }).await?)
-        })
-    }
-
-    /// Renews the lease now and then. `false` if somebody else has it.
-    async fn renew(&self, job: i64, held: &mut Held) -> Result<bool> {
-        let due = held.renewed.get_or_insert_with(Instant::now).elapsed() > self.fanout.options.lease / 3;
-        if due {
-            held.renewed = Some(Instant::now());
-            return Ok(self.ledger.advance_job(job, &held.cursor, &self.fanout.lease(now())).await?);
-        }
-        Ok(true)
-    }
 }
 
 /// How far a worker is with a job.
@@ -338,23 +205,6 @@ struct Held {
     renewed: Option<Instant>,
     /// Whether others, or this worker itself, may have written pages that its own do not match.
     attempt: Attempt,
-}
-
-/// A page that the broker is writing.
-struct Page {
-    /// After which follower it begins.
-    begin: String,
-    /// Its last follower.
-    end: String,
-    written: JoinHandle<Result<FannedOut>>,
-}
-
-/// What became of a job that concerns one timeline.
-pub(super) enum Carried {
-    /// It is done.
-    ForGood,
-    /// It is done as far as can be now, and to be done once more.
-    ForNow,
 }
 
 enum Outcome {

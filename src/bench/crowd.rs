@@ -1,0 +1,80 @@
+//! People who follow many, and what those wrote: a ledger as an application has it after a while.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::Bench;
+use super::seed;
+use crate::ledger::{Durability, Ledger as _, SqliteLedger, SqliteOptions};
+use crate::model::{Post, PostId, UserId, Visibility};
+
+/// How many write.
+const AUTHORS: usize = 1_000;
+/// How many of them each reader follows.
+pub(super) const FOLLOWEES: usize = 300;
+/// Posts of each author. A reader's timeline has [`FOLLOWEES`] times as many.
+const POSTS: usize = 60;
+/// Characters of a post.
+pub(super) const TEXT: usize = 200;
+/// Milliseconds between two posts.
+const APART: u64 = 1_000;
+
+/// The name of an author.
+pub(super) fn author(n: usize) -> String {
+    format!("a{:04}", n % AUTHORS)
+}
+
+/// Fills a ledger before its server starts.
+pub(super) async fn gather(bench: &Bench, ledger: &Path, readers: usize) -> Result<()> {
+    let ledger =
+        SqliteLedger::open(SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(ledger) }).await?;
+    let id = |name: String| UserId::parse(&name).context("a name that is no id");
+    let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(author(n))).collect::<Result<_>>()?;
+    let people: Vec<UserId> = (0..readers).map(|n| id(seed::user(n))).collect::<Result<_>>()?;
+    let now = crate::feed::now();
+    bench.bar.set_message(format!("{readers} people, {AUTHORS} authors"));
+    ledger.bulk_users(&authors, now).await?;
+    ledger.bulk_users(&people, now).await?;
+
+    bench.bar.set_message(format!("{} edges", readers * FOLLOWEES));
+    bench.begin(readers);
+    for (n, person) in people.iter().enumerate() {
+        // A stride of its own for each, so that no two read the same timeline.
+        let followees = (0..FOLLOWEES).map(|step| authors[(n * 7 + step * 3) % AUTHORS].clone());
+        let edges: Vec<(UserId, UserId)> = followees.map(|author| (person.clone(), author)).collect();
+        ledger.bulk_follows(&edges, now).await?;
+        bench.bar.inc(1);
+    }
+
+    bench.bar.set_message(format!("{} posts", AUTHORS * POSTS));
+    bench.begin(POSTS);
+    let begin = now - (AUTHORS * POSTS) as u64 * APART;
+    for round in 0..POSTS {
+        let written = authors.iter().enumerate().map(|(n, author)| {
+            let at = begin + (round * AUTHORS + n) as u64 * APART;
+            post(PostId::from_parts(at, 0, 0), author)
+        });
+        ledger.bulk_posts(&written.collect::<Vec<_>>()).await?;
+        bench.bar.inc(1);
+    }
+    ledger.close().await;
+    Ok(())
+}
+
+fn post(id: PostId, author: &UserId) -> Post {
+    Post {
+        id,
+        author: author.clone(),
+        text: "x".repeat(TEXT),
+        media: Vec::new(),
+        location: None,
+        topics: Vec::new(),
+        mentions: Vec::new(),
+        platform: None,
+        visibility: Visibility::Public,
+        data: None,
+        created_at: id.time(),
+        edited_at: None,
+    }
+}

@@ -1,0 +1,168 @@
+//! Follow, unfollow and block with full inboxes: what each takes, and whether live delivery stalls meanwhile.
+//!
+//! One author writes all the time, one of their followers listens. First nothing else happens; then people who have
+//! full inboxes follow, unfollow and block, one call after the other on each of a few connections.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use hdrhistogram::Histogram;
+use hyper::Method;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Bench;
+use super::client::{Socket, Target as Address};
+use super::crowd::{self, author};
+use super::report::{Better, Report, Row, Target, median};
+use super::seed;
+use super::server::{Listening, Setup};
+use super::web::Web;
+
+/// People with full inboxes.
+const READERS: usize = 200;
+/// Connections that change edges.
+const HANDS: usize = 4;
+/// How often the author writes.
+const WRITE_EVERY: Duration = Duration::from_millis(20);
+
+/// What is measured of each operation, in the order in which each hand does them.
+const STEPS: [(&str, Method, &str); 5] = [
+    ("follow", Method::PUT, "follow"),
+    ("unfollow", Method::DELETE, "follow"),
+    ("follow, to be blocked", Method::PUT, "follow"),
+    ("block", Method::PUT, "block"),
+    ("unblock", Method::DELETE, "block"),
+];
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("edges");
+    let redis = bench.broker_if_asked(&mut report);
+    let mut setup = Setup::new(&seed::secret())?;
+    if let Some(redis) = redis {
+        redis.clone_into(&mut setup.broker);
+    }
+    crowd::gather(bench, &setup.ledger(), READERS).await?;
+    let server = bench.serve(&setup).await?;
+    bench.bar.set_message("filling inboxes");
+    bench.begin(READERS);
+    let mut web = Web::open(server.addr).await?;
+    for n in 0..READERS {
+        web.call(Method::GET, "/api/v1/timeline", &seed::token(&setup.secret, &seed::user(n))?).await?;
+        bench.bar.inc(1);
+    }
+    let mut wire = Wire::connect(server.feedline(), &setup.secret).await?;
+    let length = Duration::from_secs(bench.options.seconds);
+    let (mut quiet, mut busy) = (Vec::new(), Vec::new());
+    let mut steps = STEPS.map(|_| (Vec::new(), Vec::new()));
+    bench.begin(bench.options.runs * 2);
+    for run in 1..=bench.options.runs {
+        bench.bar.set_message(format!("run {run}: nothing else happens"));
+        quiet.push(wire.worst(length).await?);
+        bench.bar.inc(1);
+        bench.bar.set_message(format!("run {run}: edges change"));
+        let (worst, times) = tokio::try_join!(wire.worst(length), change(&server, &setup.secret, length))?;
+        busy.push(worst);
+        for ((medians, tails), times) in steps.iter_mut().zip(times) {
+            medians.push(millis(times.value_at_quantile(0.5)));
+            tails.push(millis(times.value_at_quantile(0.99)));
+        }
+        bench.bar.inc(1);
+    }
+    for ((name, ..), (medians, tails)) in STEPS.iter().zip(steps) {
+        report.notes.push(format!("{name}: 99 of 100 within {:.2} ms", median(&tails)));
+        report.rows.push(row((*name).to_owned(), medians, None));
+    }
+    report.notes.push(format!("slowest live delivery with nothing else going on: {:.2} ms", median(&quiet)));
+    report.rows.push(row("slowest live delivery meanwhile".to_owned(), busy, Some(Target::AtMost(20.0))));
+    server.stop().await?;
+    bench.forget(&setup).await?;
+    Ok(report)
+}
+
+fn row(name: String, measured: Vec<f64>, goal: Option<Target>) -> Row {
+    Row { name, unit: "ms", better: Better::Less, measured, against: None, goal }
+}
+
+fn millis(micros: u64) -> f64 {
+    micros as f64 / 1e3
+}
+
+/// An author, and a follower who listens.
+struct Wire {
+    author: Socket,
+    follower: Socket,
+    /// The id of the author's last command.
+    last: u64,
+}
+
+impl Wire {
+    async fn connect(target: Address, secret: &str) -> Result<Self> {
+        let mut sockets = Vec::new();
+        // The first reader follows the first author.
+        for user in [author(0), seed::user(0)] {
+            let mut socket = Socket::open(target).await?;
+            socket.send(&seed::connect(secret, &user)?).await?;
+            socket.expect("\"connect\":").await?;
+            sockets.push(socket);
+        }
+        let [author, follower] = <[Socket; 2]>::try_from(sockets).ok().context("two sockets")?;
+        Ok(Self { author, follower, last: 1 })
+    }
+
+    /// Writes for so long. The slowest post's way to the follower, in milliseconds.
+    async fn worst(&mut self, length: Duration) -> Result<f64> {
+        let (start, mut worst) = (Instant::now(), Duration::ZERO);
+        let mut ticks = interval(WRITE_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        while start.elapsed() < length {
+            ticks.tick().await;
+            self.last += 1;
+            let sent = Instant::now();
+            self.author.send(&seed::post(self.last)).await?;
+            self.follower.expect_marks(1).await?;
+            worst = worst.max(sent.elapsed());
+            self.author.expect(&format!("\"id\":{},\"rpc\"", self.last)).await?;
+        }
+        Ok(worst.as_secs_f64() * 1e3)
+    }
+}
+
+/// Changes edges for so long. What each kind of step took, in microseconds.
+async fn change(server: &Listening, secret: &str, length: Duration) -> Result<Vec<Histogram<u64>>> {
+    let start = Instant::now();
+    let mut hands = JoinSet::new();
+    for hand in 0..HANDS {
+        let (addr, secret) = (server.addr, secret.to_owned());
+        hands.spawn(async move {
+            let mut web = Web::open(addr).await?;
+            let mut times = new_times()?;
+            // The first reader listens.
+            let mut turns = (1..READERS).skip(hand).step_by(HANDS).cycle();
+            while start.elapsed() < length {
+                let reader = turns.next().context("nobody")?;
+                let token = seed::token(&secret, &seed::user(reader))?;
+                // See how the crowd follows: this is one whom the reader does not.
+                let other = author(reader * 7 + 1);
+                for ((_, method, edge), times) in STEPS.iter().zip(&mut times) {
+                    let asked = Instant::now();
+                    web.call(method.clone(), &format!("/api/v1/users/{other}/{edge}"), &token).await?;
+                    times.record(asked.elapsed().as_micros() as u64)?;
+                }
+            }
+            Ok::<_, anyhow::Error>(times)
+        });
+    }
+    let mut all = new_times()?;
+    while let Some(times) = hands.join_next().await {
+        for (all, times) in all.iter_mut().zip(times??) {
+            all.add(times)?;
+        }
+    }
+    Ok(all)
+}
+
+fn new_times() -> Result<Vec<Histogram<u64>>> {
+    STEPS.iter().map(|_| Ok(Histogram::<u64>::new(3)?)).collect()
+}

@@ -1,0 +1,100 @@
+//! What a page of a timeline costs near its top, at the end of the inbox, and far below it.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use hyper::Method;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Bench;
+use super::crowd;
+use super::report::{Better, Report, Row, Target, median};
+use super::seed;
+use super::server::Setup;
+use super::web::Web;
+
+/// Posts on a page.
+const PAGE: usize = 30;
+/// The pages that are compared, from 1. The inbox ends at page 34.
+const PAGES: [usize; 3] = [1, 30, 200];
+/// How often each is read in a run.
+const READS: usize = 200;
+/// Whoever reads.
+const READERS: usize = 20;
+
+/// A page, as far as it matters here.
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Value>,
+    next: Option<String>,
+}
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("page-cost");
+    let redis = bench.broker_if_asked(&mut report);
+    let mut setup = Setup::new(&seed::secret())?;
+    if let Some(redis) = redis {
+        redis.clone_into(&mut setup.broker);
+    }
+    crowd::gather(bench, &setup.ledger(), READERS).await?;
+    let server = bench.serve(&setup).await?;
+    let mut web = Web::open(server.addr).await?;
+    bench.begin(READERS + bench.options.runs);
+    let mut readers = Vec::new();
+    for n in 0..READERS {
+        bench.bar.set_message("walking to the last page");
+        let token = seed::token(&setup.secret, &seed::user(n))?;
+        let paths = walk(&mut web, &token).await?;
+        readers.push((token, paths));
+        bench.bar.inc(1);
+    }
+    let mut runs = PAGES.map(|_| Vec::new());
+    for run in 1..=bench.options.runs {
+        bench.bar.set_message(format!("run {run}"));
+        let mut times = PAGES.map(|_| Vec::new());
+        for read in 0..READS {
+            let (token, paths) = &readers[read % READERS];
+            for (path, times) in paths.iter().zip(&mut times) {
+                let start = Instant::now();
+                web.call(Method::GET, path, token).await?;
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+        for (times, runs) in times.iter().zip(&mut runs) {
+            runs.push(median(times));
+        }
+        bench.bar.inc(1);
+    }
+    let first = runs[0].clone();
+    for (page, runs) in PAGES.into_iter().zip(runs) {
+        report.rows.push(Row {
+            name: format!("page {page} of {PAGE} posts"),
+            unit: "ms",
+            better: Better::Less,
+            measured: runs,
+            against: (page > 1).then(|| ("page 1", first.clone())),
+            goal: (page > 1).then_some(Target::RatioAtMost(3.0)),
+        });
+    }
+    server.stop().await?;
+    bench.forget(&setup).await?;
+    Ok(report)
+}
+
+/// Walks from the first page to the last of [`PAGES`]: how each of those is asked for.
+async fn walk(web: &mut Web, token: &str) -> Result<Vec<String>> {
+    let mut path = format!("/api/v1/timeline?limit={PAGE}");
+    let mut paths = Vec::new();
+    for number in 1..=PAGES[PAGES.len() - 1] {
+        let page: Page = serde_json::from_slice(&web.call(Method::GET, &path, token).await?)?;
+        ensure!(page.items.len() == PAGE, "page {number} has {} posts", page.items.len());
+        if PAGES.contains(&number) {
+            paths.push(path);
+        }
+        let next = page.next.with_context(|| format!("page {number} is the last"))?;
+        path = format!("/api/v1/timeline?limit={PAGE}&cursor={next}");
+    }
+    Ok(paths)
+}

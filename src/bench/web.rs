@@ -1,0 +1,53 @@
+//! HTTP as an application's client speaks it: one connection kept open, one request at a time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, HOST};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A connection to a server's API.
+pub(super) struct Web {
+    sender: SendRequest<Empty<Bytes>>,
+    host: String,
+}
+
+impl Web {
+    /// Opens one.
+    pub(super) async fn open(addr: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        // It ends with the sender; what went wrong with it, the request says.
+        tokio::spawn(connection);
+        Ok(Self { sender, host: addr.to_string() })
+    }
+
+    /// Asks for something as the user of a token. The answer's body; an error if it is refused.
+    pub(super) async fn call(&mut self, method: Method, path: &str, token: &str) -> Result<Bytes> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.host)
+            .header(AUTHORIZATION, format!("Bearer {token}"))
+            .body(Empty::new())?;
+        let asking = async {
+            let answer = self.sender.send_request(request).await?;
+            let status = answer.status();
+            let body = answer.into_body().collect().await?.to_bytes();
+            ensure!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&body));
+            Ok(body)
+        };
+        timeout(PATIENCE, asking).await.with_context(|| format!("no answer to {path}"))?
+    }
+}

@@ -1,0 +1,82 @@
+//! What each kind of job does.
+
+use std::time::Duration;
+
+use super::walk::Walk;
+use super::{Held, Outcome};
+use crate::broker::{Append, Attempt, Keep};
+use crate::feed::{Feed, Result};
+use crate::ledger::{Job, Work};
+use crate::model::{Entry, GoneReason, PostId, UserId};
+
+/// How much of the logs of `user:` and `topic:` is kept, for readers that come back.
+const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+
+impl Feed {
+    pub(super) async fn attempt(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
+        match &job.work {
+            Work::Post { post, author } => {
+                if held.attempt == Attempt::Repeated {
+                    // It may have been deleted at another node while this one could not hear of it.
+                    self.bodies.forget(*post);
+                }
+                // A post deleted meanwhile is not carried any further.
+                let Some(body) = self.bodies.get([*post]).await?.remove(post) else { return Ok(Outcome::Done) };
+                let entry = Entry::Post(*post);
+                if held.cursor.is_empty() {
+                    self.tell_channels(job.id, author, &body.post.topics, &entry).await?;
+                }
+                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
+            }
+            Work::Delete { post, author, topics } => {
+                self.forget(*post).await?;
+                let entry = Entry::Gone(*post, GoneReason::Deleted);
+                if held.cursor.is_empty() {
+                    self.tell_channels(job.id, author, topics, &entry).await?;
+                    self.tell_post(job.id, *post, &entry).await?;
+                }
+                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
+            }
+            Work::Follow { .. } | Work::Unfollow { .. } => Ok(match self.carry_edge(job).await? {
+                Carried::ForGood => Outcome::Done,
+                Carried::ForNow => Outcome::Later,
+            }),
+        }
+    }
+
+    /// Does a job that concerns one timeline.
+    pub(in crate::feed) async fn carry_edge(&self, job: &Job) -> Result<Carried> {
+        match &job.work {
+            Work::Follow { reader, author } => self.bring_in(reader, author).await.map(|()| Carried::ForGood),
+            Work::Unfollow { reader, author } => self.take_out(job.id, reader, author).await,
+            Work::Post { .. } | Work::Delete { .. } => Ok(Carried::ForGood),
+        }
+    }
+
+    /// Tells those who look at the author's profile or at a topic.
+    async fn tell_channels(&self, job: i64, author: &UserId, topics: &[String], entry: &Entry) -> Result<()> {
+        let key = format!("job {job}");
+        let channels = topics.iter().map(|topic| format!("topic:{topic}"));
+        for channel in std::iter::once(format!("user:{author}")).chain(channels) {
+            let append = Append { channel: &channel, entry, keep: LIVE, idempotency_key: Some(&key), version: None };
+            self.broker.append(append).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells those who look at the post.
+    async fn tell_post(&self, job: i64, post: PostId, entry: &Entry) -> Result<()> {
+        let (channel, key) = (format!("post:{post}"), format!("job {job}"));
+        let append = Append { channel: &channel, entry, keep: LIVE, idempotency_key: Some(&key), version: None };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+}
+
+/// What became of a job that concerns one timeline.
+pub(in crate::feed) enum Carried {
+    /// It is done.
+    ForGood,
+    /// It is done as far as can be now, and to be done once more.
+    ForNow,
+}

@@ -1,0 +1,94 @@
+//! What people are notified of, in groups.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::model::{Millis, NotificationId, UserId, What};
+
+/// How many groups of a user are kept: the newest.
+pub const KEPT_GROUPS: u64 = 1_000;
+
+/// How many people of a group are told, the newest: twice as many as are shown, for some may not be seen.
+pub const NEWEST_PEOPLE: usize = 16;
+
+/// Something that somebody did to somebody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// The id of the group, should it begin one.
+    pub id: NotificationId,
+    /// What.
+    pub what: What,
+    /// Who did it.
+    pub by: UserId,
+}
+
+/// The same thing done by one person or many, as its owner is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its id; it stays while the group grows.
+    pub id: NotificationId,
+    /// What they did.
+    pub what: What,
+    /// Its place in the list: grows whenever the group does, and is never the same as another's of that user.
+    pub seq: i64,
+    /// Who did it: the newest [`NEWEST_PEOPLE`], newest first.
+    pub people: Vec<UserId>,
+    /// How many did it.
+    pub count: u64,
+    /// When the first did it, in Unix milliseconds.
+    pub created_at: Millis,
+    /// When the last did it, in Unix milliseconds.
+    pub updated_at: Millis,
+    /// Whether its owner has read it.
+    pub read: bool,
+    /// Whether its owner has seen that it is there.
+    pub seen: bool,
+}
+
+/// What a user says of notifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Seen in passing.
+    Seen,
+    /// Read, and so seen.
+    Read,
+}
+
+/// What came of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// It says something new.
+    Anew,
+    /// It was so already.
+    Before,
+    /// The user has no such notification.
+    Nothing,
+}
+
+/// Notifications. A user's groups have an order: what happened last is first (see [`Group::seq`]). How far they are
+/// read and seen are two places in that order, so a group that grows after it was seen is unseen again.
+#[async_trait]
+pub trait Notifications: Send + Sync {
+    /// Notes what happened to `to`, in the order given, in one transaction; transactions for the same user come one
+    /// after the other. Both users of each happening exist.
+    ///
+    /// A happening joins the newest group of the same user and [`What`] if that is unread and its first
+    /// happening was less than `window` milliseconds before `now`; else it begins a group. If the person is in
+    /// the group that it would join, nothing changes; and unless [`What::is_new_each_time`], nothing changes either if
+    /// the person is in the newest such group, begun within the window, though it was read.
+    ///
+    /// Then the user's groups but the newest [`KEPT_GROUPS`] go. What they leave behind (their people) may go
+    /// later, so that no call has to clear up without bound.
+    ///
+    /// Answers with the groups that changed, each once, as they are now, least recent first.
+    async fn notify(&self, to: &UserId, happenings: &[Happening], now: Millis, window: Millis) -> Result<Vec<Group>>;
+
+    /// A user's groups whose place is below `before` (`None`: from the first), what happened last first.
+    async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>>;
+
+    /// The first `limit` of those that are not read.
+    async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>>;
+
+    /// Marks a user's groups up to this one, as far as it has grown by now (`None`: all). Marks only ever grow.
+    async fn mark_notifications(&self, user: &UserId, upto: Option<NotificationId>, mark: Mark) -> Result<Marked>;
+}

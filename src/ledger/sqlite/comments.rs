@@ -1,0 +1,142 @@
+//! Comments and their threads.
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::people::id_at;
+use super::{SqliteLedger, count, integer, json_text, natural};
+use crate::ledger::comments::DEEPEST;
+use crate::ledger::{Commented, Comments, Result, Tally, Thread, Uncommented};
+use crate::model::{Comment, CommentId, PostId};
+
+#[async_trait]
+impl Comments for SqliteLedger {
+    async fn create_comment(&self, comment: &Comment) -> Result<Commented> {
+        let comment = comment.clone();
+        self.write(move |db| create(db, &comment)).await
+    }
+
+    async fn comments(&self, ids: &[CommentId]) -> Result<Vec<Comment>> {
+        let ids = ids.to_vec();
+        self.read(move |db| comments(db, &ids)).await
+    }
+
+    async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
+        self.read(move |db| list(db, thread, before, limit)).await
+    }
+
+    async fn delete_comment(&self, id: CommentId) -> Result<Option<Uncommented>> {
+        self.write(move |db| delete(db, id)).await
+    }
+}
+
+/// No comment has this id: it stands for no parent.
+const NONE: CommentId = CommentId::ZERO;
+
+fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<Commented> {
+    let (post, parent) = (integer(comment.post.0), integer(comment.parent.unwrap_or(NONE).0));
+    let there = "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL";
+    if !db.prepare_cached(there)?.exists([post])? {
+        return Ok(Commented::NoPost);
+    }
+    let mut depth = 0;
+    if comment.parent.is_some() {
+        let above = "SELECT depth FROM comments WHERE id = ?1 AND post = ?2 AND author IS NOT NULL";
+        let above: Option<u32> = db.prepare_cached(above)?.query_row([parent, post], |row| row.get(0)).optional()?;
+        match above {
+            None => return Ok(Commented::NoParent),
+            Some(above) if above >= DEEPEST => return Ok(Commented::TooDeep),
+            Some(above) => depth = above + 1,
+        }
+        db.prepare_cached("UPDATE comments SET replies = replies + 1 WHERE id = ?1")?.execute([parent])?;
+    }
+    let mentions = if comment.mentions.is_empty() { None } else { Some(json_text(&comment.mentions)?) };
+    let sql =
+        "INSERT INTO comments (id, post, parent, depth, author, text, mentions) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let author = comment.author.as_ref().map(|author| author.as_str());
+    let row = params![integer(comment.id.0), post, parent, depth, author, comment.text, mentions];
+    db.prepare_cached(sql)?.execute(row)?;
+    tally(db, post, 1).map(Commented::Stored)
+}
+
+/// Changes how many comments a post has.
+fn tally(db: &Connection, post: i64, change: i64) -> rusqlite::Result<Tally> {
+    let sql = "INSERT INTO post_counts (post, comments, likes_version) VALUES (?1, MAX(?2, 0), 1) \
+               ON CONFLICT DO UPDATE SET comments = comments + ?2, likes_version = likes_version + 1 \
+               RETURNING likes, comments, likes_version";
+    db.prepare_cached(sql)?.query_row([post, change], |row| {
+        Ok(Tally { likes: natural(row.get(0)?), comments: natural(row.get(1)?), version: natural(row.get(2)?) })
+    })
+}
+
+/// Reads `id, post, parent, author, text, mentions, likes, replies`.
+fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
+    let id = CommentId(natural(row.get(0)?));
+    let parent = CommentId(natural(row.get(2)?));
+    let mentions = row.get_ref(5)?.as_str_or_null()?.map(serde_json::from_str).transpose();
+    let wrong = |error: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(5, Type::Text, error.into());
+    let deleted = row.get_ref(3)?.as_str_or_null()?.is_none();
+    Ok(Comment {
+        id,
+        post: PostId(natural(row.get(1)?)),
+        parent: (parent != NONE).then_some(parent),
+        author: if deleted { None } else { Some(id_at(row, 3)?) },
+        text: row.get(4)?,
+        mentions: mentions.map_err(wrong)?.unwrap_or_default(),
+        created_at: id.time(),
+        likes: natural(row.get(6)?),
+        replies: natural(row.get(7)?),
+    })
+}
+
+fn comments(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<Comment>> {
+    let sql = "SELECT id, post, parent, author, text, mentions, likes, replies FROM comments \
+               WHERE id IN (SELECT value FROM json_each(?1))";
+    db.prepare_cached(sql)?.query_map([json_text(ids)?], comment)?.collect()
+}
+
+pub(super) const IN_THREAD: &str = "SELECT id, post, parent, author, text, mentions, likes, replies \
+    FROM comments INDEXED BY comments_thread WHERE post = ?1 AND parent = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4";
+
+fn list(db: &Connection, thread: Thread, before: CommentId, limit: usize) -> rusqlite::Result<Vec<Comment>> {
+    let parent = thread.parent.unwrap_or(NONE);
+    let wanted = params![integer(thread.post.0), integer(parent.0), integer(before.0), count(limit)];
+    db.prepare_cached(IN_THREAD)?.query_map(wanted, comment)?.collect()
+}
+
+fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<Uncommented>> {
+    let sql = "SELECT post, parent, replies FROM comments WHERE id = ?1 AND author IS NOT NULL";
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    let Some((post, parent, replies)) = db.prepare_cached(sql)?.query_row([integer(id.0)], read).optional()? else {
+        return Ok(None);
+    };
+    let stays = replies > 0;
+    let along = if stays {
+        let sql = "UPDATE comments SET author = NULL, text = NULL, mentions = NULL WHERE id = ?1";
+        db.prepare_cached(sql)?.execute([integer(id.0)])?;
+        Vec::new()
+    } else {
+        remove(db, integer(id.0))?;
+        lose_reply(db, parent)?
+    };
+    Ok(Some(Uncommented { stays, along, tally: tally(db, post, -1)? }))
+}
+
+fn remove(db: &Connection, id: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM comments WHERE id = ?1")?.execute([id]).map(drop)
+}
+
+/// A comment has a reply less. If it was deleted, and that was the last, it goes, and the one above it has a reply less.
+fn lose_reply(db: &Connection, mut id: i64) -> rusqlite::Result<Vec<CommentId>> {
+    let mut gone = Vec::new();
+    let sql =
+        "UPDATE comments SET replies = replies - 1 WHERE id = ?1 RETURNING parent, replies = 0 AND author IS NULL";
+    loop {
+        let lost = db.prepare_cached(sql)?.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((parent, true)) = lost else { return Ok(gone) };
+        remove(db, id)?;
+        gone.push(CommentId(natural(id)));
+        id = parent;
+    }
+}

@@ -1,0 +1,40 @@
+//! What came of posts, and what a reader did with them.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::posts::id_at;
+use super::{SqliteLedger, json_text, natural};
+use crate::ledger::{Counts, Result};
+use crate::model::{PostCounts, PostFlags, PostId, UserId};
+
+#[async_trait]
+impl Counts for SqliteLedger {
+    async fn counts(&self, ids: &[PostId]) -> Result<Vec<(PostId, PostCounts)>> {
+        let ids = ids.to_vec();
+        self.read(move |db| counts(db, &ids)).await
+    }
+
+    async fn flags(&self, reader: &UserId, ids: &[PostId]) -> Result<Vec<(PostId, PostFlags)>> {
+        let (reader, ids) = (reader.clone(), ids.to_vec());
+        self.read(move |db| flags(db, &reader, &ids)).await
+    }
+}
+
+pub(super) fn counts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<(PostId, PostCounts)>> {
+    let sql = "SELECT post, likes, comments, favourites FROM post_counts \
+               WHERE post IN (SELECT value FROM json_each(?1))";
+    let read = |row: &rusqlite::Row<'_>| {
+        let number = |column| row.get(column).map(natural);
+        Ok((id_at(row, 0)?, PostCounts { likes: number(1)?, comments: number(2)?, favourites: number(3)? }))
+    };
+    db.prepare_cached(sql)?.query_map([json_text(ids)?], read)?.collect()
+}
+
+/// A post's name among objects of any type is its id as text.
+pub(super) fn flags(db: &Connection, reader: &UserId, ids: &[PostId]) -> rusqlite::Result<Vec<(PostId, PostFlags)>> {
+    let sql = "SELECT CAST(object AS INTEGER) FROM favourites WHERE user = ?1 AND type = 'post' \
+               AND object IN (SELECT CAST(value AS TEXT) FROM json_each(?2))";
+    let read = |row: &rusqlite::Row<'_>| Ok((id_at(row, 0)?, PostFlags { liked: false, favourited: true }));
+    db.prepare_cached(sql)?.query_map(params![reader.as_str(), json_text(ids)?], read)?.collect()
+}

@@ -1,0 +1,264 @@
+//! Notifications, in groups.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::people::id_at;
+use super::{SqliteLedger, count, integer, natural};
+use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
+use crate::ledger::{Group, Happening, Mark, Marked, Notifications, Result};
+use crate::model::{Millis, NotificationId, Object, UserId, What};
+
+/// How many people of a group that goes are cleared away at once.
+const CLEARED: usize = 500;
+
+#[async_trait]
+impl Notifications for SqliteLedger {
+    async fn notify(&self, to: &UserId, happenings: &[Happening], now: Millis, window: Millis) -> Result<Vec<Group>> {
+        let (to, happenings) = (to.clone(), happenings.to_vec());
+        self.write(move |db| notify(db, &to, &happenings, now, window)).await
+    }
+
+    async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {
+        let user = user.clone();
+        self.read(move |db| list(db, LIST, &user, before.unwrap_or(i64::MAX), limit)).await
+    }
+
+    async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>> {
+        let user = user.clone();
+        self.read(move |db| {
+            let read_upto = Markers::of(db, &user)?.read_upto;
+            list(db, AFTER, &user, read_upto, limit)
+        })
+        .await
+    }
+
+    async fn mark_notifications(&self, user: &UserId, upto: Option<NotificationId>, mark: Mark) -> Result<Marked> {
+        let user = user.clone();
+        self.write(move |db| self::mark(db, &user, upto, mark)).await
+    }
+}
+
+/// Places in the order of a user's groups.
+#[derive(Clone, Copy, Default)]
+struct Markers {
+    latest: i64,
+    groups: i64,
+    read_upto: i64,
+    seen_upto: i64,
+}
+
+impl Markers {
+    fn of(db: &Connection, user: &UserId) -> rusqlite::Result<Self> {
+        let sql = "SELECT latest, groups, read_upto, seen_upto FROM notified WHERE user = ?1";
+        let read = |row: &Row<'_>| {
+            Ok(Self { latest: row.get(0)?, groups: row.get(1)?, read_upto: row.get(2)?, seen_upto: row.get(3)? })
+        };
+        Ok(db.prepare_cached(sql)?.query_row([user.as_str()], read).optional()?.unwrap_or_default())
+    }
+}
+
+fn notify(
+    db: &Connection,
+    to: &UserId,
+    happenings: &[Happening],
+    now: Millis,
+    window: Millis,
+) -> rusqlite::Result<Vec<Group>> {
+    let mut markers = Markers::of(db, to)?;
+    // In the order in which they changed last.
+    let mut changed: BTreeMap<i64, NotificationId> = BTreeMap::new();
+    for happening in happenings {
+        let newest = Newest::of(db, to, happening.what)?;
+        let recent = newest.filter(|group| natural(group.created_at).saturating_add(window) > now);
+        let open = recent.filter(|group| group.seq > markers.read_upto);
+        let looked_into = if happening.what.is_new_each_time() { open } else { recent };
+        if let Some(group) = looked_into
+            && group.has(db, &happening.by)?
+        {
+            continue;
+        }
+        markers.latest += 1;
+        let id = match open {
+            Some(group) => {
+                group.grow(db, markers.latest, now)?;
+                changed.remove(&group.seq);
+                group.id
+            }
+            None => {
+                begin(db, to, happening, markers.latest, now)?;
+                markers.groups += 1;
+                integer(happening.id.0)
+            }
+        };
+        let sql = "INSERT INTO notification_people (notification, person, seq) VALUES (?1, ?2, ?3)";
+        db.prepare_cached(sql)?.execute(params![id, happening.by.as_str(), markers.latest])?;
+        changed.insert(markers.latest, NotificationId(natural(id)));
+    }
+    clear_remains(db)?;
+    if changed.is_empty() {
+        return Ok(Vec::new());
+    }
+    while natural(markers.groups) > KEPT_GROUPS {
+        drop_oldest(db, to)?;
+        markers.groups -= 1;
+    }
+    let sql = "INSERT INTO notified (user, latest, groups) VALUES (?1, ?2, ?3) \
+               ON CONFLICT DO UPDATE SET latest = excluded.latest, groups = excluded.groups";
+    db.prepare_cached(sql)?.execute(params![to.as_str(), markers.latest, markers.groups])?;
+    let mut groups = Vec::with_capacity(changed.len());
+    for id in changed.values() {
+        let sql = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications WHERE id = ?1";
+        let found = db.prepare_cached(sql)?.query_row([integer(id.0)], |row| group(row, markers)).optional()?;
+        if let Some(mut group) = found {
+            group.people = newest_people(db, group.id)?;
+            groups.push(group);
+        }
+    }
+    Ok(groups)
+}
+
+/// The newest group of a user and a kind of happening.
+#[derive(Clone, Copy)]
+struct Newest {
+    id: i64,
+    seq: i64,
+    created_at: i64,
+}
+
+pub(super) const NEWEST: &str = "SELECT id, seq, created_at FROM notifications INDEXED BY notifications_group \
+    WHERE user = ?1 AND kind = ?2 AND object = ?3 ORDER BY seq DESC LIMIT 1";
+
+impl Newest {
+    fn of(db: &Connection, user: &UserId, what: What) -> rusqlite::Result<Option<Self>> {
+        let read = |row: &Row<'_>| Ok(Self { id: row.get(0)?, seq: row.get(1)?, created_at: row.get(2)? });
+        db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), what.kind(), object(what)], read).optional()
+    }
+
+    fn has(self, db: &Connection, person: &UserId) -> rusqlite::Result<bool> {
+        let sql = "SELECT 1 FROM notification_people WHERE notification = ?1 AND person = ?2";
+        db.prepare_cached(sql)?.exists(params![self.id, person.as_str()])
+    }
+
+    fn grow(self, db: &Connection, seq: i64, now: Millis) -> rusqlite::Result<()> {
+        let sql = "UPDATE notifications SET people = people + 1, seq = ?2, updated_at = ?3 WHERE id = ?1";
+        db.prepare_cached(sql)?.execute(params![self.id, seq, integer(now)]).map(drop)
+    }
+}
+
+fn object(what: What) -> String {
+    what.object().map(Object::to_text).unwrap_or_default()
+}
+
+fn begin(db: &Connection, to: &UserId, happening: &Happening, seq: i64, now: Millis) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO notifications (id, user, kind, object, seq, people, created_at, updated_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?6)";
+    let (kind, object) = (happening.what.kind(), object(happening.what));
+    let row = params![integer(happening.id.0), to.as_str(), kind, object, seq, integer(now)];
+    db.prepare_cached(sql)?.execute(row).map(drop)
+}
+
+/// Takes a user's oldest group away, and as many of its people as one call may.
+fn drop_oldest(db: &Connection, user: &UserId) -> rusqlite::Result<()> {
+    let sql = "SELECT id FROM notifications INDEXED BY notifications_order WHERE user = ?1 ORDER BY seq LIMIT 1";
+    let oldest: Option<i64> = db.prepare_cached(sql)?.query_row([user.as_str()], |row| row.get(0)).optional()?;
+    if let Some(id) = oldest {
+        db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([id])?;
+        if !clear_people(db, id)? {
+            db.prepare_cached("INSERT INTO notification_remains (notification) VALUES (?1)")?.execute([id])?;
+        }
+    }
+    Ok(())
+}
+
+/// Clears people of a group that has gone. Whether all of them are gone now.
+fn clear_people(db: &Connection, id: i64) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person IN \
+               (SELECT person FROM notification_people WHERE notification = ?1 LIMIT ?2)";
+    Ok(db.prepare_cached(sql)?.execute(params![id, count(CLEARED)])? < CLEARED)
+}
+
+/// Clears a part of what was left behind, if anything was.
+fn clear_remains(db: &Connection) -> rusqlite::Result<()> {
+    let sql = "SELECT notification FROM notification_remains LIMIT 1";
+    let one: Option<i64> = db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    if let Some(id) = one
+        && clear_people(db, id)?
+    {
+        db.prepare_cached("DELETE FROM notification_remains WHERE notification = ?1")?.execute([id])?;
+    }
+    Ok(())
+}
+
+pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
+    INDEXED BY notifications_order WHERE user = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+
+pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
+    INDEXED BY notifications_order WHERE user = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3";
+
+pub(super) const PEOPLE: &str = "SELECT person FROM notification_people INDEXED BY notification_people_newest \
+    WHERE notification = ?1 ORDER BY seq DESC LIMIT ?2";
+
+/// A page of [`LIST`] or [`AFTER`].
+fn list(db: &Connection, sql: &str, user: &UserId, bound: i64, limit: usize) -> rusqlite::Result<Vec<Group>> {
+    let markers = Markers::of(db, user)?;
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(params![user.as_str(), bound, count(limit)], |row| group(row, markers))?;
+    let mut groups = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    for group in &mut groups {
+        group.people = newest_people(db, group.id)?;
+    }
+    Ok(groups)
+}
+
+fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<UserId>> {
+    let mut statement = db.prepare_cached(PEOPLE)?;
+    statement.query_map(params![integer(id.0), count(NEWEST_PEOPLE)], |row| id_at(row, 0))?.collect()
+}
+
+/// Reads a group, still without its people.
+fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<Group> {
+    let (kind, object) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+    let what = What::from_parts(kind, Object::parse(object)).ok_or_else(|| {
+        let why = format!("{kind:?} of {object:?} is nothing to be notified of");
+        rusqlite::Error::FromSqlConversionFailure(1, Type::Text, why.into())
+    })?;
+    let seq = row.get(3)?;
+    Ok(Group {
+        id: NotificationId(natural(row.get(0)?)),
+        what,
+        seq,
+        people: Vec::new(),
+        count: natural(row.get(4)?),
+        created_at: natural(row.get(5)?),
+        updated_at: natural(row.get(6)?),
+        read: seq <= markers.read_upto,
+        seen: seq <= markers.seen_upto,
+    })
+}
+
+fn mark(db: &Connection, user: &UserId, upto: Option<NotificationId>, mark: Mark) -> rusqlite::Result<Marked> {
+    let markers = Markers::of(db, user)?;
+    let upto = match upto {
+        None => markers.latest,
+        Some(id) => {
+            let sql = "SELECT seq FROM notifications WHERE id = ?1 AND user = ?2";
+            let found = db.prepare_cached(sql)?.query_row(params![integer(id.0), user.as_str()], |row| row.get(0));
+            match found.optional()? {
+                Some(seq) => seq,
+                None => return Ok(Marked::Nothing),
+            }
+        }
+    };
+    let seen = markers.seen_upto.max(upto);
+    let read = if mark == Mark::Read { markers.read_upto.max(upto) } else { markers.read_upto };
+    if (read, seen) == (markers.read_upto, markers.seen_upto) {
+        return Ok(Marked::Before);
+    }
+    let sql = "UPDATE notified SET read_upto = ?2, seen_upto = ?3 WHERE user = ?1";
+    db.prepare_cached(sql)?.execute(params![user.as_str(), read, seen])?;
+    Ok(Marked::Anew)
+}

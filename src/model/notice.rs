@@ -1,0 +1,113 @@
+//! What people are notified of.
+
+use super::{CommentId, PostId};
+
+/// Something that others do something with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Object {
+    /// A post.
+    Post(PostId),
+    /// A comment.
+    Comment(CommentId),
+}
+
+impl Object {
+    /// The object as a store keeps it: `p12`, `c34`.
+    pub fn to_text(self) -> String {
+        match self {
+            Self::Post(id) => format!("p{id}"),
+            Self::Comment(id) => format!("c{id}"),
+        }
+    }
+
+    /// Reads what [`to_text`](Self::to_text) wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_at_checked(1)? {
+            ("p", id) => PostId::parse(id).map(Self::Post),
+            ("c", id) => CommentId::parse(id).map(Self::Comment),
+            _ => None,
+        }
+    }
+}
+
+/// What somebody did that somebody else is notified of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum What {
+    /// Liked something of theirs.
+    Like(Object),
+    /// Commented on their post.
+    Comment(PostId),
+    /// Replied to their comment.
+    Reply(CommentId),
+    /// Follows them.
+    Follow,
+    /// Named them, there.
+    Mention(Object),
+}
+
+impl What {
+    /// The public name of the kind.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Like(_) => "like",
+            Self::Comment(_) => "comment",
+            Self::Reply(_) => "reply",
+            Self::Follow => "follow",
+            Self::Mention(_) => "mention",
+        }
+    }
+
+    /// What it was done with, if with anything.
+    pub fn object(self) -> Option<Object> {
+        match self {
+            Self::Like(object) | Self::Mention(object) => Some(object),
+            Self::Comment(post) => Some(Object::Post(post)),
+            Self::Reply(comment) => Some(Object::Comment(comment)),
+            Self::Follow => None,
+        }
+    }
+
+    /// Puts kind and object together again. `None` if they do not fit.
+    pub fn from_parts(kind: &str, object: Option<Object>) -> Option<Self> {
+        Some(match (kind, object) {
+            ("like", Some(object)) => Self::Like(object),
+            ("comment", Some(Object::Post(post))) => Self::Comment(post),
+            ("reply", Some(Object::Comment(comment))) => Self::Reply(comment),
+            ("follow", None) => Self::Follow,
+            ("mention", Some(object)) => Self::Mention(object),
+            _ => return None,
+        })
+    }
+
+    /// Whether the same person doing it once more is something new: another comment is, another like is not.
+    pub fn is_new_each_time(self) -> bool {
+        matches!(self, Self::Comment(_) | Self::Reply(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_the_store() {
+        let (post, comment) = (Object::Post(PostId(7)), Object::Comment(CommentId(8)));
+        let all = [
+            What::Like(post),
+            What::Like(comment),
+            What::Comment(PostId(7)),
+            What::Reply(CommentId(8)),
+            What::Follow,
+            What::Mention(post),
+            What::Mention(comment),
+        ];
+        for what in all {
+            let object = what.object().map(|object| Object::parse(&object.to_text()).expect("an object"));
+            assert_eq!(What::from_parts(what.kind(), object), Some(what));
+        }
+        assert_eq!(What::from_parts("reply", Some(post)), None);
+        for wrong in ["", "p", "x1", "c-1", "é"] {
+            assert_eq!(Object::parse(wrong), None, "{wrong}");
+        }
+    }
+}

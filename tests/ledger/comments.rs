@@ -1,0 +1,198 @@
+//! What every ledger must do with comments. A case takes an empty ledger.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Commented, DEEPEST, Ledger, LedgerError, Tally, Thread, Uncommented};
+use feedline::model::{Comment, CommentId, PostId};
+
+use crate::support::{delete, id, ids, publish, users};
+
+conformance! {
+    a_comment_comes_back_as_it_was
+    a_comment_needs_its_post_and_what_it_replies_to
+    a_thread_goes_down_from_a_bound_and_holds_nothing_else
+    counts_grow_and_shrink_with_what_they_count
+    a_deleted_comment_with_replies_stays_without_its_words
+    the_last_reply_takes_deleted_ones_above_along
+    comments_of_a_post_deleted_meanwhile_are_not_stored
+    replies_go_so_deep_and_no_deeper
+}
+
+type Any = Arc<dyn Ledger>;
+
+const POST: PostId = PostId(1);
+
+fn comment(number: u64, author: &str, parent: Option<u64>) -> Comment {
+    let id_of = CommentId(number);
+    Comment {
+        id: id_of,
+        post: POST,
+        parent: parent.map(CommentId),
+        author: Some(id(author)),
+        text: Some(format!("comment {number} \u{1F600} \"quoted\" \n")),
+        mentions: Vec::new(),
+        created_at: id_of.time(),
+        likes: 0,
+        replies: 0,
+    }
+}
+
+async fn say(ledger: &dyn Ledger, number: u64, parent: Option<u64>) -> Tally {
+    match ledger.create_comment(&comment(number, "bo", parent)).await.expect("an answer") {
+        Commented::Stored(tally) => tally,
+        other => panic!("{other:?} of comment {number}"),
+    }
+}
+
+async fn listed(ledger: &dyn Ledger, parent: Option<u64>, before: u64, limit: usize) -> Vec<u64> {
+    let thread = Thread { post: POST, parent: parent.map(CommentId) };
+    let comments = ledger.comments_in(thread, CommentId(before), limit).await.expect("a list");
+    comments.iter().map(|comment| comment.id.0).collect()
+}
+
+async fn one(ledger: &dyn Ledger, number: u64) -> Option<Comment> {
+    ledger.comments(&[CommentId(number)]).await.expect("an answer").pop()
+}
+
+async fn begin(ledger: &dyn Ledger) {
+    users(ledger, &["ann", "bo", "cy"]).await;
+    publish(ledger, POST.0, "ann").await;
+}
+
+const ALL: u64 = CommentId::MAX.0;
+
+async fn a_comment_comes_back_as_it_was(ledger: Any) {
+    begin(&*ledger).await;
+    let mut full = comment(10, "bo", None);
+    full.mentions = ids(&["cy", "nobody"]);
+    assert_eq!(
+        ledger.create_comment(&full).await.unwrap(),
+        Commented::Stored(Tally { likes: 0, comments: 1, version: 1 })
+    );
+    let reply = Comment { id: CommentId::MAX, created_at: CommentId::MAX.time(), ..comment(0, "cy", Some(10)) };
+    ledger.create_comment(&reply).await.unwrap();
+    full.replies = 1;
+    let mut found = ledger.comments(&[CommentId::MAX, CommentId(11), CommentId(10), CommentId(10)]).await.unwrap();
+    found.sort_by_key(|comment| comment.id);
+    assert_eq!(found, [full.clone(), reply]);
+    let many: Vec<_> = (0..5_000).map(CommentId).collect();
+    assert_eq!(ledger.comments(&many).await.unwrap(), [full]);
+    assert!(ledger.comments(&[]).await.unwrap().is_empty());
+}
+
+async fn a_comment_needs_its_post_and_what_it_replies_to(ledger: Any) {
+    begin(&*ledger).await;
+    publish(&*ledger, 2, "ann").await;
+    say(&*ledger, 10, None).await;
+    let elsewhere = Comment { post: PostId(2), ..comment(11, "bo", Some(10)) };
+    assert_eq!(ledger.create_comment(&elsewhere).await.unwrap(), Commented::NoParent, "it is under another post");
+    let nowhere = Comment { post: PostId(3), ..comment(11, "bo", None) };
+    assert_eq!(ledger.create_comment(&nowhere).await.unwrap(), Commented::NoPost);
+    assert_eq!(ledger.create_comment(&comment(11, "bo", Some(9))).await.unwrap(), Commented::NoParent);
+    for wrong in [comment(10, "bo", None), comment(11, "nobody", Some(10))] {
+        assert!(matches!(ledger.create_comment(&wrong).await, Err(LedgerError::Failed(_))));
+    }
+    assert_eq!(one(&*ledger, 10).await.unwrap().replies, 0, "nothing of them stayed");
+    assert_eq!(say(&*ledger, 12, None).await, Tally { likes: 0, comments: 2, version: 2 });
+}
+
+async fn a_thread_goes_down_from_a_bound_and_holds_nothing_else(ledger: Any) {
+    begin(&*ledger).await;
+    publish(&*ledger, 2, "ann").await;
+    ledger.create_comment(&Comment { post: PostId(2), ..comment(25, "bo", None) }).await.unwrap();
+    for number in [30, 10, 20, 50] {
+        say(&*ledger, number, None).await;
+    }
+    for (number, parent) in [(31, 30), (32, 30), (33, 31), (51, 50)] {
+        say(&*ledger, number, Some(parent)).await;
+    }
+    assert_eq!(listed(&*ledger, None, ALL, 2).await, [50, 30]);
+    assert_eq!(listed(&*ledger, None, 30, 9).await, [20, 10]);
+    assert_eq!(listed(&*ledger, Some(30), ALL, 9).await, [32, 31]);
+    assert_eq!(listed(&*ledger, Some(30), 32, 9).await, [31]);
+    assert_eq!(listed(&*ledger, Some(31), ALL, 9).await, [33]);
+    assert!(listed(&*ledger, Some(33), ALL, 9).await.is_empty());
+    assert!(listed(&*ledger, None, 10, 9).await.is_empty());
+    assert!(listed(&*ledger, None, ALL, 0).await.is_empty());
+}
+
+async fn counts_grow_and_shrink_with_what_they_count(ledger: Any) {
+    begin(&*ledger).await;
+    say(&*ledger, 10, None).await;
+    say(&*ledger, 11, Some(10)).await;
+    say(&*ledger, 12, Some(10)).await;
+    assert_eq!(say(&*ledger, 13, Some(12)).await, Tally { likes: 0, comments: 4, version: 4 }, "at any depth");
+    let replies = async |number| one(&*ledger, number).await.unwrap().replies;
+    assert_eq!((replies(10).await, replies(12).await), (2, 1), "direct ones only");
+    let gone = ledger.delete_comment(CommentId(13)).await.unwrap().unwrap();
+    assert_eq!(gone.tally, Tally { likes: 0, comments: 3, version: 5 });
+    assert_eq!((replies(10).await, replies(12).await), (2, 0));
+    assert_eq!(ledger.delete_comment(CommentId(13)).await.unwrap(), None, "gone already");
+    assert_eq!(ledger.delete_comment(CommentId(99)).await.unwrap(), None, "never was");
+    assert_eq!(say(&*ledger, 14, None).await, Tally { likes: 0, comments: 4, version: 6 });
+}
+
+async fn a_deleted_comment_with_replies_stays_without_its_words(ledger: Any) {
+    begin(&*ledger).await;
+    let named = Comment { mentions: ids(&["cy"]), ..comment(10, "bo", None) };
+    ledger.create_comment(&named).await.unwrap();
+    say(&*ledger, 11, Some(10)).await;
+    let gone = ledger.delete_comment(CommentId(10)).await.unwrap().unwrap();
+    let tally = Tally { likes: 0, comments: 1, version: 3 };
+    assert_eq!(gone, Uncommented { stays: true, along: Vec::new(), tally });
+    let left = Comment { author: None, text: None, replies: 1, ..comment(10, "bo", None) };
+    assert_eq!(one(&*ledger, 10).await, Some(left));
+    assert_eq!(listed(&*ledger, None, ALL, 9).await, [10]);
+    assert_eq!(listed(&*ledger, Some(10), ALL, 9).await, [11]);
+    assert_eq!(ledger.delete_comment(CommentId(10)).await.unwrap(), None, "once is enough");
+    assert_eq!(ledger.create_comment(&comment(12, "cy", Some(10))).await.unwrap(), Commented::NoParent);
+    assert_eq!(one(&*ledger, 10).await.unwrap().replies, 1);
+}
+
+async fn the_last_reply_takes_deleted_ones_above_along(ledger: Any) {
+    begin(&*ledger).await;
+    for (number, parent) in [(10, None), (11, Some(10)), (12, Some(11)), (13, Some(12)), (14, Some(12))] {
+        say(&*ledger, number, parent).await;
+    }
+    for number in [11, 12] {
+        assert!(ledger.delete_comment(CommentId(number)).await.unwrap().unwrap().stays);
+    }
+    let gone = ledger.delete_comment(CommentId(13)).await.unwrap().unwrap();
+    assert_eq!((gone.stays, gone.along.len()), (false, 0), "there is another reply");
+    let gone = ledger.delete_comment(CommentId(14)).await.unwrap().unwrap();
+    assert_eq!((gone.stays, gone.along), (false, vec![CommentId(12), CommentId(11)]));
+    assert_eq!(gone.tally.comments, 1);
+    let left = one(&*ledger, 10).await.unwrap();
+    assert_eq!((left.replies, left.author), (0, Some(id("bo"))), "one that was not deleted stays");
+    for number in 11..15 {
+        assert_eq!(one(&*ledger, number).await, None, "{number}");
+    }
+    assert!(listed(&*ledger, Some(10), ALL, 9).await.is_empty());
+}
+
+async fn comments_of_a_post_deleted_meanwhile_are_not_stored(ledger: Any) {
+    begin(&*ledger).await;
+    say(&*ledger, 10, None).await;
+    delete(&*ledger, POST.0, "ann").await.expect("a job");
+    assert_eq!(ledger.create_comment(&comment(11, "bo", None)).await.unwrap(), Commented::NoPost);
+    assert_eq!(ledger.create_comment(&comment(11, "bo", Some(10))).await.unwrap(), Commented::NoPost);
+    assert!(ledger.delete_comment(CommentId(10)).await.unwrap().is_some(), "its author can still take it back");
+}
+
+async fn replies_go_so_deep_and_no_deeper(ledger: Any) {
+    begin(&*ledger).await;
+    say(&*ledger, 1, None).await;
+    let deepest = u64::from(DEEPEST) + 1;
+    for number in 2..=deepest {
+        say(&*ledger, number, Some(number - 1)).await;
+    }
+    let deeper = comment(deepest + 1, "bo", Some(deepest));
+    assert_eq!(ledger.create_comment(&deeper).await.unwrap(), Commented::TooDeep);
+    assert_eq!(one(&*ledger, deepest).await.unwrap().replies, 0);
+    for number in 1..deepest {
+        assert!(ledger.delete_comment(CommentId(number)).await.unwrap().unwrap().stays);
+    }
+    let gone = ledger.delete_comment(CommentId(deepest)).await.unwrap().unwrap();
+    assert_eq!((gone.along.len() as u64, gone.tally.comments), (deepest - 1, 0));
+    assert!(listed(&*ledger, None, ALL, 9).await.is_empty());
+}

@@ -1,0 +1,240 @@
+//! What every ledger must do with notifications. A case takes an empty ledger.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Group, Happening, KEPT_GROUPS, Ledger, Mark, Marked, NEWEST_PEOPLE};
+use feedline::model::{CommentId, NotificationId, Object, PostId, What};
+
+use crate::support::{NOW, id, names, users};
+
+conformance! {
+    a_happening_joins_its_group_and_moves_it_up
+    a_group_is_of_one_user_kind_and_object
+    the_same_person_counts_once
+    a_group_ends_with_its_window
+    a_group_that_was_read_grows_no_more
+    another_like_is_not_new_though_the_first_was_read
+    marks_reach_as_far_as_the_group_has_grown_and_never_back
+    what_grows_after_it_was_seen_is_unseen_again
+    pages_of_groups_go_down_from_a_place
+    the_newest_people_are_told
+    the_newest_groups_are_kept
+    a_call_brings_many_and_answers_each_group_once
+}
+
+type Any = Arc<dyn Ledger>;
+
+const WINDOW: u64 = 1_000;
+const LIKE: What = What::Like(Object::Post(PostId(7)));
+
+/// Notes one happening to ann; what changed.
+async fn note(ledger: &dyn Ledger, number: u64, what: What, by: &str, at: u64) -> Option<Group> {
+    let happening = Happening { id: NotificationId(number), what, by: id(by) };
+    let mut changed = ledger.notify(&id("ann"), &[happening], NOW + at, WINDOW).await.expect("an answer");
+    assert!(changed.len() <= 1);
+    changed.pop()
+}
+
+async fn all(ledger: &dyn Ledger) -> Vec<Group> {
+    ledger.notifications(&id("ann"), None, 2_000).await.expect("a list")
+}
+
+fn numbers(groups: &[Group]) -> Vec<u64> {
+    groups.iter().map(|group| group.id.0).collect()
+}
+
+async fn mark(ledger: &dyn Ledger, upto: Option<u64>, mark: Mark) -> Marked {
+    ledger.mark_notifications(&id("ann"), upto.map(NotificationId), mark).await.expect("an answer")
+}
+
+async fn begin(ledger: &dyn Ledger) {
+    users(ledger, &["ann", "bo", "cy", "di"]).await;
+}
+
+async fn a_happening_joins_its_group_and_moves_it_up(ledger: Any) {
+    begin(&*ledger).await;
+    let first = note(&*ledger, 1, LIKE, "bo", 0).await.expect("a group");
+    assert_eq!((first.id, first.what, first.count), (NotificationId(1), LIKE, 1));
+    assert_eq!((first.created_at, first.updated_at, first.read, first.seen), (NOW, NOW, false, false));
+    note(&*ledger, 2, What::Follow, "bo", 1).await.expect("another group");
+    let grown = note(&*ledger, 3, LIKE, "cy", 2).await.expect("the first again");
+    assert_eq!((grown.id, grown.count, names(&grown.people)), (NotificationId(1), 2, vec!["cy", "bo"]));
+    assert_eq!((grown.created_at, grown.updated_at), (NOW, NOW + 2));
+    assert!(grown.seq > first.seq);
+    let listed = all(&*ledger).await;
+    assert_eq!(numbers(&listed), [1, 2], "what happened last is first");
+    assert_eq!(listed[0], grown);
+    assert!(ledger.notifications(&id("bo"), None, 9).await.unwrap().is_empty());
+}
+
+async fn a_group_is_of_one_user_kind_and_object(ledger: Any) {
+    begin(&*ledger).await;
+    let (post, comment) = (Object::Post(PostId(7)), Object::Comment(CommentId(7)));
+    let kinds = [
+        What::Like(post),
+        What::Like(comment),
+        What::Like(Object::Post(PostId(8))),
+        What::Comment(PostId(7)),
+        What::Reply(CommentId(7)),
+        What::Follow,
+        What::Mention(post),
+        What::Mention(comment),
+    ];
+    for (number, what) in (1..).zip(kinds) {
+        assert_eq!(note(&*ledger, number, what, "bo", 0).await.unwrap().id, NotificationId(number));
+    }
+    let listed = all(&*ledger).await;
+    assert_eq!(listed.iter().rev().map(|group| group.what).collect::<Vec<_>>(), kinds);
+    let other = Happening { id: NotificationId(20), what: LIKE, by: id("bo") };
+    let of_cy = ledger.notify(&id("cy"), &[other], NOW, WINDOW).await.unwrap();
+    assert_eq!((of_cy[0].id, of_cy[0].count), (NotificationId(20), 1));
+    assert_eq!(all(&*ledger).await, listed);
+}
+
+async fn the_same_person_counts_once(ledger: Any) {
+    begin(&*ledger).await;
+    for what in [LIKE, What::Comment(PostId(7))] {
+        let number = all(&*ledger).await.len() as u64 * 10;
+        note(&*ledger, number + 1, what, "bo", 0).await.unwrap();
+        let grown = note(&*ledger, number + 2, what, "cy", 1).await.unwrap();
+        assert_eq!(note(&*ledger, number + 3, what, "bo", 2).await, None);
+        assert_eq!(all(&*ledger).await[0], grown);
+    }
+}
+
+async fn a_group_ends_with_its_window(ledger: Any) {
+    begin(&*ledger).await;
+    note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
+    assert_eq!(note(&*ledger, 2, LIKE, "cy", WINDOW - 1).await.unwrap().id, NotificationId(1));
+    let anew = note(&*ledger, 3, LIKE, "di", WINDOW).await.unwrap();
+    assert_eq!((anew.id, anew.count), (NotificationId(3), 1), "the window is counted from the first");
+    assert_eq!(note(&*ledger, 4, LIKE, "bo", WINDOW + 1).await.unwrap().count, 2, "the window is new, and so is bo");
+    assert_eq!(numbers(&all(&*ledger).await), [3, 1]);
+}
+
+async fn a_group_that_was_read_grows_no_more(ledger: Any) {
+    begin(&*ledger).await;
+    let comment = What::Comment(PostId(7));
+    note(&*ledger, 1, comment, "bo", 0).await.unwrap();
+    assert_eq!(mark(&*ledger, None, Mark::Seen).await, Marked::Anew);
+    assert_eq!(note(&*ledger, 2, comment, "cy", 1).await.unwrap().id, NotificationId(1), "seen is not read");
+    assert_eq!(mark(&*ledger, None, Mark::Read).await, Marked::Anew);
+    let anew = note(&*ledger, 3, comment, "bo", 2).await.expect("another comment is news");
+    assert_eq!((anew.id, anew.count, anew.read), (NotificationId(3), 1, false));
+    let read: Vec<_> = all(&*ledger).await.iter().map(|group| (group.id.0, group.read)).collect();
+    assert_eq!(read, [(3, false), (1, true)]);
+}
+
+async fn another_like_is_not_new_though_the_first_was_read(ledger: Any) {
+    begin(&*ledger).await;
+    note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
+    mark(&*ledger, None, Mark::Read).await;
+    assert_eq!(note(&*ledger, 2, LIKE, "bo", 1).await, None, "taken back and done again");
+    assert_eq!(note(&*ledger, 3, LIKE, "cy", 1).await.unwrap().id, NotificationId(3));
+    assert_eq!(
+        note(&*ledger, 4, LIKE, "bo", WINDOW).await.unwrap().id,
+        NotificationId(3),
+        "as much later as this it is"
+    );
+}
+
+async fn marks_reach_as_far_as_the_group_has_grown_and_never_back(ledger: Any) {
+    begin(&*ledger).await;
+    assert_eq!(mark(&*ledger, None, Mark::Read).await, Marked::Before, "there is nothing");
+    for (number, by) in [(1, "bo"), (2, "cy"), (3, "di")] {
+        note(&*ledger, number, What::Mention(Object::Post(PostId(number))), by, 0).await.unwrap();
+    }
+    let unread = async || numbers(&ledger.unread_notifications(&id("ann"), 9).await.unwrap());
+    assert_eq!(unread().await, [3, 2, 1]);
+    assert_eq!(mark(&*ledger, Some(2), Mark::Read).await, Marked::Anew);
+    assert_eq!(unread().await, [3]);
+    assert_eq!(mark(&*ledger, Some(1), Mark::Read).await, Marked::Before, "never back");
+    assert_eq!(unread().await, [3]);
+    let flags: Vec<_> = all(&*ledger).await.iter().map(|group| (group.read, group.seen)).collect();
+    assert_eq!(flags, [(false, false), (true, true), (true, true)], "what is read is seen");
+    assert_eq!(mark(&*ledger, Some(99), Mark::Read).await, Marked::Nothing);
+    users(&*ledger, &["bo"]).await;
+    let others = ledger.mark_notifications(&id("bo"), Some(NotificationId(3)), Mark::Read).await.unwrap();
+    assert_eq!(others, Marked::Nothing, "it is not theirs");
+    assert_eq!(ledger.unread_notifications(&id("ann"), 0).await.unwrap(), []);
+}
+
+async fn what_grows_after_it_was_seen_is_unseen_again(ledger: Any) {
+    begin(&*ledger).await;
+    note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
+    assert_eq!(mark(&*ledger, Some(1), Mark::Seen).await, Marked::Anew);
+    let seen = all(&*ledger).await;
+    assert_eq!((seen[0].seen, seen[0].read), (true, false));
+    assert!(!note(&*ledger, 2, LIKE, "cy", 1).await.unwrap().seen);
+    assert!(!all(&*ledger).await[0].seen);
+}
+
+async fn pages_of_groups_go_down_from_a_place(ledger: Any) {
+    begin(&*ledger).await;
+    for number in 1..=5 {
+        note(&*ledger, number, What::Comment(PostId(number)), "bo", 0).await.unwrap();
+    }
+    let ann = id("ann");
+    let first = ledger.notifications(&ann, None, 2).await.unwrap();
+    assert_eq!(numbers(&first), [5, 4]);
+    // One below that grows comes up, and is on no later page; nothing else moves.
+    note(&*ledger, 9, What::Comment(PostId(2)), "cy", 1).await.unwrap();
+    let second = ledger.notifications(&ann, Some(first[1].seq), 2).await.unwrap();
+    assert_eq!(numbers(&second), [3, 1]);
+    assert!(ledger.notifications(&ann, Some(second[1].seq), 2).await.unwrap().is_empty());
+    assert_eq!(numbers(&ledger.notifications(&ann, None, 1).await.unwrap()), [2]);
+}
+
+async fn the_newest_people_are_told(ledger: Any) {
+    begin(&*ledger).await;
+    let people: Vec<String> = (0..NEWEST_PEOPLE + 4).map(|n| format!("fan-{n}")).collect();
+    users(&*ledger, &people.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    for (number, by) in (1..).zip(&people) {
+        note(&*ledger, number, What::Follow, by, 0).await.unwrap();
+    }
+    let group = all(&*ledger).await.remove(0);
+    assert_eq!(group.count, people.len() as u64);
+    let newest: Vec<&str> = people.iter().rev().take(NEWEST_PEOPLE).map(String::as_str).collect();
+    assert_eq!(names(&group.people), newest);
+}
+
+async fn the_newest_groups_are_kept(ledger: Any) {
+    begin(&*ledger).await;
+    let happening =
+        |number: u64| Happening { id: NotificationId(number), what: What::Comment(PostId(number)), by: id("bo") };
+    // The oldest has so many people that they do not go at once.
+    let fans: Vec<String> = (0..1_200).map(|n| format!("fan-{n}")).collect();
+    users(&*ledger, &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let likes: Vec<_> =
+        (1..).zip(&fans).map(|(n, by)| Happening { id: NotificationId(n), what: LIKE, by: id(by) }).collect();
+    ledger.notify(&id("ann"), &likes, NOW, WINDOW).await.unwrap();
+    let many: Vec<_> = (2_000..2_000 + KEPT_GROUPS - 1).map(happening).collect();
+    ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
+    let listed = all(&*ledger).await;
+    assert_eq!((listed.len() as u64, listed.last().unwrap().what), (KEPT_GROUPS, LIKE));
+    ledger.notify(&id("ann"), &[happening(8_000), happening(8_001)], NOW, WINDOW).await.unwrap();
+    let listed = all(&*ledger).await;
+    assert_eq!(listed.len() as u64, KEPT_GROUPS);
+    assert_eq!((listed[0].id.0, listed.last().unwrap().id.0), (8_001, 2_001), "the oldest went");
+    // What went is forgotten: the same again begins a group.
+    let again = note(&*ledger, 9_000, LIKE, "fan-3", 1).await.unwrap();
+    assert_eq!((again.id.0, again.count), (9_000, 1));
+}
+
+async fn a_call_brings_many_and_answers_each_group_once(ledger: Any) {
+    begin(&*ledger).await;
+    let happening = |number, what, by| Happening { id: NotificationId(number), what, by: id(by) };
+    let many = [
+        happening(1, LIKE, "bo"),
+        happening(2, What::Follow, "bo"),
+        happening(3, LIKE, "bo"),
+        happening(4, LIKE, "cy"),
+        happening(5, What::Follow, "bo"),
+    ];
+    let changed = ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
+    let changed: Vec<_> = changed.iter().map(|group| (group.id.0, group.count)).collect();
+    assert_eq!(changed, [(2, 1), (1, 2)]);
+    assert!(ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap().is_empty(), "nothing is new");
+    assert!(ledger.notify(&id("ann"), &[], NOW, WINDOW).await.unwrap().is_empty());
+    assert_eq!(all(&*ledger).await.len(), 2);
+}
