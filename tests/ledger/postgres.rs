@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Durability, Edges, Jobs, Ledger, LedgerError, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+    Comments, Counts, Durability, Edges, Happening, Jobs, Ledger, LedgerError, Notifications, People, PostgresLedger,
+    PostgresOptions, PostgresUrl, Posts,
 };
-use feedline::model::{PostId, UserId};
+use feedline::model::{Comment, CommentId, NotificationId, PostId, UserId, What};
 use futures::future::join_all;
 
 use crate::postgres_server::PostgresServer;
@@ -126,6 +127,89 @@ async fn many_who_follow_each_other_at_two_nodes_are_all_counted() {
             assert!(ledger.followers_after(&other.id, "", 99).await.unwrap().contains(one), "both tables agree");
         }
     }
+    // Those who ended up in each other's way would have tried again, and nobody would have noticed.
+    for ledger in nodes {
+        ledger.close().await;
+    }
+    let client = server.client("postgres").await;
+    let there = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'");
+    let until = Instant::now() + PATIENCE;
+    while client.query_one(&there, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        assert!(Instant::now() < until, "connections stay open");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let deadlocks = format!("SELECT deadlocks FROM pg_stat_database WHERE datname = '{name}'");
+    assert_eq!(client.query_one(&deadlocks, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_many_write_in_and_delete_from_stays_whole() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["ann"]).await;
+    publish(&*nodes[0], 1, "ann").await;
+    let comment = |number: u64, parent: u64| Comment {
+        id: CommentId(number),
+        post: PostId(1),
+        parent: (parent > 0).then_some(CommentId(parent)),
+        author: Some(id("ann")),
+        text: Some(String::new()),
+        mentions: Vec::new(),
+        created_at: CommentId(number).time(),
+        likes: 0,
+        replies: 0,
+    };
+    for number in 1..=5 {
+        nodes[0].create_comment(&comment(number, number - 1)).await.unwrap();
+    }
+    // Everywhere in a line of replies: more replies, and deletions of what is replied to.
+    let mut tasks = Vec::new();
+    for round in 0..12_u64 {
+        for number in 1..=5_u64 {
+            let (writer, eraser) =
+                (Arc::clone(&nodes[(round % 2) as usize]), Arc::clone(&nodes[(number % 2) as usize]));
+            let reply = comment(round * 10 + number + 10, number);
+            tasks.push(tokio::spawn(async move {
+                writer.create_comment(&reply).await.unwrap();
+                eraser.delete_comment(reply.id).await.unwrap();
+            }));
+            let eraser = Arc::clone(&nodes[((round + number) % 2) as usize]);
+            tasks.push(tokio::spawn(async move {
+                if round % 4 == 3 {
+                    eraser.delete_comment(CommentId(number)).await.unwrap();
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let client = server.client(&name).await;
+    let wrong = "SELECT (SELECT comments FROM post_counts WHERE post = 1) <> (SELECT count(*) FROM comments WHERE author IS NOT NULL) \
+                     OR EXISTS (SELECT FROM comments c WHERE replies <> (SELECT count(*) FROM comments r WHERE r.parent = c.id)) \
+                     OR EXISTS (SELECT FROM comments c WHERE parent > 0 AND NOT EXISTS (SELECT FROM comments p WHERE p.id = c.parent)) \
+                     OR EXISTS (SELECT FROM comments c WHERE author IS NULL AND replies = 0) \
+                     OR (SELECT count(*) FROM comments) <> (SELECT count(*) FROM comment_posts)";
+    assert!(!client.query_one(wrong, &[]).await.unwrap().get::<_, bool>(0));
+    assert_eq!(nodes[0].counts(&[PostId(1)]).await.unwrap()[0].1.comments, 0, "all were deleted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happens_at_two_nodes_at_once_is_one_group() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["ann"]).await;
+    let notes = (1..=40_u64).map(|n| {
+        let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
+        tokio::spawn(async move {
+            let happening = Happening { id: NotificationId(n), what: What::Follow, by };
+            node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
+        })
+    });
+    let told = join_all(notes).await.into_iter().filter(|groups| !groups.as_ref().unwrap().is_empty()).count();
+    assert_eq!(told, 30, "somebody who is in it is not told again");
+    let groups = nodes[0].notifications(&id("ann"), None, 99).await.unwrap();
+    assert_eq!((groups.len(), groups[0].count, groups[0].seq), (1, 30, 30));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
