@@ -3,16 +3,57 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::relations::Between;
 use super::{Body, Feed, Result};
-use crate::model::{PostId, UserId};
+use crate::model::{Entry, GoneReason, PostId, Relation, UserId, Visibility};
 
 /// Where something is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Surface {
     /// Asked for by name: by id, on a profile, under a post. A mute does not matter here.
     Direct,
-    /// Brought to the reader: timelines, topics, notifications, pushes.
+    /// Brought to the reader: topics, notifications, pushes.
     Brought,
+    /// The reader's timeline: brought, and of those followed and oneself only.
+    Timeline,
+}
+
+/// Who looks at an author's doings, and from where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Eye<'a> {
+    /// Who; `None` of somebody anonymous.
+    pub(super) reader: Option<&'a UserId>,
+    /// What is between the reader and the author; nothing, of somebody anonymous.
+    pub(super) relation: Relation,
+    /// Where.
+    pub(super) surface: Surface,
+}
+
+impl Eye<'_> {
+    /// Whether the author's doings are for the reader: the first condition of all others.
+    pub(super) fn sees_person(self, author: &UserId) -> bool {
+        let muted = self.relation.muted && self.surface != Surface::Direct;
+        self.reader == Some(author) || !(self.relation.is_barred() || muted)
+    }
+
+    /// Whether the reader may see a post of the author's with this visibility.
+    pub(super) fn sees(self, author: &UserId, visibility: &Visibility) -> bool {
+        if self.reader == Some(author) {
+            return true;
+        }
+        let Relation { follows, followed, .. } = self.relation;
+        if !self.sees_person(author) || (self.surface == Surface::Timeline && !follows) {
+            return false;
+        }
+        let named = |names: &[UserId]| self.reader.is_some_and(|reader| names.contains(reader));
+        match visibility {
+            Visibility::Public => true,
+            Visibility::Followers => follows,
+            Visibility::Friends => follows && followed,
+            Visibility::OnlyTo(names) => follows && named(names),
+            Visibility::NotTo(names) => !named(names),
+        }
+    }
 }
 
 impl Feed {
@@ -22,11 +63,18 @@ impl Feed {
     /// If the ledger cannot be read.
     pub(super) async fn seen_by(
         &self,
-        _reader: Option<&UserId>,
-        _surface: Surface,
+        reader: Option<&UserId>,
+        surface: Surface,
         ids: impl IntoIterator<Item = PostId>,
     ) -> Result<HashMap<PostId, Arc<Body>>> {
-        self.bodies.get(ids).await
+        let mut bodies = self.bodies.get(ids).await?;
+        let authors: HashSet<UserId> = bodies.values().map(|body| body.post.author.clone()).collect();
+        let between = self.between(reader, authors).await?;
+        bodies.retain(|_, body| {
+            let author = &body.post.author;
+            Eye { reader, relation: relation(&between, reader, author), surface }.sees(author, &body.post.visibility)
+        });
+        Ok(bodies)
     }
 
     /// Those of `people` whose doings (comments, likes, notifications) `reader` may see there.
@@ -36,10 +84,136 @@ impl Feed {
     #[expect(dead_code, reason = "comments come with it")]
     pub(super) async fn people_seen_by(
         &self,
-        _reader: Option<&UserId>,
-        _surface: Surface,
+        reader: Option<&UserId>,
+        surface: Surface,
         people: impl IntoIterator<Item = UserId> + Send,
     ) -> Result<HashSet<UserId>> {
-        Ok(people.into_iter().collect())
+        let mut people: HashSet<UserId> = people.into_iter().collect();
+        let between = self.between(reader, people.iter().cloned()).await?;
+        people
+            .retain(|person| Eye { reader, relation: relation(&between, reader, person), surface }.sees_person(person));
+        Ok(people)
+    }
+
+    async fn between(&self, reader: Option<&UserId>, authors: impl IntoIterator<Item = UserId>) -> Result<Between> {
+        let Some(reader) = reader else { return Ok(Between::default()) };
+        let others = authors.into_iter().filter(|author| author != reader);
+        self.relations.get(others.map(|author| (reader.clone(), author))).await
+    }
+
+    /// Those of a page of a fan-out, followers of the author and the author, to whom the entry is to be carried: a post or
+    /// its edit to those who may see it in their timelines, what is hidden to those who may not.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn audience_among(&self, entry: &Entry, mut users: Vec<UserId>) -> Result<Vec<UserId>> {
+        let (id, those_who_see) = match entry {
+            Entry::Post(id) | Entry::Edited(id) => (*id, true),
+            Entry::Gone(id, GoneReason::Hidden) => (*id, false),
+            _ => return Ok(users),
+        };
+        let Some(body) = self.bodies.get([id]).await?.remove(&id) else {
+            // Deleted meanwhile: that is carried by itself.
+            return Ok(Vec::new());
+        };
+        let (author, visibility) = (&body.post.author, &body.post.visibility);
+        let for_everyone =
+            *visibility == Visibility::Public && self.relations.barred([author.clone()]).await?.is_empty();
+        if for_everyone {
+            users.retain(|_| those_who_see);
+            return Ok(users);
+        }
+        let relations = self.relations.of_many(&users, author).await?;
+        let sees = |(reader, relation): (&UserId, Relation)| {
+            Eye { reader: Some(reader), relation, surface: Surface::Timeline }.sees(author, visibility)
+        };
+        let wanted: Vec<bool> = users.iter().zip(relations).map(|it| sees(it) == those_who_see).collect();
+        let mut wanted = wanted.into_iter();
+        users.retain(|_| wanted.next() == Some(true));
+        Ok(users)
+    }
+}
+
+fn relation(between: &Between, reader: Option<&UserId>, author: &UserId) -> Relation {
+    reader.and_then(|reader| between.get(reader, author)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> UserId {
+        UserId::parse(text).expect("an id")
+    }
+
+    const NOTHING: Relation =
+        Relation { follows: false, followed: false, hidden: false, muted: false, blocks: false, blocked: false };
+    const FOLLOWER: Relation = Relation { follows: true, ..NOTHING };
+    const FOLLOWED: Relation = Relation { followed: true, ..NOTHING };
+    const FRIEND: Relation = Relation { follows: true, followed: true, ..NOTHING };
+
+    /// One letter for each of public, followers, friends, only to ann, only to bo, not to ann, not to bo: `+` where ann
+    /// may see bo's post.
+    fn seen(reader: Option<&str>, relation: Relation, surface: Surface) -> String {
+        let (ann, bo) = (vec![id("ann")], vec![id("bo")]);
+        let visibilities = [
+            Visibility::Public,
+            Visibility::Followers,
+            Visibility::Friends,
+            Visibility::OnlyTo(ann.clone()),
+            Visibility::OnlyTo(bo.clone()),
+            Visibility::NotTo(ann),
+            Visibility::NotTo(bo),
+        ];
+        let reader = reader.map(id);
+        let eye = Eye { reader: reader.as_ref(), relation, surface };
+        visibilities.iter().map(|visibility| if eye.sees(&id("bo"), visibility) { '+' } else { '-' }).collect()
+    }
+
+    #[test]
+    fn every_relation_on_every_surface_sees_what_it_may() {
+        let with = |base: Relation, set: fn(&mut Relation)| {
+            let mut relation = base;
+            set(&mut relation);
+            relation
+        };
+        let rows = [
+            ("nothing", NOTHING, "+-----+", "+-----+", "-------"),
+            ("a follower", FOLLOWER, "++-+--+", "++-+--+", "++-+--+"),
+            ("followed only", FOLLOWED, "+-----+", "+-----+", "-------"),
+            ("a friend", FRIEND, "++++--+", "++++--+", "++++--+"),
+            ("a muting stranger", with(NOTHING, |it| it.muted = true), "+-----+", "-------", "-------"),
+            ("a muting friend", with(FRIEND, |it| it.muted = true), "++++--+", "-------", "-------"),
+        ];
+        for (name, relation, direct, brought, timeline) in rows {
+            assert_eq!(seen(Some("ann"), relation, Surface::Direct), direct, "{name}, direct");
+            assert_eq!(seen(Some("ann"), relation, Surface::Brought), brought, "{name}, brought");
+            assert_eq!(seen(Some("ann"), relation, Surface::Timeline), timeline, "{name}, timeline");
+        }
+        let surfaces = [Surface::Direct, Surface::Brought, Surface::Timeline];
+        let bars: [fn(&mut Relation); 3] = [|it| it.hidden = true, |it| it.blocks = true, |it| it.blocked = true];
+        for surface in surfaces {
+            for base in [NOTHING, FOLLOWER, FOLLOWED, FRIEND] {
+                for bar in bars {
+                    let barred = with(base, bar);
+                    assert_eq!(seen(Some("ann"), barred, surface), "-------", "{barred:?} {surface:?}");
+                    let eye = Eye { reader: Some(&id("ann")), relation: barred, surface };
+                    assert!(!eye.sees_person(&id("bo")), "{barred:?} {surface:?}");
+                }
+            }
+            assert_eq!(seen(Some("bo"), NOTHING, surface), "+++++++", "authors see their own, {surface:?}");
+        }
+        assert_eq!(seen(None, NOTHING, Surface::Direct), "+----++", "nobody in particular is nobody excluded");
+        assert_eq!(seen(None, NOTHING, Surface::Timeline), "-------");
+    }
+
+    #[test]
+    fn a_muted_person_is_met_where_one_goes_and_not_where_one_is_brought() {
+        let muted = Relation { muted: true, ..FRIEND };
+        let (ann, bo) = (id("ann"), id("bo"));
+        let sees = |surface| Eye { reader: Some(&ann), relation: muted, surface }.sees_person(&bo);
+        assert!(sees(Surface::Direct) && !sees(Surface::Brought) && !sees(Surface::Timeline));
+        assert!(Eye { reader: Some(&bo), relation: NOTHING, surface: Surface::Brought }.sees_person(&bo));
+        assert!(Eye { reader: None, relation: NOTHING, surface: Surface::Direct }.sees_person(&bo));
     }
 }

@@ -13,28 +13,63 @@ use tokio::sync::Mutex;
 use super::error::{FeedError, Result};
 use super::presentation::{PushedCounts, pushed};
 use crate::ledger::Ledger;
-use crate::model::{Entry, GoneReason, Post, PostCounts, PostId};
+use crate::model::{GoneReason, Post, PostCounts, PostId, UserId, Visibility};
 
 /// A post, ready to be shown.
 #[derive(Debug)]
 pub struct Body {
     /// The post.
     pub post: Post,
-    /// The post as JSON.
+    /// The post as JSON, as others see it: whom its author lets in or keeps out by name is not told.
     pub json: Box<RawValue>,
+    /// The post as its author sees it, where that is not the same.
+    whole: Option<Box<RawValue>>,
     /// `"data":{"type":"post","post":{…}}`: the members of its publication, as long as nothing came of it.
     pub arrived: Bytes,
 }
 
 impl Body {
     fn new(post: Post) -> Result<Arc<Self>> {
-        let json = serde_json::value::to_raw_value(&post).map_err(|error| {
-            tracing::error!(%error, post = %post.id, "a post could not be encoded");
-            FeedError::Internal
-        })?;
+        let (json, whole) = match &post.visibility {
+            Visibility::Public | Visibility::Followers | Visibility::Friends => (encoded(&post)?, None),
+            Visibility::OnlyTo(_) => {
+                (encoded(&Post { visibility: Visibility::OnlyTo(Vec::new()), ..post.clone() })?, Some(encoded(&post)?))
+            }
+            Visibility::NotTo(_) => {
+                (encoded(&Post { visibility: Visibility::Public, ..post.clone() })?, Some(encoded(&post)?))
+            }
+        };
         let arrived = pushed("post", &json, PostCounts::default())?;
-        Ok(Arc::new(Self { post, json, arrived }))
+        Ok(Arc::new(Self { post, json, whole, arrived }))
     }
+
+    /// Whether its author sees it otherwise than others do.
+    pub(super) fn has_two_sides(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// The post as JSON, as this reader sees it.
+    pub fn json_for(&self, reader: Option<&UserId>) -> &RawValue {
+        self.whole.as_ref().filter(|_| reader == Some(&self.post.author)).unwrap_or(&self.json)
+    }
+
+    /// The members of the publication that shows this reader the post.
+    ///
+    /// # Errors
+    /// [`FeedError::Internal`] if it cannot be put together.
+    pub(super) fn shown_to(&self, reader: Option<&UserId>, kind: &str, counts: Option<PostCounts>) -> Result<Bytes> {
+        if kind == "post" && counts.is_none() && reader.is_none() {
+            return Ok(self.arrived.clone());
+        }
+        pushed(kind, self.json_for(reader), counts.unwrap_or_default())
+    }
+}
+
+fn encoded(post: &Post) -> Result<Box<RawValue>> {
+    serde_json::value::to_raw_value(post).map_err(|error| {
+        tracing::error!(%error, post = %post.id, "a post could not be encoded");
+        FeedError::Internal
+    })
 }
 
 /// How long a body may be served from the cache. Edits and deletes drop it on every node at once; this bounds how long
@@ -81,6 +116,19 @@ impl Bodies {
         let body = Body::new(post)?;
         self.cache.insert(body.post.id, Some(Arc::clone(&body)));
         Ok(body)
+    }
+
+    /// Grows whenever something is forgotten.
+    pub(super) fn age(&self) -> u64 {
+        self.forgotten.load(Ordering::SeqCst)
+    }
+
+    /// The counts of those of `ids` that something came of, for what is pushed.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn counts(&self, ids: &[PostId]) -> Result<HashMap<PostId, PostCounts>> {
+        self.counts.get(ids).await
     }
 
     /// Forgets a post: it changed.
@@ -141,45 +189,10 @@ impl Bodies {
         }
         Ok(())
     }
-
-    /// The publication members of log entries, in their order. Every entry gets one, so that offsets stay contiguous
-    /// for readers: a post that is not there any more is told as gone.
-    ///
-    /// # Errors
-    /// If the ledger cannot be read.
-    pub(super) async fn publications(&self, entries: &[Entry]) -> Result<Vec<Bytes>> {
-        let wanted = |entry: &Entry| match entry {
-            Entry::Post(id) | Entry::Edited(id) => Some(*id),
-            Entry::Gone(..) | Entry::Data(_) => None,
-        };
-        let wanted: Vec<PostId> = entries.iter().filter_map(wanted).collect();
-        let (bodies, counts) = tokio::try_join!(self.get(wanted.iter().copied()), self.counts.get(&wanted))?;
-        // One encoding, however many timelines of this batch a post came to.
-        let mut encoded: HashMap<(PostId, &str), Bytes> = HashMap::new();
-        let mut show = |id: PostId, kind: &'static str| {
-            let Some(body) = bodies.get(&id) else { return Ok(gone(id, GoneReason::Deleted)) };
-            let counts = counts.get(&id).copied();
-            match (encoded.get(&(id, kind)), counts, kind) {
-                (Some(members), ..) => Ok(members.clone()),
-                (None, None, "post") => Ok(body.arrived.clone()),
-                (None, counts, _) => {
-                    let members = pushed(kind, &body.json, counts.unwrap_or_default())?;
-                    encoded.insert((id, kind), members.clone());
-                    Ok(members)
-                }
-            }
-        };
-        let publication = |entry: &Entry| match entry {
-            Entry::Data(members) => Ok(members.clone()),
-            Entry::Gone(id, reason) => Ok(gone(*id, *reason)),
-            Entry::Post(id) => show(*id, "post"),
-            Entry::Edited(id) => show(*id, "edited"),
-        };
-        entries.iter().map(publication).collect()
-    }
 }
 
-fn gone(id: PostId, reason: GoneReason) -> Bytes {
+/// The members of the publication that tells of a post that left.
+pub(super) fn gone(id: PostId, reason: GoneReason) -> Bytes {
     let reason = match reason {
         GoneReason::Deleted => "deleted",
         GoneReason::Unfollowed => "unfollowed",

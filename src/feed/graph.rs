@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
+use super::audience::{Eye, Surface};
 use super::fanout::Carried;
 use super::input::{Done, OneUser, UserList, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
-use crate::ledger::Job;
-use crate::model::{Entry, GoneReason, PostId, Profile, UserId};
+use crate::ledger::{Job, Listed};
+use crate::model::{Entry, GoneReason, PostId, Profile, Relation, User, UserId};
 
-const NO_USER: FeedError = FeedError::NotFound("no such user");
+pub(super) const NO_USER: FeedError = FeedError::NotFound("no such user");
 
 impl Feed {
     pub(super) async fn get_user(&self, caller: Caller, user: OneUser) -> Result<Profile> {
@@ -19,6 +20,9 @@ impl Feed {
             }
             Caller::Anonymous => None,
         };
+        if !self.may_read_user(viewer, &user.id).await? {
+            return Err(NO_USER);
+        }
         self.ledger.profile(&user.id, viewer).await?.ok_or(NO_USER)
     }
 
@@ -31,21 +35,44 @@ impl Feed {
         if self.ledger.users(std::slice::from_ref(&user.id)).await?.is_empty() {
             return Err(NO_USER);
         }
+        let relation = self.relations.one(reader, &user.id).await?;
+        if relation.blocked {
+            return Err(NO_USER);
+        }
+        if relation.blocks {
+            return Err(FeedError::Conflict { field: "id", message: "you block them" });
+        }
         let most = self.options.limits.follows;
         if self.ledger.following_count(reader).await? >= most {
             return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
         }
         let now = now();
-        if let Some(job) = self.ledger.follow(reader, &user.id, now, &self.fanout.lease(now)).await? {
-            self.carry_at_once(job).await;
-        }
-        Ok(Done {})
+        let job = self.ledger.follow(reader, &user.id, now, &self.fanout.lease(now)).await?;
+        self.related(reader, &user.id, job).await
     }
 
     pub(super) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let reader = caller.user()?;
         let now = now();
-        if let Some(job) = self.ledger.unfollow(reader, &user.id, now, &self.fanout.lease(now)).await? {
+        let job = self.ledger.unfollow(reader, &user.id, now, &self.fanout.lease(now)).await?;
+        self.related(reader, &user.id, job).await
+    }
+
+    /// Something changed between two people, or was so already: no node goes by what was before, and the timelines that
+    /// it concerns have it, before the answer goes out.
+    pub(super) async fn related(
+        &self,
+        one: &UserId,
+        other: &UserId,
+        jobs: impl IntoIterator<Item = Job> + Send,
+    ) -> Result<Done> {
+        let jobs: Vec<Job> = jobs.into_iter().collect();
+        if let Err(error) = self.forget_between(one, other).await {
+            // Other nodes may not know. Whoever asks again has them told again.
+            jobs.into_iter().for_each(|job| self.fanout.offer(job));
+            return Err(error);
+        }
+        for job in jobs {
             self.carry_at_once(job).await;
         }
         Ok(Done {})
@@ -73,24 +100,40 @@ impl Feed {
     /// Where there is more, the floor rises, and the ledger tells what lies below it.
     pub(super) async fn bring_in(&self, reader: &UserId, author: &UserId) -> Result<()> {
         let most = self.options.follow_merge;
-        // A later unfollow has its own job, which may have run already: then these posts are not wanted.
-        if self.ledger.followed_among(reader, std::slice::from_ref(author)).await?.is_empty() {
+        // A later unfollow, mute or block has its own job, which may have run already: then these posts are not wanted.
+        let relation = self.relation_now(reader, author).await?;
+        if !is_shown(relation) {
             return Ok(());
         }
         let mut posts = self.ledger.author_posts(author, PostId::MAX, most + 1).await?;
         let floor = if posts.len() > most { posts.pop().unwrap_or(PostId::ZERO) } else { PostId::ZERO };
         posts.reverse();
+        let bodies = self.bodies.get(posts.iter().copied()).await?;
+        let eye = Eye { reader: Some(reader), relation, surface: Surface::Timeline };
+        posts.retain(|id| bodies.get(id).is_some_and(|body| eye.sees(author, &body.post.visibility)));
         self.broker.merge_inbox(reader, &posts, floor).await?;
         Ok(())
     }
 
-    /// The posts of someone no longer followed leave a timeline. A post that is being carried by then may reach it
+    /// What is between two people now, whatever the cache says.
+    async fn relation_now(&self, reader: &UserId, author: &UserId) -> Result<Relation> {
+        let relations = self.ledger.relations(&[(reader.clone(), author.clone())]).await?;
+        Ok(relations.first().copied().unwrap_or_default())
+    }
+
+    /// The posts of someone no longer followed, or not to be seen any more, leave a timeline. A post that is being carried by then may reach it
     /// afterwards, for its followers may have been read before: as long as there is one, this is to be done again.
-    pub(super) async fn take_out(&self, job: i64, reader: &UserId, author: &UserId) -> Result<Carried> {
+    pub(super) async fn take_out(
+        &self,
+        job: i64,
+        reader: &UserId,
+        author: &UserId,
+        reason: GoneReason,
+    ) -> Result<Carried> {
         // Looked for first: what is carried by now is there when the inbox is read.
         let more_may_come = self.ledger.carries_posts(author, job).await?;
         let carried = if more_may_come { Carried::ForNow } else { Carried::ForGood };
-        if !self.ledger.followed_among(reader, std::slice::from_ref(author)).await?.is_empty() {
+        if is_shown(self.relation_now(reader, author).await?) {
             return Ok(Carried::ForGood);
         }
         let Some(inbox) = self.broker.read_inbox(reader).await? else { return Ok(carried) };
@@ -100,30 +143,67 @@ impl Feed {
         let bodies = self.bodies.get(held.iter().copied()).await?;
         let theirs = |id: &PostId| bodies.get(id).is_some_and(|body| body.post.author == *author);
         let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
-        self.broker.purge_inbox(reader, &theirs, GoneReason::Unfollowed).await?;
+        self.broker.purge_inbox(reader, &theirs, reason).await?;
         // Who carries the deletion of one of theirs may look for followers from now on, and not find the reader.
         held.retain(|id| !bodies.contains_key(id));
         self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
         Ok(carried)
     }
 
-    pub(super) async fn followers(&self, _: Caller, list: UserList) -> Result<UserPage> {
-        let (limit, cursor) = (list.limit()?, list.cursor()?);
-        let listed = self.ledger.followers(&list.id, cursor, limit).await?;
-        self.listed_of(&list.id, listed.into()).await
+    pub(super) async fn followers(&self, caller: Caller, list: UserList) -> Result<UserPage> {
+        self.list_people(&caller, &list, Side::Followers).await
     }
 
-    pub(super) async fn following(&self, _: Caller, list: UserList) -> Result<UserPage> {
-        let (limit, cursor) = (list.limit()?, list.cursor()?);
-        let listed = self.ledger.following(&list.id, cursor, limit).await?;
-        self.listed_of(&list.id, listed.into()).await
+    pub(super) async fn following(&self, caller: Caller, list: UserList) -> Result<UserPage> {
+        self.list_people(&caller, &list, Side::Following).await
     }
 
-    /// An empty list may be that of somebody who does not exist.
-    async fn listed_of(&self, user: &UserId, page: UserPage) -> Result<UserPage> {
-        let unknown = page.items.is_empty() && self.ledger.users(std::slice::from_ref(user)).await?.is_empty();
-        if unknown { Err(NO_USER) } else { Ok(page) }
+    /// A page of people, without those between whom and the caller a block stands; it is read on until it is full.
+    async fn list_people(&self, caller: &Caller, list: &UserList, side: Side) -> Result<UserPage> {
+        let (limit, mut cursor) = (list.limit()?, list.cursor()?);
+        if !self.may_read_user(caller.reader(), &list.id).await? {
+            return Err(NO_USER);
+        }
+        let mut items: Vec<User> = Vec::with_capacity(limit);
+        loop {
+            let wanted = limit - items.len();
+            let listed = match side {
+                Side::Followers => self.ledger.followers(&list.id, cursor, wanted).await?,
+                Side::Following => self.ledger.following(&list.id, cursor, wanted).await?,
+            };
+            // An empty list may be that of somebody who does not exist.
+            if listed.items.is_empty() && self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
+                return Err(NO_USER);
+            }
+            items.extend(self.without_blocked(caller.reader(), listed.items).await?);
+            cursor = listed.next;
+            if items.len() == limit || cursor.is_none() {
+                return Ok(Listed { items, next: cursor }.into());
+            }
+        }
     }
+
+    async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
+        let Some(reader) = reader else { return Ok(people) };
+        let between = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
+        people.retain(|user| {
+            let relation = between.get(reader, &user.id).unwrap_or_default();
+            !(relation.blocks || relation.blocked)
+        });
+        Ok(people)
+    }
+}
+
+/// Which end of an edge is listed.
+#[derive(Clone, Copy)]
+enum Side {
+    Followers,
+    Following,
+}
+
+/// Whether a timeline shows what the author writes, as far as it is for the reader.
+fn is_shown(relation: Relation) -> bool {
+    relation.follows && !relation.muted && !relation.is_barred()
 }
 
 fn arrived(entry: &Entry) -> Option<PostId> {

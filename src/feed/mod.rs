@@ -6,11 +6,16 @@
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
+//! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
+//! | `barriers` | hide, mute, block |
+//! | `relations` | what is between readers and authors, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
 //! | `topics` | the plaza |
 //! | `bodies` | ids to posts, cached |
+//! | `telling` | log entries put into words, for those who may hear them |
+//! | `pages` | a page while it is being filled |
 //! | `presentation` | posts as readers are shown them: with counts, flags and people |
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
@@ -19,7 +24,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -31,27 +35,34 @@ use crate::model::{Millis, PostId, UserId};
 
 mod accounts;
 mod audience;
+mod barriers;
 mod bodies;
+mod edits;
 mod error;
 mod fanout;
 mod graph;
 mod ids;
 mod input;
 pub mod operations;
+mod pages;
 mod posts;
 mod presentation;
+mod relations;
+mod telling;
 mod timelines;
 mod topics;
 
 pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
+pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
 use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use relations::Relations;
 
 /// What the configuration says of the feed.
 #[derive(Clone, Debug)]
@@ -120,6 +131,7 @@ pub struct Feed {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     bodies: Bodies,
+    relations: Relations,
     ids: IdMaker,
     fanout: Fanout,
     /// Users that are in the ledger for sure; saves a write at each connect.
@@ -157,6 +169,7 @@ impl Feed {
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
         Arc::new(Self {
             bodies: Bodies::new(Arc::clone(&parts.ledger)),
+            relations: Relations::new(Arc::clone(&parts.ledger)),
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
@@ -237,25 +250,33 @@ impl Feed {
         Ok(!self.seen_by(reader, Surface::Direct, [id]).await?.is_empty())
     }
 
-    /// The publication members of log entries, one each and in order; see `bodies`.
+    /// Whether a user may look at another's profile: not if that one blocks them.
     ///
     /// # Errors
-    /// If the ledger cannot be read.
-    pub async fn publications(&self, entries: &[crate::model::Entry]) -> Result<Vec<Bytes>> {
-        self.bodies.publications(entries).await
+    /// If the ledger cannot be reached.
+    pub async fn may_read_user(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
+        Ok(match reader {
+            Some(reader) if reader != user => !self.relations.one(reader, user).await?.blocked,
+            _ => true,
+        })
     }
 
-    /// Takes what another node said: a cached body to drop.
+    /// Takes what another node said: something cached to drop.
     pub fn on_signal(&self, message: &[u8]) {
-        let id = message.strip_prefix(FORGET).and_then(|id| std::str::from_utf8(id).ok()).and_then(PostId::parse);
-        if let Some(id) = id {
+        let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
+        if let Some(id) = text(FORGET).and_then(PostId::parse) {
             self.bodies.forget(id);
+        }
+        let pair = text(RELATED).and_then(|pair| pair.split_once(' '));
+        if let Some((Some(one), Some(other))) = pair.map(|(one, other)| (UserId::parse(one), UserId::parse(other))) {
+            self.relations.forget(&one, &other);
         }
     }
 
     /// Until now other nodes may have said something that was not heard here.
     pub fn on_resync(&self) {
         self.bodies.forget_all();
+        self.relations.forget_all();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
     }
@@ -266,10 +287,20 @@ impl Feed {
         let message = [FORGET, id.to_string().as_bytes()].concat();
         Ok(self.broker.signal(message.into()).await?)
     }
+
+    /// Drops what is cached of two people's relations on every node.
+    async fn forget_between(&self, one: &UserId, other: &UserId) -> Result<()> {
+        self.relations.forget(one, other);
+        let message = [RELATED, one.as_str().as_bytes(), b" ", other.as_str().as_bytes()].concat();
+        Ok(self.broker.signal(message.into()).await?)
+    }
 }
 
 /// How a signal begins that asks to forget a post.
 const FORGET: &[u8] = b"forget ";
+
+/// How a signal begins that says that something changed between two people.
+const RELATED: &[u8] = b"related ";
 
 /// The wall clock, in Unix milliseconds.
 pub fn now() -> Millis {

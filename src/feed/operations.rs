@@ -25,6 +25,8 @@ pub enum Verb {
     Put,
     /// Take away.
     Delete,
+    /// Change in part.
+    Patch,
 }
 
 impl Verb {
@@ -35,6 +37,7 @@ impl Verb {
             Self::Post => "POST",
             Self::Put => "PUT",
             Self::Delete => "DELETE",
+            Self::Patch => "PATCH",
         }
     }
 }
@@ -208,8 +211,15 @@ impl Operations {
             "users.unfollow" Delete "/users/{id}/follow" 200 User, unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";
             "users.followers" Get "/users/{id}/followers" 200 Reader, followers: input::UserList => UserPage, "Who follows someone, latest first.";
             "users.following" Get "/users/{id}/following" 200 Reader, following: input::UserList => UserPage, "Whom someone follows, latest first.";
+            "users.hide" Put "/users/{id}/hide" 200 User, hide: OneUser => input::Done, "Shows someone none of one's posts any more.";
+            "users.unhide" Delete "/users/{id}/hide" 200 User, unhide: OneUser => input::Done, "Shows them again.";
+            "users.mute" Put "/users/{id}/mute" 200 User, mute: OneUser => input::Done, "Takes someone's posts out of one's timeline, topics and notifications.";
+            "users.unmute" Delete "/users/{id}/mute" 200 User, unmute: OneUser => input::Done, "Ends muting; followed, their posts come back.";
+            "users.block" Put "/users/{id}/block" 200 User, block: OneUser => input::Done, "Neither sees anything of the other's, and follows end both ways.";
+            "users.unblock" Delete "/users/{id}/block" 200 User, unblock: OneUser => input::Done, "Ends blocking. Who followed whom does not come back.";
             "posts.create" Post "/posts" 201 User, create_post: super::posts::Draft => ShownPost, "Publishes a post.";
             "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::OnePost => ShownPost, "A post.";
+            "posts.edit" Patch "/posts/{id}" 200 User, edit_own_post: super::edits::Edit => ShownPost, "Changes one's own post, everywhere. What is not given stays, null clears.";
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
             "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";

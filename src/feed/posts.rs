@@ -1,5 +1,6 @@
 //! Posts: what may be in one, and how it is written, got and deleted.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -8,10 +9,15 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::audience::Surface;
+use super::graph::NO_USER;
 use super::input::{Done, OnePost, PostPage, UserList};
+use super::pages::Filling;
 use super::presentation::shown;
 use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
 use crate::model::{Location, Media, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
+
+/// How many people a post's visibility may name: each delivery looks through them.
+const NAMED: usize = 200;
 
 /// What an author writes.
 #[derive(Deserialize, JsonSchema)]
@@ -19,28 +25,28 @@ use crate::model::{Location, Media, Post, PostCounts, PostFlags, PostId, UserId,
 pub(super) struct Draft {
     /// What it says.
     #[serde(default)]
-    text: String,
+    pub(super) text: String,
     /// What it shows.
     #[serde(default)]
-    media: Vec<Media>,
+    pub(super) media: Vec<Media>,
     /// Where it was written.
     #[serde(default)]
-    location: Option<Location>,
+    pub(super) location: Option<Location>,
     /// What it is about, besides the `#words` of the text.
     #[serde(default)]
-    topics: Vec<String>,
+    pub(super) topics: Vec<String>,
     /// What it was written with.
     #[serde(default)]
-    platform: Option<String>,
+    pub(super) platform: Option<String>,
     /// Who may see it.
     #[serde(default)]
-    visibility: Visibility,
+    pub(super) visibility: Visibility,
     /// The application's own part.
     #[serde(default)]
-    data: Option<Map<String, Value>>,
+    pub(super) data: Option<Map<String, Value>>,
 }
 
-const NO_POST: FeedError = FeedError::NotFound("no such post");
+pub(super) const NO_POST: FeedError = FeedError::NotFound("no such post");
 
 impl Feed {
     pub(super) async fn create_post(&self, caller: Caller, draft: Draft) -> Result<Box<RawValue>> {
@@ -56,7 +62,7 @@ impl Feed {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer(job);
-        shown(&body.json, PostCounts::default(), Some(PostFlags::default()))
+        shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 
     pub(super) async fn get_post(&self, caller: Caller, post: OnePost) -> Result<Box<RawValue>> {
@@ -81,36 +87,35 @@ impl Feed {
 
     pub(super) async fn user_posts(&self, caller: Caller, list: UserList) -> Result<PostPage> {
         let (limit, cursor) = (list.limit()?, list.cursor()?);
-        if self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
-            return Err(FeedError::NotFound("no such user"));
+        let unknown = self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty();
+        if unknown || !self.may_read_user(caller.reader(), &list.id).await? {
+            return Err(NO_USER);
         }
-        let before = cursor.unwrap_or(PostId::MAX);
-        let ids = self.ledger.author_posts(&list.id, before, limit + 1).await?;
-        self.post_page(&caller, Surface::Direct, ids, limit).await
+        let mut page = Filling::new(cursor, limit);
+        while let Some((before, count)) = page.wants() {
+            let ids = self.ledger.author_posts(&list.id, before, count).await?;
+            page.take(&ids, &self.seen_by(caller.reader(), Surface::Direct, ids.iter().copied()).await?);
+        }
+        self.post_page(&caller, page).await
     }
 
-    /// A page of at most `limit` posts out of ids, newest first, read one further than the page goes.
-    pub(super) async fn post_page(
-        &self,
-        caller: &Caller,
-        surface: Surface,
-        mut ids: Vec<PostId>,
-        limit: usize,
-    ) -> Result<PostPage> {
-        let more = ids.len() > limit;
-        ids.truncate(limit);
-        let bodies = self.seen_by(caller.reader(), surface, ids.iter().copied()).await?;
-        let items: Vec<Arc<Body>> = ids.iter().filter_map(|id| bodies.get(id).cloned()).collect();
-        self.page_of_posts(caller.reader(), &items, ids.last().copied().filter(|_| more)).await
+    /// A page of posts as this caller reads it.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn post_page(&self, caller: &Caller, page: Filling) -> Result<PostPage> {
+        let (items, next) = page.finish();
+        self.page_of_posts(caller.reader(), &items, next).await
     }
 
-    async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {
+    pub(super) async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {
         self.seen_by(caller.reader(), Surface::Direct, [id]).await?.remove(&id).ok_or(NO_POST)
     }
 }
 
 impl Draft {
-    fn into_post(mut self, author: &UserId, id: PostId, limits: &Limits) -> Result<Post> {
+    /// The post, if it is one that may be written.
+    pub(super) fn into_post(mut self, author: &UserId, id: PostId, limits: &Limits) -> Result<Post> {
         self.check(limits)?;
         let mut topics: Vec<String> = Vec::new();
         for topic in self.topics.iter().map(String::as_str).chain(marked(&self.text, '#')) {
@@ -131,6 +136,10 @@ impl Draft {
             if !mentions.contains(&mention) {
                 mentions.push(mention);
             }
+        }
+        if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &mut self.visibility {
+            let mut seen = HashSet::new();
+            names.retain(|name| seen.insert(name.clone()));
         }
         Ok(Post {
             id,
@@ -184,8 +193,13 @@ impl Draft {
         if self.platform.as_ref().is_some_and(|platform| platform.chars().count() > 50) {
             return Err(over("platform", "characters of a platform", 50));
         }
-        if self.visibility != Visibility::Public {
-            return Err(FeedError::invalid("visibility", "this version knows public posts only"));
+        if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &self.visibility {
+            if names.is_empty() {
+                return Err(FeedError::invalid("visibility", "only_to and not_to name somebody"));
+            }
+            if names.len() > NAMED {
+                return Err(over("visibility", "people named in who may see a post", NAMED));
+            }
         }
         let data = self.data.as_ref().map_or(0, |data| Value::Object(data.clone()).to_string().len());
         if data > limits.data_bytes {
@@ -201,7 +215,7 @@ pub(super) fn is_topic(name: &str) -> bool {
 }
 
 /// The words of a text that a mark stands before, without it: `#rust` at the start or after what is no letter.
-fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
+pub(super) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
     let belongs = move |c: char| c.is_alphanumeric() || c == '_' || (mark == '@' && (c == '-' || c == '.'));
     text.match_indices(mark).filter_map(move |(at, _)| {
         if text[..at].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == mark) {

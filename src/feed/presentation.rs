@@ -54,7 +54,7 @@ impl Feed {
         let flags: Option<HashMap<PostId, PostFlags>> = flags.map(|flags| flags.into_iter().collect());
         let present = |body: &Arc<Body>| {
             let flags = flags.as_ref().map(|flags| flags.get(&body.post.id).copied().unwrap_or_default());
-            shown(&body.json, counts.get(&body.post.id).copied().unwrap_or_default(), flags)
+            shown(body.json_for(reader), counts.get(&body.post.id).copied().unwrap_or_default(), flags)
         };
         bodies.iter().map(present).collect()
     }

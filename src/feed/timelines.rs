@@ -5,11 +5,14 @@
 //! boundary (a post id) does not move whatever arrives. Below the inbox's floor the ledger is asked; one cursor runs
 //! through both.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::Feed;
+use super::audience::Surface;
 use super::bodies::Body;
 use super::error::{FeedError, Result};
+use super::pages::Filling;
+use super::telling::{Stage, Viewer};
 use crate::broker::{Inbox, Opening, Span, inbox_channel};
 use crate::model::{Entry, Epoch, Position, PostId, UserId};
 use std::sync::Arc;
@@ -83,49 +86,27 @@ impl Feed {
     /// If a store cannot be reached.
     pub async fn read_timeline(&self, user: &UserId, cursor: Option<PostId>, limit: usize) -> Result<Page> {
         let inbox = self.inbox(user).await?;
-        let mut before = cursor.unwrap_or(PostId::MAX);
-        let mut stored = fold(&inbox).into_iter().filter(|id| *id < before).collect::<Vec<_>>().into_iter();
+        let mut page = Filling::new(cursor, limit);
+        let mut stored = fold(&inbox).into_iter().filter(|id| cursor.is_none_or(|cursor| *id < cursor));
         let mut from_ledger = false;
-        // One more than asked for tells whether there is a next page.
-        let mut items: Vec<Arc<Body>> = Vec::with_capacity(limit + 1);
-        while items.len() <= limit {
-            let wanted = limit + 1 - items.len();
-            let ids: Vec<PostId> = if from_ledger {
-                self.ledger.timeline_posts(user, before, wanted).await?
-            } else {
-                stored.by_ref().take(wanted).collect()
-            };
-            match (ids.last(), from_ledger) {
-                (Some(last), _) => before = *last,
-                (None, true) => break,
-                (None, false) => {
-                    if inbox.floor == PostId::ZERO {
-                        break;
-                    }
-                    from_ledger = true;
-                    before = before.min(PostId(inbox.floor.0 + 1));
-                    continue;
-                }
+        loop {
+            while let Some((before, count)) = page.wants() {
+                let ids: Vec<PostId> = if from_ledger {
+                    self.ledger.timeline_posts(user, before, count).await?
+                } else {
+                    stored.by_ref().take(count).collect()
+                };
+                page.take(&ids, &self.seen_by(Some(user), Surface::Timeline, ids.iter().copied()).await?);
             }
-            self.admit(user, &ids, &mut items).await?;
+            // Where the inbox ends the ledger goes on.
+            if page.is_full() || from_ledger || inbox.floor == PostId::ZERO {
+                break;
+            }
+            from_ledger = true;
+            page.goes_on(PostId(inbox.floor.0 + 1));
         }
-        let next = (items.len() > limit).then(|| {
-            items.truncate(limit);
-            items.last().map_or(PostId::ZERO, |body| body.post.id)
-        });
+        let (items, next) = page.finish();
         Ok(Page { items, next, position: inbox.top })
-    }
-
-    /// Adds those of `ids` that still exist and whose author the reader still follows: a stored timeline may lag behind both.
-    async fn admit(&self, reader: &UserId, ids: &[PostId], items: &mut Vec<Arc<Body>>) -> Result<()> {
-        let bodies = self.bodies.get(ids.iter().copied()).await?;
-        let authors: HashSet<&UserId> =
-            bodies.values().map(|body| &body.post.author).filter(|a| *a != reader).collect();
-        let authors: Vec<UserId> = authors.into_iter().cloned().collect();
-        let followed: HashSet<UserId> = self.ledger.followed_among(reader, &authors).await?.into_iter().collect();
-        let visible = |body: &&Arc<Body>| body.post.author == *reader || followed.contains(&body.post.author);
-        items.extend(ids.iter().filter_map(|id| bodies.get(id)).filter(visible).cloned());
-        Ok(())
     }
 
     /// What arrived in a user's timeline and left it since `since`: the same as a socket's recovery.
@@ -144,8 +125,10 @@ impl Feed {
         match recovered(slice, since, most) {
             Ok(slice) => {
                 let (offsets, entries): (Vec<u64>, Vec<Entry>) = slice.entries.into_iter().unzip();
-                let publications = self.bodies.publications(&entries).await?;
-                Ok(Updates::Recovered(offsets.into_iter().zip(publications).collect(), slice.top))
+                let stage = Stage::Timeline(user.clone());
+                let publications = self.publications(&stage, Viewer::Client(Some(user)), &entries).await?;
+                let told = offsets.into_iter().zip(publications).filter_map(|(offset, told)| Some((offset, told?)));
+                Ok(Updates::Recovered(told.collect(), slice.top))
             }
             Err(top) => Ok(Updates::TooFarBack(top)),
         }
@@ -177,7 +160,7 @@ fn fold(inbox: &Inbox) -> Vec<PostId> {
         match entry {
             Entry::Post(id) => drop(here.insert(*id, true)),
             Entry::Gone(id, _) => drop(here.insert(*id, false)),
-            Entry::Edited(_) | Entry::Data(_) => {}
+            Entry::Edited(_) | Entry::Data(_) | Entry::By(..) | Entry::Left(_) => {}
         }
     }
     let mut posts: Vec<PostId> =

@@ -2,6 +2,7 @@
 
 use super::audience::Surface;
 use super::input::{PostPage, TopicList};
+use super::pages::Filling;
 use super::posts::is_topic;
 use super::{Caller, Feed, FeedError, Result};
 use crate::model::PostId;
@@ -17,8 +18,11 @@ impl Feed {
         }
         let (limit, cursor) = (list.limit()?, list.cursor()?);
         let ids = self.ledger.topic_posts(&name, PostId::MAX, PLAZA).await?;
-        let before = cursor.unwrap_or(PostId::MAX);
-        let page = ids.into_iter().filter(|id| *id < before).take(limit + 1).collect();
-        self.post_page(&caller, Surface::Brought, page, limit).await
+        let mut page = Filling::new(cursor, limit);
+        while let Some((before, count)) = page.wants() {
+            let ids: Vec<PostId> = ids.iter().copied().filter(|id| *id < before).take(count).collect();
+            page.take(&ids, &self.seen_by(caller.reader(), Surface::Brought, ids.iter().copied()).await?);
+        }
+        self.post_page(&caller, page).await
     }
 }

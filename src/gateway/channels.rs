@@ -1,10 +1,12 @@
 //! What a channel's name means, and who may do what there.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::broker::Keep;
 use crate::config::{Access, Namespace};
+use crate::feed::Stage;
 use crate::model::{PostId, UserId};
 
 /// How much of the logs of `user:`, `topic:` and `post:` is kept, for readers that come back.
@@ -23,7 +25,7 @@ pub enum Channel {
     /// A profile.
     User(UserId),
     /// A topic's plaza.
-    Topic,
+    Topic(Arc<str>),
     /// What happens under a post.
     Post(PostId),
     /// Application data.
@@ -71,7 +73,7 @@ impl Channels {
             "timeline" => Channel::Timeline(UserId::parse(rest)?),
             "notifications" => Channel::Notifications(UserId::parse(rest)?),
             "user" => Channel::User(UserId::parse(rest)?),
-            "topic" => Channel::Topic,
+            "topic" => Channel::Topic(rest.into()),
             "post" => Channel::Post(PostId::parse(rest)?),
             _ => {
                 let private = space.strip_prefix('$');
@@ -95,7 +97,7 @@ impl Channels {
         match channel {
             Channel::Timeline(_) => None,
             Channel::Notifications(_) => Some(Keep { size: NOTIFICATIONS, ttl: self.idle }),
-            Channel::User(_) | Channel::Topic | Channel::Post(_) => Some(LIVE),
+            Channel::User(_) | Channel::Topic(_) | Channel::Post(_) => Some(LIVE),
             Channel::App(app) => app.keep,
         }
     }
@@ -105,6 +107,17 @@ impl Channel {
     /// Whether publications have places in a log, so that what was missed can be told.
     pub fn has_log(&self) -> bool {
         !matches!(self, Self::App(AppChannel { keep: None, .. }))
+    }
+
+    /// What decides who may hear what is said there.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::Timeline(user) => Stage::Timeline(user.clone()),
+            Self::User(_) => Stage::Profile,
+            Self::Topic(name) => Stage::Topic(Arc::clone(name)),
+            Self::Post(id) => Stage::Post(*id),
+            Self::Notifications(_) | Self::App(_) => Stage::Plain,
+        }
     }
 
     /// Whether it is known who is there.
@@ -117,13 +130,13 @@ impl Channel {
         matches!(self, Self::App(app) if app.join_leave)
     }
 
-    /// Whether a user may subscribe without a subscription token, as far as the name tells: whether a post may be seen
-    /// is for the feed to say.
+    /// Whether a user may subscribe without a subscription token, as far as the name tells: whether a post or a profile may
+    /// be seen is for the feed to say.
     pub fn may_subscribe(&self, user: &str) -> bool {
         match self {
             // The server puts their owner into them.
             Self::Timeline(_) | Self::Notifications(_) => false,
-            Self::User(_) | Self::Topic | Self::Post(_) => true,
+            Self::User(_) | Self::Topic(_) | Self::Post(_) => true,
             Self::App(app) => app.subscribe == Access::Anyone && app.admits(user),
         }
     }

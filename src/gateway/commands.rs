@@ -17,7 +17,7 @@ use super::hub::{Joined, Seat};
 use super::outbox::Outbox;
 use super::session::{Action, Call, History, Join, Look, Opening, Publish, Session, Wants};
 use crate::broker::{Append, Notice, Span};
-use crate::feed::{Caller, FeedError};
+use crate::feed::{Caller, FeedError, Stage, Viewer};
 use crate::model::Entry;
 use crate::protocol::{ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error};
 
@@ -38,6 +38,17 @@ pub(super) enum Done {
     NotOpened(u32),
     /// The client is in the channel.
     Joined(Box<Join>, Seat, Joined),
+}
+
+/// A channel's log, as somebody reads it.
+#[derive(Debug)]
+pub struct Log<'a> {
+    /// The channel.
+    pub name: &'a str,
+    /// What decides who may read what.
+    pub stage: Stage,
+    /// Who reads.
+    pub viewer: Viewer<'a>,
 }
 
 /// How long a client counts as present without a sign of life; pings come more often.
@@ -86,7 +97,7 @@ impl Gateway {
 
     /// Brings a client into a channel, and notes that it is there.
     async fn seat(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Seat, Joined), FeedError> {
-        let seated = self.hub.join(&join.name, &join.channel, outbox, &join.recover).await?;
+        let seated = self.hub.join(join, outbox).await?;
         if let Some(info) = &join.info
             && let Ok(encoded) = serde_json::to_vec(info).map(Bytes::from)
         {
@@ -100,12 +111,15 @@ impl Gateway {
 
     async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("subscribe");
-        if let Channel::Post(post) = &join.channel {
-            match self.feed.may_read_post(None, *post).await {
-                Ok(true) => {}
-                Ok(false) => return refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
-                Err(error) => return failed(join.id, &error),
-            }
+        let may_read = match &join.channel {
+            Channel::Post(post) => self.feed.may_read_post(join.user.as_ref(), *post).await,
+            Channel::User(user) => self.feed.may_read_user(join.user.as_ref(), user).await,
+            _ => Ok(true),
+        };
+        match may_read {
+            Ok(true) => {}
+            Ok(false) => return refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
+            Err(error) => return failed(join.id, &error),
         }
         match self.seat(&join, outbox).await {
             Ok((_, joined))
@@ -150,7 +164,9 @@ impl Gateway {
 
     async fn history(&self, history: History) -> Done {
         self.metrics.command("history");
-        match self.read_history(&history.name, history.span, history.epoch.as_deref()).await {
+        let viewer = Viewer::Client(history.user.as_ref());
+        let log = Log { name: &history.name, stage: history.channel.stage(), viewer };
+        match self.read_history(&log, history.span, history.epoch.as_deref()).await {
             Ok(Some(result)) => Done::Say(reply(history.id, &ReplyBody::History(result))),
             Ok(None) => refused(history.id, ErrorCode::UNRECOVERABLE_POSITION),
             Err(error) => failed(history.id, &error),
@@ -163,21 +179,21 @@ impl Gateway {
     /// If a store cannot be reached.
     pub async fn read_history(
         &self,
-        name: &str,
+        log: &Log<'_>,
         span: Span,
         epoch: Option<&str>,
     ) -> Result<Option<HistoryResult>, FeedError> {
         let (Span::After(_, limit) | Span::Before(_, limit)) = span;
-        let slice = if limit == 0 { None } else { self.broker.read(name, span).await? };
+        let slice = if limit == 0 { None } else { self.broker.read(log.name, span).await? };
         let (position, entries) = match slice {
             Some(slice) => (Some(slice.top), slice.entries),
-            None => (self.broker.position(name).await?, Vec::new()),
+            None => (self.broker.position(log.name).await?, Vec::new()),
         };
         let Some(position) = position else { return Ok(None) };
         if epoch.is_some_and(|epoch| *epoch != *position.epoch) {
             return Ok(None);
         }
-        let publications = self.hub.publications(entries).await?;
+        let publications = self.hub.publications(&log.stage, log.viewer, entries).await?;
         Ok(Some(HistoryResult { publications, epoch: position.epoch.to_string(), offset: position.offset }))
     }
 

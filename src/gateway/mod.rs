@@ -39,7 +39,7 @@ pub mod session;
 mod transport;
 pub mod upgrade;
 
-pub use commands::{clients, counts};
+pub use commands::{Log, clients, counts};
 
 use connection::Connection;
 use hub::Hub;

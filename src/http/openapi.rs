@@ -64,7 +64,7 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
     let in_path = |name: &str| operation.path.contains(&format!("{{{name}}}"));
-    let has_body = matches!(operation.verb, Verb::Post | Verb::Put);
+    let has_body = matches!(operation.verb, Verb::Post | Verb::Put | Verb::Patch);
     let parameter = |(name, schema): (&String, &Value)| {
         let (place, required) =
             if in_path(name) { ("path", true) } else { ("query", required.contains(&name.as_str())) };

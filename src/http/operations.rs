@@ -23,6 +23,7 @@ pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Sit
         Verb::Post => MethodFilter::POST,
         Verb::Put => MethodFilter::PUT,
         Verb::Delete => MethodFilter::DELETE,
+        Verb::Patch => MethodFilter::PATCH,
     };
     on(filter, move |State(site): State<Arc<Site>>, request: Request| async move { serve(&site, index, request).await })
 }
@@ -53,7 +54,7 @@ async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Resul
     };
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let mut input = read_query(&query)?;
-    if matches!(operation.verb, Verb::Post | Verb::Put) {
+    if matches!(operation.verb, Verb::Post | Verb::Put | Verb::Patch) {
         input.extend(read_body(body).await?);
     }
     // The path has the last word: it is what the request is about.

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use super::{BODY, Site, json_answer, problem};
 use crate::broker::{Append, Span};
-use crate::gateway::{clients, counts};
+use crate::feed::Viewer;
+use crate::gateway::{Log, clients, counts};
 use crate::model::{Entry, Position};
 use crate::protocol::{ErrorCode, present, publication_members};
 
@@ -216,7 +217,8 @@ async fn history(site: &Site, body: &[u8]) -> Answer {
     let span =
         if reverse { Span::Before(offset.unwrap_or(u64::MAX), limit) } else { Span::After(offset.unwrap_or(0), limit) };
     let epoch = since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty());
-    match site.gateway.read_history(&name, span, epoch.as_deref()).await {
+    let log = Log { name: &name, stage: channel.stage(), viewer: Viewer::Backend };
+    match site.gateway.read_history(&log, span, epoch.as_deref()).await {
         Ok(Some(result)) => serde_json::to_value(result).map_err(|_| ErrorCode::INTERNAL),
         Ok(None) => Err(ErrorCode::UNRECOVERABLE_POSITION),
         Err(error) => Err(failed(&error)),

@@ -9,7 +9,8 @@ use crate::model::{Millis, User, UserId};
 #[async_trait]
 pub trait Edges: Send + Sync {
     /// `follower` follows `followee` from now on; makes the job that brings the posts in, held by `lease`, in the same
-    /// transaction. `None` if it was so already. The caller has checked that both exist.
+    /// transaction. `None` if it was so already, or if one of the two blocks the other. The caller has checked that both
+    /// exist.
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
     /// Ends it; makes the job that takes the posts out, held by `lease`, in the same transaction. `None` if there was

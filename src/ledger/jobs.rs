@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::Result;
-use crate::model::{Millis, PostId, UserId};
+use crate::model::{Millis, PostId, UserId, Visibility};
 
 /// What is to be carried to inboxes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +27,36 @@ pub enum Work {
         author: UserId,
         /// What it was about.
         topics: Vec<String>,
+        /// Who could see it.
+        #[serde(default)]
+        visibility: Visibility,
     },
-    /// `reader` follows `author`: the posts come in.
+    /// A post changed: those who hold it and may see it are told.
+    Edit {
+        /// Which.
+        post: PostId,
+        /// Whose.
+        author: UserId,
+        /// What it was about before.
+        topics: Vec<String>,
+        /// Who could see it before.
+        visibility: Visibility,
+    },
+    /// Others than before may see a post: it leaves the inboxes of those who may not.
+    Narrow {
+        /// Which.
+        post: PostId,
+        /// Whose.
+        author: UserId,
+    },
+    /// Others than before may see a post: it comes into the inboxes of those who may.
+    Widen {
+        /// Which.
+        post: PostId,
+        /// Whose.
+        author: UserId,
+    },
+    /// `reader` follows `author`, or what stood between them is gone: the posts come in.
     Follow {
         /// Whose inbox it is.
         reader: UserId,
@@ -42,6 +70,13 @@ pub enum Work {
         /// Whose posts.
         author: UserId,
     },
+    /// `reader` may not, or does not want to, see what `author` writes: the posts leave.
+    Part {
+        /// Whose inbox it is.
+        reader: UserId,
+        /// Whose posts.
+        author: UserId,
+    },
 }
 
 impl Work {
@@ -50,8 +85,12 @@ impl Work {
         match self {
             Self::Post { author, .. }
             | Self::Delete { author, .. }
+            | Self::Edit { author, .. }
+            | Self::Narrow { author, .. }
+            | Self::Widen { author, .. }
             | Self::Follow { author, .. }
-            | Self::Unfollow { author, .. } => author,
+            | Self::Unfollow { author, .. }
+            | Self::Part { author, .. } => author,
         }
     }
 }
@@ -100,7 +139,8 @@ pub trait Jobs: Send + Sync {
     /// The job is done. Nothing happens if another holds it by now.
     async fn finish_job(&self, id: i64, holder: &str) -> Result<()>;
 
-    /// Whether a post of the author's is still being carried by a job older than this one.
+    /// Whether a post of the author's is still being put into inboxes by a job ([`Work::Post`], [`Work::Widen`]) older than
+    /// this one.
     async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool>;
 
     /// How much waits.

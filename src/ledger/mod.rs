@@ -4,6 +4,7 @@
 //! embedded: WAL, one writer with group commit, a few readers. [`PostgresLedger`] is for several nodes: every method
 //! one statement, over a few shared connections. Nothing outside this folder knows SQL.
 
+mod barriers;
 mod comments;
 mod counts;
 mod edges;
@@ -16,6 +17,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::barriers::Barriers;
 pub use self::comments::{Commented, Comments, DEEPEST, Tally, Thread, Uncommented};
 pub use self::counts::Counts;
 pub use self::edges::Edges;
@@ -55,7 +57,9 @@ pub struct Listed<T> {
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
 /// happened, durably, when its method returns.
 #[async_trait]
-pub trait Ledger: People + Edges + Posts + Jobs + Comments + Notifications + Counts + Send + Sync + 'static {
+pub trait Ledger:
+    People + Edges + Barriers + Posts + Jobs + Comments + Notifications + Counts + Send + Sync + 'static
+{
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 

@@ -19,6 +19,12 @@ pub trait Posts: Send + Sync {
     /// `None` if there is no such post of theirs, or it is deleted already.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
+    /// Puts `post` in the place of the one with its id and author, with its topics, and makes the jobs that carry that to
+    /// inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit), and if who may see it is not what
+    /// it was, [`Work::Narrow`](super::Work::Narrow) and [`Work::Widen`](super::Work::Widen) after it, in that order.
+    /// `post.edited_at` is when. No jobs if there is no such post of theirs, or it is deleted.
+    async fn edit_post(&self, post: &Post, lease: &Lease) -> Result<Vec<Job>>;
+
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
@@ -26,6 +32,6 @@ pub trait Posts: Send + Sync {
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
     /// What a timeline consists of: posts below `before` by those whom `reader` follows and by the reader, newest
-    /// first. The cost depends on the number of followees and `limit`, not on how much they ever wrote.
+    /// first, without those whom the reader mutes or who hide from the reader. The cost depends on the number of followees and `limit`, not on how much they ever wrote.
     async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 }

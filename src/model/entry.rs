@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PostId;
+use super::{PostId, UserId, Visibility};
 
 /// Names one life of a log. When a log is lost and made anew, its offsets begin at 1 again under another
 /// epoch, so a reader never mistakes the new log for the old one. 1 to 32 of `A-Z a-z 0-9`.
@@ -59,6 +59,23 @@ pub enum Entry {
     /// An application's own publication: the members of its JSON object without the braces
     /// (`"data":…,"info":…,"tags":…`), no line break anywhere.
     Data(Bytes),
+    /// What somebody did, as members like those of `Data`: for those who may see that person.
+    By(UserId, Bytes),
+    /// A post left a channel that many read: for those who could see it there.
+    Left(Box<Left>),
+}
+
+/// A post that left a channel, and who could see it before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Which.
+    pub post: PostId,
+    /// Whose.
+    pub author: UserId,
+    /// Who could see it.
+    pub visibility: Visibility,
+    /// Why it left. One that was `Hidden` may still be there for some.
+    pub reason: GoneReason,
 }
 
 impl Entry {
@@ -71,6 +88,9 @@ impl Entry {
             Self::Gone(id, GoneReason::Unfollowed) => (b'u', id.to_string().into()),
             Self::Gone(id, GoneReason::Hidden) => (b'h', id.to_string().into()),
             Self::Data(bytes) => (b'd', bytes.clone()),
+            Self::By(user, members) => (b'b', [user.as_str().as_bytes(), b"\n", members].concat().into()),
+            // Names and numbers are always JSON.
+            Self::Left(left) => (b'l', serde_json::to_vec(left).unwrap_or_default().into()),
         }
     }
 
@@ -85,15 +105,21 @@ impl Entry {
             b'u' => Self::Gone(id()?, GoneReason::Unfollowed),
             b'h' => Self::Gone(id()?, GoneReason::Hidden),
             b'd' => Self::Data(body),
+            b'b' => {
+                let end = body.iter().position(|byte| *byte == b'\n')?;
+                let user = UserId::parse(std::str::from_utf8(&body[..end]).ok()?)?;
+                Self::By(user, body.slice(end + 1..))
+            }
+            b'l' => Self::Left(serde_json::from_slice(&body).ok()?),
             _ => return None,
         })
     }
 
-    /// The post that the entry speaks of.
+    /// The post that an inbox's entry speaks of; `None` of what no inbox holds.
     pub fn post(&self) -> Option<PostId> {
         match self {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => Some(*id),
-            Self::Data(_) => None,
+            Self::Data(_) | Self::By(..) | Self::Left(_) => None,
         }
     }
 }
@@ -108,10 +134,16 @@ mod tests {
         let reasons = [GoneReason::Deleted, GoneReason::Unfollowed, GoneReason::Hidden];
         let mut all = vec![Entry::Post(id), Entry::Edited(id), Entry::Data(Bytes::from_static(b"\"data\":1"))];
         all.extend(reasons.map(|reason| Entry::Gone(id, reason)));
+        let author = UserId::parse("ann").unwrap();
+        all.push(Entry::By(author.clone(), Bytes::from_static(b"\"data\":\"a\"")));
+        let visibility = Visibility::NotTo(vec![author.clone()]);
+        all.push(Entry::Left(Box::new(Left { post: id, author, visibility, reason: GoneReason::Hidden })));
         for entry in all {
             let (kind, body) = entry.encode();
             assert_eq!(Entry::decode(kind, body), Some(entry));
         }
-        assert_eq!(Entry::decode(b'?', Bytes::new()), None);
+        for (kind, nonsense) in [(b'?', ""), (b'b', "ann"), (b'b', "a b\n{}"), (b'l', "{}")] {
+            assert_eq!(Entry::decode(kind, Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");
+        }
     }
 }

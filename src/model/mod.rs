@@ -7,13 +7,15 @@ mod entry;
 mod ids;
 mod notice;
 mod post;
+mod relation;
 mod user;
 
 pub use comment::Comment;
-pub use entry::{Entry, Epoch, GoneReason, Position};
+pub use entry::{Entry, Epoch, GoneReason, Left, Position};
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use notice::{Object, What};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
+pub use relation::{Barrier, Relation};
 pub use user::{Edges, Person, Profile, User};
 
 /// Milliseconds since the Unix epoch.

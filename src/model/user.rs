@@ -19,13 +19,20 @@ pub struct User {
     pub created_at: Millis,
 }
 
-/// What is between the asking user and another, seen from the asking one.
+/// What is between the asking user and another, seen from the asking one. Whether the other hides, mutes or blocks is
+/// not told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edges {
     /// I follow them.
     pub following: bool,
     /// They follow me.
     pub followed_by: bool,
+    /// I hide my posts from them.
+    pub hiding: bool,
+    /// I mute them.
+    pub muting: bool,
+    /// I block them.
+    pub blocking: bool,
 }
 
 /// A user with counts and the edges to whoever asked.

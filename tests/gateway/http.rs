@@ -26,7 +26,7 @@ fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
         }
         path = placed;
     }
-    if matches!(verb, "POST" | "PUT") {
+    if matches!(verb, "POST" | "PUT" | "PATCH") {
         return (path, Value::Object(left));
     }
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -74,6 +74,9 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
         ("posts.get", json!({ "id": 1 })),
         ("posts.delete", json!({ "id": post })),
         ("posts.delete", json!({ "id": 1 })),
+        ("posts.edit", json!({ "id": post, "text": "mine now" })),
+        ("posts.edit", json!({ "id": 1, "text": "x" })),
+        ("posts.edit", json!({ "id": to_delete, "text": null })),
         ("timeline.read", json!({ "limit": 100 })),
         ("timeline.read", json!({ "limit": 101 })),
         ("timeline.updates", json!({ "offset": 0, "epoch": "other" })),
@@ -81,6 +84,15 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
         ("timeline.updates", position),
         ("topics.read", json!({ "name": "rust" })),
         ("topics.read", json!({ "name": "a-b" })),
+        ("users.hide", json!({ "id": "cy" })),
+        ("users.unhide", json!({ "id": "cy" })),
+        ("users.mute", json!({ "id": "bo" })),
+        ("users.unmute", json!({ "id": "bo" })),
+        ("users.block", json!({ "id": "cy" })),
+        ("users.block", json!({ "id": "ann" })),
+        ("users.block", json!({ "id": "nobody" })),
+        ("users.follow", json!({ "id": "cy" })),
+        ("users.unblock", json!({ "id": "cy" })),
     ];
     let operations = Operations::new();
     let named: BTreeSet<&str> = cases.iter().map(|(name, _)| *name).collect();

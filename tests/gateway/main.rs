@@ -8,10 +8,13 @@ mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
+mod audience;
 mod backend;
+mod barriers;
 mod bounds;
 mod channels;
 mod codes;
+mod edits;
 mod http;
 mod nonsense;
 mod reading;

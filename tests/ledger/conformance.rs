@@ -66,10 +66,10 @@ async fn edges_count_and_are_seen_from_both_ends(ledger: Any) {
 
     let seen = ledger.profile(&bo, Some(&ann)).await.unwrap().unwrap();
     assert_eq!((seen.followers, seen.following), (1, 0));
-    assert_eq!(seen.edges, Edges { following: true, followed_by: false });
+    assert_eq!(seen.edges, Edges { following: true, ..Edges::default() });
     let seen = ledger.profile(&ann, Some(&bo)).await.unwrap().unwrap();
     assert_eq!((seen.followers, seen.following), (0, 1));
-    assert_eq!(seen.edges, Edges { following: false, followed_by: true });
+    assert_eq!(seen.edges, Edges { followed_by: true, ..Edges::default() });
     assert_eq!(ledger.profile(&bo, None).await.unwrap().unwrap().edges, Edges::default());
 
     assert!(unfollow(&*ledger, &ann, &bo).await);

@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod support;
+mod barriers;
 mod comments;
 mod conformance;
 mod notifications;

@@ -1,5 +1,6 @@
 //! What must hold, whatever fails: real processes, a real Redis, real sockets, and signals.
 
+mod audience;
 mod carry;
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

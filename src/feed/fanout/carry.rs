@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::walk::Walk;
 use super::{Held, Outcome};
 use crate::broker::{Append, Attempt, Keep};
+use crate::feed::edits::left;
 use crate::feed::{Feed, Result};
 use crate::ledger::{Job, Work};
 use crate::model::{Entry, GoneReason, PostId, UserId};
 
 /// How much of the logs of `user:` and `topic:` is kept, for readers that come back.
-const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+pub(in crate::feed) const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
 
 impl Feed {
     pub(super) async fn attempt(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
@@ -28,16 +29,18 @@ impl Feed {
                 }
                 self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
             }
-            Work::Delete { post, author, topics } => {
+            Work::Delete { post, author, topics, visibility } => {
                 self.forget(*post).await?;
                 let entry = Entry::Gone(*post, GoneReason::Deleted);
                 if held.cursor.is_empty() {
-                    self.tell_channels(job.id, author, topics, &entry).await?;
-                    self.tell_post(job.id, *post, &entry).await?;
+                    let left = Entry::Left(Box::new(left(*post, author, visibility, GoneReason::Deleted)));
+                    self.tell_channels(job.id, author, topics, &left).await?;
+                    self.tell_post(job.id, *post, &left).await?;
                 }
                 self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
             }
-            Work::Follow { .. } | Work::Unfollow { .. } => Ok(match self.carry_edge(job).await? {
+            Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => self.carry_edit(job, held).await,
+            Work::Follow { .. } | Work::Unfollow { .. } | Work::Part { .. } => Ok(match self.carry_edge(job).await? {
                 Carried::ForGood => Outcome::Done,
                 Carried::ForNow => Outcome::Later,
             }),
@@ -48,9 +51,35 @@ impl Feed {
     pub(in crate::feed) async fn carry_edge(&self, job: &Job) -> Result<Carried> {
         match &job.work {
             Work::Follow { reader, author } => self.bring_in(reader, author).await.map(|()| Carried::ForGood),
-            Work::Unfollow { reader, author } => self.take_out(job.id, reader, author).await,
-            Work::Post { .. } | Work::Delete { .. } => Ok(Carried::ForGood),
+            Work::Unfollow { reader, author } => self.take_out(job.id, reader, author, GoneReason::Unfollowed).await,
+            Work::Part { reader, author } => self.take_out(job.id, reader, author, GoneReason::Hidden).await,
+            Work::Post { .. } | Work::Delete { .. } | Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => {
+                Ok(Carried::ForGood)
+            }
         }
+    }
+
+    /// Carries what an edit changed.
+    async fn carry_edit(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
+        let (entry, author) = match &job.work {
+            Work::Edit { post, author, topics, visibility } => {
+                // Until this node has heard of the edit it may have the old body.
+                self.bodies.forget(*post);
+                if held.cursor.is_empty() {
+                    let before = left(*post, author, visibility, GoneReason::Hidden);
+                    self.tell_edit(job.id, before, topics).await?;
+                }
+                (Entry::Edited(*post), author)
+            }
+            Work::Narrow { post, author } => (Entry::Gone(*post, GoneReason::Hidden), author),
+            Work::Widen { post, author } => {
+                // It is in some of the inboxes already.
+                held.attempt = Attempt::Repeated;
+                (Entry::Post(*post), author)
+            }
+            _ => return Ok(Outcome::Done),
+        };
+        self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
     }
 
     /// Tells those who look at the author's profile or at a topic.

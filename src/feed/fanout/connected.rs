@@ -94,7 +94,8 @@ impl Feed {
             // No cursor looks like this: the pages of the two passes are different ones.
             let name = format!("{}!{}", pages.walk.job, pages.made);
             pages.made += 1;
-            pages.on_the_way.push_back(self.write_page(pages.walk, name, String::new(), users, Attempt::First));
+            let written = self.write_page(pages.walk, name, String::new(), users, Attempt::First).await?;
+            pages.on_the_way.push_back(written);
             if pages.on_the_way.len() >= AHEAD
                 && let Some(page) = pages.on_the_way.pop_front()
             {

@@ -33,7 +33,7 @@ use crate::broker::Attempt;
 use crate::ledger::{Job, Lease};
 use crate::model::Millis;
 
-pub(super) use carry::Carried;
+pub(super) use carry::{Carried, LIVE};
 
 /// How posts are carried.
 #[derive(Clone, Copy, Debug)]

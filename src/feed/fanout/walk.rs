@@ -60,7 +60,8 @@ impl Feed {
                 let Some((users, end)) = self.next_page(walk.author, &mut followers, &ahead, size).await? else {
                     break;
                 };
-                let written = self.write_page(walk, format!("{}:{ahead}", walk.job), end.clone(), users, held.attempt);
+                let name = format!("{}:{ahead}", walk.job);
+                let written = self.write_page(walk, name, end.clone(), users, held.attempt).await?;
                 on_the_way.push_back(Page { begin: ahead, end: end.clone(), written });
                 ahead = end;
             }
@@ -116,19 +117,21 @@ impl Feed {
         Ok((!users.is_empty()).then_some((users, end)))
     }
 
-    /// Has the broker write one page. All that is fanned out to followers goes through here.
-    pub(super) fn write_page(
+    /// Has the broker write one page, for those of the users whom the entry is for. All that is fanned out to followers goes
+    /// through here.
+    pub(super) async fn write_page(
         &self,
         walk: &Walk<'_>,
         page: String,
         next: String,
         users: Vec<UserId>,
         attempt: Attempt,
-    ) -> JoinHandle<Result<FannedOut>> {
+    ) -> Result<JoinHandle<Result<FannedOut>>> {
+        let users = self.audience_among(walk.entry, users).await?;
         let (broker, entry) = (Arc::clone(&self.broker), walk.entry.clone());
-        self.fanout.tasks.spawn(async move {
+        Ok(self.fanout.tasks.spawn(async move {
             Ok(broker.fan_out(FanOut { page: &page, next: &next, entry: &entry, users: &users, attempt }).await?)
-        })
+        }))
     }
 
     /// Renews the lease now and then. `false` if somebody else has it.

@@ -20,14 +20,15 @@ use serde_json::value::RawValue;
 
 use super::channels::Channel;
 use super::outbox::{Outbox, Outgoing};
+use super::session::Join;
 use super::transport::Framed;
 use crate::broker::{Broker, Listener, Notice, Span};
-use crate::feed::{Feed, FeedError};
+use crate::feed::{Feed, FeedError, Stage, Viewer};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
-use crate::protocol::{Publication, Recover, push_join, push_leave, push_publication};
+use crate::protocol::{Publication, push_join, push_leave, push_publication};
 
-use room::{Accepted, Room, RoomState};
+use room::{Accepted, Member, Room, RoomState};
 use worker::Work;
 
 /// The hub of this node.
@@ -97,15 +98,10 @@ impl Hub {
     ///
     /// # Errors
     /// If a store cannot be reached; the client is not in the channel then.
-    pub async fn join(
-        &self,
-        name: &Arc<str>,
-        channel: &Channel,
-        outbox: &Arc<Outbox>,
-        recover: &Recover,
-    ) -> Result<(Seat, Joined), FeedError> {
+    pub async fn join(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Seat, Joined), FeedError> {
+        let Join { name, channel, recover, user, .. } = join;
         let (seat, position) = loop {
-            let room = self.room(name);
+            let room = self.room(name, channel);
             if !self.link(&room).await? {
                 continue;
             }
@@ -125,22 +121,23 @@ impl Hub {
             if state.is_dead() || (channel.has_log() && position.is_none()) {
                 continue;
             }
-            let key = state.enter(Arc::clone(outbox));
+            let key = state.enter(Member { outbox: Arc::clone(outbox), reader: user.clone() });
             drop(state);
             break (Seat { room, key, outbox: Arc::clone(outbox) }, position);
         };
         let missed = match &position {
-            Some(position) if recover.recover => self.missed(name, position, recover).await?,
+            Some(position) if recover.recover => self.missed(join, position).await?,
             _ => None,
         };
         Ok((seat, Joined { position, missed }))
     }
 
-    fn room(&self, name: &Arc<str>) -> Arc<Room> {
+    fn room(&self, name: &Arc<str>, channel: &Channel) -> Arc<Room> {
         if let Some(room) = self.rooms.get(name) {
             return Arc::clone(&room);
         }
-        Arc::clone(&self.rooms.entry(Arc::clone(name)).or_insert_with(|| Arc::new(Room::new(Arc::clone(name)))))
+        let room = || Arc::new(Room::new(Arc::clone(name), channel.stage()));
+        Arc::clone(&self.rooms.entry(Arc::clone(name)).or_insert_with(room))
     }
 
     /// Has the broker tell this node of the channel. `false` if the room was swept up.
@@ -167,20 +164,16 @@ impl Hub {
             Accepted::Nothing => {}
             Accepted::Scheduled => self.work.push(Arc::clone(room)),
             Accepted::Replaced(members) => {
-                for outbox in members {
-                    outbox.push(Outgoing::Insufficient(Arc::clone(&room.name)));
+                for member in members {
+                    member.outbox.push(Outgoing::Insufficient(Arc::clone(&room.name)));
                 }
             }
         }
     }
 
     /// All that lies between where a client left and where the room stands; `None` if that cannot be told completely.
-    async fn missed(
-        &self,
-        name: &str,
-        position: &Position,
-        recover: &Recover,
-    ) -> Result<Option<Vec<Publication>>, FeedError> {
+    async fn missed(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
+        let recover = &join.recover;
         let same_life = recover.epoch.is_empty() || *recover.epoch == *position.epoch;
         if !same_life || recover.offset > position.offset {
             return Ok(None);
@@ -193,38 +186,45 @@ impl Hub {
             return Ok(None);
         }
         // No more than the limit, which is a usize.
-        let Some(mut slice) = self.broker.read(name, Span::After(recover.offset, missed as usize)).await? else {
+        let Some(mut slice) = self.broker.read(&join.name, Span::After(recover.offset, missed as usize)).await? else {
             return Ok(None);
         };
         slice.entries.retain(|(offset, _)| *offset <= position.offset);
         if slice.top.epoch != position.epoch || slice.entries.len() as u64 != missed {
             return Ok(None);
         }
-        self.publications(slice.entries).await.map(Some)
+        let viewer = Viewer::Client(join.user.as_ref());
+        self.publications(&join.channel.stage(), viewer, slice.entries).await.map(Some)
     }
 
-    /// Log entries as clients read them in a reply.
+    /// Log entries as a viewer reads them in a reply: those that are for them.
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub async fn publications(&self, entries: Vec<(u64, Entry)>) -> Result<Vec<Publication>, FeedError> {
+    pub async fn publications(
+        &self,
+        stage: &Stage,
+        viewer: Viewer<'_>,
+        entries: Vec<(u64, Entry)>,
+    ) -> Result<Vec<Publication>, FeedError> {
         let (offsets, entries): (Vec<u64>, Vec<Entry>) = entries.into_iter().unzip();
-        let members = self.feed.publications(&entries).await?;
-        offsets.into_iter().zip(members).map(|(offset, members)| publication(offset, &members)).collect()
+        let told = self.feed.publications(stage, viewer, &entries).await?;
+        let told = offsets.into_iter().zip(told).filter_map(|(offset, members)| Some((offset, members?)));
+        told.map(|(offset, members)| publication(offset, &members)).collect()
     }
 
     /// Delivers one publication to the members of a room. Under the room's lock, so that all are told in one order.
     fn deliver(&self, state: &RoomState, name: &str, members: &[u8], position: Option<&Position>) {
         let place = position.map(|position| (position.offset, &position.epoch));
-        self.broadcast(state, &push_publication(name, members, place));
+        self.broadcast(state.members(), &push_publication(name, members, place));
     }
 
-    fn broadcast(&self, state: &RoomState, push: &[u8]) {
+    fn broadcast<'a>(&self, members: impl Iterator<Item = &'a Member>, push: &[u8]) {
         let push = Framed::text(push);
         let mut told = 0;
-        for outbox in state.members() {
+        for member in members {
             told += 1;
-            if !outbox.push(Outgoing::Push(push.clone())) {
+            if !member.outbox.push(Outgoing::Push(push.clone())) {
                 self.metrics.dropped_slow();
             }
         }
@@ -250,12 +250,15 @@ impl Listener for Ears {
         let Some(room) = hub.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
         let mut state = room.state.lock();
         let Some(position) = position else {
-            if let Entry::Data(members) = entry {
+            if let Entry::Data(members) = entry
+                && room.stage == Stage::Plain
+            {
                 hub.deliver(&state, channel, members, None);
             }
             return;
         };
         if let Entry::Data(members) = entry
+            && room.stage == Stage::Plain
             && state.follows_directly(position)
         {
             hub.deliver(&state, channel, members, Some(position));
@@ -273,7 +276,7 @@ impl Listener for Ears {
             Notice::Join(info) => push_join(channel, info),
             Notice::Leave(info) => push_leave(channel, info),
         };
-        self.0.broadcast(&room.state.lock(), &push);
+        self.0.broadcast(room.state.lock().members(), &push);
     }
 
     fn signal(&self, message: &Bytes) {

@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::time::Instant;
 
+use crate::feed::Stage;
 use crate::gateway::outbox::Outbox;
-use crate::model::{Entry, Epoch, Position};
+use crate::model::{Entry, Epoch, Position, UserId};
 
 /// How many entries may wait in a room for their bodies. More are dropped and read from the log again later.
 const WAITING: usize = 1_024;
@@ -18,16 +19,26 @@ const WAITING: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) name: Arc<str>,
+    /// What decides who may hear what is said here.
+    pub(super) stage: Stage,
     /// Whether the broker tells this node of the channel. Held across the call that changes it, so that joining and
     /// sweeping up cannot cross.
     pub(super) linked: tokio::sync::Mutex<bool>,
     pub(super) state: Mutex<RoomState>,
 }
 
+/// Somebody in a room.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) outbox: Arc<Outbox>,
+    /// Who it is; `None` of somebody anonymous.
+    pub(super) reader: Option<UserId>,
+}
+
 /// What a room knows. Everybody is told in one order because it happens under this lock.
 #[derive(Debug, Default)]
 pub(super) struct RoomState {
-    members: Slab<Arc<Outbox>>,
+    members: Slab<Member>,
     /// The life of the log; `None` while it is not known, and of a channel without one.
     epoch: Option<Epoch>,
     /// The last offset that was told to members.
@@ -54,33 +65,48 @@ pub(super) enum Accepted {
     /// A worker must look at the room.
     Scheduled,
     /// The log was replaced by another; these members must be told that they cannot go on.
-    Replaced(Vec<Arc<Outbox>>),
+    Replaced(Vec<Member>),
 }
 
 impl Room {
-    pub(super) fn new(name: Arc<str>) -> Self {
+    pub(super) fn new(name: Arc<str>, stage: Stage) -> Self {
         let state = RoomState { empty_since: Some(Instant::now()), ..RoomState::default() };
-        Self { name, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state) }
+        Self { name, stage, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state) }
     }
 }
 
 impl RoomState {
-    pub(super) fn members(&self) -> impl Iterator<Item = &Arc<Outbox>> {
-        self.members.iter().map(|(_, outbox)| outbox)
+    pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().map(|(_, member)| member)
+    }
+
+    pub(super) fn member(&self, key: usize) -> Option<&Member> {
+        self.members.get(key)
+    }
+
+    /// The keys of members of whom it is so; `None` if it is not known of one of them.
+    pub(super) fn members_who(&self, is_so: impl Fn(&Member) -> Option<bool>) -> Option<Vec<usize>> {
+        let mut keys = Vec::new();
+        for (key, member) in &self.members {
+            if is_so(member)? {
+                keys.push(key);
+            }
+        }
+        Some(keys)
     }
 
     pub(super) fn is_dead(&self) -> bool {
         self.dead
     }
 
-    pub(super) fn enter(&mut self, outbox: Arc<Outbox>) -> usize {
+    pub(super) fn enter(&mut self, member: Member) -> usize {
         self.empty_since = None;
-        self.members.insert(outbox)
+        self.members.insert(member)
     }
 
     /// The key alone does not name a member: the room may have been emptied and filled again since it was given.
     pub(super) fn exit(&mut self, key: usize, outbox: &Arc<Outbox>) {
-        if self.members.get(key).is_some_and(|member| Arc::ptr_eq(member, outbox)) {
+        if self.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox)) {
             self.members.remove(key);
         }
         self.note_if_empty();
@@ -305,12 +331,13 @@ mod tests {
     fn another_life_of_the_log_ends_the_stay_of_all_members() {
         let mut state = room(5);
         let outbox = Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }));
-        let key = state.enter(Arc::clone(&outbox));
+        let member = |outbox: &Arc<Outbox>| Member { outbox: Arc::clone(outbox), reader: None };
+        let key = state.enter(member(&outbox));
         let Accepted::Replaced(members) = state.accept(&at(1, "f"), &post(1)) else { panic!("not replaced") };
         assert_eq!(members.len(), 1);
         assert_eq!(state.position(), None);
         let other = Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }));
-        assert_eq!(state.enter(other), key, "the key is used again");
+        assert_eq!(state.enter(member(&other)), key, "the key is used again");
         state.exit(key, &outbox);
         assert_eq!(state.members().count(), 1, "an old key takes nobody else out");
     }

@@ -1,6 +1,7 @@
-//! The hub's workers: they read logs where hints were lost, put bodies to ids, and tell the rooms' members.
+//! The hub's workers: they read logs where hints were lost, put bodies to ids, and tell those of the rooms' members who may
+//! hear it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::Hub;
 use super::room::{Accepted, Room};
 use crate::broker::Span;
-use crate::feed::{FeedError, now};
-use crate::model::{Entry, Epoch, Position};
+use crate::feed::{FeedError, Stage, Told, Words, now};
+use crate::model::{Entry, Epoch, Position, UserId};
+use crate::protocol::push_publication;
 
 /// Rooms that a worker takes at once: their bodies are fetched together.
 const BATCH: usize = 256;
@@ -63,11 +65,20 @@ impl Work {
     }
 }
 
+/// How often it is looked again at what changes all the time, before it is told as it was a moment ago.
+const TRIES: usize = 5;
+
 /// What waits in a room, and of which life of its log it is.
 struct Waiting<'a> {
     room: &'a Arc<Room>,
     epoch: Epoch,
     entries: Vec<(u64, Entry)>,
+}
+
+impl Waiting<'_> {
+    fn staged(&self) -> impl Iterator<Item = (&Stage, &Entry)> {
+        self.entries.iter().map(|(_, entry)| (&self.room.stage, entry))
+    }
 }
 
 impl Hub {
@@ -126,28 +137,71 @@ impl Hub {
         Ok(())
     }
 
-    /// Puts bodies to all that waits in these rooms, with one fetch, and tells it.
+    /// Puts bodies to all that waits in these rooms, with one fetch, finds out who may hear it, with another, and tells it.
     async fn tell(&self, batch: &[Arc<Room>]) -> Result<(), FeedError> {
         let waiting: Vec<Waiting<'_>> = batch
             .iter()
             .filter_map(|room| room.state.lock().waiting().map(|(epoch, entries)| Waiting { room, epoch, entries }))
             .collect();
-        let entries: Vec<Entry> =
-            waiting.iter().flat_map(|waiting| waiting.entries.iter().map(|(_, entry)| entry.clone())).collect();
-        let mut members = self.feed.publications(&entries).await?.into_iter();
-        let now = now();
-        for Waiting { room, epoch, entries } in waiting {
-            let mut state = room.state.lock();
-            for ((offset, entry), members) in entries.into_iter().zip(members.by_ref()) {
-                if state.told(&epoch, offset) {
-                    let position = Position { offset, epoch: epoch.clone() };
-                    self.deliver(&state, &room.name, &members, Some(&position));
-                    if let Entry::Post(id) = entry {
-                        self.metrics.published_to_socket(now.saturating_sub(id.time()));
-                    }
-                }
+        let mut words = self.find_words(&waiting).await?;
+        for _ in 0..TRIES {
+            // What changed while the stores were asked is looked at again: what is told holds at that moment.
+            if self.feed.is_current(&words) {
+                break;
+            }
+            words = self.find_words(&waiting).await?;
+        }
+        waiting.iter().for_each(|waiting| self.tell_room(waiting, &words));
+        Ok(())
+    }
+
+    async fn find_words(&self, waiting: &[Waiting<'_>]) -> Result<Words, FeedError> {
+        let staged: Vec<_> = waiting.iter().flat_map(Waiting::staged).collect();
+        let mut words = self.feed.words(&staged).await?;
+        let mut pairs = HashSet::new();
+        for waiting in waiting {
+            let told = waiting.staged().filter_map(|(stage, entry)| words.told(stage, entry));
+            let closed: Vec<Told<'_>> = told.filter(|told| !told.is_open).collect();
+            let authors: HashSet<&UserId> = closed.iter().flat_map(Told::authors).collect();
+            if !authors.is_empty() {
+                let state = waiting.room.state.lock();
+                let readers: HashSet<&UserId> = state.members().filter_map(|member| member.reader.as_ref()).collect();
+                let strangers = |reader: &UserId| {
+                    authors.iter().map(|author| (reader.clone(), (*author).clone())).collect::<Vec<_>>()
+                };
+                pairs.extend(readers.into_iter().flat_map(strangers));
             }
         }
-        Ok(())
+        self.feed.acquaint(&mut words, pairs).await?;
+        Ok(words)
+    }
+
+    /// Tells what waits in a room. Where somebody came meanwhile of whom it is not known what they may hear, the rest waits
+    /// for the next look at the room.
+    fn tell_room(&self, waiting: &Waiting<'_>, words: &Words) {
+        let Waiting { room, epoch, entries } = waiting;
+        let now = now();
+        let mut state = room.state.lock();
+        for (offset, entry) in entries {
+            let told = words.told(&room.stage, entry);
+            let hearers = match &told {
+                Some(told) if !told.is_open => state.members_who(|member| words.hears(told, member.reader.as_ref())),
+                _ => Some(Vec::new()),
+            };
+            let Some(hearers) = hearers else { return };
+            if !state.told(epoch, *offset) {
+                continue;
+            }
+            let Some(told) = told else { continue };
+            let push = push_publication(&room.name, &told.members, Some((*offset, epoch)));
+            if told.is_open {
+                self.broadcast(state.members(), &push);
+            } else if !hearers.is_empty() {
+                self.broadcast(hearers.into_iter().filter_map(|key| state.member(key)), &push);
+            }
+            if let Entry::Post(id) = entry {
+                self.metrics.published_to_socket(now.saturating_sub(id.time()));
+            }
+        }
     }
 }

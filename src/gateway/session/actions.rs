@@ -61,6 +61,8 @@ pub struct Join {
     pub expires_at: Option<u64>,
     /// What others see of the client there, where presence or joins are told.
     pub info: Option<ClientInfo>,
+    /// Who comes; `None` of an anonymous client.
+    pub user: Option<UserId>,
 }
 
 /// A publication that is granted.
@@ -101,8 +103,12 @@ pub enum Wants {
 pub struct History {
     /// The command's id.
     pub id: u32,
+    /// Who asks; `None` of an anonymous client.
+    pub user: Option<UserId>,
     /// The channel.
     pub name: String,
+    /// What it is.
+    pub channel: Channel,
     /// Which part; with a limit of 0 only the position is asked for.
     pub span: Span,
     /// The life of the log that it is asked of, if any.

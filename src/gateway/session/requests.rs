@@ -46,11 +46,11 @@ impl Session {
 
     pub(super) fn history(&self, id: u32, history: HistoryRequest) -> Action {
         let HistoryRequest { channel: name, limit, since, reverse } = history;
-        match self.readable(&name) {
-            Ok(channel) if channel.has_log() => {}
+        let channel = match self.readable(&name) {
+            Ok(channel) if channel.has_log() => channel,
             Ok(_) => return refuse(id, ErrorCode::NOT_AVAILABLE),
             Err(refusal) => return refusal.of(id),
-        }
+        };
         let most = self.options.history_limit;
         let limit = usize::try_from(limit).map_or(most, |limit| limit.min(most));
         let offset = since.as_ref().map(|since| since.offset);
@@ -61,7 +61,9 @@ impl Session {
         };
         Action::History(History {
             id,
+            user: self.user().cloned(),
             name,
+            channel,
             span,
             epoch: since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty()),
         })

@@ -41,8 +41,8 @@ impl PostgresLedger {
         Ok(())
     }
 
-    /// Makes many edges (follower, followee) at once; those that exist stay as they are. All users must exist. For
-    /// benchmarks and tests.
+    /// Makes many edges (follower, followee) at once; those that exist stay as they are. All users must exist. Blocks
+    /// are not looked at. For benchmarks and tests.
     ///
     /// # Errors
     ///

@@ -8,42 +8,9 @@ use super::{PostgresLedger, at, count, id_at, integer, json_text, natural_at, on
 use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
 use crate::model::{Millis, User, UserId};
 
-/// Locks both users' rows, in the order of their ids, before it looks or takes a number. Somebody who is not there is
-/// told by the number of rows.
-const FOLLOW: &str = "\
-    WITH locked AS MATERIALIZED (
-        SELECT id FROM users WHERE id IN ($1, $2) ORDER BY id FOR NO KEY UPDATE
-    ), there AS MATERIALIZED (
-        SELECT count(*) = CASE WHEN $1 = $2 THEN 1 ELSE 2 END AS complete FROM locked
-    ), made AS (
-        INSERT INTO follows (follower, followee, seq, at)
-        SELECT $1, $2, nextval('follows_seq'), $3 FROM there WHERE complete
-        ON CONFLICT DO NOTHING RETURNING seq
-    ), mirrored AS (
-        INSERT INTO followers (followee, follower, seq) SELECT $2, $1, seq FROM made
-    ), tallied AS (
-        UPDATE users SET following = following + (id = $1)::int, followers = followers + (id = $2)::int
-        WHERE id IN ($1, $2) AND EXISTS (SELECT FROM made)
-    ), job AS (
-        INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until)
-        SELECT $4, $2, false, $3, $5, $6 FROM made RETURNING id
-    )
-    SELECT (SELECT complete FROM there), (SELECT id FROM job)";
+const FOLLOW: &str = "SELECT there, job FROM feedline_follow($1, $2, $3, $4, $5, $6)";
 
-/// The same locks; an edge that is made while it waits for them is younger than this call, and stays.
-const UNFOLLOW: &str = "\
-    WITH locked AS MATERIALIZED (
-        SELECT id FROM users WHERE id IN ($1, $2) ORDER BY id FOR NO KEY UPDATE
-    ), ended AS (
-        DELETE FROM follows WHERE follower = $1 AND followee = $2 AND (SELECT count(*) FROM locked) > 0 RETURNING seq
-    ), mirrored AS (
-        DELETE FROM followers WHERE followee = $2 AND follower = $1 AND EXISTS (SELECT FROM ended)
-    ), tallied AS (
-        UPDATE users SET following = following - (id = $1)::int, followers = followers - (id = $2)::int
-        WHERE id IN ($1, $2) AND EXISTS (SELECT FROM ended)
-    )
-    INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until)
-    SELECT $4, $2, false, $3, $5, $6 FROM ended RETURNING id";
+const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4, $5, $6)";
 
 const FOLLOWING_COUNT: &str = "SELECT following FROM users WHERE id = $1";
 
@@ -85,8 +52,7 @@ impl Edges for PostgresLedger {
             .pool
             .write(UNFOLLOW, &[&follower.as_str(), &followee.as_str(), &at_time, &json, &&*lease.holder, &until])
             .await?;
-        let id = rows.first().map(|row| at::<i64>(row, 0)).transpose()?;
-        Ok(id.map(|id| Job { id, work, cursor: String::new(), created_at: now }))
+        Ok(at::<Option<i64>>(one(&rows)?, 0)?.map(|id| Job { id, work, cursor: String::new(), created_at: now }))
     }
 
     async fn following_count(&self, follower: &UserId) -> Result<u64> {

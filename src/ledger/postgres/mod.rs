@@ -6,13 +6,14 @@
 //! | `open` | how a connection is set up; the schema's steps |
 //! | `pool` | connections that callers share and that come back by themselves |
 //! | `errors` | what an error means |
-//! | `people`, `edges`, `posts`, `timeline`, `jobs`, `comments`, `notifications`, `counts` | the statements, by concept |
+//! | `people`, `edges`, `barriers`, `posts`, `timeline`, `jobs`, `comments`, `notifications`, `counts` | the statements, by concept |
 //!
 //! Every write is one statement (some call a function of the database, made by the migrations), and so one transaction
 //! without a moment in which it is open and nobody works on it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
 //! first, in the order of their ids, and takes numbers (`seq`, a job's id) afterwards. So there is no deadlock between
 //! them, counts are exact, and whoever sees a number sees every lower one of the same user.
 
+mod barriers;
 mod bulk;
 mod comments;
 mod counts;
@@ -237,9 +238,13 @@ mod tests {
                 .any(|line| line.trim_start_matches([' ', '-', '>']).starts_with("Sort ("));
             assert!(!sorts, "{sql}\n{plan}");
         }
-        for (sql, arguments) in
-            [(jobs::CARRIES, "'u', 9"), (comments::COMMENTS, "'{1,2}'"), (counts::COUNTS, "'{1,2}'")]
-        {
+        for (sql, arguments) in [
+            (jobs::CARRIES, "'u', 9"),
+            (comments::COMMENTS, "'{1,2}'"),
+            (counts::COUNTS, "'{1,2}'"),
+            (barriers::RELATIONS, "'{a,b}', '{c,d}'"),
+            (barriers::BARRED, "'{a,b}'"),
+        ] {
             cost(&ledger, sql, arguments).await;
         }
         ledger.close().await;
@@ -258,7 +263,7 @@ mod tests {
         let written = "INSERT INTO author_posts SELECT 'a' || a, 1000 * n + a \
                        FROM generate_series(0, 199) a, generate_series(1, 100) n; \
                        INSERT INTO author_posts SELECT 'a7', n FROM generate_series(1000000, 1005000) n; \
-                       INSERT INTO posts SELECT n, 'a7', '{}', '{}' FROM generate_series(1000000, 1005000) n";
+                       INSERT INTO posts SELECT n, 'a7', '{}', '', '{}' FROM generate_series(1000000, 1005000) n";
         server.ask(&name, written).await;
         for (before, most) in [("9000000", 1_600.0), ("90000", 1_600.0), ("1000100", 1_600.0)] {
             let Cost { plan, rows } = cost(&ledger, timeline::TIMELINE, &format!("'me', {before}, 50")).await;

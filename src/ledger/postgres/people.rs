@@ -23,7 +23,10 @@ const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = A
 const PROFILE: &str = "\
     SELECT id, name, avatar, created_at, followers, following, posts,
            EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1),
-           EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2)
+           EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2),
+           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'hide' AND whom = $1),
+           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'mute' AND whom = $1),
+           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'block' AND whom = $1)
     FROM users WHERE id = $1";
 
 #[async_trait]
@@ -64,6 +67,12 @@ fn profile(row: &Row) -> Result<Profile> {
         followers: natural_at(row, 4)?,
         following: natural_at(row, 5)?,
         posts: natural_at(row, 6)?,
-        edges: Edges { following: at(row, 7)?, followed_by: at(row, 8)? },
+        edges: Edges {
+            following: at(row, 7)?,
+            followed_by: at(row, 8)?,
+            hiding: at(row, 9)?,
+            muting: at(row, 10)?,
+            blocking: at(row, 11)?,
+        },
     })
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, plain, timeline};
+use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one, plain, timeline};
 use crate::ledger::{Job, Lease, LedgerError, Posts, Result, Work};
 use crate::model::{Millis, Post, PostId, UserId};
 
@@ -13,7 +13,8 @@ const CREATE: &str = "\
     WITH author AS (
         UPDATE users SET posts = posts + 1 WHERE id = $2 RETURNING id
     ), made AS (
-        INSERT INTO posts (id, author, topics, body) SELECT $1, id, $3, $4 FROM author RETURNING id, author, topics
+        INSERT INTO posts (id, author, topics, visibility, body) SELECT $1, id, $3, $9, $4 FROM author
+        RETURNING id, author, topics
     ), listed AS (
         INSERT INTO author_posts (author, post) SELECT author, id FROM made
     ), tagged AS (
@@ -27,26 +28,10 @@ pub(super) const POSTS: &str = "\
     SELECT post.body FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT body FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0) post";
 
-/// The same order of locks; what the post was about is told by its row, which may have been edited.
-const DELETE: &str = "\
-    WITH locked AS MATERIALIZED (
-        SELECT id FROM users WHERE id = $2 FOR NO KEY UPDATE
-    ), gone AS (
-        UPDATE posts SET deleted_at = $3, body = NULL
-        WHERE id = $1 AND author = (SELECT id FROM locked) AND deleted_at IS NULL RETURNING id, author, topics
-    ), unlisted AS (
-        DELETE FROM author_posts WHERE author = $2 AND post = $1 AND EXISTS (SELECT FROM gone)
-    ), untagged AS (
-        DELETE FROM post_topics USING (SELECT unnest(topics) AS topic FROM gone) was
-        WHERE post_topics.topic = was.topic AND post_topics.post = $1
-    ), tallied AS (
-        UPDATE users SET posts = posts - 1 WHERE id = $2 AND EXISTS (SELECT FROM gone)
-    ), job AS (
-        INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until)
-        SELECT json_build_object('delete', json_build_object('post', id, 'author', author, 'topics', topics))::text,
-               author, false, $3, $4, $5 FROM gone RETURNING id
-    )
-    SELECT job.id, gone.topics FROM job CROSS JOIN gone";
+const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
+
+const EDIT: &str = "\
+    SELECT made, old_topics, old_visibility FROM feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8)";
 
 pub(super) const BY_AUTHOR: &str = "\
     SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
@@ -59,10 +44,11 @@ impl Posts for PostgresLedger {
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
         let work = Work::Post { post: post.id, author: post.author.clone() };
         let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
+        let visibility = json_text(&post.visibility)?;
         let (made, until) = (integer(post.created_at), integer(lease.until));
         let rows = self
             .pool
-            .write(CREATE, &[&id, &author, &post.topics, &body, &json, &made, &&*lease.holder, &until])
+            .write(CREATE, &[&id, &author, &post.topics, &body, &json, &made, &&*lease.holder, &until, &visibility])
             .await?;
         let row = rows.first().ok_or_else(|| LedgerError::Failed(format!("{:?} does not exist", post.author)))?;
         Ok(Job { id: at(row, 0)?, work, cursor: String::new(), created_at: post.created_at })
@@ -79,9 +65,31 @@ impl Posts for PostgresLedger {
         let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
         let parameters: Parameters<'_> = &[&number, &author.as_str(), &at_time, &&*lease.holder, &until];
         let rows = self.pool.write(DELETE, parameters).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let work = Work::Delete { post: id, author: author.clone(), topics: at(row, 1)? };
-        Ok(Some(Job { id: at(row, 0)?, work, cursor: String::new(), created_at: now }))
+        let row = one(&rows)?;
+        let Some(job) = at::<Option<i64>>(row, 0)? else { return Ok(None) };
+        let (author, topics, visibility) = (author.clone(), at(row, 1)?, json_at(row, 2)?);
+        let work = Work::Delete { post: id, author, topics, visibility };
+        Ok(Some(Job { id: job, work, cursor: String::new(), created_at: now }))
+    }
+
+    async fn edit_post(&self, post: &Post, lease: &Lease) -> Result<Vec<Job>> {
+        let (id, author, now) = (post.id, post.author.clone(), post.edited_at.unwrap_or(post.created_at));
+        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
+        let (visibility, body) = (json_text(&post.visibility)?, json_text(post)?);
+        let parameters: Parameters<'_> =
+            &[&number, &author.as_str(), &post.topics, &visibility, &body, &at_time, &&*lease.holder, &until];
+        let rows = self.pool.write(EDIT, parameters).await?;
+        let row = one(&rows)?;
+        let Some(made) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(Vec::new()) };
+        let (topics, visibility) = (at(row, 1)?, json_at(row, 2)?);
+        // As many of them as were made.
+        let work = [
+            Work::Edit { post: id, author: author.clone(), topics, visibility },
+            Work::Narrow { post: id, author: author.clone() },
+            Work::Widen { post: id, author },
+        ];
+        let job = |(id, work)| Job { id, work, cursor: String::new(), created_at: now };
+        Ok(made.into_iter().zip(work).map(job).collect())
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -5,10 +5,14 @@
 //! all lie above it, and no further down than there. An author costs one look-up, a post on the page about one step,
 //! and what lies below the page nothing.
 
-/// The posts below `$2` of those whom `$1` follows and of `$1`, `$3` at most.
+/// The posts below `$2` of those whom `$1` follows and of `$1`, `$3` at most; none of those whom `$1` mutes, or who hide
+/// from `$1`.
 pub(super) const TIMELINE: &str = "\
     WITH authors AS MATERIALIZED (
-        SELECT followee AS author FROM follows WHERE follower = $1 UNION SELECT $1
+        SELECT followee AS author FROM follows WHERE follower = $1
+            AND NOT EXISTS (SELECT FROM barriers WHERE maker = $1 AND kind = 'mute' AND whom = followee OFFSET 0)
+            AND NOT EXISTS (SELECT FROM barred WHERE whom = $1 AND kind = 'hide' AND maker = followee OFFSET 0)
+        UNION SELECT $1
     ), chunk AS MATERIALIZED (
         SELECT least($3::bigint, greatest(2, 2 * $3::bigint / count(*))) AS size FROM authors
     ), few AS MATERIALIZED (

@@ -57,9 +57,12 @@ pub(super) fn load(db: &Connection, follower: &UserId, followee: &UserId, now: M
     make(db, &Edge { reader: follower.clone(), author: followee.clone() }, now).map(drop)
 }
 
-/// Makes an edge. Whether it is new.
+/// Makes an edge, unless a block stands there. Whether it is new.
 fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
-    let sql = "INSERT INTO follows (follower, followee, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO follows (follower, followee, at) SELECT ?1, ?2, ?3 \
+               WHERE NOT EXISTS (SELECT 1 FROM barriers WHERE maker = ?1 AND kind = 'block' AND whom = ?2) \
+               AND NOT EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
+               ON CONFLICT DO NOTHING";
     let row = params![edge.reader.as_str(), edge.author.as_str(), integer(now)];
     let made = db.prepare_cached(sql)?.execute(row)? == 1;
     if made {
@@ -77,14 +80,21 @@ pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -
 }
 
 pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Job>> {
-    let (reader, author) = (edge.reader.clone(), edge.author.clone());
-    let sql = "DELETE FROM follows WHERE follower = ?1 AND followee = ?2";
-    let ended = db.prepare_cached(sql)?.execute([reader.as_str(), author.as_str()])? == 1;
-    if !ended {
+    if !end(db, edge)? {
         return Ok(None);
     }
-    tally(db, edge, -1)?;
+    let (reader, author) = (edge.reader.clone(), edge.author.clone());
     jobs::create(db, Work::Unfollow { reader, author }, now, lease).map(Some)
+}
+
+/// Ends an edge. Whether there was one.
+pub(super) fn end(db: &Connection, edge: &Edge) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM follows WHERE follower = ?1 AND followee = ?2";
+    let ended = db.prepare_cached(sql)?.execute([edge.reader.as_str(), edge.author.as_str()])? == 1;
+    if ended {
+        tally(db, edge, -1)?;
+    }
+    Ok(ended)
 }
 
 fn tally(db: &Connection, edge: &Edge, change: i64) -> rusqlite::Result<()> {

@@ -64,7 +64,7 @@ pub(super) fn finish(db: &Connection, id: i64, holder: &str) -> rusqlite::Result
 }
 
 pub(super) fn carries_posts(db: &Connection, author: &UserId, before: i64) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id < ?1 AND work ->> '$.post.author' = ?2)";
+    let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id < ?1 AND ?2 IN (work ->> '$.post.author', work ->> '$.widen.author'))";
     db.prepare_cached(sql)?.query_row(params![before, author.as_str()], |row| row.get(0))
 }
 

@@ -9,6 +9,7 @@
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
+mod barriers;
 mod comments;
 mod counts;
 mod edges;

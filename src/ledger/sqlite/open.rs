@@ -13,6 +13,7 @@ use crate::ledger::{LedgerError, Result};
 /// The schema, step by step; a step's version is its place in the list, from 1. Steps are added, never changed.
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0001_feed.sql"),
+    include_str!("../migrations/sqlite/0002_audience.sql"),
     include_str!("../migrations/sqlite/0004_comments.sql"),
     include_str!("../migrations/sqlite/0005_favourites.sql"),
 ];

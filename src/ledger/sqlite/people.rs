@@ -99,7 +99,10 @@ pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<Use
 pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> rusqlite::Result<Option<Profile>> {
     let sql = "SELECT id, name, avatar, created_at, followers, following, posts, \
                EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1), \
-               EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) \
+               EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2), \
+               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'hide' AND whom = ?1), \
+               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'mute' AND whom = ?1), \
+               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
                FROM users WHERE id = ?1";
     let read = |row: &Row<'_>| {
         Ok(Profile {
@@ -107,7 +110,13 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
             followers: super::natural(row.get(4)?),
             following: super::natural(row.get(5)?),
             posts: super::natural(row.get(6)?),
-            edges: Edges { following: row.get(7)?, followed_by: row.get(8)? },
+            edges: Edges {
+                following: row.get(7)?,
+                followed_by: row.get(8)?,
+                hiding: row.get(9)?,
+                muting: row.get(10)?,
+                blocking: row.get(11)?,
+            },
         })
     };
     db.prepare_cached(sql)?.query_row(params![id.as_str(), viewer.map(UserId::as_str)], read).optional()

@@ -25,6 +25,11 @@ impl Posts for SqliteLedger {
         self.write(move |db| delete(db, id, &author, now, &lease)).await
     }
 
+    async fn edit_post(&self, post: &Post, lease: &Lease) -> Result<Vec<Job>> {
+        let (post, lease) = (post.clone(), lease.clone());
+        self.write(move |db| edit(db, &post, &lease)).await
+    }
+
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
         let author = author.clone();
         self.read(move |db| by_author(db, author.as_str(), before, limit)).await
@@ -56,11 +61,48 @@ pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<()> {
         json_text(post)?
     ])?;
     db.prepare_cached("UPDATE users SET posts = posts + 1 WHERE id = ?1")?.execute([author])?;
+    file(db, post)
+}
+
+/// Puts a post into its topics.
+fn file(db: &Connection, post: &Post) -> rusqlite::Result<()> {
     for topic in &post.topics {
         db.prepare_cached("INSERT INTO post_topics (topic, post) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
-            .execute(params![topic, id])?;
+            .execute(params![topic, integer(post.id.0)])?;
     }
     Ok(())
+}
+
+/// Takes a post out of its topics.
+fn unfile(db: &Connection, post: &Post) -> rusqlite::Result<()> {
+    for topic in &post.topics {
+        db.prepare_cached("DELETE FROM post_topics WHERE topic = ?1 AND post = ?2")?
+            .execute(params![topic, integer(post.id.0)])?;
+    }
+    Ok(())
+}
+
+/// A post of an author that is not deleted.
+fn own(db: &Connection, id: PostId, author: &UserId) -> rusqlite::Result<Option<Post>> {
+    let sql = "SELECT body FROM posts WHERE id = ?1 AND author = ?2 AND deleted_at IS NULL";
+    db.prepare_cached(sql)?.query_row(params![integer(id.0), author.as_str()], body).optional()
+}
+
+fn edit(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Vec<Job>> {
+    let (id, author) = (post.id, post.author.clone());
+    let Some(before) = own(db, id, &author)? else { return Ok(Vec::new()) };
+    db.prepare_cached("UPDATE posts SET body = ?2 WHERE id = ?1")?.execute(params![integer(id.0), json_text(post)?])?;
+    unfile(db, &before)?;
+    file(db, post)?;
+    let others_may_see = before.visibility != post.visibility;
+    let (topics, visibility) = (before.topics, before.visibility);
+    let mut work = vec![Work::Edit { post: id, author: author.clone(), topics, visibility }];
+    if others_may_see {
+        work.push(Work::Narrow { post: id, author: author.clone() });
+        work.push(Work::Widen { post: id, author });
+    }
+    let now = post.edited_at.unwrap_or(post.created_at);
+    work.into_iter().map(|work| jobs::create(db, work, now, lease)).collect()
 }
 
 pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Post>> {
@@ -80,17 +122,13 @@ pub(super) fn delete(
     now: Millis,
     lease: &Lease,
 ) -> rusqlite::Result<Option<Job>> {
-    let sql = "SELECT body FROM posts WHERE id = ?1 AND author = ?2 AND deleted_at IS NULL";
-    let found = db.prepare_cached(sql)?.query_row(params![integer(id.0), author.as_str()], body).optional()?;
-    let Some(post) = found else { return Ok(None) };
+    let Some(post) = own(db, id, author)? else { return Ok(None) };
     db.prepare_cached("UPDATE posts SET deleted_at = ?2, body = NULL WHERE id = ?1")?
         .execute(params![integer(id.0), integer(now)])?;
     db.prepare_cached("UPDATE users SET posts = posts - 1 WHERE id = ?1")?.execute([author.as_str()])?;
-    for topic in &post.topics {
-        db.prepare_cached("DELETE FROM post_topics WHERE topic = ?1 AND post = ?2")?
-            .execute(params![topic, integer(id.0)])?;
-    }
-    jobs::create(db, Work::Delete { post: id, author: author.clone(), topics: post.topics }, now, lease).map(Some)
+    unfile(db, &post)?;
+    let (topics, visibility) = (post.topics, post.visibility);
+    jobs::create(db, Work::Delete { post: id, author: author.clone(), topics, visibility }, now, lease).map(Some)
 }
 
 /// An author's posts below an id. The index is named because the planner, which has no statistics, would be free

@@ -14,7 +14,7 @@ use crate::model::{PostId, UserId};
 /// Chunks of one author grow by this factor: one who fills the page needs few of them.
 const GROWTH: usize = 4;
 
-/// The posts below `before` of those whom `reader` follows and of the reader.
+/// The posts below `before` of those whom `reader` follows and neither mutes nor is hidden from, and of the reader.
 pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usize) -> rusqlite::Result<Vec<PostId>> {
     // One snapshot, lest an unfollow or a delete between two look-ups leave a page that never was.
     let snapshot = db.unchecked_transaction()?;
@@ -35,7 +35,10 @@ pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usiz
 
 /// One run for each author. The reader is one of them, once even if following themselves.
 fn runs(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<Run>> {
-    let sql = "SELECT followee FROM follows WHERE follower = ?1 UNION SELECT ?1";
+    let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee NOT IN \
+                   (SELECT whom FROM barriers WHERE maker = ?1 AND kind = 'mute' \
+                    UNION ALL SELECT maker FROM barriers WHERE whom = ?1 AND kind = 'hide') \
+               UNION SELECT ?1";
     let mut statement = db.prepare_cached(sql)?;
     let authors = statement.query_map([reader.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
     // Twice the fair share, so that most authors need no second chunk.

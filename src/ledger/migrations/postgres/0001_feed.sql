@@ -50,6 +50,8 @@ CREATE TABLE posts (
     id         bigint PRIMARY KEY,
     author     text COLLATE "C" NOT NULL,
     topics     text[] NOT NULL,
+    -- Who may see it, as JSON.
+    visibility text NOT NULL,
     body       text,
     deleted_at bigint
 ) PARTITION BY HASH (id);

@@ -1,0 +1,168 @@
+//! What is between readers and authors, cached: every delivery asks for it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use moka::sync::Cache;
+
+use super::error::Result;
+use crate::ledger::Ledger;
+use crate::model::{Relation, UserId};
+
+/// How long a relation may be served from the cache. Whoever changes one drops it on every node at once; this bounds how
+/// long a node that missed the message can be wrong.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// How many pairs are kept, at some 200 bytes each.
+const PAIRS: u64 = 250_000;
+
+/// How many authors are kept of whom it is known whether barriers concern them.
+const AUTHORS: u64 = 100_000;
+
+/// How many pairs the ledger is asked for at once: some milliseconds of its time.
+const AT_ONCE: usize = 5_000;
+
+/// Relations by author and reader.
+#[derive(Debug, Default)]
+pub(super) struct Between(HashMap<UserId, HashMap<UserId, Relation>>);
+
+impl Between {
+    /// What is between the two, if it was asked for.
+    pub(super) fn get(&self, reader: &UserId, author: &UserId) -> Option<Relation> {
+        self.0.get(author)?.get(reader).copied()
+    }
+
+    /// Adds what others found.
+    pub(super) fn extend(&mut self, others: Self) {
+        for (author, readers) in others.0 {
+            self.0.entry(author).or_default().extend(readers);
+        }
+    }
+
+    fn insert(&mut self, reader: UserId, author: UserId, relation: Relation) {
+        self.0.entry(author).or_default().insert(reader, relation);
+    }
+}
+
+/// The relations of pairs, with a cache. Two hardly ever ask for the same pair at once, so nobody waits for another's
+/// fetch.
+pub(super) struct Relations {
+    ledger: Arc<dyn Ledger>,
+    /// By reader and author.
+    pairs: Cache<(UserId, UserId), Relation>,
+    /// Whether barriers concern who may see this author's posts.
+    barred: Cache<UserId, bool>,
+    /// How often something was forgotten. What is fetched meanwhile may be from before, and is not kept.
+    forgotten: AtomicU64,
+}
+
+impl Relations {
+    /// An empty cache in front of the ledger.
+    pub(super) fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self {
+            ledger,
+            pairs: Cache::builder().max_capacity(PAIRS).time_to_live(FRESH).build(),
+            barred: Cache::builder().max_capacity(AUTHORS).time_to_live(FRESH).build(),
+            forgotten: AtomicU64::new(0),
+        }
+    }
+
+    /// Grows whenever something is forgotten.
+    pub(super) fn age(&self) -> u64 {
+        self.forgotten.load(Ordering::SeqCst)
+    }
+
+    /// Forgets what is between two people, both ways.
+    pub(super) fn forget(&self, one: &UserId, other: &UserId) {
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
+        self.pairs.invalidate(&(one.clone(), other.clone()));
+        self.pairs.invalidate(&(other.clone(), one.clone()));
+        self.barred.invalidate(one);
+        self.barred.invalidate(other);
+    }
+
+    /// Forgets everything: any of it may have changed without this node hearing of it.
+    pub(super) fn forget_all(&self) {
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
+        self.pairs.invalidate_all();
+        self.barred.invalidate_all();
+    }
+
+    /// What is between a reader and an author.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn one(&self, reader: &UserId, author: &UserId) -> Result<Relation> {
+        let between = self.get([(reader.clone(), author.clone())]).await?;
+        Ok(between.get(reader, author).unwrap_or_default())
+    }
+
+    /// What is between readers and authors (in this order).
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn get(&self, pairs: impl IntoIterator<Item = (UserId, UserId)>) -> Result<Between> {
+        let mut found = Between::default();
+        let mut missing = HashSet::new();
+        for pair in pairs {
+            match self.pairs.get(&pair) {
+                Some(relation) => found.insert(pair.0, pair.1, relation),
+                None => drop(missing.insert(pair)),
+            }
+        }
+        let missing: Vec<_> = missing.into_iter().collect();
+        for missing in missing.chunks(AT_ONCE) {
+            let before = self.age();
+            let relations = self.ledger.relations(missing).await?;
+            for (pair, relation) in missing.iter().zip(relations) {
+                self.pairs.insert(pair.clone(), relation);
+                found.insert(pair.0.clone(), pair.1.clone(), relation);
+            }
+            if self.age() != before {
+                missing.iter().for_each(|pair| self.pairs.invalidate(pair));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Those of `authors` whose posts are not for everyone alike, whatever their visibility says.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn barred(&self, authors: impl IntoIterator<Item = UserId>) -> Result<HashSet<UserId>> {
+        let mut found = HashSet::new();
+        let mut missing = HashSet::new();
+        for author in authors {
+            match self.barred.get(&author) {
+                Some(true) => drop(found.insert(author)),
+                Some(false) => {}
+                None => drop(missing.insert(author)),
+            }
+        }
+        if !missing.is_empty() {
+            let before = self.age();
+            let missing: Vec<UserId> = missing.into_iter().collect();
+            let barred: HashSet<UserId> = self.ledger.barred_among(&missing).await?.into_iter().collect();
+            for author in &missing {
+                self.barred.insert(author.clone(), barred.contains(author));
+            }
+            if self.age() != before {
+                missing.iter().for_each(|author| self.barred.invalidate(author));
+            }
+            found.extend(barred);
+        }
+        Ok(found)
+    }
+
+    /// What is between many readers and one author, in their order, and not kept: most of those to whom a post is carried
+    /// are not here.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn of_many(&self, readers: &[UserId], author: &UserId) -> Result<Vec<Relation>> {
+        let pairs: Vec<_> = readers.iter().map(|reader| (reader.clone(), author.clone())).collect();
+        Ok(self.ledger.relations(&pairs).await?)
+    }
+}

@@ -1,0 +1,327 @@
+//! Who sees what: every relation, on every way to read, against one table.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::{API_KEY, Answer, Server, signed};
+
+/// The author of the posts that are looked for.
+const AUTHOR: &str = "bo";
+
+/// What each of the posts looked for says in its text, and to whom it is.
+const POSTS: [&str; 5] = ["<everyone>", "<followers>", "<friends>", "<only-nat>", "<all-but-nat>"];
+
+/// Readers, and which of [`POSTS`] they see: asked for by name, brought to them, in their timeline.
+const TABLE: [(&str, &str, &str, &str); 10] = [
+    (AUTHOR, "+++++", "+++++", "+++++"),
+    ("stranger", "+---+", "+---+", "-----"),
+    ("follower", "++--+", "++--+", "++--+"),
+    ("friend", "+++-+", "+++-+", "+++-+"),
+    // Named in `only_to` and in `not_to`, and a follower.
+    ("nat", "++-+-", "++-+-", "++-+-"),
+    // Friends all of them, but for what stands between.
+    ("muting", "+++-+", "-----", "-----"),
+    ("hidden", "-----", "-----", "-----"),
+    ("blocked", "-----", "-----", "-----"),
+    ("blocking", "-----", "-----", "-----"),
+    // Nobody in particular, who has no timeline.
+    ("", "+---+", "+---+", "-----"),
+];
+
+fn visibility(n: usize) -> Value {
+    let all = [
+        json!("public"),
+        json!("followers"),
+        json!("friends"),
+        json!({ "only_to": ["nat"] }),
+        json!({ "not_to": ["nat"] }),
+    ];
+    all[n].clone()
+}
+
+/// Readers who have a name.
+fn people() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|row| row.0).filter(|name| !name.is_empty())
+}
+
+/// A server with the author and the readers, and the follows of the table.
+async fn server() -> Server {
+    let server = Server::start_with(&[("auth.anonymous", "true"), ("client.commands_per_second", "0")]).await;
+    for person in people() {
+        done(&server, person, "GET", &format!("/users/{person}")).await;
+    }
+    for reader in ["follower", "friend", "nat", "muting", "hidden", "blocked", "blocking"] {
+        done(&server, reader, "PUT", "/users/bo/follow").await;
+    }
+    for friend in ["friend", "muting", "hidden", "blocked", "blocking"] {
+        done(&server, AUTHOR, "PUT", &format!("/users/{friend}/follow")).await;
+    }
+    server
+}
+
+/// Puts up what stands between the author and some readers.
+async fn divide(server: &Server) {
+    done(server, "muting", "PUT", "/users/bo/mute").await;
+    done(server, AUTHOR, "PUT", "/users/hidden/hide").await;
+    done(server, AUTHOR, "PUT", "/users/blocked/block").await;
+    done(server, "blocking", "PUT", "/users/bo/block").await;
+}
+
+/// As a backend does it for somebody (nobody, without a name).
+async fn call(server: &Server, user: &str, method: &str, path: &str) -> Answer {
+    let named = [("x-api-key", API_KEY), ("x-user", user)];
+    let headers = if user.is_empty() { &named[..1] } else { &named[..] };
+    server.http(method, &format!("/api/v1{path}"), headers, "").await
+}
+
+async fn done(server: &Server, user: &str, method: &str, path: &str) -> Value {
+    let answer = call(server, user, method, path).await;
+    assert!(answer.status.is_success(), "{user}: {method} {path}: {answer:?}\n{}", server.log());
+    answer.body
+}
+
+async fn connect(server: &Server, user: &str) -> Client {
+    if !user.is_empty() {
+        return Client::connect(server, user).await;
+    }
+    let mut client = Client::open(server).await;
+    client.done(json!({ "connect": { "token": signed(&json!({ "sub": "" })) } })).await;
+    client
+}
+
+/// Writes the posts of the table, all of them on the topic, and one at the end for everyone. Their ids.
+async fn publish(server: &Server) -> Vec<u64> {
+    let mut ids = Vec::new();
+    for (n, text) in POSTS.iter().enumerate() {
+        let post = json!({ "text": format!("{text} #t"), "visibility": visibility(n) });
+        ids.push(server.done(AUTHOR, "POST", "/posts", &post).await["id"].as_u64().expect("an id"));
+    }
+    server.post(AUTHOR, "<end> #t").await;
+    ids
+}
+
+/// Which of the posts something tells of, by their texts or their ids.
+fn seen(told: &Value, ids: &[u64]) -> String {
+    let text = told.to_string();
+    let told = |n: usize| text.contains(POSTS[n]) || text.contains(&format!("\"id\":{}", ids[n]));
+    (0..POSTS.len()).map(|n| if told(n) { '+' } else { '-' }).collect()
+}
+
+/// Which of the posts something shows, by their texts.
+fn shown(told: &Value) -> String {
+    let text = told.to_string();
+    POSTS.iter().map(|post| if text.contains(post) { '+' } else { '-' }).collect()
+}
+
+/// What differs from the table; each row is `who: on which way: what they saw, not what they should have`.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn note(&mut self, who: &str, way: &str, saw: &str, should: &str) {
+        if saw != should {
+            self.0.push(format!("{who:?} {way}: {saw}, not {should}"));
+        }
+    }
+
+    fn none(self) {
+        assert!(self.0.is_empty(), "{} ways are wrong:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}
+
+/// All pages of a list, two posts each.
+async fn pages(server: &Server, user: &str, path: &str) -> Value {
+    let mut items = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let answer = call(server, user, "GET", &format!("{path}?limit=2&cursor={cursor}")).await;
+        if answer.status.as_u16() == 404 {
+            assert!(items.is_empty(), "{user} {path}: it went away on the way");
+            return json!([]);
+        }
+        assert!(answer.status.is_success(), "{user} {path}: {answer:?}");
+        let page = answer.body["items"].as_array().expect("items").clone();
+        let next = answer.body["next"].as_str().map(str::to_owned);
+        assert!(page.len() == 2 || next.is_none(), "{user} {path}: a page that is not full is the last: {page:?}");
+        items.extend(page);
+        let Some(next) = next else { break };
+        cursor = next;
+    }
+    let ids: BTreeSet<u64> = items.iter().map(|item| item["id"].as_u64().expect("an id")).collect();
+    assert_eq!(ids.len(), items.len(), "{user} {path}: each once");
+    items.into()
+}
+
+/// Every way to read what is there.
+async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences) {
+    for (who, direct, brought, timeline) in TABLE {
+        if !who.is_empty() {
+            let read = pages(server, who, "/timeline").await;
+            differences.note(who, "timeline.read", &seen(&read, ids), timeline);
+        }
+        let profile = pages(server, who, "/users/bo/posts").await;
+        differences.note(who, "users.posts", &seen(&profile, ids), direct);
+        let topic = pages(server, who, "/topics/t/posts").await;
+        differences.note(who, "topics.read", &seen(&topic, ids), brought);
+        let (mut by_id, mut subscribed) = (String::new(), String::new());
+        let mut client = connect(server, who).await;
+        for id in ids {
+            let answer = call(server, who, "GET", &format!("/posts/{id}")).await;
+            assert!([200, 404].contains(&answer.status.as_u16()), "{who} {id}: {answer:?}");
+            by_id.push(if answer.status.as_u16() == 200 { '+' } else { '-' });
+            let reply = client.call(json!({ "subscribe": { "channel": format!("post:{id}") } })).await;
+            assert!(reply.get("subscribe").is_some() || reply["error"]["code"] == 102, "{reply}");
+            subscribed.push(if reply.get("subscribe").is_some() { '+' } else { '-' });
+        }
+        differences.note(who, "posts.get", &by_id, direct);
+        differences.note(who, "subscribe post:", &subscribed, direct);
+    }
+}
+
+/// Somebody at a socket, in the author's profile (if it lets them) and in the topic.
+struct Watcher {
+    who: &'static str,
+    client: Client,
+    timeline: Value,
+    profile: Option<Value>,
+    topic: Value,
+}
+
+async fn watch(server: &Server) -> Vec<Watcher> {
+    let mut watchers = Vec::new();
+    for (who, ..) in TABLE {
+        let mut client = connect(server, who).await;
+        let timeline = match who {
+            "" => Value::Null,
+            _ => client.rpc("timeline.read", &json!({})).await["position"].clone(),
+        };
+        let profile = client.call(json!({ "subscribe": { "channel": "user:bo" } })).await.get("subscribe").cloned();
+        let topic = client.subscribe("topic:t").await;
+        watchers.push(Watcher { who, client, timeline, profile, topic });
+    }
+    watchers
+}
+
+/// Everything on a channel up to what holds this text.
+async fn up_to(client: &mut Client, channel: &str, text: &str) -> Vec<Value> {
+    let mut heard = Vec::new();
+    loop {
+        let publication = client.publication(channel).await;
+        let last = publication.to_string().contains(text);
+        heard.push(publication);
+        if last {
+            return heard;
+        }
+    }
+}
+
+/// Waits until all that was published has been told wherever it is to be: what somebody writes after it comes after it.
+async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 3]> {
+    let (mut timelines, mut profiles, mut topics) = (Vec::new(), Vec::new(), Vec::new());
+    for watcher in watchers.iter_mut().filter(|watcher| ["bo", "follower"].contains(&watcher.who)) {
+        // One page of followers and one room: everybody else's is written, and told, with theirs.
+        timelines.push((watcher.who, up_to(&mut watcher.client, &format!("timeline:{}", watcher.who), "<end>").await));
+        profiles.push((watcher.who, up_to(&mut watcher.client, "user:bo", "<end>").await));
+    }
+    for person in people().filter(|person| *person != AUTHOR) {
+        server.post(person, &format!("<by-{person}> #t")).await;
+    }
+    let last = "<by-blocking>";
+    for watcher in watchers.iter_mut() {
+        let who = watcher.who;
+        if !["", AUTHOR].contains(&who) {
+            timelines.push((who, up_to(&mut watcher.client, &format!("timeline:{who}"), &format!("<by-{who}>")).await));
+        }
+        // The author sees nothing of whom a block concerns; the last that everybody sees is the stranger's at least.
+        topics
+            .push((who, up_to(&mut watcher.client, "topic:t", if who == AUTHOR { "<by-hidden>" } else { last }).await));
+    }
+    let mut all = Vec::new();
+    for watcher in watchers.iter_mut() {
+        let mut heard: [Vec<Value>; 3] = Default::default();
+        for (place, told) in [&mut timelines, &mut profiles, &mut topics].into_iter().enumerate() {
+            for (_, told) in told.iter_mut().filter(|(who, _)| *who == watcher.who) {
+                heard[place].append(told);
+            }
+        }
+        for push in watcher.client.pushed().await {
+            let channel = push["channel"].as_str().unwrap_or_default();
+            let place = usize::from(channel.starts_with("user:")) + 2 * usize::from(channel.starts_with("topic:"));
+            heard[place].push(push["pub"].clone());
+        }
+        all.push(heard);
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_stands_between_people_holds_on_every_way_to_read_and_to_hear() {
+    let server = server().await;
+    divide(&server).await;
+    let mut watchers = watch(&server).await;
+    let ids = publish(&server).await;
+    let heard = settle(&server, &mut watchers).await;
+    let mut differences = Differences::default();
+    for (watcher, [timeline, profile, topic]) in watchers.iter().zip(heard) {
+        let who = watcher.who;
+        let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
+        // Not even that something is there: by id, too.
+        differences.note(who, "live timeline:", &seen(&timeline.into(), &ids), in_timeline);
+        differences.note(who, "live user:", &seen(&profile.into(), &ids), direct);
+        differences.note(who, "live topic:", &seen(&topic.into(), &ids), brought);
+        assert_eq!(watcher.profile.is_none(), who == "blocked", "{who}: only who is blocked cannot subscribe to user:");
+    }
+    check_reads(&server, &ids, &mut differences).await;
+    differences.none();
+}
+
+#[tokio::test]
+async fn what_comes_between_people_later_holds_for_all_that_was_there_before() {
+    let server = server().await;
+    // Everybody hears of everything that is for them, and has it in their timelines; then it changes.
+    done(&server, "stranger", "PUT", "/users/bo/follow").await;
+    let mut watchers = watch(&server).await;
+    let ids = publish(&server).await;
+    settle(&server, &mut watchers).await;
+    let before: Vec<(&str, Value, Option<Value>, Value)> =
+        watchers.into_iter().map(|it| (it.who, it.timeline, it.profile, it.topic)).collect();
+    divide(&server).await;
+    done(&server, "stranger", "DELETE", "/users/bo/follow").await;
+
+    let mut differences = Differences::default();
+    for (who, timeline_at, profile_at, topic_at) in before {
+        let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
+        let from = |channel: &str, at: &Value| {
+            let epoch = at["epoch"].clone();
+            json!({ "subscribe": { "channel": channel, "recover": true, "offset": at["offset"].as_u64().unwrap_or(0), "epoch": epoch } })
+        };
+        let mut client = connect(&server, who).await;
+        if !who.is_empty() {
+            let (mut again, recovered) = Client::recover(&server, who, &timeline_at).await;
+            assert_eq!(recovered["recovered"], true, "{who}");
+            differences.note(who, "recovery of timeline:", &shown(&recovered["publications"]), in_timeline);
+            let history = again.done(json!({ "history": { "channel": format!("timeline:{who}"), "limit": -1 } })).await;
+            differences.note(who, "history of timeline:", &shown(&history), in_timeline);
+            let (offset, epoch) = (&timeline_at["offset"], timeline_at["epoch"].as_str().expect("an epoch"));
+            let updates = done(&server, who, "GET", &format!("/timeline/updates?offset={offset}&epoch={epoch}")).await;
+            assert_eq!(updates["recovered"], true, "{who}");
+            differences.note(who, "timeline.updates", &shown(&updates["items"]), in_timeline);
+        }
+        for (channel, at, should) in [("user:bo", profile_at, direct), ("topic:t", Some(topic_at), brought)] {
+            let reply = client.call(from(channel, &at.expect("everybody was there"))).await;
+            if who == "blocked" && channel == "user:bo" {
+                assert_eq!(reply["error"]["code"], 102, "{reply}");
+                continue;
+            }
+            assert_eq!(reply["subscribe"]["recovered"], true, "{who} {channel}: {reply}");
+            let publications = &reply["subscribe"]["publications"];
+            differences.note(who, &format!("recovery of {channel}"), &seen(publications, &ids), should);
+            let history = client.done(json!({ "history": { "channel": channel, "limit": -1 } })).await;
+            differences.note(who, &format!("history of {channel}"), &seen(&history, &ids), should);
+        }
+    }
+    check_reads(&server, &ids, &mut differences).await;
+    differences.none();
+}

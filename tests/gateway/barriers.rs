@@ -1,0 +1,195 @@
+//! Hiding, muting and blocking: what happens at once, and what the other does not learn.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::Server;
+
+async fn set(server: &Server, user: &str, what: &str, whom: &str) {
+    server.done(user, "PUT", &format!("/users/{whom}/{what}"), &Value::Null).await;
+}
+
+async fn clear(server: &Server, user: &str, what: &str, whom: &str) {
+    server.done(user, "DELETE", &format!("/users/{whom}/{what}"), &Value::Null).await;
+}
+
+async fn status(server: &Server, user: &str, method: &str, path: &str) -> u16 {
+    server.call(user, method, path, &Value::Null).await.status.as_u16()
+}
+
+/// The next publication on the user's timeline must be of this kind, about this post.
+async fn told(client: &mut Client, user: &str, kind: &str, id: u64) -> Value {
+    let data = client.publication(&format!("timeline:{user}")).await["data"].take();
+    let about = data["post"]["id"].as_u64().or(data["id"].as_u64());
+    assert_eq!((&data["type"], about), (&json!(kind), Some(id)), "{data}");
+    data
+}
+
+async fn ids(server: &Server, user: &str, path: &str) -> Vec<u64> {
+    let page = server.done(user, "GET", path, &Value::Null).await;
+    page["items"].as_array().expect("items").iter().map(|item| item["id"].as_u64().expect("an id")).collect()
+}
+
+async fn names(server: &Server, user: &str, path: &str) -> Vec<String> {
+    let page = server.done(user, "GET", path, &Value::Null).await;
+    page["items"].as_array().expect("items").iter().map(|item| item["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn posts_leave_with_a_mute_or_a_hide_and_come_back_with_its_end_live() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    server.follow("bo", "ann").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let (one, two) = (server.post("bo", "one").await, server.post("bo", "two").await);
+    for id in [one, two] {
+        told(&mut ann, "ann", "post", id).await;
+    }
+    for (maker, what, whom) in [("ann", "mute", "bo"), ("bo", "hide", "ann")] {
+        set(&server, maker, what, whom).await;
+        set(&server, maker, what, whom).await;
+        assert_eq!(ids(&server, "ann", "/timeline").await, [] as [u64; 0], "{what}: with the answer");
+        for id in [one, two] {
+            assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "hidden", "{what}");
+        }
+        let unseen = server.post("bo", "unseen meanwhile").await;
+        clear(&server, maker, what, whom).await;
+        clear(&server, maker, what, whom).await;
+        assert_eq!(ids(&server, "ann", "/timeline").await, [unseen, two, one], "{what}: back with the answer");
+        for id in [one, two, unseen] {
+            told(&mut ann, "ann", "post", id).await;
+        }
+        server.done("bo", "DELETE", &format!("/posts/{unseen}"), &Value::Null).await;
+        told(&mut ann, "ann", "gone", unseen).await;
+    }
+    let profile = server.done("ann", "GET", "/users/bo", &Value::Null).await;
+    assert_eq!((&profile["edges"]["following"], &profile["edges"]["followed_by"]), (&json!(true), &json!(true)));
+}
+
+#[tokio::test]
+async fn an_inbox_made_while_somebody_is_muted_shows_them_when_that_ends() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let (one, two) = (server.post("bo", "one").await, server.post("ann", "two").await);
+    set(&server, "ann", "mute", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    assert_eq!(ids(&server, "ann", "/timeline").await, [two]);
+    clear(&server, "ann", "mute", "bo").await;
+    told(&mut ann, "ann", "post", one).await;
+    assert_eq!(ids(&server, "ann", "/timeline").await, [two, one]);
+}
+
+#[tokio::test]
+async fn a_block_parts_two_people_both_ways_at_once() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    server.follow("bo", "ann").await;
+    server.follow("cy", "ann").await;
+    server.follow("cy", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut bo = Client::connect(&server, "bo").await;
+    let mut cy = Client::connect(&server, "cy").await;
+    let (by_ann, by_bo) = (server.post("ann", "by ann #t").await, server.post("bo", "by bo #t").await);
+    for (client, user) in [(&mut ann, "ann"), (&mut bo, "bo"), (&mut cy, "cy")] {
+        for id in [by_ann, by_bo] {
+            client.publication(&format!("timeline:{user}")).await;
+            client.subscribe(&format!("post:{id}")).await;
+        }
+        client.subscribe("user:ann").await;
+    }
+    set(&server, "ann", "block", "bo").await;
+    assert_eq!(told(&mut ann, "ann", "gone", by_bo).await["reason"], "hidden");
+    assert_eq!(told(&mut bo, "bo", "gone", by_ann).await["reason"], "hidden");
+    assert_eq!(
+        (ids(&server, "ann", "/timeline").await, ids(&server, "bo", "/timeline").await),
+        (vec![by_ann], vec![by_bo])
+    );
+
+    // Who is blocked does not find the other; who blocks does, or could not end it.
+    for path in
+        ["/users/ann", "/users/ann/posts", "/users/ann/followers", "/users/ann/following", &format!("/posts/{by_ann}")]
+    {
+        assert_eq!(status(&server, "bo", "GET", path).await, 404, "{path}");
+    }
+    assert_eq!(status(&server, "bo", "PUT", "/users/ann/follow").await, 404);
+    let missing = server.call("bo", "GET", "/users/ann", &Value::Null).await.body;
+    assert_eq!(missing, server.call("bo", "GET", "/users/nobody", &Value::Null).await.body, "as if nobody were there");
+    assert_eq!(bo.refused(json!({ "subscribe": { "channel": "user:ann-who-is-not-here", "token": "x" } })).await, 103);
+    let profile = server.done("ann", "GET", "/users/bo", &Value::Null).await;
+    assert_eq!((&profile["followers"], &profile["following"]), (&json!(1), &json!(0)), "the follows have ended");
+    assert_eq!(profile["edges"]["blocking"], true);
+    assert_eq!(ids(&server, "ann", "/users/bo/posts").await, [] as [u64; 0]);
+    assert_eq!(status(&server, "ann", "PUT", "/users/bo/follow").await, 409);
+    // Others see both, and neither sees the other in a list.
+    assert_eq!(names(&server, "ann", "/users/cy/following").await, ["ann"]);
+    assert_eq!(names(&server, "bo", "/users/cy/following").await, ["bo"]);
+    assert_eq!(names(&server, "cy", "/users/cy/following").await, ["bo", "ann"]);
+
+    // Whoever was in the channels hears nothing there any more.
+    server.done("ann", "PATCH", &format!("/posts/{by_ann}"), &json!({ "text": "changed" })).await;
+    let after = server.post("ann", "after").await;
+    for client in [&mut ann, &mut cy] {
+        assert_eq!(client.publication(&format!("post:{by_ann}")).await["data"]["type"], "edited");
+        assert_eq!(client.publication("user:ann").await["data"]["type"], "edited");
+        assert_eq!(client.publication("user:ann").await["data"]["post"]["id"], after);
+    }
+    let own = server.post("bo", "own").await;
+    told(&mut bo, "bo", "post", own).await;
+    let heard = bo.pushed().await;
+    assert!(heard.is_empty(), "{heard:?}");
+
+    clear(&server, "ann", "block", "bo").await;
+    assert_eq!(status(&server, "bo", "GET", "/users/ann").await, 200);
+    assert_eq!(ids(&server, "bo", "/timeline").await, [own, by_bo], "nobody follows anybody again by that");
+    server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
+    assert_eq!(ids(&server, "bo", "/timeline").await, [own, after, by_bo, by_ann]);
+}
+
+#[tokio::test]
+async fn nobody_learns_that_they_are_hidden_from_or_muted() {
+    let server = Server::start().await;
+    server.follow("bo", "ann").await;
+    let before = server.done("bo", "GET", "/users/ann", &Value::Null).await;
+    for what in ["hide", "mute"] {
+        set(&server, "ann", what, "bo").await;
+    }
+    assert_eq!(server.done("bo", "GET", "/users/ann", &Value::Null).await, before);
+    let mine = server.done("ann", "GET", "/users/bo", &Value::Null).await["edges"].take();
+    let expected =
+        json!({ "following": false, "followed_by": true, "hiding": true, "muting": true, "blocking": false });
+    assert_eq!(mine, expected);
+    for what in ["hide", "mute", "block"] {
+        assert_eq!(status(&server, "ann", "PUT", &format!("/users/ann/{what}")).await, 400, "{what} oneself");
+        assert_eq!(status(&server, "ann", "PUT", &format!("/users/nobody/{what}")).await, 404, "{what} nobody");
+    }
+}
+
+#[tokio::test]
+async fn a_long_run_of_posts_that_may_not_be_seen_leaves_no_short_page() {
+    let server = Server::start_with(&[("timeline.length", "30")]).await;
+    server.follow("ann", "bo").await;
+    let mut seen = Vec::new();
+    for n in 0..120 {
+        let visibility = if n % 30 == 7 { json!("public") } else { json!({ "only_to": ["cy"] }) };
+        let post = json!({ "text": format!("post {n} #t"), "visibility": visibility });
+        let id = server.done("bo", "POST", "/posts", &post).await["id"].as_u64().expect("an id");
+        if n % 30 == 7 {
+            seen.insert(0, id);
+        }
+    }
+    for path in ["/timeline", "/users/bo/posts", "/topics/t/posts"] {
+        let first = server.done("ann", "GET", &format!("{path}?limit=3"), &Value::Null).await;
+        let (items, next) = (first["items"].as_array().expect("items"), first["next"].as_str().expect("more"));
+        assert_eq!(
+            items.iter().map(|item| item["id"].as_u64().expect("an id")).collect::<Vec<_>>(),
+            seen[..3],
+            "{path}"
+        );
+        assert_eq!(ids(&server, "ann", &format!("{path}?limit=3&cursor={next}")).await, seen[3..], "{path}");
+        assert_eq!(
+            server.done("ann", "GET", &format!("{path}?limit=4"), &Value::Null).await["next"],
+            Value::Null,
+            "{path}"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Edits: what changes, what stays, and who hears of it.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::Server;
+
+async fn write(server: &Server, user: &str, post: &Value) -> u64 {
+    server.done(user, "POST", "/posts", post).await["id"].as_u64().expect("an id")
+}
+
+async fn edit(server: &Server, user: &str, id: u64, change: &Value) -> Value {
+    server.done(user, "PATCH", &format!("/posts/{id}"), change).await
+}
+
+/// The next publication on a channel: its type, the post it is about, and its text or reason.
+async fn told(client: &mut Client, channel: &str) -> (String, u64, String) {
+    let data = client.publication(channel).await["data"].take();
+    let id = data["post"]["id"].as_u64().or(data["id"].as_u64()).expect("a post");
+    let rest = data["post"]["text"].as_str().or(data["reason"].as_str()).expect("a text or a reason");
+    (data["type"].as_str().expect("a type").to_owned(), id, rest.to_owned())
+}
+
+fn so(kind: &str, id: u64, rest: &str) -> (String, u64, String) {
+    (kind.to_owned(), id, rest.to_owned())
+}
+
+#[tokio::test]
+async fn what_is_given_changes_what_is_not_stays_and_null_clears() {
+    let server = Server::start().await;
+    let post = json!({
+        "text": "about #rust and @cy", "topics": ["feeds"], "data": { "k": 1 }, "platform": "web",
+        "location": { "lat": 1.0, "lon": 2.0 }, "media": [{ "type": "image", "url": "https://a.example/1" }],
+        "visibility": "followers",
+    });
+    let id = write(&server, "bo", &post).await;
+    let before = server.done("bo", "GET", &format!("/posts/{id}"), &Value::Null).await;
+    assert_eq!(before.get("edited_at"), None);
+    let after = edit(&server, "bo", id, &json!({ "text": "about #Go and @dee" })).await;
+    let mut expected = before.clone();
+    expected["text"] = "about #Go and @dee".into();
+    expected["topics"] = json!(["feeds", "go"]);
+    expected["mentions"] = json!(["dee"]);
+    expected["edited_at"] = after["edited_at"].clone();
+    assert!(after["edited_at"].as_u64() >= before["created_at"].as_u64());
+    assert_eq!(after, expected, "topics that were given stay, those of the old text go");
+    assert_eq!(server.done("bo", "GET", &format!("/posts/{id}"), &Value::Null).await, after);
+    let cleared = json!({ "media": null, "location": null, "data": null, "topics": null, "visibility": null });
+    let after = edit(&server, "bo", id, &cleared).await;
+    for gone in ["media", "location", "data"] {
+        assert_eq!(after.get(gone), None, "{gone}");
+    }
+    assert_eq!((&after["topics"], &after["visibility"]), (&json!(["go"]), &json!("public")));
+
+    let refused = async |user: &str, id: u64, change: Value| {
+        let answer = server.call(user, "PATCH", &format!("/posts/{id}"), &change).await;
+        (answer.status.as_u16(), answer.body["error"]["field"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(refused("bo", id, json!({ "text": null })).await, (400, "text".into()));
+    assert_eq!(refused("bo", id, json!({ "text": "x".repeat(5001) })).await, (422, "text".into()));
+    assert_eq!(refused("bo", id, json!({ "visibility": { "only_to": [] } })).await, (400, "visibility".into()));
+    assert_eq!(refused("bo", id, json!({ "platform": "x" })).await, (400, "platform".into()));
+    assert_eq!(refused("cy", id, json!({ "text": "mine" })).await.0, 403);
+    edit(&server, "bo", id, &json!({ "visibility": "friends" })).await;
+    assert_eq!(refused("cy", id, json!({ "text": "mine" })).await.0, 404, "not to be seen is not there");
+    server.done("bo", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
+    assert_eq!(refused("bo", id, json!({ "text": "late" })).await.0, 404);
+}
+
+#[tokio::test]
+async fn an_edit_is_told_wherever_the_post_is() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let id = write(&server, "bo", &json!({ "text": "one #a #b" })).await;
+    let channels = ["timeline:ann", "user:bo", "topic:a", "topic:b", "topic:c", &format!("post:{id}")];
+    assert_eq!(told(&mut ann, "timeline:ann").await, so("post", id, "one #a #b"));
+    for channel in &channels[1..] {
+        ann.subscribe(channel).await;
+    }
+    edit(&server, "bo", id, &json!({ "text": "two #b #c" })).await;
+    let edited = so("edited", id, "two #b #c");
+    for channel in ["timeline:ann", "user:bo", "topic:b", &format!("post:{id}")] {
+        assert_eq!(told(&mut ann, channel).await, edited, "{channel}");
+    }
+    assert_eq!(told(&mut ann, "topic:a").await, so("gone", id, "hidden"));
+    assert_eq!(told(&mut ann, "topic:c").await, so("post", id, "two #b #c"));
+    let page = server.done("ann", "GET", "/timeline", &Value::Null).await;
+    assert_eq!((&page["items"][0]["text"], page["items"].as_array().map(Vec::len)), (&json!("two #b #c"), Some(1)));
+}
+
+#[tokio::test]
+async fn a_narrower_audience_loses_the_post_and_a_wider_one_gets_it_live() {
+    let server = Server::start().await;
+    for reader in ["ann", "cy"] {
+        server.follow(reader, "bo").await;
+    }
+    server.follow("bo", "cy").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut cy = Client::connect(&server, "cy").await;
+    let mut stranger = Client::connect(&server, "dee").await;
+    let id = write(&server, "bo", &json!({ "text": "one #t" })).await;
+    let newer = write(&server, "bo", &json!({ "text": "newer" })).await;
+    for (client, user) in [(&mut ann, "ann"), (&mut cy, "cy"), (&mut stranger, "dee")] {
+        if user != "dee" {
+            assert_eq!(told(client, &format!("timeline:{user}")).await.1, id);
+            assert_eq!(told(client, &format!("timeline:{user}")).await.1, newer);
+        }
+        for channel in ["user:bo".to_owned(), "topic:t".to_owned(), format!("post:{id}")] {
+            client.subscribe(&channel).await;
+        }
+    }
+    let everywhere = ["user:bo", "topic:t", &format!("post:{id}")];
+    edit(&server, "bo", id, &json!({ "visibility": "friends" })).await;
+    for client in [&mut ann, &mut stranger] {
+        for channel in everywhere {
+            assert_eq!(told(client, channel).await, so("gone", id, "hidden"), "{channel}");
+        }
+    }
+    assert_eq!(told(&mut ann, "timeline:ann").await, so("gone", id, "hidden"));
+    for channel in ["timeline:cy", "user:bo", "topic:t", &format!("post:{id}")] {
+        assert_eq!(told(&mut cy, channel).await, so("edited", id, "one #t"), "{channel}");
+    }
+    let texts = async |user: &str| {
+        let page = server.done(user, "GET", "/timeline", &Value::Null).await;
+        page["items"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .map(|item| item["id"].as_u64().expect("an id"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((texts("ann").await, texts("cy").await), (vec![newer], vec![newer, id]));
+
+    // From one narrow audience to another, whoever is in neither hears nothing at all.
+    edit(&server, "bo", id, &json!({ "visibility": { "only_to": ["ann"] }, "text": "two #t" })).await;
+    assert_eq!(told(&mut ann, "timeline:ann").await, so("post", id, "two #t"), "it comes in");
+    assert_eq!(told(&mut cy, "timeline:cy").await, so("gone", id, "hidden"));
+    for channel in everywhere {
+        assert_eq!(told(&mut ann, channel).await, so("edited", id, "two #t"), "{channel}");
+        assert_eq!(told(&mut cy, channel).await, so("gone", id, "hidden"), "{channel}");
+    }
+    assert_eq!((texts("ann").await, texts("cy").await), (vec![newer, id], vec![newer]), "in its right place");
+    server.done("bo", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
+    for channel in everywhere {
+        assert_eq!(told(&mut ann, channel).await, so("gone", id, "deleted"), "{channel}");
+    }
+    assert_eq!(told(&mut ann, "timeline:ann").await, so("gone", id, "deleted"));
+    let last = write(&server, "bo", &json!({ "text": "last #t" })).await;
+    for client in [&mut cy, &mut stranger] {
+        for channel in ["user:bo", "topic:t"] {
+            assert_eq!(told(client, channel).await, so("post", last, "last #t"), "{channel}: nothing before it");
+        }
+        let heard = client.pushed().await;
+        assert!(heard.iter().all(|push| push["channel"] != format!("post:{id}")), "{heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn whom_a_post_names_as_its_audience_only_its_author_reads() {
+    let server = Server::start().await;
+    for reader in ["ann", "cy"] {
+        server.follow(reader, "bo").await;
+    }
+    let mut bo = Client::connect(&server, "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    for (visibility, shown) in [
+        (json!({ "not_to": ["cy"] }), json!("public")),
+        (json!({ "only_to": ["ann", "cy", "ann"] }), json!({ "only_to": [] })),
+    ] {
+        let post = json!({ "text": "who else", "visibility": visibility });
+        let id = write(&server, "bo", &post).await;
+        let path = format!("/posts/{id}");
+        let once = if visibility.get("only_to").is_some() { json!({ "only_to": ["ann", "cy"] }) } else { visibility };
+        for (user, expected) in [("bo", &once), ("ann", &shown)] {
+            let post = server.done(user, "GET", &path, &Value::Null).await;
+            assert_eq!(post["visibility"], *expected, "{user} by id");
+            let page = server.done(user, "GET", "/timeline", &Value::Null).await;
+            assert_eq!(page["items"][0]["visibility"], *expected, "{user} on the page");
+        }
+        assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["visibility"], shown);
+        assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["visibility"], once);
+    }
+}

@@ -1,0 +1,204 @@
+//! Hiding, muting, blocking, and edits, which concern who may see what.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Job, Ledger, Work};
+use feedline::model::{Barrier, Edges, PostId, Relation, UserId, Visibility};
+
+use crate::support::{LEASE, NOW, delete, follow, id, ids, lease, post, publish, store, users};
+
+conformance! {
+    a_barrier_is_put_up_once_and_taken_down_once
+    a_block_ends_follows_both_ways_and_keeps_new_ones_out
+    what_is_taken_away_comes_back_where_it_is_followed
+    relations_of_any_number_of_pairs_come_in_their_order
+    authors_that_barriers_concern_are_told_from_the_others
+    a_merged_timeline_leaves_out_the_muted_and_the_hiding
+    an_edited_post_moves_between_topics
+    jobs_of_a_wider_audience_count_as_carrying
+}
+
+type Any = Arc<dyn Ledger>;
+
+async fn bar(ledger: &dyn Ledger, barrier: Barrier, maker: &str, whom: &str) -> Option<Vec<Job>> {
+    ledger.bar(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer")
+}
+
+async fn unbar(ledger: &dyn Ledger, barrier: Barrier, maker: &str, whom: &str) -> Option<Vec<Job>> {
+    ledger.unbar(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer")
+}
+
+fn work(jobs: Option<Vec<Job>>) -> Vec<Work> {
+    jobs.expect("jobs").into_iter().map(|job| job.work).collect()
+}
+
+fn part(reader: &str, author: &str) -> Work {
+    Work::Part { reader: id(reader), author: id(author) }
+}
+
+async fn relation(ledger: &dyn Ledger, reader: &str, author: &str) -> Relation {
+    ledger.relations(&[(id(reader), id(author))]).await.expect("relations")[0]
+}
+
+async fn a_barrier_is_put_up_once_and_taken_down_once(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let seen = |set: fn(&mut Relation)| {
+        let mut relation = Relation::default();
+        set(&mut relation);
+        relation
+    };
+    let cases: [(Barrier, Vec<Work>, Relation, Relation); 3] = [
+        (Barrier::Hide, vec![part("bo", "ann")], Relation::default(), seen(|it| it.hidden = true)),
+        (Barrier::Mute, vec![part("ann", "bo")], seen(|it| it.muted = true), Relation::default()),
+        (
+            Barrier::Block,
+            vec![part("ann", "bo"), part("bo", "ann")],
+            seen(|it| it.blocks = true),
+            seen(|it| it.blocked = true),
+        ),
+    ];
+    for (barrier, jobs, mine, theirs) in cases {
+        assert_eq!(unbar(&*ledger, barrier, "ann", "bo").await, None, "{barrier:?} was not there");
+        let before = ledger.backlog().await.unwrap().jobs;
+        assert_eq!(work(bar(&*ledger, barrier, "ann", "bo").await), jobs, "{barrier:?}");
+        assert_eq!(bar(&*ledger, barrier, "ann", "bo").await, None, "{barrier:?} was there");
+        assert_eq!(ledger.backlog().await.unwrap().jobs, before + jobs.len() as u64, "the jobs are in the ledger");
+        assert_eq!(relation(&*ledger, "ann", "bo").await, mine, "{barrier:?}");
+        assert_eq!(relation(&*ledger, "bo", "ann").await, theirs, "{barrier:?}");
+        let edges = ledger.profile(&id("bo"), Some(&id("ann"))).await.unwrap().unwrap().edges;
+        let told = [(Barrier::Hide, edges.hiding), (Barrier::Mute, edges.muting), (Barrier::Block, edges.blocking)];
+        assert!(told.iter().all(|(which, is_so)| *is_so == (*which == barrier)), "{barrier:?}: {edges:?}");
+        let edges = ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().unwrap().edges;
+        assert_eq!(edges, Edges::default(), "the other is not told of {barrier:?}");
+        assert!(unbar(&*ledger, barrier, "ann", "bo").await.is_some(), "{barrier:?}");
+        assert_eq!(relation(&*ledger, "ann", "bo").await, Relation::default());
+    }
+}
+
+async fn a_block_ends_follows_both_ways_and_keeps_new_ones_out(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    for (from, to) in [("ann", "bo"), ("bo", "ann"), ("cy", "ann"), ("ann", "cy")] {
+        assert!(follow(&*ledger, &id(from), &id(to)).await);
+    }
+    bar(&*ledger, Barrier::Block, "ann", "bo").await.expect("it is new");
+    let counts = async |user: &str| {
+        let profile = ledger.profile(&id(user), None).await.unwrap().unwrap();
+        (profile.followers, profile.following)
+    };
+    assert_eq!((counts("ann").await, counts("bo").await, counts("cy").await), ((1, 1), (0, 0), (1, 1)));
+    assert!(!follow(&*ledger, &id("bo"), &id("ann")).await && !follow(&*ledger, &id("ann"), &id("bo")).await);
+    assert_eq!(counts("bo").await, (0, 0), "nothing half done");
+    assert_eq!(work(unbar(&*ledger, Barrier::Block, "ann", "bo").await), [], "nobody follows: nothing comes back");
+    assert!(follow(&*ledger, &id("bo"), &id("ann")).await);
+    // A mute or a hide keeps nobody from following.
+    bar(&*ledger, Barrier::Hide, "cy", "bo").await.expect("it is new");
+    assert!(follow(&*ledger, &id("bo"), &id("cy")).await);
+}
+
+async fn what_is_taken_away_comes_back_where_it_is_followed(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    for follows in [false, true] {
+        if follows {
+            follow(&*ledger, &id("ann"), &id("bo")).await;
+        }
+        let back = Work::Follow { reader: id("ann"), author: id("bo") };
+        let expected: &[Work] = if follows { &[back] } else { &[] };
+        bar(&*ledger, Barrier::Mute, "ann", "bo").await.expect("it is new");
+        assert_eq!(work(unbar(&*ledger, Barrier::Mute, "ann", "bo").await), expected);
+        bar(&*ledger, Barrier::Hide, "bo", "ann").await.expect("it is new");
+        assert_eq!(work(unbar(&*ledger, Barrier::Hide, "bo", "ann").await), expected);
+    }
+}
+
+async fn relations_of_any_number_of_pairs_come_in_their_order(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    follow(&*ledger, &id("ann"), &id("bo")).await;
+    bar(&*ledger, Barrier::Mute, "ann", "bo").await.expect("it is new");
+    bar(&*ledger, Barrier::Hide, "bo", "ann").await.expect("it is new");
+    let nothing = Relation::default();
+    let mine = Relation { follows: true, muted: true, hidden: true, ..nothing };
+    let theirs = Relation { followed: true, ..nothing };
+    let pairs = [("ann", "bo"), ("bo", "ann"), ("ann", "nobody"), ("ann", "bo"), ("cy", "bo"), ("ann", "ann")];
+    let pairs = pairs.map(|(reader, author)| (id(reader), id(author)));
+    let found = ledger.relations(&pairs).await.unwrap();
+    assert_eq!(found, [mine, theirs, nothing, mine, nothing, nothing]);
+    let many: Vec<_> = (0..5_000).map(|n| (id(&format!("u{n}")), id("bo"))).chain([pairs[0].clone()]).collect();
+    let found = ledger.relations(&many).await.unwrap();
+    assert_eq!((found.len(), found[5_000], found[4_999]), (5_001, mine, nothing));
+    assert!(ledger.relations(&[]).await.unwrap().is_empty());
+}
+
+async fn authors_that_barriers_concern_are_told_from_the_others(ledger: Any) {
+    let people = ["hides", "muted", "blocks", "blocked", "mutes", "hidden", "plain"];
+    users(&*ledger, &people).await;
+    bar(&*ledger, Barrier::Hide, "hides", "hidden").await.expect("it is new");
+    bar(&*ledger, Barrier::Mute, "mutes", "muted").await.expect("it is new");
+    bar(&*ledger, Barrier::Block, "blocks", "blocked").await.expect("it is new");
+    let asked = ids(&[&people[..], &["hides", "nobody"]].concat());
+    let mut found = ledger.barred_among(&asked).await.unwrap();
+    found.sort();
+    assert_eq!(found, ids(&["blocked", "blocks", "hides", "muted"]));
+    unbar(&*ledger, Barrier::Mute, "mutes", "muted").await.expect("it was there");
+    assert!(ledger.barred_among(&ids(&["muted"])).await.unwrap().is_empty());
+    assert!(ledger.barred_among(&[]).await.unwrap().is_empty());
+}
+
+async fn a_merged_timeline_leaves_out_the_muted_and_the_hiding(ledger: Any) {
+    users(&*ledger, &["me", "ann", "bo", "cy"]).await;
+    for (number, author) in [(1, "me"), (2, "ann"), (3, "bo"), (4, "cy")] {
+        publish(&*ledger, number, author).await;
+        follow(&*ledger, &id("me"), &id(author)).await;
+    }
+    bar(&*ledger, Barrier::Mute, "me", "ann").await.expect("it is new");
+    bar(&*ledger, Barrier::Hide, "bo", "me").await.expect("it is new");
+    // The other way round changes nothing.
+    bar(&*ledger, Barrier::Mute, "cy", "me").await.expect("it is new");
+    bar(&*ledger, Barrier::Hide, "me", "cy").await.expect("it is new");
+    let read = async || ledger.timeline_posts(&id("me"), PostId::MAX, 9).await.unwrap();
+    assert_eq!(read().await, [4, 1].map(PostId));
+    unbar(&*ledger, Barrier::Mute, "me", "ann").await.expect("it was there");
+    assert_eq!(read().await, [4, 2, 1].map(PostId));
+}
+
+async fn an_edited_post_moves_between_topics(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let edit = async |post| ledger.edit_post(&post, &lease("w1", LEASE)).await.unwrap();
+    store(&*ledger, post(1, "ann", &["old", "both"])).await.unwrap();
+    let mut edited = post(1, "ann", &["new", "both"]);
+    edited.text = "other".into();
+    edited.edited_at = Some(NOW + 9);
+    let jobs = edit(edited.clone()).await;
+    let (author, topics) = (id("ann"), vec!["old".into(), "both".into()]);
+    let expected = Work::Edit { post: PostId(1), author, topics, visibility: Visibility::Public };
+    assert_eq!(jobs.iter().map(|job| (&job.work, job.created_at)).collect::<Vec<_>>(), [(&expected, NOW + 9)]);
+    assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), [edited.clone()]);
+    for (topic, here) in [("old", 0), ("new", 1), ("both", 1)] {
+        assert_eq!(ledger.topic_posts(topic, PostId::MAX, 9).await.unwrap().len(), here, "{topic}");
+    }
+    edited.visibility = Visibility::Friends;
+    let jobs: Vec<Work> = edit(edited.clone()).await.into_iter().map(|job| job.work).collect();
+    let author = || id("ann");
+    let both = [Work::Narrow { post: PostId(1), author: author() }, Work::Widen { post: PostId(1), author: author() }];
+    assert_eq!(jobs[1..], both, "others may see it");
+
+    let foreign = feedline::model::Post { author: id("bo"), ..edited.clone() };
+    assert!(edit(foreign).await.is_empty(), "not theirs");
+    assert!(edit(post(2, "ann", &[])).await.is_empty(), "never was");
+    let gone = delete(&*ledger, 1, "ann").await.expect("a job").work;
+    assert!(matches!(gone, Work::Delete { visibility: Visibility::Friends, .. }), "{gone:?}");
+    assert!(edit(edited).await.is_empty(), "deleted");
+    assert!(ledger.topic_posts("new", PostId::MAX, 9).await.unwrap().is_empty());
+}
+
+async fn jobs_of_a_wider_audience_count_as_carrying(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let job = publish(&*ledger, 1, "ann").await;
+    ledger.finish_job(job.id, "w1").await.unwrap();
+    let carries = async |author: &UserId| ledger.carries_posts(author, i64::MAX).await.unwrap();
+    let mut edited = post(1, "ann", &[]);
+    ledger.edit_post(&edited, &lease("w1", LEASE)).await.unwrap();
+    assert!(!carries(&id("ann")).await, "an edit brings nothing in");
+    edited.visibility = Visibility::Followers;
+    ledger.edit_post(&edited, &lease("w1", LEASE)).await.unwrap();
+    assert!(carries(&id("ann")).await);
+}

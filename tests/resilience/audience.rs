@@ -1,0 +1,172 @@
+//! What may not be seen is not seen, whatever is under way, and at whichever node.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use feedline::broker::{Append, Broker, InboxOptions, Keep, RedisBroker, RedisOptions};
+use feedline::model::{Entry, UserId};
+use serde_json::{Value, json};
+
+use crate::client::{Client, Heard};
+use crate::cluster::{Cluster, attempt, done, pause, position, post, resume, until};
+use crate::dice::Dice;
+use crate::server::PATIENCE;
+
+/// Enough that a fan-out takes a while, in pages of [`PAGE`].
+const FOLLOWERS: usize = 240;
+const PAGE: &str = "8";
+
+#[tokio::test]
+async fn a_block_at_one_node_acts_at_the_next_delivery_and_read_at_the_other() {
+    let cluster = Cluster::start().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    done(a, "ann", "GET", "/users/ann").await;
+    done(b, "bo", "PUT", "/users/ann/follow").await;
+    let mut bo = Client::connect(b, "bo").await;
+    for channel in ["user:ann", "topic:t"] {
+        bo.subscribe(channel).await;
+    }
+    for round in 0..5 {
+        // The other node has what is between the two in its cache.
+        let seen = post(a, "ann", "seen #t").await;
+        for channel in ["timeline:bo", "user:ann", "topic:t"] {
+            assert_eq!(bo.publication(channel).await["data"]["post"]["id"], seen, "round {round}, {channel}");
+        }
+        let what = ["hide", "block"][round % 2];
+        done(a, "ann", "PUT", &format!("/users/bo/{what}")).await;
+        assert_eq!(bo.publication("timeline:bo").await["data"]["type"], "gone", "round {round}");
+        let secret = post(a, "ann", "secret #t").await;
+        cluster.carried(PATIENCE).await;
+        let own = post(b, "bo", "own #t").await;
+        for channel in ["timeline:bo", "topic:t"] {
+            loop {
+                let data = bo.publication(channel).await["data"].take();
+                if data["post"]["id"] == own {
+                    break;
+                }
+                assert_eq!(data["type"], "gone", "round {round}, {channel}: {data}");
+            }
+        }
+        let heard = bo.pushed().await;
+        assert!(!heard.iter().any(|push| push.to_string().contains("secret")), "round {round}: {heard:?}");
+        for id in [seen, secret] {
+            let (status, _) = attempt(b, "bo", "GET", &format!("/posts/{id}"), &Value::Null).await;
+            assert_eq!(status, 404, "round {round}");
+        }
+        done(a, "ann", "DELETE", &format!("/users/bo/{what}")).await;
+        until("the other node knows that it is over", async || {
+            attempt(b, "bo", "PUT", "/users/ann/follow", &Value::Null).await.0 == 200
+        })
+        .await;
+        // All that has come back, and nothing of the next round.
+        post(b, "bo", "over").await;
+        while !bo.publication("timeline:bo").await.to_string().contains("over") {}
+    }
+}
+
+#[tokio::test]
+async fn a_block_during_a_running_fan_out_does_not_leak() {
+    let mut dice = Dice::new(Dice::seed());
+    let cluster = Cluster::start_with(2, &[("fanout.page", PAGE)]).await;
+    let follower = |n: usize| format!("f{n:04}");
+    let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "ann".to_owned())).collect();
+    cluster.load(&edges).await;
+    let [still, other] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..6 {
+        // One of each page; some at each node.
+        let users: Vec<String> = (0..FOLLOWERS).filter(|n| n % 8 == round).map(follower).collect();
+        let mut clients = Vec::new();
+        for (n, user) in users.iter().enumerate() {
+            let since = position(other, user).await;
+            clients.push((user, since, Client::connect([still, other][n % 2], user).await));
+        }
+        let id = post(still, "ann", "secret").await;
+        tokio::time::sleep(Duration::from_micros(dice.below(25_000) as u64)).await;
+        pause(still);
+        // By now some have it. From the answer on nobody hears it who has not.
+        for user in &users {
+            done(other, "ann", "PUT", &format!("/users/{user}/block")).await;
+        }
+        for (_, _, client) in clients.iter_mut().skip(1).step_by(2) {
+            // What was pushed before the answers.
+            client.pushed().await;
+        }
+        resume(still);
+        cluster.carried(PATIENCE).await;
+        for (n, (user, since, mut client)) in clients.into_iter().enumerate() {
+            let page = done(other, user, "GET", "/timeline?limit=20").await;
+            assert_eq!(page["items"], json!([]), "round {round}, {user}");
+            let (offset, epoch) = (&since["offset"], since["epoch"].as_str().expect("an epoch"));
+            let updates = done(other, user, "GET", &format!("/timeline/updates?offset={offset}&epoch={epoch}")).await;
+            assert!(!updates.to_string().contains("secret"), "round {round}, {user}: {updates}");
+            // Where the post came in it has left: not only is it not shown.
+            let items = updates["items"].as_array().expect("items");
+            let last = items.iter().rfind(|item| item["data"]["id"] == id);
+            let ends: Vec<_> = items.iter().filter(|item| item["data"]["id"] == id).collect();
+            assert!(last.is_none() || ends.len() % 2 == 0, "round {round}, {user}: {ends:?}");
+            if n % 2 == 1 {
+                let heard = client.pushed().await;
+                assert!(
+                    !heard.iter().any(|push| push.to_string().contains("secret")),
+                    "round {round}, {user}: {heard:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_did_under_a_post_is_heard_by_those_who_may_see_both() {
+    let cluster = Cluster::start().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for person in ["ann", "bo", "cy", "dee"] {
+        done(a, person, "GET", &format!("/users/{person}")).await;
+    }
+    let options = RedisOptions {
+        url: cluster.redis.url(),
+        timeout: Duration::from_secs(5),
+        prefix: "feedline".into(),
+        inbox: InboxOptions { length: 10, idle: Duration::from_secs(60) },
+        probe_every: Duration::from_secs(5),
+    };
+    let broker = RedisBroker::connect(options).await.expect("a broker");
+    let id = post(a, "ann", "what do you think").await;
+    let channel = format!("post:{id}");
+    let mut readers = Vec::new();
+    for (user, node) in [("ann", a), ("bo", b), ("dee", a)] {
+        let mut client = Client::connect(node, user).await;
+        client.subscribe(&channel).await;
+        readers.push((user, client));
+    }
+    // dee does not see what cy does, and ann's post is not for bo any more in the end.
+    done(a, "cy", "PUT", "/users/dee/block").await;
+    let keep = Keep { size: 100, ttl: Duration::from_secs(60) };
+    let say = async |entry: Entry| {
+        let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: None, version: None };
+        broker.append(append).await.expect("it is said");
+    };
+    let cy = UserId::parse("cy").expect("an id");
+    let members = |n: u32| Bytes::from(format!("\"data\":{n}"));
+    say(Entry::By(cy.clone(), members(1))).await;
+    say(Entry::Data(members(2))).await;
+    done(b, "ann", "PUT", "/users/bo/hide").await;
+    say(Entry::By(cy, members(3))).await;
+    say(Entry::Data(members(4))).await;
+    for (user, client) in &mut readers {
+        let expected: &[u64] = match *user {
+            "ann" => &[1, 2, 3, 4],
+            "bo" => &[1, 2],
+            _ => &[2, 4],
+        };
+        for n in expected {
+            assert_eq!(client.publication(&channel).await["data"], *n, "{user}");
+        }
+        let history = client.done(json!({ "history": { "channel": channel, "limit": -1 } })).await;
+        let read: Vec<_> =
+            history["history"]["publications"].as_array().expect("a list").iter().map(|it| &it["data"]).collect();
+        let now: &[u64] = if *user == "bo" { &[] } else { expected };
+        assert_eq!(read, now, "{user}");
+        let late = client.hear_within(Duration::from_millis(50)).await;
+        assert!(!matches!(late, Some(Heard::Push(_))), "{user}: {late:?}");
+    }
+}
