@@ -81,7 +81,6 @@ impl Feed {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    #[expect(dead_code, reason = "comments come with it")]
     pub(super) async fn people_seen_by(
         &self,
         reader: Option<&UserId>,

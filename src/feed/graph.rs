@@ -7,7 +7,7 @@ use super::fanout::Carried;
 use super::input::{Done, OneUser, UserList, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::ledger::{Job, Listed};
-use crate::model::{Entry, GoneReason, PostId, Profile, Relation, User, UserId};
+use crate::model::{Entry, GoneReason, PostId, Profile, Relation, User, UserId, What};
 
 pub(super) const NO_USER: FeedError = FeedError::NotFound("no such user");
 
@@ -48,7 +48,12 @@ impl Feed {
         }
         let now = now();
         let job = self.ledger.follow(reader, &user.id, now, &self.fanout.lease(now)).await?;
-        self.related(reader, &user.id, job).await
+        let is_new = job.is_some();
+        let done = self.related(reader, &user.id, job).await?;
+        if is_new {
+            self.notify(&user.id, What::Follow, reader).await;
+        }
+        Ok(done)
     }
 
     pub(super) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {

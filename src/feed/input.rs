@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{FeedError, Result};
-use crate::model::{Person, PostId, ShownPost, User, UserId};
+use crate::model::{CommentId, Person, PostId, ShownPost, User, UserId};
 
 /// How many items a page has where nothing is said, and at most.
 pub(super) const DEFAULT_LIMIT: u64 = 20;
@@ -61,6 +61,24 @@ pub(super) struct TopicList {
     cursor: Option<String>,
 }
 
+/// A page of comments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommentList {
+    /// The post.
+    pub(super) id: PostId,
+    /// The comment whose replies are wanted; absent: the comments on the post itself.
+    #[serde(default)]
+    pub(super) under: Option<CommentId>,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
 /// A page of one's own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -88,7 +106,7 @@ macro_rules! pages {
     )*};
 }
 
-pages!(UserList, TopicList, OwnList);
+pages!(UserList, TopicList, CommentList, OwnList);
 
 fn default_limit() -> u64 {
     DEFAULT_LIMIT
@@ -110,6 +128,12 @@ pub(super) trait Cursor: Sized {
 impl Cursor for PostId {
     fn read(text: &str) -> Option<Self> {
         Self::parse(text.strip_prefix('p')?)
+    }
+}
+
+impl Cursor for CommentId {
+    fn read(text: &str) -> Option<Self> {
+        Self::parse(text.strip_prefix('c')?)
     }
 }
 

@@ -6,6 +6,8 @@
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
 //! | `posts` | write, get, delete |
+//! | `comments` | write, list, delete; threads |
+//! | `notifications` | who hears of what, grouped; read and seen |
 //! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
@@ -37,12 +39,14 @@ mod accounts;
 mod audience;
 mod barriers;
 mod bodies;
+mod comments;
 mod edits;
 mod error;
 mod fanout;
 mod graph;
 mod ids;
 mod input;
+mod notifications;
 pub mod operations;
 mod pages;
 mod posts;
@@ -62,6 +66,7 @@ use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use notifications::Notices;
 use relations::Relations;
 
 /// What the configuration says of the feed.
@@ -84,7 +89,7 @@ pub struct FeedOptions {
 /// How large things may be; each is told by name to whoever goes over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Characters of a post.
+    /// Characters of a post, and of a comment.
     pub text: usize,
     /// Pieces of media of a post.
     pub media: usize,
@@ -134,6 +139,7 @@ pub struct Feed {
     relations: Relations,
     ids: IdMaker,
     fanout: Fanout,
+    notices: Notices,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
@@ -174,6 +180,7 @@ impl Feed {
             broker: parts.broker,
             ids: IdMaker::default(),
             fanout: Fanout::new(options.fanout),
+            notices: Notices::new(),
             known: Mutex::default(),
             heard_again: Notify::new(),
             passwords: parts.passwords,
@@ -203,11 +210,13 @@ impl Feed {
             }
         });
         self.start_fanout();
+        self.start_notices();
         Ok(())
     }
 
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
+        self.notices.stop();
         self.fanout.stop().await;
     }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::input::{self, OneUser, OwnList, PostPage, UserPage};
 use super::{Caller, Feed, FeedError, Result, Updates};
-use crate::model::{Position, Profile, ShownPost};
+use crate::model::{Comment, Position, Profile, ShownPost};
 
 /// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +221,11 @@ impl Operations {
             "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::OnePost => ShownPost, "A post.";
             "posts.edit" Patch "/posts/{id}" 200 User, edit_own_post: super::edits::Edit => ShownPost, "Changes one's own post, everywhere. What is not given stays, null clears.";
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
+            "comments.create" Post "/posts/{id}/comments" 201 User, create_comment: super::comments::CommentDraft => Comment, "Comments on a post, or replies to a comment.";
+            "comments.list" Get "/posts/{id}/comments" 200 Reader, list_comments: input::CommentList => super::comments::CommentPage, "The comments on a post, or the replies to one of them, newest first.";
+            "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: super::comments::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
+            "notifications.list" Get "/notifications" 200 User, list_notifications: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
+            "notifications.mark_read" Put "/notifications/read" 200 User, mark_notifications: super::notifications::Marking => super::notifications::Left, "Marks notifications as read, or seen, up to one or all.";
             "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
             "topics.read" Get "/topics/{name}/posts" 200 Reader, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";

@@ -14,7 +14,7 @@ use super::input::{Done, OnePost, PostPage, UserList};
 use super::pages::Filling;
 use super::presentation::shown;
 use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
-use crate::model::{Location, Media, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
+use crate::model::{Location, Media, Object, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
 const NAMED: usize = 200;
@@ -62,6 +62,7 @@ impl Feed {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer(job);
+        self.notify_named(body.post.mentions.iter(), Object::Post(body.post.id), author).await;
         shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 
@@ -131,12 +132,7 @@ impl Draft {
                 most: limits.topics as u64,
             });
         }
-        let mut mentions: Vec<UserId> = Vec::new();
-        for mention in marked(&self.text, '@').filter_map(|word| UserId::parse(word.trim_end_matches(['.', '-']))) {
-            if !mentions.contains(&mention) {
-                mentions.push(mention);
-            }
-        }
+        let mentions = mentioned(&self.text);
         if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &mut self.visibility {
             let mut seen = HashSet::new();
             names.retain(|name| seen.insert(name.clone()));
@@ -212,6 +208,17 @@ impl Draft {
 /// Whether a text, without the `#`, names a topic.
 pub(super) fn is_topic(name: &str) -> bool {
     (1..=100).contains(&name.chars().count()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// Those whom a text names, each once.
+pub(super) fn mentioned(text: &str) -> Vec<UserId> {
+    let mut mentions: Vec<UserId> = Vec::new();
+    for mention in marked(text, '@').filter_map(|word| UserId::parse(word.trim_end_matches(['.', '-']))) {
+        if !mentions.contains(&mention) {
+            mentions.push(mention);
+        }
+    }
+    mentions
 }
 
 /// The words of a text that a mark stands before, without it: `#rust` at the start or after what is no letter.

@@ -79,7 +79,7 @@ async fn costs_the_same(server: &Server) {
 }
 
 /// Round trips to the ledger and to Redis that a page takes: the fewest of a few attempts, for others ask meanwhile, too.
-async fn cost(server: &Server, client: &mut Client, method: &str, input: &Value) -> (u64, u64) {
+pub(crate) async fn cost(server: &Server, client: &mut Client, method: &str, input: &Value) -> (u64, u64) {
     let mut fewest = (u64::MAX, u64::MAX);
     for _ in 0..8 {
         let before = made(server).await;

@@ -209,7 +209,8 @@ impl Server {
 
     /// A sample of `/metrics`: `feedline_connections`. `None` if there is none of that name.
     pub(crate) async fn metric(&self, name: &str) -> Option<f64> {
-        let metrics = self.http("GET", "/metrics", &[], "").await.body;
+        // Where connections are refused, the question may be too.
+        let metrics = self.try_http("GET", "/metrics", &[], String::new()).await?.body;
         let line = metrics.as_str()?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.to_owned();
         line.trim().parse().ok()
     }

@@ -1,0 +1,428 @@
+//! What people are notified of: who hears of what, how it is grouped, and how far it was read.
+//!
+//! Whoever does something calls [`Feed::notify`], which queues it: the answer does not wait, and nothing that goes wrong
+//! here undoes what was done. One worker takes all that waits, and what waits for one user is noted in one transaction
+//! and told once, however many liked the same post meanwhile.
+//!
+//! Who may be heard of is asked when it happens and again when it is read: a post that cannot be seen any more, or
+//! somebody muted since, takes the notification back.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::audience::Surface;
+use super::input::OwnList;
+use super::{Caller, Feed, FeedError, Result, now};
+use crate::broker::{Append, Keep};
+use crate::ledger::{Group, Happening, Mark, Marked};
+use crate::model::{CommentId, Entry, Millis, NotificationId, Object, Person, PostId, UserId, What};
+
+/// How long a group grows, counted from the first that happened: "alice and 12 others" is a day's worth.
+const WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// How many people of a group are shown.
+const SHOWN: usize = 8;
+
+/// Up to how many unread notifications are counted: who has more needs no number. It bounds what a look at the list costs.
+const COUNTED: usize = 100;
+
+/// How much of the log is kept, for readers that come back; who comes later reads the list.
+const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(14 * 24 * 3600) };
+
+/// How many of those whom one text names are notified: more names than that are not meant for each of them.
+const NAMED: usize = 50;
+
+/// How many notices wait in memory.
+const QUEUE: usize = 10_000;
+
+/// How long whoever did something waits for room there, before the notice is given up.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How many notices are taken at once.
+const BATCH: usize = 512;
+
+/// How many users' notices are noted at once.
+const AT_ONCE: usize = 16;
+
+/// How often more is read for a page of which the reader may not see enough. A page may be short then; its cursor goes on.
+const READS: usize = 5;
+
+/// What one user is to be notified of.
+struct Notice {
+    to: UserId,
+    what: What,
+    by: UserId,
+}
+
+/// Notices that wait.
+pub(super) struct Notices {
+    queue: mpsc::Sender<Notice>,
+    /// The other end; the worker takes it when it starts.
+    queued: Mutex<Option<mpsc::Receiver<Notice>>>,
+    stopping: CancellationToken,
+}
+
+impl Notices {
+    pub(super) fn new() -> Self {
+        let (queue, queued) = mpsc::channel(QUEUE);
+        Self { queue, queued: Mutex::new(Some(queued)), stopping: CancellationToken::new() }
+    }
+
+    /// Queues a notice. `false` if there was no room in time.
+    async fn queue(&self, notice: Notice) -> bool {
+        self.queue.send_timeout(notice, PATIENCE).await.is_ok()
+    }
+
+    /// Takes nothing more; what waits is still noted.
+    pub(super) fn stop(&self) {
+        self.stopping.cancel();
+    }
+}
+
+/// What somebody was notified of.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Notification {
+    /// Its id; it stays while more people do the same.
+    id: NotificationId,
+    /// What they did: `like`, `comment`, `reply`, `follow` or `mention`.
+    kind: &'static str,
+    /// What they did it with; absent of `follow`. Of `comment` the post, of `reply` the comment that was replied to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<About>,
+    /// Who did it: the newest, at most 8.
+    people: Vec<Person>,
+    /// How many did it.
+    count: u64,
+    /// When the first did it, in Unix milliseconds.
+    created_at: Millis,
+    /// When the last did it, in Unix milliseconds.
+    updated_at: Millis,
+    /// Whether it was read.
+    read: bool,
+    /// Whether it was seen.
+    seen: bool,
+}
+
+/// What a notification is about.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum About {
+    /// A post.
+    Post {
+        /// Its id.
+        id: PostId,
+    },
+    /// A comment.
+    Comment {
+        /// Its id.
+        id: CommentId,
+        /// The post that it is under.
+        post: PostId,
+    },
+}
+
+/// Notifications, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct NotificationPage {
+    /// What happened last is first.
+    items: Vec<Notification>,
+    #[serde(flatten)]
+    left: Left,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// How many notifications are left.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(super) struct Left {
+    /// How many are not read; 100 stands for 100 or more.
+    unread: usize,
+    /// How many of those are not seen.
+    unseen: usize,
+}
+
+/// How far somebody has come.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Marking {
+    /// Up to this one, and it too; absent: all.
+    #[serde(default)]
+    id: Option<NotificationId>,
+    /// They are seen, not read.
+    #[serde(default)]
+    seen: bool,
+}
+
+impl Feed {
+    /// Lets `to` know what `by` did, soon. Nobody is notified of what they do themselves, nor of what they may not, or do
+    /// not want to, see. Nothing fails: what finds no room, or cannot be noted, is given up and logged.
+    pub(super) async fn notify(&self, to: &UserId, what: What, by: &UserId) {
+        let notice = Notice { to: to.clone(), what, by: by.clone() };
+        if to != by && !self.notices.queue(notice).await {
+            tracing::warn!(%to, kind = what.kind(), "too many notifications wait, one is given up");
+        }
+    }
+
+    /// The same for those whom a text of `by` names, there.
+    pub(super) async fn notify_named<'a>(
+        &self,
+        names: impl Iterator<Item = &'a UserId> + Send,
+        there: Object,
+        by: &UserId,
+    ) {
+        for to in names.filter(|name| *name != by).take(NAMED) {
+            let notice = Notice { to: to.clone(), what: What::Mention(there), by: by.clone() };
+            if !self.notices.queue(notice).await {
+                // Waiting for room once more for each of the others would keep the author waiting.
+                return tracing::warn!(?there, "too many notifications wait, those whom a text names are given up");
+            }
+        }
+    }
+
+    /// Starts the worker.
+    pub(super) fn start_notices(self: &Arc<Self>) {
+        let Some(mut queued) = self.notices.queued.lock().take() else { return };
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            let mut batch = Vec::new();
+            loop {
+                let taken = tokio::select! {
+                    taken = queued.recv_many(&mut batch, BATCH) => taken,
+                    () = feed.notices.stopping.cancelled(), if !queued.is_closed() => {
+                        queued.close();
+                        continue;
+                    }
+                };
+                if taken == 0 {
+                    return;
+                }
+                feed.note(std::mem::take(&mut batch)).await;
+            }
+        });
+    }
+
+    /// Notes and tells a batch: what concerns one user in order, several users at once.
+    async fn note(&self, batch: Vec<Notice>) {
+        let mut by_user: HashMap<UserId, Vec<Notice>> = HashMap::new();
+        for notice in batch {
+            by_user.entry(notice.to.clone()).or_default().push(notice);
+        }
+        let users: Vec<UserId> = by_user.keys().cloned().collect();
+        let known = match self.ledger.users(&users).await {
+            Ok(known) => known,
+            Err(error) => return tracing::warn!(%error, users = users.len(), "notifications could not be noted"),
+        };
+        // Whoever a text names need not exist.
+        let notices = known.into_iter().filter_map(|user| by_user.remove(&user.id).map(|notices| (user.id, notices)));
+        stream::iter(notices)
+            .for_each_concurrent(AT_ONCE, |(user, notices)| async move {
+                if let Err(error) = self.note_for(&user, notices).await {
+                    tracing::warn!(%error, %user, "notifications could not be noted");
+                }
+            })
+            .await;
+    }
+
+    async fn note_for(&self, user: &UserId, notices: Vec<Notice>) -> Result<()> {
+        let about = self.about(user, notices.iter().filter_map(|notice| notice.what.object())).await?;
+        let people: HashSet<UserId> = notices.iter().map(|notice| notice.by.clone()).collect();
+        let people = self.people_seen_by(Some(user), Surface::Brought, people).await?;
+        let now = now();
+        let wanted = |notice: &Notice| {
+            people.contains(&notice.by) && notice.what.object().is_none_or(|object| about.contains_key(&object))
+        };
+        let happening =
+            |notice: Notice| Happening { id: NotificationId(self.ids.next(now).0), what: notice.what, by: notice.by };
+        let happenings: Vec<Happening> = notices.into_iter().filter(wanted).map(happening).collect();
+        if happenings.is_empty() {
+            return Ok(());
+        }
+        let window = u64::try_from(WINDOW.as_millis()).unwrap_or(u64::MAX);
+        let groups = self.ledger.notify(user, &happenings, now, window).await?;
+        for notification in self.shown(user, groups).await? {
+            #[derive(Serialize)]
+            struct Told<'a> {
+                r#type: &'static str,
+                notification: &'a Notification,
+            }
+            self.tell_owner(user, &Told { r#type: "notification", notification: &notification }).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_owner<T: Serialize + Sync>(&self, user: &UserId, data: &T) -> Result<()> {
+        let data = serde_json::to_string(data).map_err(|error| {
+            tracing::error!(%error, "a notification could not be encoded");
+            FeedError::Internal
+        })?;
+        let (channel, entry) = (format!("notifications:{user}"), Entry::Data(format!(r#""data":{data}"#).into()));
+        let append = Append { channel: &channel, entry: &entry, keep: LIVE, idempotency_key: None, version: None };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+
+    pub(super) async fn list_notifications(&self, caller: Caller, list: OwnList) -> Result<NotificationPage> {
+        let user = caller.user()?;
+        let (limit, mut before) = (list.limit()?, list.cursor()?);
+        let (mut seen, mut at_the_end): (Vec<Visible>, bool) = (Vec::with_capacity(limit + 1), false);
+        // One more than asked for tells whether there is a next page.
+        let mut chunk = limit + 1;
+        for _ in 0..READS {
+            let groups = self.ledger.notifications(user, before, chunk).await?;
+            at_the_end = groups.len() < chunk;
+            chunk *= 2;
+            before = groups.last().map(|group| group.seq).or(before);
+            seen.extend(self.visible(user, groups).await?);
+            if at_the_end || seen.len() > limit {
+                break;
+            }
+        }
+        let next = if seen.len() > limit {
+            seen.truncate(limit);
+            seen.last().map(|last| last.group.seq)
+        } else {
+            before.filter(|_| !at_the_end)
+        };
+        let left = self.left(user).await?;
+        Ok(NotificationPage { items: self.named(seen).await?, left, next: next.map(|seq| format!("e{seq}")) })
+    }
+
+    pub(super) async fn mark_notifications(&self, caller: Caller, marking: Marking) -> Result<Left> {
+        let user = caller.user()?;
+        let mark = if marking.seen { Mark::Seen } else { Mark::Read };
+        let marked = self.ledger.mark_notifications(user, marking.id, mark).await?;
+        if marked == Marked::Nothing {
+            return Err(FeedError::NotFound("no such notification"));
+        }
+        let left = self.left(user).await?;
+        if marked == Marked::Anew {
+            #[derive(Serialize)]
+            struct Told {
+                r#type: &'static str,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                id: Option<NotificationId>,
+                seen: bool,
+                #[serde(flatten)]
+                left: Left,
+            }
+            let told = Told { r#type: "notifications.read", id: marking.id, seen: marking.seen, left };
+            if let Err(error) = self.tell_owner(user, &told).await {
+                tracing::warn!(%error, %user, "notifications are marked, the user's other sockets are not told");
+            }
+        }
+        Ok(left)
+    }
+
+    async fn left(&self, user: &UserId) -> Result<Left> {
+        let unread = self.ledger.unread_notifications(user, COUNTED).await?;
+        let unread = self.visible(user, unread).await?;
+        let unseen = unread.iter().filter(|visible| !visible.group.seen).count();
+        Ok(Left { unread: unread.len(), unseen })
+    }
+
+    /// Those of a user's groups that still have something to show, with the names of their people.
+    async fn shown(&self, user: &UserId, groups: Vec<Group>) -> Result<Vec<Notification>> {
+        let visible = self.visible(user, groups).await?;
+        self.named(visible).await
+    }
+
+    /// Those of a user's groups that still have something to show, without those people whom the user may not, or does not
+    /// want to, hear of. However many groups there are, it takes the same number of round trips.
+    async fn visible(&self, user: &UserId, groups: Vec<Group>) -> Result<Vec<Visible>> {
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        let about = self.about(user, groups.iter().filter_map(|group| group.what.object())).await?;
+        let people: HashSet<UserId> = groups.iter().flat_map(|group| group.people.iter().cloned()).collect();
+        let people = self.people_seen_by(Some(user), Surface::Brought, people).await?;
+        let visible = |mut group: Group| {
+            let about = match group.what.object() {
+                Some(object) => Some(*about.get(&object)?),
+                None => None,
+            };
+            let told = group.people.len();
+            group.people.retain(|person| people.contains(person));
+            let hidden = told - group.people.len();
+            group.count = group.count.saturating_sub(hidden as u64);
+            group.people.truncate(SHOWN);
+            (!group.people.is_empty()).then_some(Visible { group, about })
+        };
+        Ok(groups.into_iter().filter_map(visible).collect())
+    }
+
+    async fn named(&self, visible: Vec<Visible>) -> Result<Vec<Notification>> {
+        let people = self.people(visible.iter().flat_map(|visible| &visible.group.people)).await?;
+        Ok(visible.into_iter().map(|visible| visible.named(&people)).collect())
+    }
+
+    /// Those of `objects` that are there and that the user may see. A mute takes nothing away here: it concerns who did
+    /// something, not where.
+    async fn about(
+        &self,
+        user: &UserId,
+        objects: impl Iterator<Item = Object> + Send,
+    ) -> Result<HashMap<Object, About>> {
+        let objects: HashSet<Object> = objects.collect();
+        let ids: Vec<CommentId> = objects.iter().filter_map(|object| comment(*object)).collect();
+        let comments = if ids.is_empty() { Vec::new() } else { self.ledger.comments(&ids).await? };
+        let there = comments.iter().filter(|comment| comment.author.is_some());
+        let post_of: HashMap<CommentId, PostId> = there.map(|comment| (comment.id, comment.post)).collect();
+        let about = |object: Object| match object {
+            Object::Post(id) => Some(About::Post { id }),
+            Object::Comment(id) => post_of.get(&id).map(|post| About::Comment { id, post: *post }),
+        };
+        let about: HashMap<Object, About> =
+            objects.into_iter().filter_map(|object| Some((object, about(object)?))).collect();
+        let posts: HashSet<PostId> = about.values().map(|about| about.post()).collect();
+        let posts = self.seen_by(Some(user), Surface::Direct, posts).await?;
+        Ok(about.into_iter().filter(|(_, about)| posts.contains_key(&about.post())).collect())
+    }
+}
+
+fn comment(object: Object) -> Option<CommentId> {
+    match object {
+        Object::Comment(id) => Some(id),
+        Object::Post(_) => None,
+    }
+}
+
+impl About {
+    fn post(self) -> PostId {
+        match self {
+            Self::Post { id } => id,
+            Self::Comment { post, .. } => post,
+        }
+    }
+}
+
+/// A group with the people whom its owner may hear of, and what it is about.
+struct Visible {
+    group: Group,
+    about: Option<About>,
+}
+
+impl Visible {
+    fn named(self, people: &BTreeMap<String, Person>) -> Notification {
+        let Self { group, about } = self;
+        Notification {
+            id: group.id,
+            kind: group.what.kind(),
+            object: about,
+            people: group.people.iter().filter_map(|person| people.get(person.as_str()).cloned()).collect(),
+            count: group.count,
+            created_at: group.created_at,
+            updated_at: group.updated_at,
+            read: group.read,
+            seen: group.seen,
+        }
+    }
+}

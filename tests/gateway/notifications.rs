@@ -1,0 +1,288 @@
+//! Notifications as people meet them: live, in groups, counted, and marked on every device.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::{PATIENCE, Server};
+
+async fn say(server: &Server, user: &str, post: u64, text: &str) -> u64 {
+    let said = server.done(user, "POST", &format!("/posts/{post}/comments"), &json!({ "text": text })).await;
+    said["id"].as_u64().expect("an id")
+}
+
+async fn reply(server: &Server, user: &str, post: u64, to: u64, text: &str) -> u64 {
+    let body = json!({ "text": text, "reply_to": to });
+    server.done(user, "POST", &format!("/posts/{post}/comments"), &body).await["id"].as_u64().expect("an id")
+}
+
+async fn page(server: &Server, user: &str, query: &str) -> Value {
+    server.done(user, "GET", &format!("/notifications?{query}"), &Value::Null).await
+}
+
+/// The next notification that the user hears of.
+async fn told(client: &mut Client, user: &str) -> Value {
+    let data = client.publication(&format!("notifications:{user}")).await["data"].clone();
+    assert_eq!(data["type"], "notification", "{data}");
+    data["notification"].clone()
+}
+
+/// The next mark that the user's sockets hear of.
+async fn marked(client: &mut Client, user: &str) -> Value {
+    let data = client.publication(&format!("notifications:{user}")).await["data"].clone();
+    assert_eq!(data["type"], "notifications.read", "{data}");
+    data
+}
+
+fn people(notification: &Value) -> Vec<&str> {
+    let people = notification["people"].as_array().expect("people");
+    people.iter().map(|person| person["id"].as_str().expect("an id")).collect()
+}
+
+/// What a page says: kind, object and people of each.
+fn said(page: &Value) -> Vec<(&str, u64, Vec<&str>)> {
+    let item = |item: &'_ Value| item["object"]["id"].as_u64().unwrap_or_default();
+    let items = page["items"].as_array().expect("items").iter();
+    items.map(|one| (one["kind"].as_str().expect("a kind"), item(one), people(one))).collect()
+}
+
+fn left(page: &Value) -> (u64, u64) {
+    (page["unread"].as_u64().expect("a count"), page["unseen"].as_u64().expect("a count"))
+}
+
+/// Reads the list again and again until it is so.
+async fn until(server: &Server, user: &str, so: impl Fn(&Value) -> bool) -> Value {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let page = page(server, user, "").await;
+        if so(&page) {
+            return page;
+        }
+        assert!(std::time::Instant::now() < deadline, "it stays {page}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn each_kind_is_told_live_and_listed() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let post = server.post("ann", "hello").await;
+    server.follow("bo", "ann").await;
+    let follow = told(&mut ann, "ann").await;
+    assert_eq!((&follow["kind"], follow.get("object")), (&json!("follow"), None));
+    assert_eq!(follow["people"], json!([{ "id": "bo", "name": "bo" }]));
+    assert_eq!((&follow["count"], &follow["read"], &follow["seen"]), (&json!(1), &json!(false), &json!(false)));
+
+    say(&server, "bo", post, "hi").await;
+    let comment = told(&mut ann, "ann").await;
+    assert_eq!((&comment["kind"], &comment["object"]), (&json!("comment"), &json!({ "type": "post", "id": post })));
+
+    let mine = say(&server, "ann", post, "welcome").await;
+    reply(&server, "cy", post, mine, "thanks").await;
+    let answered = told(&mut ann, "ann").await;
+    let object = json!({ "type": "comment", "id": mine, "post": post });
+    assert_eq!((&answered["kind"], &answered["object"]), (&json!("reply"), &object));
+
+    let theirs = server.post("cy", "see @ann and @nobody-here").await;
+    let mention = told(&mut ann, "ann").await;
+    assert_eq!((&mention["kind"], &mention["object"]), (&json!("mention"), &json!({ "type": "post", "id": theirs })));
+    let there = say(&server, "bo", theirs, "hello @ann, @ann").await;
+    let in_comment = told(&mut ann, "ann").await;
+    let object = json!({ "type": "comment", "id": there, "post": theirs });
+    assert_eq!((&in_comment["kind"], &in_comment["object"]), (&json!("mention"), &object));
+
+    let page = page(&server, "ann", "").await;
+    assert_eq!(page["items"], json!([in_comment, mention, answered, comment, follow]), "what happened last is first");
+    assert_eq!(left(&page), (5, 5));
+    assert!(page.get("next").is_none());
+}
+
+#[tokio::test]
+async fn nobody_hears_of_their_own_doings_and_of_one_comment_once() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let post = server.post("ann", "I, @ann, say").await;
+    let mine = say(&server, "ann", post, "as @ann said").await;
+    reply(&server, "ann", post, mine, "indeed").await;
+    // It replies to ann, under ann's post, and names ann: one of the three is enough.
+    reply(&server, "bo", post, mine, "hi @ann").await;
+    assert_eq!(told(&mut ann, "ann").await["kind"], "reply");
+    say(&server, "bo", post, "hi again @ann").await;
+    assert_eq!(told(&mut ann, "ann").await["kind"], "comment");
+    server.follow("bo", "ann").await;
+    assert_eq!(told(&mut ann, "ann").await["kind"], "follow");
+    assert_eq!(said(&page(&server, "ann", "").await).len(), 3);
+}
+
+#[tokio::test]
+async fn the_same_done_by_many_is_one_notification_that_grows() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let (post, other) = (server.post("ann", "hello").await, server.post("ann", "another").await);
+    let mut id = Value::Null;
+    for n in 1..=10_u64 {
+        say(&server, &format!("fan-{n}"), post, "hi").await;
+        let grown = told(&mut ann, "ann").await;
+        if n == 1 {
+            id = grown["id"].clone();
+        }
+        assert_eq!((&grown["id"], &grown["count"]), (&id, &json!(n)));
+        let newest: Vec<String> = (1..=n).rev().take(8).map(|n| format!("fan-{n}")).collect();
+        assert_eq!(people(&grown), newest);
+    }
+    say(&server, "fan-1", other, "hi").await;
+    assert_eq!(told(&mut ann, "ann").await["count"], 1, "another post is another group");
+    say(&server, "fan-3", post, "hi once more").await;
+    say(&server, "fan-11", post, "hi").await;
+    let grown = told(&mut ann, "ann").await;
+    assert_eq!((&grown["id"], &grown["count"]), (&id, &json!(11)), "who commented twice is one person");
+    let page = page(&server, "ann", "").await;
+    assert_eq!(page["items"].as_array().expect("items").len(), 2);
+    assert_eq!(page["items"][0], grown, "what grows comes up");
+    assert_eq!(left(&page), (2, 2));
+}
+
+#[tokio::test]
+async fn marks_count_down_and_reach_the_users_other_sockets() {
+    let server = Server::start().await;
+    let (mut phone, mut desk) = (Client::connect(&server, "ann").await, Client::connect(&server, "ann").await);
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        let post = server.post("ann", &format!("post {n}")).await;
+        say(&server, "bo", post, "hi").await;
+        let (one, two) = (told(&mut phone, "ann").await, told(&mut desk, "ann").await);
+        assert_eq!(one, two);
+        ids.push(one["id"].clone());
+    }
+    let seen = phone.rpc("notifications.mark_read", &json!({ "seen": true })).await;
+    assert_eq!(left(&seen), (3, 0));
+    let heard = marked(&mut desk, "ann").await;
+    assert_eq!(heard, json!({ "type": "notifications.read", "seen": true, "unread": 3, "unseen": 0 }));
+    assert_eq!(marked(&mut phone, "ann").await, heard);
+
+    let read = phone.rpc("notifications.mark_read", &json!({ "id": ids[1] })).await;
+    assert_eq!(left(&read), (1, 0), "up to that one, and it too");
+    let heard = marked(&mut desk, "ann").await;
+    let told_so = json!({ "type": "notifications.read", "id": ids[1], "seen": false, "unread": 1, "unseen": 0 });
+    assert_eq!(heard, told_so);
+    let flags = |page: &Value| -> Vec<(bool, bool)> {
+        let items = page["items"].as_array().expect("items").iter();
+        items.map(|item| (item["read"] == true, item["seen"] == true)).collect()
+    };
+    assert_eq!(flags(&page(&server, "ann", "").await), [(false, true), (true, true), (true, true)]);
+    // The same again says nothing new, and nobody is told: the next thing heard is the one after.
+    phone.rpc("notifications.mark_read", &json!({ "id": ids[0] })).await;
+    server.done("ann", "PUT", "/notifications/read", &Value::Null).await;
+    assert_eq!(left(&marked(&mut desk, "ann").await), (0, 0));
+    assert_eq!(left(&page(&server, "ann", "").await), (0, 0));
+
+    let missing = server.call("bo", "PUT", "/notifications/read", &json!({ "id": ids[0] })).await;
+    assert_eq!(missing.status, 404, "somebody else's is nobody's");
+}
+
+#[tokio::test]
+async fn a_notification_that_was_read_starts_anew() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let post = server.post("ann", "hello").await;
+    say(&server, "bo", post, "hi").await;
+    let first = told(&mut ann, "ann").await;
+    ann.rpc("notifications.mark_read", &json!({ "seen": true })).await;
+    marked(&mut ann, "ann").await;
+    say(&server, "cy", post, "hi").await;
+    let grown = told(&mut ann, "ann").await;
+    assert_eq!((&grown["id"], &grown["count"], &grown["seen"]), (&first["id"], &json!(2), &json!(false)));
+    ann.rpc("notifications.mark_read", &json!({})).await;
+    marked(&mut ann, "ann").await;
+    say(&server, "bo", post, "hi again").await;
+    let anew = told(&mut ann, "ann").await;
+    assert_ne!(anew["id"], first["id"]);
+    assert_eq!((&anew["count"], people(&anew)), (&json!(1), vec!["bo"]));
+    assert_eq!(left(&page(&server, "ann", "").await), (1, 1));
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_notified_of_no_more() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let (kept, deleted) = (server.post("ann", "kept").await, server.post("ann", "deleted").await);
+    say(&server, "bo", kept, "hi").await;
+    say(&server, "bo", deleted, "hi").await;
+    let naming = server.post("bo", "see @ann").await;
+    let mine = say(&server, "ann", kept, "welcome").await;
+    reply(&server, "cy", kept, mine, "thanks").await;
+    let there = say(&server, "cy", naming, "yes, @ann").await;
+    until(&server, "ann", |page| said(page).len() == 5).await;
+    for _ in 0..5 {
+        told(&mut ann, "ann").await;
+    }
+    let all = page(&server, "ann", "").await;
+    assert_eq!(said(&all)[0], ("mention", there, vec!["cy"]));
+
+    server.done("cy", "DELETE", &format!("/comments/{there}"), &Value::Null).await;
+    server.done("ann", "DELETE", &format!("/posts/{deleted}"), &Value::Null).await;
+    server.done("ann", "DELETE", &format!("/comments/{mine}"), &Value::Null).await;
+    let page = page(&server, "ann", "").await;
+    assert_eq!(said(&page), [("mention", naming, vec!["bo"]), ("comment", kept, vec!["bo"])]);
+    assert_eq!(left(&page), (2, 2), "nobody counts what cannot be seen");
+    let read = ann.rpc("notifications.mark_read", &json!({ "id": page["items"][1]["id"] })).await;
+    assert_eq!(left(&read), (1, 1));
+}
+
+#[tokio::test]
+async fn pages_are_full_and_have_no_gap_though_some_are_not_shown() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut posts = Vec::new();
+    for n in 0..14 {
+        let post = server.post("ann", &format!("post {n}")).await;
+        say(&server, "bo", post, "hi").await;
+        told(&mut ann, "ann").await;
+        posts.push(post);
+    }
+    for post in posts.drain(4..10) {
+        server.done("ann", "DELETE", &format!("/posts/{post}"), &Value::Null).await;
+    }
+    posts.reverse();
+    let (mut read, mut cursor) = (Vec::new(), String::new());
+    let mut sizes = Vec::new();
+    loop {
+        let page = page(&server, "ann", &format!("limit=3{cursor}")).await;
+        sizes.push(said(&page).len());
+        read.extend(said(&page).into_iter().map(|(_, post, _)| post));
+        let fresh = server.post("ann", "fresh").await;
+        say(&server, "cy", fresh, "hi").await;
+        told(&mut ann, "ann").await;
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!((read, sizes), (posts, vec![3, 3, 2]));
+}
+
+#[tokio::test]
+async fn what_was_notified_while_away_is_recovered() {
+    let server = Server::start().await;
+    let post = server.post("ann", "hello").await;
+    let mut ann = Client::open(&server).await;
+    let connected = ann.done(json!({ "connect": { "token": crate::server::token("ann") } })).await;
+    let position = connected["connect"]["subs"]["notifications:ann"].clone();
+    drop(ann);
+    say(&server, "bo", post, "hi").await;
+    until(&server, "ann", |page| said(page).len() == 1).await;
+    let offset = position["offset"].as_u64().unwrap_or_default();
+    let from = json!({ "recover": true, "offset": offset, "epoch": position["epoch"] });
+    let mut back = Client::open(&server).await;
+    let subs = json!({ "notifications:ann": from });
+    let connect = json!({ "connect": { "token": crate::server::token("ann"), "subs": subs } });
+    let recovered = back.done(connect).await["connect"]["subs"]["notifications:ann"].clone();
+    assert_eq!(recovered["recovered"], true);
+    let missed = recovered["publications"].as_array().cloned().unwrap_or_default();
+    let told = match missed.first() {
+        Some(missed) => missed["data"]["notification"].clone(),
+        // It was noted, and is told a moment later.
+        None => told(&mut back, "ann").await,
+    };
+    assert_eq!((&told["kind"], &told["object"]["id"]), (&json!("comment"), &json!(post)));
+}
