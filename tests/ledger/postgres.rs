@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Barriers, Comments, Counts, Durability, Edges, Happening, Jobs, Ledger, LedgerError, Notifications, People,
-    PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+    Comments, Counts, Durability, Edges, Happening, Jobs, Ledger, LedgerError, Notifications, People, PostgresLedger,
+    PostgresOptions, PostgresUrl, Posts, Work,
 };
-use feedline::model::{Barrier, Comment, CommentId, NotificationId, PostId, UserId, What};
+use feedline::model::{Comment, CommentId, NotificationId, PostId, UserId, What};
 use futures::future::join_all;
 
 use crate::postgres_server::PostgresServer;
@@ -275,42 +275,56 @@ async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_user() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follow_and_a_block_at_once_leave_no_edge() {
-    let (server, name) = database().await;
-    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
-    let people: Vec<String> = (0..40).map(|n| format!("u{n}")).collect();
-    users(&*nodes[0], &people.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    users(&*nodes[0], &["star"]).await;
-    join_all(people.iter().zip(0_usize..).map(async |(one, n)| {
-        let (one, star, nothing) = (id(one), id("star"), lease("w1", LEASE));
-        let blocking = nodes[n % 2].bar(Barrier::Block, &star, &one, NOW, &nothing);
-        let following = nodes[(n + 1) % 2].follow(&one, &star, NOW, &nothing);
-        let (blocked, followed) = tokio::join!(blocking, following);
-        assert!(blocked.unwrap().is_some() && followed.is_ok());
-    }))
-    .await;
-    assert!(nodes[0].followers_after(&id("star"), "", 99).await.unwrap().is_empty());
-    assert_eq!(nodes[0].profile(&id("star"), None).await.unwrap().unwrap().followers, 0);
+/// Has another transaction lock a user's row and do something, and commit while the call waits for that lock.
+async fn meanwhile<T: Send + 'static>(
+    (server, name): (&PostgresServer, &str),
+    (user, something): (&str, &str),
+    call: impl Future<Output = T> + Send + 'static,
+) -> T {
+    let (locker, other) = (server.client(name).await, server.client(name).await);
+    let lock = format!("BEGIN; SELECT FROM users WHERE id = '{user}' FOR UPDATE; {something}");
+    locker.batch_execute(&lock).await.unwrap();
+    let call = tokio::spawn(call);
+    let waiting = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'feedline' \
+         AND wait_event_type = 'Lock'"
+    );
+    let until = Instant::now() + PATIENCE;
+    while other.query_one(&waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(Instant::now() < until && !call.is_finished(), "it does not wait for the lock");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    locker.batch_execute("COMMIT").await.unwrap();
+    call.await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edit_and_a_deletion_at_once_leave_no_topic() {
+#[tokio::test]
+async fn a_follow_that_waited_sees_the_block_that_it_waited_for() {
     let (server, name) = database().await;
-    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
-    users(&*nodes[0], &["ann"]).await;
-    join_all((1..=40).map(|number| store(&*nodes[0], post(number, "ann", &["old"])))).await;
-    join_all((1..=40_u64).map(async |number| {
-        let (edited, nothing) = (post(number, "ann", &["new"]), lease("w1", LEASE));
-        let editing = nodes[(number % 2) as usize].edit_post(&edited, &nothing);
-        let ann = id("ann");
-        let deleting = nodes[((number + 1) % 2) as usize].delete_post(PostId(number), &ann, NOW, &nothing);
-        let (edited, deleted) = tokio::join!(editing, deleting);
-        assert!(edited.is_ok() && deleted.unwrap().is_some());
-    }))
-    .await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann", "bo"]).await;
+    let block =
+        "INSERT INTO barriers VALUES ('ann', 'block', 'bo', 0); INSERT INTO barred VALUES ('bo', 'block', 'ann')";
+    let asking = Arc::clone(&ledger);
+    let call = async move { follow(&*asking, &id("bo"), &id("ann")).await };
+    assert!(!meanwhile((server, &name), ("ann", block), call).await);
+    assert!(ledger.followers_after(&id("ann"), "", 9).await.unwrap().is_empty());
+    assert!(ledger.followed_among(&id("bo"), &[id("ann")]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_deletion_that_waited_takes_the_edited_post_away() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    store(&*ledger, post(1, "ann", &["old"])).await.unwrap();
+    let edit = "UPDATE posts SET topics = '{new}'; UPDATE post_topics SET topic = 'new'";
+    let asking = Arc::clone(&ledger);
+    let call = async move { crate::support::delete(&*asking, 1, "ann").await.expect("a job") };
+    let job = meanwhile((server, &name), ("ann", edit), call).await;
+    assert!(matches!(&job.work, Work::Delete { topics, .. } if *topics == ["new"]), "{job:?}");
     for topic in ["old", "new"] {
-        assert!(nodes[0].topic_posts(topic, PostId::MAX, 99).await.unwrap().is_empty(), "{topic}");
+        assert!(ledger.topic_posts(topic, PostId::MAX, 9).await.unwrap().is_empty(), "{topic}");
     }
 }
 
