@@ -9,11 +9,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{ApiKeys, Issuer, Passwords, Verifier};
-use crate::broker::{Broker, InboxOptions, MemoryBroker, RedisBroker, RedisOptions};
-use crate::config::{BrokerUrl, Config, LedgerUrl, Secrets};
+use crate::broker::{Broker, Flush, InboxOptions, Journal, Keep, MemoryBroker, Queue, RedisBroker, RedisOptions};
+use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secrets};
 use crate::feed::operations::Operations;
-use crate::feed::{FanoutOptions, Feed, FeedOptions, Limits};
-use crate::gateway::channels::Channels;
+use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits};
+use crate::gateway::channels::{Channels, NOTIFICATIONS};
 use crate::gateway::listener::{self, ListenerOptions};
 use crate::gateway::outbox::Bounds;
 use crate::gateway::session::SessionOptions;
@@ -40,12 +40,13 @@ impl App {
     /// # Errors
     /// If a store cannot be opened, a key cannot be read, or the address cannot be had.
     pub async fn start(config: &Config, secrets: &Secrets) -> anyhow::Result<Self> {
-        let broker = open_broker(config).await?;
+        let (broker, queue) = open_broker(config).await?;
         let ledger = open_ledger(config).await?;
         let metrics = Arc::new(Metrics::new());
         let parts = crate::feed::Parts {
             ledger: Arc::clone(&ledger),
             broker: Arc::clone(&broker),
+            queue,
             passwords: Passwords::new(),
             issuer: Issuer::new(&config.auth, secrets),
             metrics: Arc::clone(&metrics),
@@ -102,11 +103,20 @@ impl App {
     }
 }
 
-async fn open_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
+/// The broker, and the queue of what is written to the ledger later: Redis is both, in one process it is files.
+async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dyn Queue>)> {
     let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
     let inbox = InboxOptions { length: config.timeline.length, idle };
     Ok(match &config.broker.url {
-        BrokerUrl::Memory => Arc::new(MemoryBroker::new(inbox)),
+        BrokerUrl::Memory => {
+            let flush = match config.ledger.durability {
+                Durability::Full => Flush::Always,
+                Durability::Normal => Flush::Never,
+            };
+            let queue = Journal::open(config.server.data_dir.join("likes"), flush).await;
+            let queue = queue.context("cannot use the queue of likes (server.data_dir)")?;
+            (Arc::new(MemoryBroker::new(inbox)), Arc::new(queue))
+        }
         BrokerUrl::Redis(url) => {
             let options = RedisOptions {
                 url: url.clone(),
@@ -116,7 +126,9 @@ async fn open_broker(config: &Config) -> anyhow::Result<Arc<dyn Broker>> {
                 probe_every: config.broker.probe_interval,
             };
             let broker = RedisBroker::connect(options).await;
-            Arc::new(broker.with_context(|| format!("cannot use {} (broker.url)", config.broker.url))?)
+            let broker = broker.with_context(|| format!("cannot use {} (broker.url)", config.broker.url))?;
+            let broker = Arc::new(broker);
+            (Arc::clone(&broker) as Arc<dyn Broker>, broker as Arc<dyn Queue>)
         }
     })
 }
@@ -138,6 +150,7 @@ async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
 }
 
 fn feed_options(config: &Config) -> FeedOptions {
+    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
     FeedOptions {
         timeline_length: config.timeline.length as usize,
         follow_merge: config.timeline.follow_merge,
@@ -149,8 +162,14 @@ fn feed_options(config: &Config) -> FeedOptions {
             topics: config.limits.topics,
             data_bytes: config.limits.data_bytes,
             follows: config.limits.follows,
+            favourites: config.limits.favourites,
         },
         fanout: FanoutOptions { page: config.fanout.page, workers: config.fanout.workers, lease: config.fanout.lease },
+        likes: LikesOptions {
+            queue_length: config.likes.queue_length,
+            counts_per_second: config.likes.counts_per_second,
+            notifications: Keep { size: NOTIFICATIONS, ttl: idle },
+        },
     }
 }
 

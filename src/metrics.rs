@@ -1,6 +1,7 @@
 //! What is counted, and its text form for Prometheus.
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -76,6 +77,13 @@ pub struct Metrics {
     fanout_inboxes: Family<ByOutcome, Counter>,
     fanout_jobs: Gauge,
     fanout_oldest: Gauge,
+    likes_queue: Gauge,
+    likes_oldest: Gauge<f64, AtomicU64>,
+    likes_queued: Counter,
+    likes_merged: Counter,
+    likes_batch: Histogram,
+    likes_settle: Histogram,
+    likes_reverted: Family<ByReason, Counter>,
 }
 
 impl fmt::Debug for Metrics {
@@ -118,6 +126,13 @@ impl Metrics {
             fanout_inboxes: Family::default(),
             fanout_jobs: Gauge::default(),
             fanout_oldest: Gauge::default(),
+            likes_queue: Gauge::default(),
+            likes_oldest: Gauge::default(),
+            likes_queued: Counter::default(),
+            likes_merged: Counter::default(),
+            likes_batch: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
+            likes_settle: latency(),
+            likes_reverted: Family::default(),
         };
         metrics.register();
         metrics
@@ -150,6 +165,19 @@ impl Metrics {
         r.register("fanout_inboxes", "Inboxes that fan-out came to, by outcome", self.fanout_inboxes.clone());
         r.register("fanout_jobs", "Fan-out jobs not finished, on all nodes", self.fanout_jobs.clone());
         r.register_with_unit("fanout_oldest", "Age of the oldest job not finished", unit(), self.fanout_oldest.clone());
+        r.register("likes_queue", "Likes that wait to be settled and told, on all nodes", self.likes_queue.clone());
+        let oldest = "Age of the oldest like that this node is settling";
+        r.register_with_unit("likes_oldest", oldest, unit(), self.likes_oldest.clone());
+        r.register("likes_queued", "Likes acknowledged", self.likes_queued.clone());
+        r.register("likes_merged", "Likes that a later one of the same batch replaced", self.likes_merged.clone());
+        r.register("likes_batch", "Likes settled in one transaction", self.likes_batch.clone());
+        let settle = "From the acknowledgement of a batch's oldest like to its settling";
+        r.register_with_unit("likes_settle", settle, unit(), self.likes_settle.clone());
+        r.register(
+            "likes_reverted",
+            "Acknowledged likes that could not be settled, by reason",
+            self.likes_reverted.clone(),
+        );
     }
 
     /// A socket was opened.
@@ -220,6 +248,29 @@ impl Metrics {
     pub fn fanout_backlog(&self, jobs: u64, oldest: Option<Millis>) {
         self.fanout_jobs.set(i64::try_from(jobs).unwrap_or(i64::MAX));
         self.fanout_oldest.set(i64::try_from(oldest.unwrap_or(0) / 1_000).unwrap_or(i64::MAX));
+    }
+
+    /// Likes were acknowledged.
+    pub fn likes_queued(&self, many: usize) {
+        self.likes_queued.inc_by(many as u64);
+    }
+
+    /// A batch of likes was settled: its entries, those left of them after merging, the time since its oldest.
+    pub fn likes_settled(&self, entries: usize, changes: usize, after: Millis) {
+        self.likes_batch.observe(entries as f64);
+        self.likes_merged.inc_by(entries.saturating_sub(changes) as u64);
+        self.likes_settle.observe(seconds(after));
+    }
+
+    /// An acknowledged like could not be settled.
+    pub fn like_reverted(&self, reason: &'static str) {
+        self.likes_reverted.get_or_create(&ByReason { reason }).inc();
+    }
+
+    /// How many likes wait, and how old the oldest is.
+    pub fn likes_waiting(&self, likes: u64, age: Millis) {
+        self.likes_queue.set(i64::try_from(likes).unwrap_or(i64::MAX));
+        self.likes_oldest.set(seconds(age));
     }
 
     /// All of it, in the OpenMetrics text format.

@@ -12,9 +12,15 @@ mod inboxes;
 mod logs;
 #[path = "broker/outages.rs"]
 mod outages;
+#[path = "broker/queue.rs"]
+mod queue;
+#[path = "broker/queues.rs"]
+mod queues;
 #[path = "support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod redis_server;
+#[path = "broker/tallies.rs"]
+mod tallies;
 
 /// Runs each test against each engine.
 macro_rules! conformance {
@@ -43,6 +49,8 @@ conformance! {
     hearing::only_what_was_subscribed_is_heard,
     hearing::what_is_published_is_in_no_log,
     hearing::notices_and_signals_arrive,
+    tallies::an_older_tally_never_overwrites_a_newer_one,
+    tallies::it_is_said_whether_anybody_looks_at_an_object,
     hearing::whoever_is_listened_to_is_connected,
     inboxes::an_absent_inbox_takes_nothing,
     inboxes::an_inbox_is_filled_once,
@@ -60,4 +68,23 @@ conformance! {
     inboxes::an_idle_inbox_goes,
     inboxes::opened_by_many_at_once_there_is_one,
     inboxes::data_is_refused,
+}
+
+/// Runs each test against each kind of queue.
+macro_rules! queue_conformance {
+    ($($test:ident,)*) => {
+        mod queue_in_files {
+            $(#[tokio::test] async fn $test() { crate::queue::$test(crate::queues::Kind::files()).await; })*
+        }
+        mod queue_in_redis {
+            $(#[tokio::test] async fn $test() { crate::queue::$test(crate::queues::Kind::redis()).await; })*
+        }
+    };
+}
+
+queue_conformance! {
+    what_is_enqueued_waits_in_order_until_it_is_trimmed,
+    a_full_queue_takes_what_fits_and_says_so,
+    what_waits_survives_a_restart,
+    a_lost_queue_begins_another_life,
 }

@@ -55,11 +55,14 @@ const OTHERS: &[(&str, &str)] = &[
     ("fanout.page", "7"),
     ("fanout.workers", "7"),
     ("fanout.lease", "900ms"),
+    ("likes.queue_length", "7"),
+    ("likes.counts_per_second", "7"),
     ("limits.text", "7"),
     ("limits.media", "7"),
     ("limits.topics", "7"),
     ("limits.data_bytes", "7"),
     ("limits.follows", "7"),
+    ("limits.favourites", "7"),
 ];
 
 fn variable(key: &str) -> String {

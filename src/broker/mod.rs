@@ -22,14 +22,20 @@
 //! [`fill_inbox`]: Broker::fill_inbox
 //! [`merge_inbox`]: Broker::merge_inbox
 
+mod journal;
 mod memory;
+mod queue;
 mod redis;
+mod tallies;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::journal::{Flush, Journal};
 pub use self::memory::MemoryBroker;
+pub use self::queue::{Claim, Item, PARTITION_LEASE, Place, Queue, Waiting};
 pub use self::redis::{RedisBroker, RedisOptions, raw};
+pub use self::tallies::{TALLY_TTL, Tallies};
 use async_trait::async_trait;
 use bytes::Bytes;
 
@@ -217,7 +223,7 @@ pub enum Receipt {
 ///
 /// Logs are named by channel. Those of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like any other.
 #[async_trait]
-pub trait Broker: Send + Sync + 'static {
+pub trait Broker: Tallies + Send + Sync + 'static {
     /// What it is, for people: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 
@@ -252,6 +258,9 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Tells the subscribed nodes and keeps nothing.
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended>;
+
+    /// The same for many channels, in one round trip.
+    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()>;
 
     /// Tells the subscribed nodes something that is no entry.
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()>;

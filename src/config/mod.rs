@@ -23,7 +23,9 @@ use layers::{File, Layers};
 pub use crate::ledger::Durability;
 pub use namespaces::{Access, Namespace};
 pub use secrets::{Secret, Secrets, SecretsError};
-pub use sections::{Accounts, Auth, Broker, Client, Fanout, Ledger, Limits, LogFormat, Origins, Server, Timeline};
+pub use sections::{
+    Accounts, Auth, Broker, Client, Fanout, Ledger, Likes, Limits, LogFormat, Origins, Server, Timeline,
+};
 pub use urls::{BrokerUrl, LedgerUrl};
 pub use value::parse_duration;
 
@@ -49,6 +51,8 @@ pub struct Config {
     pub timeline: Timeline,
     /// How posts get to their readers.
     pub fanout: Fanout,
+    /// How likes are taken and told.
+    pub likes: Likes,
     /// What one post or user may have.
     pub limits: Limits,
     /// Channels for the application's own data.
@@ -103,6 +107,7 @@ impl Config {
             accounts: Accounts::read(layers.section("accounts")),
             timeline: Timeline::read(layers.section("timeline")),
             fanout: Fanout::read(layers.section("fanout")),
+            likes: Likes::read(layers.section("likes")),
             limits: Limits::read(layers.section("limits")),
             namespaces: namespaces::read(&mut layers),
             server,

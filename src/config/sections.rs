@@ -331,6 +331,24 @@ impl Fanout {
     }
 }
 
+/// `[likes]`: how likes are taken and told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Likes {
+    /// How many may wait to be settled.
+    pub queue_length: u64,
+    /// How many times a second the counts of one post are told at most.
+    pub counts_per_second: u32,
+}
+
+impl Likes {
+    pub(super) fn read(mut section: Section<'_>) -> Self {
+        Self {
+            queue_length: section.read("queue_length", value::whole(1..=100_000_000)),
+            counts_per_second: section.read("counts_per_second", value::whole(1..=1000)),
+        }
+    }
+}
+
 /// `[limits]`: what one post or user may have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
@@ -344,6 +362,8 @@ pub struct Limits {
     pub data_bytes: usize,
     /// The most others a user may follow.
     pub follows: u64,
+    /// The most favourites of one type a user may have.
+    pub favourites: u64,
 }
 
 impl Limits {
@@ -354,6 +374,7 @@ impl Limits {
             topics: section.read("topics", value::whole(0..=1000)),
             data_bytes: section.read("data_bytes", value::whole(0..=1 << 20)),
             follows: section.read("follows", value::whole(1..=10_000_000)),
+            favourites: section.read("favourites", value::whole(1..=1_000_000)),
         }
     }
 }

@@ -94,6 +94,33 @@ impl Feed {
         Ok(people)
     }
 
+    /// Of each reader and post, in their order, whether the post exists and the reader, asking for it by name, may see it.
+    /// What everyone may see costs nothing but its author's place in a cache.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn each_sees(&self, pairs: &[(UserId, PostId)]) -> Result<Vec<bool>> {
+        let bodies = self.bodies.get(pairs.iter().map(|(_, post)| *post)).await?;
+        let authors: HashSet<UserId> = bodies.values().map(|body| body.post.author.clone()).collect();
+        let barred = self.relations.barred(authors).await?;
+        let is_open = |body: &Body| body.post.visibility == Visibility::Public && !barred.contains(&body.post.author);
+        let closed = pairs.iter().filter_map(|(reader, post)| {
+            let body = bodies.get(post).filter(|body| !is_open(body) && body.post.author != *reader)?;
+            Some((reader.clone(), body.post.author.clone()))
+        });
+        let between = self.relations.get(closed.collect::<Vec<_>>()).await?;
+        let sees = |(reader, post): &(UserId, PostId)| {
+            bodies.get(post).is_some_and(|body| {
+                let author = &body.post.author;
+                let relation = relation(&between, Some(reader), author);
+                is_open(body)
+                    || Eye { reader: Some(reader), relation, surface: Surface::Direct }
+                        .sees(author, &body.post.visibility)
+            })
+        };
+        Ok(pairs.iter().map(sees).collect())
+    }
+
     async fn between(&self, reader: Option<&UserId>, authors: impl IntoIterator<Item = UserId>) -> Result<Between> {
         let Some(reader) = reader else { return Ok(Between::default()) };
         let others = authors.into_iter().filter(|author| author != reader);

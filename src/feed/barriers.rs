@@ -1,6 +1,6 @@
 //! Hiding, muting and blocking: what people put between themselves and others, and what that does at once.
 
-use super::graph::NO_USER;
+use super::graph::{Change, NO_USER};
 use super::input::{Done, OneUser};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::model::{Barrier, UserId};
@@ -40,12 +40,12 @@ impl Feed {
         }
         let now = now();
         let jobs = self.ledger.bar(barrier, maker, whom, now, &self.fanout.lease(now)).await?;
-        self.related(maker, whom, jobs.unwrap_or_default()).await
+        self.related(maker, whom, Change::Closes, jobs.unwrap_or_default()).await
     }
 
     async fn unbar(&self, maker: &UserId, barrier: Barrier, whom: &UserId) -> Result<Done> {
         let now = now();
         let jobs = self.ledger.unbar(barrier, maker, whom, now, &self.fanout.lease(now)).await?;
-        self.related(maker, whom, jobs.unwrap_or_default()).await
+        self.related(maker, whom, Change::Opens, jobs.unwrap_or_default()).await
     }
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audience::Surface;
-use super::input::{CommentList, Done};
+use super::input::{CommentList, Done, OneComment};
 use super::posts::mentioned;
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::{Append, Keep};
@@ -30,14 +30,6 @@ pub(super) struct CommentDraft {
     /// The comment they reply to; absent: the post itself.
     #[serde(default)]
     reply_to: Option<CommentId>,
-}
-
-/// A comment.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OneComment {
-    /// Its id.
-    id: CommentId,
 }
 
 /// Comments, as a page.

@@ -49,7 +49,7 @@ impl Feed {
         let now = now();
         let job = self.ledger.follow(reader, &user.id, now, &self.fanout.lease(now)).await?;
         let is_new = job.is_some();
-        let done = self.related(reader, &user.id, job).await?;
+        let done = self.related(reader, &user.id, Change::Opens, job).await?;
         if is_new {
             self.notify(&user.id, What::Follow, reader).await;
         }
@@ -60,7 +60,7 @@ impl Feed {
         let reader = caller.user()?;
         let now = now();
         let job = self.ledger.unfollow(reader, &user.id, now, &self.fanout.lease(now)).await?;
-        self.related(reader, &user.id, job).await
+        self.related(reader, &user.id, Change::Closes, job).await
     }
 
     /// Something changed between two people, or was so already: no node goes by what was before, and the timelines that
@@ -69,13 +69,21 @@ impl Feed {
         &self,
         one: &UserId,
         other: &UserId,
+        change: Change,
         jobs: impl IntoIterator<Item = Job> + Send,
     ) -> Result<Done> {
         let jobs: Vec<Job> = jobs.into_iter().collect();
-        if let Err(error) = self.forget_between(one, other).await {
-            // Other nodes may not know. Whoever asks again has them told again.
-            jobs.into_iter().for_each(|job| self.fanout.offer(job));
-            return Err(error);
+        match (self.forget_between(one, other).await, change) {
+            (Ok(()), _) => {}
+            (Err(error), Change::Opens) => {
+                tracing::warn!(%error, "something between two people changed, other nodes will notice it later");
+            }
+            // Other nodes may show what is not to be seen any more. Whoever asks again has them told again, and so does
+            // the job.
+            (Err(error), Change::Closes) => {
+                jobs.into_iter().for_each(|job| self.fanout.offer(job));
+                return Err(error);
+            }
         }
         for job in jobs {
             self.carry_at_once(job).await;
@@ -135,6 +143,8 @@ impl Feed {
         author: &UserId,
         reason: GoneReason,
     ) -> Result<Carried> {
+        // It may be that nobody could be told when it happened.
+        self.forget_between(reader, author).await?;
         // Looked for first: what is carried by now is there when the inbox is read.
         let more_may_come = self.ledger.carries_posts(author, job).await?;
         let carried = if more_may_come { Carried::ForNow } else { Carried::ForGood };
@@ -197,6 +207,15 @@ impl Feed {
         });
         Ok(people)
     }
+}
+
+/// What a change between two people does to what they see of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// They may see more.
+    Opens,
+    /// They may see less.
+    Closes,
 }
 
 /// Which end of an edge is listed.

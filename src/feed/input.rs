@@ -31,12 +31,35 @@ pub(super) struct OnePost {
     pub(super) id: PostId,
 }
 
+/// A comment.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneComment {
+    /// Its id.
+    pub(super) id: CommentId,
+}
+
 /// A page of what belongs to a user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserList {
     /// The user's id.
     pub(super) id: UserId,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of what belongs to a post.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PostList {
+    /// The post's id.
+    pub(super) id: PostId,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -100,19 +123,19 @@ macro_rules! pages {
             }
 
             pub(super) fn cursor<C: Cursor>(&self) -> Result<Option<C>> {
-                self.cursor.as_deref().filter(|cursor| !cursor.is_empty()).map(parse_cursor).transpose()
+                cursor_of(self.cursor.as_deref())
             }
         }
     )*};
 }
 
-pages!(UserList, TopicList, CommentList, OwnList);
+pages!(UserList, PostList, TopicList, CommentList, OwnList);
 
-fn default_limit() -> u64 {
+pub(super) fn default_limit() -> u64 {
     DEFAULT_LIMIT
 }
 
-fn checked_limit(limit: u64) -> Result<usize> {
+pub(super) fn checked_limit(limit: u64) -> Result<usize> {
     if (1..=MAX_LIMIT).contains(&limit) {
         Ok(limit as usize)
     } else {
@@ -143,8 +166,10 @@ impl Cursor for i64 {
     }
 }
 
-fn parse_cursor<C: Cursor>(text: &str) -> Result<C> {
-    C::read(text).ok_or_else(|| FeedError::invalid("cursor", "this cursor is not one that this list gave"))
+/// Where a page begins, if not at the beginning.
+pub(super) fn cursor_of<C: Cursor>(text: Option<&str>) -> Result<Option<C>> {
+    let wrong = || FeedError::invalid("cursor", "this cursor is not one that this list gave");
+    text.filter(|text| !text.is_empty()).map(|text| C::read(text).ok_or_else(wrong)).transpose()
 }
 
 /// Posts, as a page.

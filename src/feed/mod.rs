@@ -14,7 +14,11 @@
 //! | `relations` | what is between readers and authors, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
+//! | `reading` | how far a timeline is read |
+//! | `favourites` | objects of any type that a user keeps |
+//! | `refill` | pages of lists that something is left out of |
 //! | `topics` | the plaza |
+//! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
 //! | `telling` | log entries put into words, for those who may hear them |
 //! | `pages` | a page while it is being filled |
@@ -30,7 +34,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::auth::{Issuer, Passwords};
-use crate::broker::Broker;
+use crate::broker::{Broker, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
@@ -43,14 +47,18 @@ mod comments;
 mod edits;
 mod error;
 mod fanout;
+mod favourites;
 mod graph;
 mod ids;
 mod input;
+mod likes;
 mod notifications;
 pub mod operations;
 mod pages;
 mod posts;
 mod presentation;
+mod reading;
+mod refill;
 mod relations;
 mod telling;
 mod timelines;
@@ -59,6 +67,7 @@ mod topics;
 pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
+pub use likes::LikesOptions;
 pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
@@ -84,6 +93,8 @@ pub struct FeedOptions {
     pub limits: Limits,
     /// How posts are carried.
     pub fanout: FanoutOptions,
+    /// How likes are taken and told.
+    pub likes: LikesOptions,
 }
 
 /// How large things may be; each is told by name to whoever goes over it.
@@ -99,6 +110,8 @@ pub struct Limits {
     pub data_bytes: usize,
     /// Whom one user may follow.
     pub follows: u64,
+    /// Favourites of one type of one user.
+    pub favourites: u64,
 }
 
 /// Who asks.
@@ -140,6 +153,7 @@ pub struct Feed {
     ids: IdMaker,
     fanout: Fanout,
     notices: Notices,
+    likes: likes::Likes,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
@@ -156,6 +170,8 @@ pub struct Parts {
     pub ledger: Arc<dyn Ledger>,
     /// The logs.
     pub broker: Arc<dyn Broker>,
+    /// What is acknowledged now and written to the ledger later.
+    pub queue: Arc<dyn Queue>,
     /// Makes and checks password hashes.
     pub passwords: Passwords,
     /// Signs tokens of those who sign in here; `None` where only the application's own tokens count.
@@ -181,6 +197,7 @@ impl Feed {
             ids: IdMaker::default(),
             fanout: Fanout::new(options.fanout),
             notices: Notices::new(),
+            likes: likes::Likes::new(parts.queue, options.likes),
             known: Mutex::default(),
             heard_again: Notify::new(),
             passwords: parts.passwords,
@@ -211,6 +228,7 @@ impl Feed {
         });
         self.start_fanout();
         self.start_notices();
+        self.start_likes();
         Ok(())
     }
 
@@ -270,11 +288,14 @@ impl Feed {
         })
     }
 
-    /// Takes what another node said: something cached to drop.
+    /// Takes what another node said: something cached to drop, counts.
     pub fn on_signal(&self, message: &[u8]) {
         let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
         if let Some(id) = text(FORGET).and_then(PostId::parse) {
             self.bodies.forget(id);
+        }
+        if let Some(settled) = text(likes::SETTLED.as_bytes()) {
+            self.likes.on_settled(settled);
         }
         let pair = text(RELATED).and_then(|pair| pair.split_once(' '));
         if let Some((Some(one), Some(other))) = pair.map(|(one, other)| (UserId::parse(one), UserId::parse(other))) {
@@ -286,6 +307,7 @@ impl Feed {
     pub fn on_resync(&self) {
         self.bodies.forget_all();
         self.relations.forget_all();
+        self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::favourites;
 use super::input::{self, OneUser, OwnList, PostPage, UserPage};
 use super::{Caller, Feed, FeedError, Result, Updates};
 use crate::model::{Comment, Position, Profile, ShownPost};
@@ -112,6 +113,9 @@ struct TimelinePage {
     page: PostPage,
     /// Where the log stood: what came after it is told live.
     position: Position,
+    /// How far it is read; on the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<super::reading::Read>,
 }
 
 /// What happened since a position.
@@ -138,10 +142,11 @@ struct Update {
 impl Feed {
     async fn read_own_timeline(&self, caller: Caller, list: OwnList) -> Result<TimelinePage> {
         let (limit, cursor) = (list.limit()?, list.cursor()?);
-        let reader = caller.user()?;
+        let (reader, is_first) = (caller.user()?, cursor.is_none());
         let read = self.read_timeline(reader, cursor, limit).await?;
-        let page = self.page_of_posts(Some(reader), &read.items, read.next).await?;
-        Ok(TimelinePage { page, position: read.position })
+        let state = async { if is_first { self.read_state(reader, &read.held).await.map(Some) } else { Ok(None) } };
+        let (page, state) = tokio::try_join!(self.page_of_posts(Some(reader), &read.items, read.next), state)?;
+        Ok(TimelinePage { page, position: read.position, read: state })
     }
 
     async fn read_own_updates(&self, caller: Caller, since: Since) -> Result<UpdatesPage> {
@@ -223,11 +228,25 @@ impl Operations {
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
             "comments.create" Post "/posts/{id}/comments" 201 User, create_comment: super::comments::CommentDraft => Comment, "Comments on a post, or replies to a comment.";
             "comments.list" Get "/posts/{id}/comments" 200 Reader, list_comments: input::CommentList => super::comments::CommentPage, "The comments on a post, or the replies to one of them, newest first.";
-            "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: super::comments::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
+            "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: input::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
             "notifications.list" Get "/notifications" 200 User, list_notifications: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
             "notifications.mark_read" Put "/notifications/read" 200 User, mark_notifications: super::notifications::Marking => super::notifications::Left, "Marks notifications as read, or seen, up to one or all.";
+            "likes.add" Put "/posts/{id}/like" 200 User, like: super::likes::Target => super::likes::Accepted, "Likes a post: acknowledged at once, settled in a moment.";
+            "likes.remove" Delete "/posts/{id}/like" 200 User, unlike: super::likes::Target => super::likes::Accepted, "Takes a like of a post back.";
+            "comments.like" Put "/comments/{id}/like" 200 User, like_comment: input::OneComment => super::likes::Accepted, "Likes a comment; likes.add with object comment is the same.";
+            "comments.unlike" Delete "/comments/{id}/like" 200 User, unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
+            "likes.list" Get "/posts/{id}/likes" 200 Reader, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
             "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
+            "favourites.add" Put "/favourites/{type}/{id}" 200 User, add_favourite: favourites::OneObject => favourites::FavouriteItem, "Adds an object of any type to one's favourites; adding again keeps the first time.";
+            "favourites.remove" Delete "/favourites/{type}/{id}" 200 User, remove_favourite: favourites::OneObject => input::Done, "Takes an object out of one's favourites.";
+            "favourites.list" Get "/favourites/{type}" 200 User, list_favourites: favourites::FavouriteList => favourites::FavouritePage, "One's favourites of a type, latest first.";
+            "favourites.count" Get "/favourites/{type}/count" 200 User, count_favourites: favourites::OneType => favourites::Count, "How many favourites of a type one has.";
+            "favourites.check" Post "/favourites/{type}/check" 200 User, check_favourites: favourites::Objects => favourites::CheckedObjects, "Whether objects are among one's favourites, one or many.";
+            "favourites.holders" Get "/objects/{type}/{id}/favourites" 200 Reader, list_holders: favourites::HolderList => favourites::HolderPage, "How many, and who, have an object among their favourites, latest first.";
+            "favourites.common" Get "/favourites/{type}/common/{user}" 200 User, common_favourites: favourites::CommonList => favourites::CommonPage, "What both oneself and another have among their favourites, and how many.";
+            "timeline.mark_read" Put "/timeline/read" 200 User, mark_timeline_read: super::reading::ReadUpTo => super::reading::Read, "Says up to which post one's timeline was read; told to one's other sockets.";
+            "topics.list" Get "/topics" 200 Reader, list_topics: OwnList => super::topics::TopicPage, "Topics that everyone can see, the latest active first.";
             "topics.read" Get "/topics/{name}/posts" 200 Reader, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";
         };
         Self { list }

@@ -24,6 +24,8 @@ pub struct Page {
     pub items: Vec<Arc<Body>>,
     /// Where the next page begins: below this id. `None` at the end.
     pub next: Option<PostId>,
+    /// All that the inbox held, newest first.
+    pub held: Vec<PostId>,
     /// The log position at which it was read: what lies after it arrives live.
     pub position: Position,
 }
@@ -69,7 +71,7 @@ impl Feed {
         Ok(self.broker.fill_inbox(user, epoch, &posts, floor).await?)
     }
 
-    async fn inbox(&self, user: &UserId) -> Result<Inbox> {
+    pub(super) async fn inbox(&self, user: &UserId) -> Result<Inbox> {
         for _ in 0..TRIES {
             if let Some(inbox) = self.broker.read_inbox(user).await? {
                 return Ok(inbox);
@@ -87,7 +89,8 @@ impl Feed {
     pub async fn read_timeline(&self, user: &UserId, cursor: Option<PostId>, limit: usize) -> Result<Page> {
         let inbox = self.inbox(user).await?;
         let mut page = Filling::new(cursor, limit);
-        let mut stored = fold(&inbox).into_iter().filter(|id| cursor.is_none_or(|cursor| *id < cursor));
+        let held = fold(&inbox);
+        let mut stored = held.iter().copied().filter(|id| cursor.is_none_or(|cursor| *id < cursor));
         let mut from_ledger = false;
         loop {
             while let Some((before, count)) = page.wants() {
@@ -106,7 +109,7 @@ impl Feed {
             page.goes_on(PostId(inbox.floor.0 + 1));
         }
         let (items, next) = page.finish();
-        Ok(Page { items, next, position: inbox.top })
+        Ok(Page { items, next, held, position: inbox.top })
     }
 
     /// What arrived in a user's timeline and left it since `since`: the same as a socket's recovery.
@@ -154,7 +157,7 @@ fn below(id: PostId) -> PostId {
 }
 
 /// What remains of an inbox's log above its floor, newest first, each post once.
-fn fold(inbox: &Inbox) -> Vec<PostId> {
+pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
     let mut here: HashMap<PostId, bool> = HashMap::with_capacity(inbox.entries.len());
     for (_, entry) in &inbox.entries {
         match entry {

@@ -1,16 +1,68 @@
-//! The plaza of a topic: its newest 1,000 posts, for everyone.
+//! Topics: which are active, and the plaza of each, its newest 1,000 posts, for everyone.
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::audience::Surface;
-use super::input::{PostPage, TopicList};
+use super::input::{Cursor, OwnList, PostPage, TopicList};
 use super::pages::Filling;
 use super::posts::is_topic;
 use super::{Caller, Feed, FeedError, Result};
-use crate::model::PostId;
+use crate::ledger::{Topic, TopicCursor};
+use crate::model::{Millis, PostId};
 
 /// How far back a plaza goes.
 const PLAZA: usize = 1_000;
 
+/// A topic, as everyone sees it: posts that are not for everyone are not counted.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TopicItem {
+    /// Its name, without the `#`.
+    name: String,
+    /// How many posts are in its plaza, at most 1,000.
+    posts: u64,
+    /// When the newest of them was written, in Unix milliseconds; on later pages, as it was when the first was read.
+    active_at: Millis,
+}
+
+/// Topics, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TopicPage {
+    /// The topics, the latest active first.
+    items: Vec<TopicItem>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// `t<begun>.<last>.<name>`.
+impl Cursor for TopicCursor {
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix('t')?.splitn(3, '.');
+        let (begun, last) = (PostId::parse(parts.next()?)?, PostId::parse(parts.next()?)?);
+        let name = parts.next().filter(|name| is_topic(name))?.to_owned();
+        Some(Self { begun, last, name })
+    }
+}
+
 impl Feed {
+    pub(super) async fn list_topics(&self, _: Caller, list: OwnList) -> Result<TopicPage> {
+        let (limit, cursor) = (list.limit()?, list.cursor::<TopicCursor>()?);
+        let begun = cursor.as_ref().map(|cursor| cursor.begun);
+        // One more than the page holds tells whether there is another.
+        let mut topics = self.ledger.topics(cursor, limit + 1).await?;
+        let more = topics.len() > limit;
+        topics.truncate(limit);
+        let begun = begun.or_else(|| topics.first().map(|topic| topic.last)).unwrap_or(PostId::ZERO);
+        let next = topics.last().filter(|_| more).map(|topic| format!("t{begun}.{}.{}", topic.last, topic.name));
+        let item = |topic: Topic| TopicItem {
+            name: topic.name,
+            posts: topic.posts.min(PLAZA as u64),
+            active_at: topic.last.time(),
+        };
+        Ok(TopicPage { items: topics.into_iter().map(item).collect(), next })
+    }
+
     pub(super) async fn topic_posts(&self, caller: Caller, list: TopicList) -> Result<PostPage> {
         let name = list.name.trim_start_matches('#').to_lowercase();
         if !is_topic(&name) {

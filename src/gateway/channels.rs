@@ -13,7 +13,7 @@ use crate::model::{PostId, UserId};
 const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
 
 /// How many notifications the log keeps.
-const NOTIFICATIONS: u64 = 100;
+pub const NOTIFICATIONS: u64 = 100;
 
 /// What a channel is.
 #[derive(Clone, Debug, PartialEq)]

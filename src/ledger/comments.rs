@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Comment, CommentId, PostId};
+use crate::model::{Comment, CommentId, PostId, Tally};
 
 /// How deep replies to replies go: the last one that can be replied to no more has this many comments above it.
 /// A deletion may take a whole line of deleted comments along, so there has to be an end to it.
@@ -16,17 +16,6 @@ pub struct Thread {
     pub post: PostId,
     /// The comment replied to; `None`: those on the post itself.
     pub parent: Option<CommentId>,
-}
-
-/// What a post's counts are after a change, with a version that grows with each change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tally {
-    /// How many like it.
-    pub likes: u64,
-    /// How many comments are under it, at any depth; those that were deleted do not count.
-    pub comments: u64,
-    /// Of two tallies of a post the one with the larger version is the later one.
-    pub version: u64,
 }
 
 /// What came of a comment to be stored.

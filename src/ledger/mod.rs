@@ -8,25 +8,34 @@ mod barriers;
 mod comments;
 mod counts;
 mod edges;
+mod favourites;
 mod jobs;
+mod likes;
 mod notifications;
 mod people;
 mod postgres;
 mod posts;
+mod reading;
 mod sqlite;
+mod topics;
 
 use async_trait::async_trait;
 
 pub use self::barriers::Barriers;
-pub use self::comments::{Commented, Comments, DEEPEST, Tally, Thread, Uncommented};
+pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
 pub use self::counts::Counts;
 pub use self::edges::Edges;
+pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
+pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{NewAccount, People};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::Posts;
+pub use self::reading::Reading;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
+pub use self::topics::{STIRRED, Topic, TopicCursor, Topics};
+pub use crate::model::Tally;
 
 /// What can go wrong with a ledger.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -58,7 +67,21 @@ pub struct Listed<T> {
 /// happened, durably, when its method returns.
 #[async_trait]
 pub trait Ledger:
-    People + Edges + Barriers + Posts + Jobs + Comments + Notifications + Counts + Send + Sync + 'static
+    People
+    + Edges
+    + Barriers
+    + Posts
+    + Jobs
+    + Comments
+    + Notifications
+    + Counts
+    + Favourites
+    + Topics
+    + Reading
+    + Likes
+    + Send
+    + Sync
+    + 'static
 {
     /// What it is, for people: `sqlite at data/feedline.db`.
     fn name(&self) -> String;

@@ -12,6 +12,22 @@ pub enum Object {
 }
 
 impl Object {
+    /// The number that clients know it by. Ids of all kinds come from one maker: none is given twice.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Post(id) => id.0,
+            Self::Comment(id) => id.0,
+        }
+    }
+
+    /// Where it is told what came of it, if anywhere.
+    pub fn channel(self) -> Option<String> {
+        match self {
+            Self::Post(id) => Some(format!("post:{id}")),
+            Self::Comment(_) => None,
+        }
+    }
+
     /// The object as a store keeps it: `p12`, `c34`.
     pub fn to_text(self) -> String {
         match self {

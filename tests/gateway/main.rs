@@ -16,12 +16,15 @@ mod channels;
 mod codes;
 mod comments;
 mod edits;
+mod favourites;
 mod http;
+mod likes;
 mod nonsense;
 mod notifications;
 mod reading;
 mod timelines;
 mod tokens;
+mod topics;
 
 /// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
 const NAMESPACES: &str = r#"[

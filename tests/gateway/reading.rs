@@ -1,4 +1,4 @@
-//! What a page of posts is made of, and what it costs.
+//! What a page of posts is made of, what it costs, and how far it was read.
 
 use serde_json::{Value, json};
 
@@ -94,4 +94,90 @@ async fn made(server: &Server) -> (u64, u64) {
     let ledger = server.metric("feedline_ledger_round_trips").await.expect("a sample");
     let redis = server.metric("feedline_redis_round_trips").await.expect("a sample");
     (ledger as u64, redis as u64)
+}
+
+#[tokio::test]
+async fn how_far_one_read_is_told_on_all_devices() {
+    read_on_all_devices(&Server::start().await).await;
+}
+
+#[tokio::test]
+async fn how_far_one_read_is_told_on_all_devices_with_redis() {
+    let redis = RedisServer::start();
+    read_on_all_devices(&Server::start_with(&[("broker.url", &redis.url())]).await).await;
+}
+
+async fn read_on_all_devices(server: &Server) {
+    server.follow("ann", "bo").await;
+    let (mut phone, mut desk) = (Client::connect(server, "ann").await, Client::connect(server, "ann").await);
+    let mut bo = Client::connect(server, "bo").await;
+    let mut posts = Vec::new();
+    for n in 0..5 {
+        posts.push(server.post("bo", &format!("post {n}")).await);
+    }
+    server.post("ann", "mine").await;
+    let mut offset = 0;
+    for client in [&mut phone, &mut desk] {
+        for _ in 0..6 {
+            offset = client.publication("timeline:ann").await["offset"].as_u64().expect("an offset");
+        }
+    }
+    let state = async |client: &mut Client| client.rpc("timeline.read", &json!({ "limit": 1 })).await["read"].clone();
+    assert_eq!(state(&mut phone).await, json!({ "id": 0, "unread": 5 }), "one's own posts are no news");
+
+    let marked = phone.rpc("timeline.mark_read", &json!({ "id": posts[2] })).await;
+    assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
+    let told = desk.publication("timeline:ann").await;
+    assert_eq!(told["data"], json!({ "type": "read", "id": posts[2], "unread": 2 }));
+    assert!(told.get("offset").is_none(), "it is no entry of the log: {told}");
+    assert_eq!(phone.publication("timeline:ann").await, told);
+
+    // An older mark changes nothing, and nobody is told.
+    let marked = server.done("ann", "PUT", "/timeline/read", &json!({ "id": posts[0] })).await;
+    assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
+    // A deletion is one less to read.
+    server.done("bo", "DELETE", &format!("/posts/{}", posts[3]), &Value::Null).await;
+    let gone = desk.publication("timeline:ann").await;
+    assert_eq!((&gone["data"]["type"], &gone["offset"]), (&json!("gone"), &json!(offset + 1)), "the log has no gap");
+    assert_eq!(state(&mut desk).await, json!({ "id": posts[2], "unread": 1 }));
+    // A mark from the future is one of now: what comes later is news.
+    let marked = desk.rpc("timeline.mark_read", &json!({ "id": 9_007_199_254_740_991_u64 })).await;
+    assert_eq!(marked["unread"], 0);
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    server.post("bo", "later").await;
+    while desk.publication("timeline:ann").await["data"]["type"] != "post" {}
+    assert_eq!(state(&mut desk).await["unread"], 1);
+    let next = desk.rpc("timeline.read", &json!({ "limit": 1 })).await["next"].clone();
+    let page = desk.rpc("timeline.read", &json!({ "limit": 1, "cursor": next })).await;
+    assert!(page.get("read").is_none(), "the first page says it: {page}");
+
+    // Who was away recovers what is in the log, and reads the marker with the page.
+    let epoch = desk.rpc("timeline.read", &json!({})).await["position"]["epoch"].clone();
+    let (mut back, recovered) = Client::recover(server, "ann", &json!({ "offset": offset, "epoch": epoch })).await;
+    let kinds: Vec<Value> =
+        recovered["publications"].as_array().unwrap().iter().map(|it| it["data"]["type"].clone()).collect();
+    assert_eq!((&recovered["recovered"], json!(kinds)), (&json!(true), json!(["gone", "post"])));
+    assert_eq!(state(&mut back).await["unread"], 1);
+    let others = bo.pushed().await;
+    assert!(others.iter().all(|push| push["pub"]["data"]["type"] != "read"), "nobody else's business: {others:?}");
+}
+
+#[tokio::test]
+async fn no_more_than_a_hundred_unread_are_counted() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut last = 0;
+    for n in 0..130 {
+        last = server.post("bo", &format!("post {n}")).await;
+        if n % 2 == 0 {
+            server.post("ann", "mine").await;
+        }
+    }
+    while ann.publication("timeline:ann").await["data"]["post"]["id"] != last {}
+    let read = server.done("ann", "GET", "/timeline?limit=1", &Value::Null).await["read"].clone();
+    assert_eq!(read, json!({ "id": 0, "unread": 100 }));
+    let page = ann.rpc("users.posts", &json!({ "id": "bo", "limit": 100 })).await;
+    let some = &page["items"][60]["id"];
+    assert_eq!(ann.rpc("timeline.mark_read", &json!({ "id": some })).await["unread"], 60);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use feedline::ledger::{Job, Ledger, Work};
 use feedline::model::{Barrier, Edges, PostId, Relation, UserId, Visibility};
 
-use crate::support::{LEASE, NOW, delete, follow, id, ids, lease, post, publish, store, users};
+use crate::support::{LEASE, NOW, conformance, delete, follow, id, ids, lease, post, publish, store, users};
 
 conformance! {
     a_barrier_is_put_up_once_and_taken_down_once

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use feedline::ledger::{Commented, DEEPEST, Ledger, LedgerError, Tally, Thread, Uncommented};
 use feedline::model::{Comment, CommentId, PostId};
 
-use crate::support::{delete, id, ids, publish, users};
+use crate::support::{conformance, delete, id, ids, publish, users};
 
 conformance! {
     a_comment_comes_back_as_it_was

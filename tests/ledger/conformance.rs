@@ -7,7 +7,7 @@ use feedline::model::{Edges, Location, Media, MediaKind, PostId, Visibility};
 use serde_json::json;
 
 use crate::support::{
-    LEASE, NOW, account, delete, follow, id, ids, lease, names, post, publish, store, unfollow, users,
+    LEASE, NOW, account, conformance, delete, follow, id, ids, lease, names, post, publish, store, unfollow, users,
 };
 
 conformance! {

@@ -1,13 +1,17 @@
 //! What every ledger must do, and what is SQLite's and PostgreSQL's own.
 
-#[macro_use]
-mod support;
 mod barriers;
 mod comments;
 mod conformance;
+mod counts;
+mod favourites;
+mod likes;
+mod nodes;
 mod notifications;
 mod postgres;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
 mod sqlite;
+mod support;
 mod timeline;
+mod topics;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use feedline::ledger::{Group, Happening, KEPT_GROUPS, Ledger, Mark, Marked, NEWEST_PEOPLE};
 use feedline::model::{CommentId, NotificationId, Object, PostId, What};
 
-use crate::support::{NOW, id, names, users};
+use crate::support::{NOW, conformance, id, names, users};
 
 conformance! {
     a_happening_joins_its_group_and_moves_it_up

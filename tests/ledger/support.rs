@@ -36,6 +36,8 @@ macro_rules! conformance {
         }
     };
 }
+pub(crate) use conformance;
+
 pub(crate) fn id(text: &str) -> UserId {
     UserId::parse(text).expect("a user id")
 }

@@ -63,9 +63,9 @@ fn connected_first(visits: &[String], users: &[String], connected: &BTreeSet<&st
     let mut everybody: Vec<&str> = users.iter().map(String::as_str).chain(["ann"]).collect();
     everybody.sort_unstable();
     let mut visited: Vec<&str> = visits.iter().map(String::as_str).collect();
-    assert_eq!(visited.first(), Some(&"ann"));
-    let early: BTreeSet<&str> = visited[1..=connected.len()].iter().copied().collect();
-    assert_eq!(early, *connected);
+    // Pages go by several connections: of those on their way at once any may be the first.
+    let early: BTreeSet<&str> = visited[..=connected.len()].iter().copied().collect();
+    assert_eq!(early, connected.iter().copied().chain(["ann"]).collect());
     visited.sort_unstable();
     assert!(visited == everybody, "not everybody once: {} visits, {} people", visited.len(), everybody.len());
 }

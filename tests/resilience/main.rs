@@ -9,6 +9,8 @@ mod cluster;
 mod crashes;
 mod dice;
 mod hints;
+mod likers;
+mod likes;
 mod model;
 mod nodes;
 mod outages;

@@ -7,6 +7,7 @@
 mod channel;
 mod inbox;
 mod log;
+mod tallies;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -42,6 +43,7 @@ pub struct MemoryBroker {
     idempotency: Cache<(Box<str>, Box<str>), Position>,
     /// By page: where the next one begins.
     pages: Cache<Box<str>, Box<str>>,
+    tallies: tallies::Kept,
 }
 
 impl MemoryBroker {
@@ -54,6 +56,7 @@ impl MemoryBroker {
             sweep_at: AtomicUsize::new(SWEEP_FROM),
             idempotency: Cache::builder().max_capacity(MARKS).time_to_live(IDEMPOTENCY_TTL).build(),
             pages: Cache::builder().max_capacity(MARKS).time_to_live(PAGE_TTL).build(),
+            tallies: tallies::kept(),
         }
     }
 
@@ -227,6 +230,13 @@ impl Broker for MemoryBroker {
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
         let told = self.find(channel).map(|found| self.tell(&found.state.lock(), channel, None, entry));
         Ok(Appended::unlogged(told.unwrap_or(0)))
+    }
+
+    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()> {
+        for (channel, entry) in entries {
+            self.publish(channel, entry).await?;
+        }
+        Ok(())
     }
 
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {

@@ -209,6 +209,13 @@ impl Commands {
         self.timed(which, async { pipe.query_async(&mut link.connection).await }).await
     }
 
+    /// Asks several things in one round trip.
+    pub(super) async fn ask_all<T: redis::FromRedisValue>(&self, commands: &redis::Pipeline) -> Result<T> {
+        let mut link = self.link()?;
+        let which = (link.slot, link.number);
+        self.timed(which, async { commands.query_async(&mut link.connection).await }).await
+    }
+
     async fn timed<T>(
         &self,
         (slot, number): (usize, u64),

@@ -8,12 +8,14 @@
 //! | `<prefix>:{<channel>}:p`, `…:q` | presence: a HASH client → info, a ZSET client → until when |
 //! | `<prefix>:page:<page>` | a page of a fan-out that was written: where the next begins |
 //! | `<prefix>:node:<n>` | who holds a node number |
+//! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
+//! | `<prefix>:{p<id>}:c` | what came of a post (`c<id>`: a comment): a HASH |
 //! | `<prefix>:signal` | pub/sub: signals |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
 //! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
 
-use crate::model::UserId;
+use crate::model::{Object, UserId};
 
 /// Makes names.
 #[derive(Clone, Debug)]
@@ -68,6 +70,16 @@ impl Keys {
 
     pub(super) fn node(&self, number: u8) -> String {
         format!("{}:node:{number}", self.prefix)
+    }
+
+    /// A partition of the queue: who holds it, the Stream, its life.
+    pub(super) fn partition(&self, number: u16) -> [String; 3] {
+        ["h", "q", "e"].map(|what| format!("{}likes}}:{what}:{number}", self.open))
+    }
+
+    /// What came of an object.
+    pub(super) fn tally(&self, object: Object) -> String {
+        format!("{}{}}}:c", self.open, object.to_text())
     }
 
     pub(super) fn signal(&self) -> String {

@@ -6,6 +6,7 @@
 //! | `keys.rs` | what things are called in Redis |
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
+//! | `queue.rs`, `tallies.rs` | the queue of what is done later, and what came of objects |
 //! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
 
 mod answers;
@@ -13,8 +14,10 @@ mod commands;
 mod hint;
 mod keys;
 mod pubsub;
+mod queue;
 pub mod raw;
 mod scripts;
+mod tallies;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,6 +199,14 @@ impl Broker for RedisBroker {
 
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
         self.say(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
+    }
+
+    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()> {
+        let mut pipe = redis::pipe();
+        for (channel, entry) in entries {
+            pipe.cmd("PUBLISH").arg(self.keys.hints(channel)).arg(hint::unlogged(entry)).ignore();
+        }
+        if entries.is_empty() { Ok(()) } else { self.commands.ask_all(&pipe).await }
     }
 
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {

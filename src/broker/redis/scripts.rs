@@ -43,10 +43,16 @@ pub(super) struct Scripts {
     pub(super) present: Script,
     pub(super) presence: Script,
     pub(super) lease: Script,
+    pub(super) enqueue: Script,
+    pub(super) claim: Script,
+    pub(super) release: Script,
+    pub(super) trim: Script,
+    pub(super) tally: Script,
+    pub(super) tallies: Script,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 11] {
+    pub(super) fn all(&self) -> [&Script; 17] {
         [
             &self.append,
             &self.position,
@@ -59,6 +65,12 @@ impl Scripts {
             &self.present,
             &self.presence,
             &self.lease,
+            &self.enqueue,
+            &self.claim,
+            &self.release,
+            &self.trim,
+            &self.tally,
+            &self.tallies,
         ]
     }
 }
@@ -82,4 +94,10 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     present: Script::new(include_str!("scripts/present.lua")),
     presence: Script::new(include_str!("scripts/presence.lua")),
     lease: Script::new(include_str!("scripts/lease.lua")),
+    enqueue: Script::new(include_str!("scripts/enqueue.lua")),
+    claim: Script::new(include_str!("scripts/claim.lua")),
+    release: Script::new(include_str!("scripts/release.lua")),
+    trim: Script::new(include_str!("scripts/trim.lua")),
+    tally: Script::new(include_str!("scripts/tally.lua")),
+    tallies: Script::new(include_str!("scripts/tallies.lua")),
 });

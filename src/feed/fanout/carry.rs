@@ -37,7 +37,9 @@ impl Feed {
                     self.tell_channels(job.id, author, topics, &left).await?;
                     self.tell_post(job.id, *post, &left).await?;
                 }
-                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
+                let outcome = self.walk(&Walk { job: job.id, author, entry: &entry }, held).await?;
+                self.forget_favourites_of(*post).await?;
+                Ok(outcome)
             }
             Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => self.carry_edit(job, held).await,
             Work::Follow { .. } | Work::Unfollow { .. } | Work::Part { .. } => Ok(match self.carry_edge(job).await? {

@@ -120,6 +120,11 @@ impl Fanout {
         }
     }
 
+    /// Until it is time to stop.
+    pub(super) async fn stopped(&self) {
+        self.stopping.cancelled().await;
+    }
+
     pub(super) async fn stop(&self) {
         self.stopping.cancel();
         self.tasks.close();

@@ -250,8 +250,9 @@ impl Listener for Ears {
         let Some(room) = hub.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
         let mut state = room.state.lock();
         let Some(position) = position else {
+            // What is told on a timeline without its log is about its owner's own doings.
             if let Entry::Data(members) = entry
-                && room.stage == Stage::Plain
+                && matches!(room.stage, Stage::Plain | Stage::Timeline(_))
             {
                 hub.deliver(&state, channel, members, None);
             }

@@ -5,8 +5,8 @@ use tokio_postgres::Row;
 
 use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, texts};
 use crate::ledger::comments::DEEPEST;
-use crate::ledger::{Commented, Comments, LedgerError, Result, Tally, Thread, Uncommented};
-use crate::model::{Comment, CommentId, PostId, UserId};
+use crate::ledger::{Commented, Comments, LedgerError, Result, Thread, Uncommented};
+use crate::model::{Comment, CommentId, PostId, Tally, UserId};
 
 /// No comment has this id: it stands for no parent.
 const NONE: CommentId = CommentId::ZERO;

@@ -1,9 +1,7 @@
 //! Who follows whom.
 
 use async_trait::async_trait;
-use tokio_postgres::Row;
 
-use super::people::user;
 use super::{PostgresLedger, at, count, id_at, integer, json_text, natural_at, one, texts};
 use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
 use crate::model::{Millis, User, UserId};
@@ -86,11 +84,6 @@ impl PostgresLedger {
         // One more than asked tells whether there is a next page.
         let wanted = count(limit.saturating_add(1));
         let rows = self.pool.read(sql, &[&whose.as_str(), &before.unwrap_or(i64::MAX), &wanted]).await?;
-        let shown: &[Row] = rows.get(..limit).unwrap_or(&rows);
-        let next = match shown.last().filter(|_| rows.len() > limit) {
-            Some(last) => Some(at(last, 4)?),
-            None => None,
-        };
-        Ok(Listed { items: shown.iter().map(user).collect::<Result<_>>()?, next })
+        super::listed(&rows, limit)
     }
 }

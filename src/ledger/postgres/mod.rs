@@ -6,7 +6,7 @@
 //! | `open` | how a connection is set up; the schema's steps |
 //! | `pool` | connections that callers share and that come back by themselves |
 //! | `errors` | what an error means |
-//! | `people`, `edges`, `barriers`, `posts`, `timeline`, `jobs`, `comments`, `notifications`, `counts` | the statements, by concept |
+//! | `people` and all the others | the statements, by concept |
 //!
 //! Every write is one statement (some call a function of the database, made by the migrations), and so one transaction
 //! without a moment in which it is open and nobody works on it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
@@ -19,14 +19,18 @@ mod comments;
 mod counts;
 mod edges;
 mod errors;
+mod favourites;
 mod jobs;
+mod likes;
 mod notifications;
 mod open;
 mod people;
 mod pool;
 mod posts;
+mod reading;
 mod timeline;
 mod tls;
+mod topics;
 mod url;
 
 use async_trait::async_trait;
@@ -39,8 +43,8 @@ use self::open::Endpoint;
 pub use self::open::PostgresOptions;
 use self::pool::Pool;
 pub use self::url::PostgresUrl;
-use super::{Ledger, LedgerError, Result};
-use crate::model::UserId;
+use super::{Ledger, LedgerError, Listed, Result};
+use crate::model::{User, UserId};
 
 /// The ledger in a PostgreSQL database.
 pub struct PostgresLedger {
@@ -124,6 +128,16 @@ fn one(rows: &[Row]) -> Result<&Row> {
 fn user_ids(texts: Vec<&str>) -> Result<Vec<UserId>> {
     let id = |text: &str| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")));
     texts.into_iter().map(id).collect()
+}
+
+/// A page of people: users, and their place in the fifth column. There is a next page if there are more than `limit`.
+fn listed(rows: &[Row], limit: usize) -> Result<Listed<User>> {
+    let shown = rows.get(..limit).unwrap_or(rows);
+    let next = match shown.last().filter(|_| rows.len() > limit) {
+        Some(last) => Some(at(last, 4)?),
+        None => None,
+    };
+    Ok(Listed { items: shown.iter().map(people::user).collect::<Result<_>>()?, next })
 }
 
 /// A number as PostgreSQL keeps it. Times and ids stay far below the bound.
@@ -219,7 +233,10 @@ mod tests {
             (posts::BY_AUTHOR, "'u', 9, 9", 1),
             (posts::BY_TOPIC, "'t', 9, 9", 1),
             (comments::IN_THREAD, "1, 0, 9, 9", 1),
-            (counts::FAVOURITED, "'u', '{1,2}'", 1),
+            (likes::LIKERS, "1, 9, 9", 1),
+            (favourites::LIST, "'u', 'post', 9, 9", 1),
+            (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
+            (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
             // Groups, and their people.
             (notifications::LIST, "'u', 9, 9, 9", 2),
             (notifications::UNREAD, "'u', 9, 9", 2),
@@ -242,6 +259,11 @@ mod tests {
             (jobs::CARRIES, "'u', 9"),
             (comments::COMMENTS, "'{1,2}'"),
             (counts::COUNTS, "'{1,2}'"),
+            (counts::FLAGS, "'u', '{1,2}'"),
+            (favourites::COMMON, "'u', 'post', 9, 9, 'v'"),
+            (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
+            (topics::RECENT, "9, 'a', 9"),
+            (topics::GO_ON, "9, 9, 'a', 9, 9"),
             (barriers::RELATIONS, "'{a,b}', '{c,d}'"),
             (barriers::BARRED, "'{a,b}'"),
         ] {

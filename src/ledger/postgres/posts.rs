@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::pool::Parameters;
 use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one, plain, timeline};
 use crate::ledger::{Job, Lease, LedgerError, Posts, Result, Work};
-use crate::model::{Millis, Post, PostId, UserId};
+use crate::model::{Millis, Post, PostId, UserId, Visibility};
 
 /// The author's row is locked first, by counting; the job's id is taken afterwards. Without the author nothing happens.
 const CREATE: &str = "\
@@ -18,7 +18,11 @@ const CREATE: &str = "\
     ), listed AS (
         INSERT INTO author_posts (author, post) SELECT author, id FROM made
     ), tagged AS (
-        INSERT INTO post_topics (topic, post) SELECT DISTINCT unnest(topics), id FROM made
+        INSERT INTO post_topics (topic, post, public) SELECT DISTINCT unnest(topics), id, $10::boolean FROM made
+        RETURNING topic, post
+    ), active AS (
+        INSERT INTO topics (name, posts, last) SELECT topic, 1, post FROM tagged WHERE $10::boolean ORDER BY topic
+        ON CONFLICT (name) DO UPDATE SET posts = topics.posts + 1, last = greatest(topics.last, excluded.last)
     )
     INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until)
     SELECT $5, author, true, $6, $7, $8 FROM made RETURNING id";
@@ -31,7 +35,7 @@ pub(super) const POSTS: &str = "\
 const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
 
 const EDIT: &str = "\
-    SELECT made, old_topics, old_visibility FROM feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8)";
+    SELECT made, old_topics, old_visibility FROM feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 pub(super) const BY_AUTHOR: &str = "\
     SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
@@ -44,11 +48,14 @@ impl Posts for PostgresLedger {
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
         let work = Work::Post { post: post.id, author: post.author.clone() };
         let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
-        let visibility = json_text(&post.visibility)?;
+        let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
         let (made, until) = (integer(post.created_at), integer(lease.until));
         let rows = self
             .pool
-            .write(CREATE, &[&id, &author, &post.topics, &body, &json, &made, &&*lease.holder, &until, &visibility])
+            .write(
+                CREATE,
+                &[&id, &author, &post.topics, &body, &json, &made, &&*lease.holder, &until, &visibility, &public],
+            )
             .await?;
         let row = rows.first().ok_or_else(|| LedgerError::Failed(format!("{:?} does not exist", post.author)))?;
         Ok(Job { id: at(row, 0)?, work, cursor: String::new(), created_at: post.created_at })
@@ -76,8 +83,9 @@ impl Posts for PostgresLedger {
         let (id, author, now) = (post.id, post.author.clone(), post.edited_at.unwrap_or(post.created_at));
         let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
         let (visibility, body) = (json_text(&post.visibility)?, json_text(post)?);
+        let public = post.visibility == Visibility::Public;
         let parameters: Parameters<'_> =
-            &[&number, &author.as_str(), &post.topics, &visibility, &body, &at_time, &&*lease.holder, &until];
+            &[&number, &author.as_str(), &post.topics, &visibility, &public, &body, &at_time, &&*lease.holder, &until];
         let rows = self.pool.write(EDIT, parameters).await?;
         let row = one(&rows)?;
         let Some(made) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(Vec::new()) };

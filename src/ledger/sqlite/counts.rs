@@ -33,8 +33,12 @@ pub(super) fn counts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<(P
 
 /// A post's name among objects of any type is its id as text.
 pub(super) fn flags(db: &Connection, reader: &UserId, ids: &[PostId]) -> rusqlite::Result<Vec<(PostId, PostFlags)>> {
-    let sql = "SELECT CAST(object AS INTEGER) FROM favourites WHERE user = ?1 AND type = 'post' \
-               AND object IN (SELECT CAST(value AS TEXT) FROM json_each(?2))";
-    let read = |row: &rusqlite::Row<'_>| Ok((id_at(row, 0)?, PostFlags { liked: false, favourited: true }));
-    db.prepare_cached(sql)?.query_map(params![reader.as_str(), json_text(ids)?], read)?.collect()
+    let sql = "SELECT value, EXISTS (SELECT 1 FROM likes WHERE user = ?1 AND post = value), \
+               EXISTS (SELECT 1 FROM favourites INDEXED BY favourites_one WHERE user = ?1 AND type = 'post' AND object = CAST(value AS TEXT)) \
+               FROM (SELECT DISTINCT value FROM json_each(?2))";
+    let read =
+        |row: &rusqlite::Row<'_>| Ok((id_at(row, 0)?, PostFlags { liked: row.get(1)?, favourited: row.get(2)? }));
+    let mut statement = db.prepare_cached(sql)?;
+    let all = statement.query_map(params![reader.as_str(), json_text(ids)?], read)?;
+    all.filter(|found| !matches!(found, Ok((_, flags)) if *flags == PostFlags::default())).collect()
 }

@@ -13,14 +13,18 @@ mod barriers;
 mod comments;
 mod counts;
 mod edges;
+mod favourites;
 mod jobs;
 mod lane;
+mod likes;
 mod notifications;
 mod open;
 mod people;
 mod posts;
 mod readers;
+mod reading;
 mod timeline;
+mod topics;
 mod writer;
 
 use std::sync::Arc;
@@ -218,6 +222,7 @@ mod tests {
             posts::BY_AUTHOR,
             posts::BY_TOPIC,
             comments::IN_THREAD,
+            likes::LIKERS,
             notifications::NEWEST,
             notifications::LIST,
             notifications::AFTER,

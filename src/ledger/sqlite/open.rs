@@ -16,6 +16,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0002_audience.sql"),
     include_str!("../migrations/sqlite/0004_comments.sql"),
     include_str!("../migrations/sqlite/0005_favourites.sql"),
+    include_str!("../migrations/sqlite/0006_likes.sql"),
+    include_str!("../migrations/sqlite/0009_topics.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, integer, jobs, json_text, timeline};
+use super::{SqliteLedger, count, integer, jobs, json_text, timeline, topics};
 use crate::ledger::{Job, Lease, Posts, Result, Work};
 use crate::model::{Millis, Post, PostId, UserId};
 
@@ -61,25 +61,7 @@ pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<()> {
         json_text(post)?
     ])?;
     db.prepare_cached("UPDATE users SET posts = posts + 1 WHERE id = ?1")?.execute([author])?;
-    file(db, post)
-}
-
-/// Puts a post into its topics.
-fn file(db: &Connection, post: &Post) -> rusqlite::Result<()> {
-    for topic in &post.topics {
-        db.prepare_cached("INSERT INTO post_topics (topic, post) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
-            .execute(params![topic, integer(post.id.0)])?;
-    }
-    Ok(())
-}
-
-/// Takes a post out of its topics.
-fn unfile(db: &Connection, post: &Post) -> rusqlite::Result<()> {
-    for topic in &post.topics {
-        db.prepare_cached("DELETE FROM post_topics WHERE topic = ?1 AND post = ?2")?
-            .execute(params![topic, integer(post.id.0)])?;
-    }
-    Ok(())
+    topics::enter(db, post)
 }
 
 /// A post of an author that is not deleted.
@@ -92,8 +74,8 @@ fn edit(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Vec<Job
     let (id, author) = (post.id, post.author.clone());
     let Some(before) = own(db, id, &author)? else { return Ok(Vec::new()) };
     db.prepare_cached("UPDATE posts SET body = ?2 WHERE id = ?1")?.execute(params![integer(id.0), json_text(post)?])?;
-    unfile(db, &before)?;
-    file(db, post)?;
+    topics::leave(db, &before)?;
+    topics::enter(db, post)?;
     let others_may_see = before.visibility != post.visibility;
     let (topics, visibility) = (before.topics, before.visibility);
     let mut work = vec![Work::Edit { post: id, author: author.clone(), topics, visibility }];
@@ -126,7 +108,7 @@ pub(super) fn delete(
     db.prepare_cached("UPDATE posts SET deleted_at = ?2, body = NULL WHERE id = ?1")?
         .execute(params![integer(id.0), integer(now)])?;
     db.prepare_cached("UPDATE users SET posts = posts - 1 WHERE id = ?1")?.execute([author.as_str()])?;
-    unfile(db, &post)?;
+    topics::leave(db, &post)?;
     let (topics, visibility) = (post.topics, post.visibility);
     jobs::create(db, Work::Delete { post: id, author: author.clone(), topics, visibility }, now, lease).map(Some)
 }

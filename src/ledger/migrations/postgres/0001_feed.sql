@@ -63,10 +63,13 @@ CREATE TABLE author_posts (
     PRIMARY KEY (author, post)
 ) PARTITION BY HASH (author);
 CREATE TABLE post_topics (
-    topic text COLLATE "C" NOT NULL,
-    post  bigint NOT NULL,
+    topic  text COLLATE "C" NOT NULL,
+    post   bigint NOT NULL,
+    -- Whether everybody may see it.
+    public boolean NOT NULL,
     PRIMARY KEY (topic, post)
 ) PARTITION BY HASH (topic);
+CREATE INDEX post_topics_public ON post_topics (topic, post) WHERE public;
 
 DO $$
 BEGIN

@@ -144,7 +144,7 @@ BEGIN
     RETURN made;
 END $$;
 
--- Deletes a post. `job` is NULL if there is no such post of theirs.
+-- Deletes a post, and takes it out of its topics (`feedline_topics` is among those). `job` is NULL if there is no such post of theirs.
 CREATE FUNCTION feedline_delete_post(
     which bigint, whose text, now_at bigint, for_holder text, until bigint,
     OUT job bigint, OUT old_topics text[], OUT old_visibility text
@@ -157,7 +157,7 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM author_posts WHERE author = whose AND post = which;
-    DELETE FROM post_topics WHERE post = which AND topic = ANY (old_topics);
+    PERFORM feedline_topics(which, old_topics, '{}', false);
     UPDATE users SET posts = posts - 1 WHERE id = whose;
     job := feedline_job(
         json_build_object('delete', json_build_object(
@@ -168,8 +168,8 @@ END $$;
 -- Puts a post in the place of another. `made` are the jobs: the edit's, and if others may see it those that narrow and widen.
 -- NULL if there is no such post of theirs.
 CREATE FUNCTION feedline_edit_post(
-    which bigint, whose text, new_topics text[], new_visibility text, new_body text, now_at bigint, for_holder text,
-    until bigint, OUT made bigint[], OUT old_topics text[], OUT old_visibility text
+    which bigint, whose text, new_topics text[], new_visibility text, is_public boolean, new_body text, now_at bigint,
+    for_holder text, until bigint, OUT made bigint[], OUT old_topics text[], OUT old_visibility text
 ) LANGUAGE plpgsql AS $$
 DECLARE
     post_of json := json_build_object('post', which, 'author', whose);
@@ -181,8 +181,7 @@ BEGIN
         RETURN;
     END IF;
     UPDATE posts SET topics = new_topics, visibility = new_visibility, body = new_body WHERE id = which;
-    DELETE FROM post_topics WHERE post = which AND topic = ANY (old_topics) AND NOT topic = ANY (new_topics);
-    INSERT INTO post_topics (topic, post) SELECT DISTINCT unnest(new_topics), which ON CONFLICT DO NOTHING;
+    PERFORM feedline_topics(which, old_topics, new_topics, is_public);
     made := ARRAY[feedline_job(
         json_build_object('edit', json_build_object(
             'post', which, 'author', whose, 'topics', old_topics, 'visibility', old_visibility::json))::text,

@@ -1,0 +1,280 @@
+//! The queue of a single process, in files: what was enqueued is there again after a crash.
+//!
+//! What waits is kept in memory and read from there; the files are read at the start alone. Each step of appending is one
+//! write and, where a loss of power is to be survived, one flush, shared by all that came with it. It has a folder of its
+//! own, so that promises can be made while the ledger cannot be written.
+//!
+//! A file (`segment`) is named by the number of its first entry. A new one is begun at each start and whenever one has
+//! become large; those of which nothing waits any more are removed.
+
+mod segment;
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use self::segment::{Record, Segment};
+use super::{BrokerError, Claim, Item, Place, Queue, Result, Waiting, new_epoch};
+use crate::model::Epoch;
+
+/// A file past this many bytes is followed by a new one.
+const SEGMENT_BYTES: u64 = 4 << 20;
+
+/// How long the start waits for another process to let the folder go.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// When what is written is flushed to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Before it is acknowledged: it survives a loss of power.
+    Always,
+    /// When the system does so: it survives the end of the process.
+    Never,
+}
+
+/// A durable queue of one partition, for a single process.
+pub struct Journal {
+    shared: Arc<Shared>,
+    life: Epoch,
+    /// Held as long as this lives: a second process must not write here.
+    _lock: File,
+}
+
+struct Shared {
+    folder: PathBuf,
+    flush: Flush,
+    /// What waits, and the number of the next entry. Held for moments only.
+    waiting: Mutex<Waits>,
+    /// Held while the disk is written to, by a thread that may block.
+    files: Mutex<Files>,
+}
+
+struct Waits {
+    entries: VecDeque<(u64, Bytes)>,
+    next: u64,
+}
+
+struct Files {
+    /// The one that is appended to.
+    current: Segment,
+    /// The first entries of all files, `current` last.
+    firsts: VecDeque<u64>,
+}
+
+impl Journal {
+    /// Opens the folder, made if missing, and reads what waits there.
+    ///
+    /// # Errors
+    /// Names the folder and says why: not to be written, in use by another process, or damaged other than by a crash.
+    pub async fn open(folder: impl Into<PathBuf>, flush: Flush) -> Result<Self> {
+        let folder = folder.into();
+        blocking(move || {
+            let name = folder.display().to_string();
+            Self::open_folder(folder, flush).map_err(|error| BrokerError::Refused(format!("{name}: {error}")))
+        })
+        .await
+    }
+
+    fn open_folder(folder: PathBuf, flush: Flush) -> io::Result<Self> {
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(&folder)?;
+        let lock = segment::open_own(&folder.join("lock"))?;
+        take(&lock)?;
+        let life = life(&folder)?;
+        let mut firsts = segment::list(&folder)?;
+        let (entries, next) = read_all(&folder, &firsts)?;
+        // The last file may end in the half of an entry: a new one has the room. If it held nothing else, it is that one.
+        firsts.retain(|first| *first != next);
+        let current = Segment::create(&folder, next)?;
+        firsts.push_back(next);
+        let mut files = Files { current, firsts };
+        files.trim(&folder, entries.front().map_or(next, |(number, _)| *number))?;
+        let shared =
+            Arc::new(Shared { folder, flush, waiting: Mutex::new(Waits { entries, next }), files: Mutex::new(files) });
+        Ok(Self { shared, life, _lock: lock })
+    }
+}
+
+/// Takes the lock. A process that is about to end may still have it for a moment.
+fn take(lock: &File) -> io::Result<()> {
+    let until = Instant::now() + LOCK_WAIT;
+    while lock.try_lock().is_err() {
+        if Instant::now() > until {
+            return Err(io::Error::other("another process uses it"));
+        }
+        std::thread::sleep(LOCK_WAIT / 50);
+    }
+    Ok(())
+}
+
+/// The name of this life of the queue, made if there is none.
+fn life(folder: &Path) -> io::Result<Epoch> {
+    let path = folder.join("life");
+    match fs::read_to_string(&path) {
+        Ok(life) if !life.is_empty() => return Ok(life.into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let (life, new) = (new_epoch(), folder.join("life.new"));
+    let mut file = segment::open_own(&new)?;
+    file.set_len(0)?;
+    file.write_all(life.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(new, path)?;
+    segment::sync_folder(folder)?;
+    Ok(life)
+}
+
+/// What waits in the files, and the number of the next entry.
+fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64, Bytes)>, u64)> {
+    let (mut entries, mut next) = (VecDeque::new(), firsts.front().copied().unwrap_or(1));
+    for (at, first) in firsts.iter().enumerate() {
+        if *first != next {
+            return Err(io::Error::other(format!("entries {next} to {} are missing", first.saturating_sub(1))));
+        }
+        // What lies beyond the next file's first entry was never acknowledged.
+        let end = firsts.get(at + 1).copied().unwrap_or(u64::MAX);
+        for record in segment::read(folder, *first)? {
+            match record {
+                Record::Entry(number, body) if number == next && number < end => {
+                    entries.push_back((number, body));
+                    next += 1;
+                }
+                Record::Entry(..) => break,
+                Record::Trimmed(before) => drop_below(&mut entries, before),
+            }
+        }
+    }
+    Ok((entries, next))
+}
+
+fn drop_below(entries: &mut VecDeque<(u64, Bytes)>, before: u64) {
+    let many = entries.partition_point(|(number, _)| *number < before);
+    entries.drain(..many);
+}
+
+impl Shared {
+    /// Writes entries and lets them be read. Blocks.
+    fn append(&self, bodies: &[Bytes], most: u64) -> io::Result<Vec<Option<u64>>> {
+        let mut files = self.files.lock();
+        // Only whoever holds the files adds entries, so these stay so.
+        let (first, room) = {
+            let waiting = self.waiting.lock();
+            (waiting.next, most.saturating_sub(waiting.entries.len() as u64))
+        };
+        let fitting = usize::try_from(room).unwrap_or(usize::MAX).min(bodies.len());
+        let mut places: Vec<Option<u64>> = (first..).take(fitting).map(Some).collect();
+        if fitting > 0 {
+            let records = (first..).zip(&bodies[..fitting]);
+            files.write(&self.folder, records, self.flush)?;
+            let mut waiting = self.waiting.lock();
+            waiting.entries.extend((first..).zip(bodies[..fitting].iter().cloned()));
+            waiting.next = first + fitting as u64;
+        }
+        places.resize(bodies.len(), None);
+        Ok(places)
+    }
+
+    /// Forgets what lies below an entry. Blocks.
+    fn trim(&self, before: u64) -> io::Result<()> {
+        let mut files = self.files.lock();
+        let before = {
+            let mut waiting = self.waiting.lock();
+            let before = before.min(waiting.next);
+            drop_below(&mut waiting.entries, before);
+            before
+        };
+        files.trim(&self.folder, before)
+    }
+}
+
+impl Files {
+    fn write<'a>(
+        &mut self,
+        folder: &Path,
+        records: impl Iterator<Item = (u64, &'a Bytes)> + Clone,
+        flush: Flush,
+    ) -> io::Result<()> {
+        let first = records.clone().next().map_or(0, |(number, _)| number);
+        if self.current.broken() || self.current.bytes() > SEGMENT_BYTES {
+            self.current = Segment::create(folder, first)?;
+            self.firsts.retain(|other| *other != first);
+            self.firsts.push_back(first);
+        }
+        self.current.append(records, flush)
+    }
+
+    /// Notes what is not waited for any more, and removes the files that hold nothing else.
+    fn trim(&mut self, folder: &Path, before: u64) -> io::Result<()> {
+        self.current.note_trimmed(before)?;
+        while self.firsts.get(1).is_some_and(|second| *second <= before) {
+            if let Some(first) = self.firsts.pop_front() {
+                segment::remove(folder, first)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(BrokerError::Refused(format!("the queue's files: {error}"))))
+}
+
+/// A full disk or a failing one: another try may find it mended.
+fn failed(error: &io::Error) -> BrokerError {
+    BrokerError::Unreachable(format!("the queue's files: {error}"))
+}
+
+fn place(number: u64) -> Place {
+    Place { major: number, minor: 0 }
+}
+
+#[async_trait]
+impl Queue for Journal {
+    fn partitions(&self) -> u16 {
+        1
+    }
+
+    async fn enqueue(&self, items: &[Item], most: u64) -> Result<Vec<Option<Place>>> {
+        let (shared, bodies) =
+            (Arc::clone(&self.shared), items.iter().map(|item| item.body.clone()).collect::<Vec<_>>());
+        let written = blocking(move || shared.append(&bodies, most).map_err(|error| failed(&error))).await?;
+        Ok(written.into_iter().map(|number| number.map(place)).collect())
+    }
+
+    async fn claim(&self, _: u16, _: &str, after: Place, limit: usize) -> Result<Option<Claim>> {
+        let waiting = self.shared.waiting.lock();
+        let from = waiting.entries.partition_point(|(number, _)| place(*number) <= after);
+        let entries = waiting.entries.range(from..).take(limit);
+        let items = entries.map(|(number, body)| Waiting { place: place(*number), body: body.clone() }).collect();
+        Ok(Some(Claim { life: Arc::clone(&self.life), items }))
+    }
+
+    async fn release(&self, _: u16, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    async fn trim(&self, _: u16, life: &Epoch, before: Place) -> Result<()> {
+        if *life != self.life {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        // The first entry that is kept.
+        let first = before.major + u64::from(before.minor > 0);
+        blocking(move || shared.trim(first).map_err(|error| failed(&error))).await
+    }
+
+    async fn length(&self) -> Result<u64> {
+        Ok(self.shared.waiting.lock().entries.len() as u64)
+    }
+}

@@ -1,0 +1,233 @@
+//! One file of the journal: records, each with its length and a checksum, so that the half of one is told from a whole.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::{Buf, BufMut, Bytes};
+
+use super::Flush;
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// An entry: its number, what it says.
+    Entry(u64, Bytes),
+    /// Entries below this number are not waited for any more.
+    Trimmed(u64),
+}
+
+/// Length of what follows it, checksum, number. The body of an entry is never empty, that of a trim mark always.
+const HEAD: usize = 4 + 4 + 8;
+
+/// A file that is appended to.
+pub(super) struct Segment {
+    file: File,
+    /// How much of it is whole.
+    bytes: u64,
+    /// A write failed half way and could not be undone.
+    broken: bool,
+}
+
+impl Segment {
+    /// Begins the file whose first entry will have this number.
+    pub(super) fn create(folder: &Path, first: u64) -> io::Result<Self> {
+        // What an unfinished one of the same name holds was never acknowledged.
+        match fs::remove_file(path(folder, first)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = open_own(&path(folder, first))?;
+        sync_folder(folder)?;
+        Ok(Self { file, bytes: 0, broken: false })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Writes entries, all or none.
+    pub(super) fn append<'a>(
+        &mut self,
+        entries: impl Iterator<Item = (u64, &'a Bytes)>,
+        flush: Flush,
+    ) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        entries.for_each(|(number, body)| encode(&mut buffer, number, body));
+        self.write(&buffer, flush)
+    }
+
+    /// Notes that entries below this number are done with. It may be forgotten in a crash: they are read again then.
+    pub(super) fn note_trimmed(&mut self, before: u64) -> io::Result<()> {
+        if self.broken {
+            return Ok(());
+        }
+        let mut buffer = Vec::new();
+        encode(&mut buffer, before, &[]);
+        self.write(&buffer, Flush::Never)
+    }
+
+    fn write(&mut self, buffer: &[u8], flush: Flush) -> io::Result<()> {
+        let written = self.file.write_all(buffer).and_then(|()| match flush {
+            Flush::Always => self.file.sync_data(),
+            Flush::Never => Ok(()),
+        });
+        match written {
+            Ok(()) => self.bytes += buffer.len() as u64,
+            // Whoever reads it stops at the first half record, so nothing may come after one.
+            Err(_) => self.broken = self.file.set_len(self.bytes).is_err(),
+        }
+        written
+    }
+}
+
+fn encode(buffer: &mut Vec<u8>, number: u64, body: &[u8]) {
+    let length = u32::try_from(8 + body.len()).unwrap_or(u32::MAX);
+    let mut sum = Checksum::new();
+    sum.add(&number.to_le_bytes());
+    sum.add(body);
+    buffer.put_u32_le(length);
+    buffer.put_u32_le(sum.value());
+    buffer.put_u64_le(number);
+    buffer.put_slice(body);
+}
+
+/// The whole records of a file, in order. What follows the last of them is left out: a crash cut it off.
+pub(super) fn read(folder: &Path, first: u64) -> io::Result<Vec<Record>> {
+    let mut rest = Bytes::from(fs::read(path(folder, first))?);
+    let mut records = Vec::new();
+    while let Some(record) = decode(&mut rest) {
+        records.push(record);
+    }
+    if !rest.is_empty() {
+        tracing::warn!(
+            bytes = rest.len(),
+            first,
+            "the end of a queue file is no whole entry, and was never acknowledged"
+        );
+    }
+    Ok(records)
+}
+
+fn decode(rest: &mut Bytes) -> Option<Record> {
+    let mut head = rest.get(..HEAD)?;
+    let (length, sum, number) = (head.get_u32_le() as usize, head.get_u32_le(), head.get_u64_le());
+    let end = HEAD.checked_add(length.checked_sub(8)?)?;
+    let content = rest.get(8..end)?;
+    let mut check = Checksum::new();
+    check.add(content);
+    if check.value() != sum {
+        return None;
+    }
+    let body = rest.split_to(end).slice(HEAD..);
+    Some(if body.is_empty() { Record::Trimmed(number) } else { Record::Entry(number, body) })
+}
+
+/// The first entries of all files, in order.
+pub(super) fn list(folder: &Path) -> io::Result<VecDeque<u64>> {
+    let mut firsts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        firsts.extend(name.to_str().and_then(|name| name.strip_suffix(".log")?.parse::<u64>().ok()));
+    }
+    firsts.sort_unstable();
+    Ok(firsts.into())
+}
+
+pub(super) fn remove(folder: &Path, first: u64) -> io::Result<()> {
+    fs::remove_file(path(folder, first))
+}
+
+/// Makes new, renamed and removed files of a folder survive a loss of power.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Opens a file for appending, made if missing, for its owner alone.
+pub(super) fn open_own(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn path(folder: &Path, first: u64) -> PathBuf {
+    folder.join(format!("{first:020}.log"))
+}
+
+/// CRC-32, as in gzip and PNG.
+struct Checksum(u32);
+
+impl Checksum {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut at = 0;
+        while at < 256 {
+            let (mut value, mut bit) = (at as u32, 0);
+            while bit < 8 {
+                value = if value & 1 == 1 { (value >> 1) ^ 0xEDB8_8320 } else { value >> 1 };
+                bit += 1;
+            }
+            table[at] = value;
+            at += 1;
+        }
+        table
+    };
+
+    fn new() -> Self {
+        Self(u32::MAX)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 >> 8) ^ Self::TABLE[usize::from(self.0 as u8 ^ byte)];
+        }
+    }
+
+    fn value(&self) -> u32 {
+        !self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_usual_one() {
+        let mut sum = Checksum::new();
+        sum.add(b"1234");
+        sum.add(b"56789");
+        assert_eq!(sum.value(), 0xCBF4_3926);
+    }
+
+    #[test]
+    fn wherever_a_file_is_cut_its_whole_records_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut segment = Segment::create(folder.path(), 5).expect("a file");
+        let bodies = [Bytes::from_static(b"one"), Bytes::from_static(b"another")];
+        segment.append((5..).zip(&bodies), Flush::Always).expect("to write");
+        segment.note_trimmed(6).expect("to write");
+        let whole = fs::read(path(folder.path(), 5)).expect("the file");
+        let all = [Record::Entry(5, bodies[0].clone()), Record::Entry(6, bodies[1].clone()), Record::Trimmed(6)];
+        let ends = [0, HEAD + 3, 2 * HEAD + 10, 3 * HEAD + 10];
+        for cut in 0..=whole.len() {
+            fs::write(path(folder.path(), 5), &whole[..cut]).expect("to write");
+            let have = ends.iter().rposition(|end| *end <= cut).expect("at least none");
+            assert_eq!(read(folder.path(), 5).expect("to read"), all[..have], "cut at {cut}");
+        }
+        for flipped in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[flipped] ^= 1;
+            fs::write(path(folder.path(), 5), &damaged).expect("to write");
+            let have = ends.iter().rposition(|end| *end <= flipped).expect("at least none");
+            assert_eq!(read(folder.path(), 5).expect("to read"), all[..have], "bit flipped at {flipped}");
+        }
+    }
+}

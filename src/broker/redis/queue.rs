@@ -1,0 +1,85 @@
+//! The queue in Streams: one a partition, with ids that Redis makes.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use redis::Value;
+
+use super::scripts::SCRIPTS;
+use super::{RedisBroker, answers, millis};
+use crate::broker::{BrokerError, Claim, Item, PARTITION_LEASE, Place, Queue, Result, Waiting, new_epoch};
+use crate::model::Epoch;
+
+/// How many partitions there are. With another number entries that wait would be looked for in the wrong ones.
+const PARTITIONS: u16 = 8;
+
+fn strange(what: &str) -> BrokerError {
+    BrokerError::Refused(format!("cannot make sense of an answer: {what}"))
+}
+
+/// `[id, [field, value]]`.
+fn waiting(entry: Value) -> Option<Waiting> {
+    let (id, fields): (String, Vec<Vec<u8>>) = redis::from_redis_value(entry).ok()?;
+    Some(Waiting { place: Place::parse(&id)?, body: Bytes::from(fields.into_iter().nth(1)?) })
+}
+
+#[async_trait]
+impl Queue for RedisBroker {
+    fn partitions(&self) -> u16 {
+        PARTITIONS
+    }
+
+    async fn enqueue(&self, items: &[Item], most: u64) -> Result<Vec<Option<Place>>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = SCRIPTS.enqueue.call(PARTITIONS.into());
+        for partition in 0..PARTITIONS {
+            let [_, stream, _] = self.keys.partition(partition);
+            call.arg(stream);
+        }
+        call.arg(most);
+        for item in items {
+            call.arg(item.partition + 1).arg(&item.body[..]);
+        }
+        let places: Vec<String> = answers::parse(self.commands.ask(&call).await?)?;
+        let place = |id: String| match id.as_str() {
+            "" => Ok(None),
+            id => Place::parse(id).map(Some).ok_or_else(|| strange("a place")),
+        };
+        places.into_iter().map(place).collect()
+    }
+
+    async fn claim(&self, partition: u16, holder: &str, after: Place, limit: usize) -> Result<Option<Claim>> {
+        let mut call = SCRIPTS.claim.call(3);
+        call.arg(&self.keys.partition(partition)[..]).arg(holder).arg(millis(PARTITION_LEASE));
+        call.arg(after.to_string()).arg(i64::try_from(limit).unwrap_or(i64::MAX)).arg(&*new_epoch());
+        let answer = self.commands.ask(&call).await?;
+        let Some((life, entries)) = answers::parse::<Option<(String, Vec<Value>)>>(answer)? else { return Ok(None) };
+        let items = entries.into_iter().map(waiting).collect::<Option<_>>().ok_or_else(|| strange("an entry"))?;
+        Ok(Some(Claim { life: life.into(), items }))
+    }
+
+    async fn release(&self, partition: u16, holder: &str) -> Result<()> {
+        let [lease, _, _] = self.keys.partition(partition);
+        let mut call = SCRIPTS.release.call(1);
+        call.arg(lease).arg(holder);
+        self.commands.ask(&call).await.map(drop)
+    }
+
+    async fn trim(&self, partition: u16, life: &Epoch, before: Place) -> Result<()> {
+        let [_, stream, kept] = self.keys.partition(partition);
+        let mut call = SCRIPTS.trim.call(2);
+        call.arg(stream).arg(kept).arg(&**life).arg(before.to_string());
+        self.commands.ask(&call).await.map(drop)
+    }
+
+    async fn length(&self) -> Result<u64> {
+        let mut pipe = redis::pipe();
+        for partition in 0..PARTITIONS {
+            let [_, stream, _] = self.keys.partition(partition);
+            pipe.cmd("XLEN").arg(stream);
+        }
+        let lengths: Vec<u64> = self.commands.ask_all(&pipe).await?;
+        Ok(lengths.iter().sum())
+    }
+}

@@ -1,0 +1,44 @@
+//! What came of objects.
+
+use async_trait::async_trait;
+
+use super::scripts::SCRIPTS;
+use super::{RedisBroker, answers, millis};
+use crate::broker::{Result, TALLY_TTL, Tallies};
+use crate::model::{Object, Tally};
+
+#[async_trait]
+impl Tallies for RedisBroker {
+    async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
+        if tallies.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = SCRIPTS.tally.call(2 * tallies.len());
+        for (object, _) in tallies {
+            let tally = self.keys.tally(*object);
+            let log = object.channel().map(|channel| self.keys.log(&channel)[1].clone());
+            // Any name does where nothing is told.
+            call.arg(log.as_ref().unwrap_or(&tally)).arg(&tally);
+        }
+        call.arg(millis(TALLY_TTL));
+        for (_, tally) in tallies {
+            call.arg(tally.likes).arg(tally.comments).arg(tally.version);
+        }
+        let logs: Vec<bool> = answers::parse(self.commands.ask(&call).await?)?;
+        Ok(logs.into_iter().zip(tallies).map(|(log, (object, _))| log && object.channel().is_some()).collect())
+    }
+
+    async fn tallies(&self, objects: &[Object]) -> Result<Vec<Option<Tally>>> {
+        if objects.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = SCRIPTS.tallies.call(objects.len());
+        objects.iter().for_each(|object| _ = call.arg(self.keys.tally(*object)));
+        let found: Vec<(String, String, String)> = answers::parse(self.commands.ask(&call).await?)?;
+        let tally = |(likes, comments, version): (String, String, String)| {
+            let number = |text: String| text.parse().ok();
+            Some(Tally { likes: number(likes)?, comments: number(comments)?, version: number(version)? })
+        };
+        Ok(found.into_iter().map(tally).collect())
+    }
+}

@@ -1,0 +1,20 @@
+//! Counts that many ask for and few change: the settled ones, each with its version.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::model::{Object, Tally};
+
+/// How long a tally is kept after it was written; one that is gone is read from the ledger.
+pub const TALLY_TTL: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+
+/// Tallies. The ledger has them too: whatever is missing here is put in from there, and cannot overwrite a newer one.
+#[async_trait]
+pub trait Tallies: Send + Sync {
+    /// Writes those that are newer than what is kept, each at one moment. Answers for each object, in the order given,
+    /// whether its channel has a log: somebody looked at it in the last day, or something was said there.
+    async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>>;
+
+    /// The tally of each of `objects`, in their order; `None` where none is kept.
+    async fn tallies(&self, objects: &[Object]) -> Result<Vec<Option<Tally>>>;
+}

@@ -1,0 +1,419 @@
+//! Favourites: objects of any type that a user keeps.
+//!
+//! Feedline knows nothing of most types but the name. Of posts it knows who may see them: one that the reader may not see
+//! is in no list, and in no count of what there is; and one that is deleted leaves everybody's favourites.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::audience::Surface;
+use super::input::{Done, checked_limit, cursor_of, default_limit, number};
+use super::refill::Refill;
+use super::{Body, Caller, Feed, FeedError, Result, now};
+use crate::ledger::{Added, Favourite};
+use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, ShownPost, UserId};
+
+/// How many objects can be checked at once.
+const CHECKED: usize = 100;
+
+/// How many favourites are looked at together where all are counted.
+const COUNTED: usize = 1_000;
+
+/// From how many users' favourites a deleted post is taken at once: other writes go between.
+const FORGOTTEN: usize = 200;
+
+const NO_POST: FeedError = FeedError::NotFound("no such post");
+
+/// An object.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneObject {
+    /// Its type: `post`, or any of the application's own.
+    #[serde(rename = "type")]
+    kind: ObjectType,
+    /// Its id.
+    id: ObjectId,
+}
+
+/// A type of objects.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneType {
+    /// The type.
+    #[serde(rename = "type")]
+    kind: ObjectType,
+}
+
+/// A page of one's favourites of a type.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FavouriteList {
+    /// The type.
+    #[serde(rename = "type")]
+    kind: ObjectType,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of what somebody else has among their favourites, too.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommonList {
+    /// The type.
+    #[serde(rename = "type")]
+    kind: ObjectType,
+    /// The other.
+    user: UserId,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of who has an object.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HolderList {
+    /// The object's type.
+    #[serde(rename = "type")]
+    kind: ObjectType,
+    /// The object's id.
+    id: ObjectId,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Objects of one type.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Objects {
+    /// The type.
+    #[serde(rename = "type")]
+    kind: ObjectType,
+    /// The ids, 1 to 100.
+    #[schemars(length(min = 1, max = 100))]
+    ids: Vec<ObjectId>,
+}
+
+/// An object among one's favourites.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FavouriteItem {
+    /// Which, as text.
+    #[schemars(with = "String")]
+    id: ObjectId,
+    /// Since when, in Unix milliseconds.
+    at: Millis,
+    /// If it is a post: the post.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ShownPost>")]
+    post: Option<Box<RawValue>>,
+}
+
+/// Favourites, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FavouritePage {
+    /// The favourites, latest first.
+    items: Vec<FavouriteItem>,
+    /// Of posts: their authors, by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    people: BTreeMap<String, Person>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// What two people have, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CommonPage {
+    /// How many both have; on the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(flatten)]
+    page: FavouritePage,
+}
+
+/// How many.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Count {
+    count: u64,
+}
+
+/// Whether an object is among one's favourites.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Checked {
+    /// Which, as text.
+    #[schemars(with = "String")]
+    id: ObjectId,
+    /// Whether it is.
+    favourited: bool,
+    /// Since when, in Unix milliseconds, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Millis>,
+}
+
+/// Whether objects are among one's favourites, in the order asked.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CheckedObjects {
+    items: Vec<Checked>,
+}
+
+/// Somebody who has an object among their favourites.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HolderItem {
+    #[serde(flatten)]
+    person: Person,
+    /// Since when, in Unix milliseconds.
+    at: Millis,
+}
+
+/// Who has an object, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HolderPage {
+    /// How many have it.
+    count: u64,
+    /// Who, latest first.
+    items: Vec<HolderItem>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// A list of favourites in the order in which one user added them.
+struct Source<'a> {
+    user: &'a UserId,
+    kind: &'a ObjectType,
+    /// Only what they have, too.
+    other: Option<&'a UserId>,
+}
+
+impl Feed {
+    pub(super) async fn add_favourite(&self, caller: Caller, object: OneObject) -> Result<FavouriteItem> {
+        let user = caller.user()?;
+        let id = named(&object.kind, object.id)?;
+        if let Some(post) = post_of(&object.kind, &id) {
+            self.seen_by(Some(user), Surface::Direct, [post]).await?.remove(&post).ok_or(NO_POST)?;
+        }
+        self.welcome(user).await?;
+        let most = self.options.limits.favourites;
+        match self.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
+            Added::Since(at) => Ok(FavouriteItem { id, at, post: None }),
+            Added::Full => Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most }),
+            Added::Absent => Err(NO_POST),
+        }
+    }
+
+    pub(super) async fn remove_favourite(&self, caller: Caller, object: OneObject) -> Result<Done> {
+        let id = named(&object.kind, object.id)?;
+        self.ledger.remove_favourite(caller.user()?, &object.kind, &id).await?;
+        Ok(Done {})
+    }
+
+    pub(super) async fn list_favourites(&self, caller: Caller, list: FavouriteList) -> Result<FavouritePage> {
+        let source = Source { user: caller.user()?, kind: &list.kind, other: None };
+        let cursor = cursor_of(list.cursor.as_deref())?;
+        self.page_of_favourites(&source, cursor, checked_limit(list.limit)?).await
+    }
+
+    pub(super) async fn count_favourites(&self, caller: Caller, of: OneType) -> Result<Count> {
+        let source = Source { user: caller.user()?, kind: &of.kind, other: None };
+        Ok(Count { count: self.count_of(&source).await? })
+    }
+
+    pub(super) async fn check_favourites(&self, caller: Caller, objects: Objects) -> Result<CheckedObjects> {
+        let user = caller.user()?;
+        if objects.ids.is_empty() {
+            return Err(FeedError::invalid("ids", "name at least one"));
+        }
+        if objects.ids.len() > CHECKED {
+            return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: CHECKED as u64 });
+        }
+        let ids = objects.ids.into_iter().map(|id| named(&objects.kind, id)).collect::<Result<Vec<_>>>()?;
+        let found = self.ledger.favourites_among(user, &objects.kind, &ids).await?;
+        let found = self.shown_favourites(user, &objects.kind, found).await?;
+        let since: HashMap<ObjectId, Millis> =
+            found.into_iter().filter(Shown::is_shown).map(|shown| (shown.favourite.id, shown.favourite.at)).collect();
+        let checked = |id: ObjectId| {
+            let at = since.get(&id).copied();
+            Checked { id, favourited: at.is_some(), at }
+        };
+        Ok(CheckedObjects { items: ids.into_iter().map(checked).collect() })
+    }
+
+    pub(super) async fn list_holders(&self, caller: Caller, list: HolderList) -> Result<HolderPage> {
+        let (reader, limit) = (caller.reader(), checked_limit(list.limit)?);
+        let cursor = cursor_of(list.cursor.as_deref())?;
+        let id = named(&list.kind, list.id)?;
+        if let Some(post) = post_of(&list.kind, &id) {
+            self.seen_by(reader, Surface::Direct, [post]).await?.remove(&post).ok_or(NO_POST)?;
+        }
+        let mut page = Refill::new(cursor, limit);
+        while let Some((before, wanted)) = page.wants() {
+            let holders = self.ledger.holders(&list.kind, &id, before, wanted).await?;
+            let people: Vec<UserId> = holders.iter().map(|holder| holder.user.id.clone()).collect();
+            let seen = self.people_seen_by(reader, Surface::Direct, people).await?;
+            page.take(holders.into_iter().map(|holder| {
+                let item = seen
+                    .contains(&holder.user.id)
+                    .then(|| HolderItem { person: Person::from(holder.user), at: holder.at });
+                (holder.seq, item)
+            }));
+        }
+        let count = self.ledger.holders_count(&list.kind, &id).await?;
+        let (items, next) = page.page();
+        Ok(HolderPage { count, items, next })
+    }
+
+    pub(super) async fn common_favourites(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
+        let user = caller.user()?;
+        let cursor: Option<i64> = cursor_of(list.cursor.as_deref())?;
+        let limit = checked_limit(list.limit)?;
+        let seen = self.people_seen_by(Some(user), Surface::Direct, [list.user.clone()]).await?;
+        if seen.is_empty() || self.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
+            return Err(FeedError::NotFound("no such user"));
+        }
+        let source = Source { user, kind: &list.kind, other: Some(&list.user) };
+        let count = match cursor {
+            None => Some(self.count_of(&source).await?),
+            Some(_) => None,
+        };
+        Ok(CommonPage { count, page: self.page_of_favourites(&source, cursor, limit).await? })
+    }
+
+    /// Takes a deleted post out of everybody's favourites. Nobody can add it any more.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written to; some may have lost it by then.
+    pub(super) async fn forget_favourites_of(&self, post: PostId) -> Result<()> {
+        let Some(kind) = ObjectType::parse(ObjectType::POST) else { return Ok(()) };
+        let id = ObjectId::from(post);
+        while self.ledger.forget_object(&kind, &id, FORGOTTEN).await? == FORGOTTEN {}
+        Ok(())
+    }
+
+    async fn page_of_favourites(
+        &self,
+        source: &Source<'_>,
+        cursor: Option<i64>,
+        limit: usize,
+    ) -> Result<FavouritePage> {
+        let mut page = Refill::new(cursor, limit);
+        while let Some((before, wanted)) = page.wants() {
+            let read = self.read_favourites(source, before, wanted).await?;
+            let shown = self.shown_favourites(source.user, source.kind, read).await?;
+            page.take(shown.into_iter().map(|shown| (shown.favourite.seq, shown.is_shown().then_some(shown))));
+        }
+        let (shown, next) = page.page();
+        let bodies: Vec<Arc<Body>> = shown.iter().filter_map(Shown::body).cloned().collect();
+        let posts = self.page_of_posts(Some(source.user), &bodies, None).await?;
+        // All of them are posts, or none is.
+        let mut presented = posts.items.into_iter();
+        let item =
+            |shown: Shown| FavouriteItem { id: shown.favourite.id, at: shown.favourite.at, post: presented.next() };
+        Ok(FavouritePage { items: shown.into_iter().map(item).collect(), people: posts.people, next })
+    }
+
+    /// How many there are that the user may see.
+    async fn count_of(&self, source: &Source<'_>) -> Result<u64> {
+        if !source.kind.is_post() {
+            return Ok(match source.other {
+                None => self.ledger.favourites_count(source.user, source.kind).await?,
+                Some(other) => self.ledger.common_favourites_count(source.user, other, source.kind).await?,
+            });
+        }
+        let (mut count, mut before) = (0, None);
+        loop {
+            let read = self.read_favourites(source, before, COUNTED).await?;
+            let ended = read.len() < COUNTED;
+            before = read.last().map(|favourite| favourite.seq);
+            let shown = self.shown_favourites(source.user, source.kind, read).await?;
+            count += shown.iter().filter(|shown| shown.is_shown()).count() as u64;
+            if ended {
+                return Ok(count);
+            }
+        }
+    }
+
+    async fn read_favourites(&self, source: &Source<'_>, before: Option<i64>, limit: usize) -> Result<Vec<Favourite>> {
+        let (user, kind) = (source.user, source.kind);
+        Ok(match source.other {
+            None => self.ledger.favourites(user, kind, before, limit).await?,
+            Some(other) => self.ledger.common_favourites(user, other, kind, before, limit).await?,
+        })
+    }
+
+    /// Looks which of these a reader may see, all that are no posts among them.
+    async fn shown_favourites(
+        &self,
+        reader: &UserId,
+        kind: &ObjectType,
+        favourites: Vec<Favourite>,
+    ) -> Result<Vec<Shown>> {
+        if !kind.is_post() {
+            return Ok(favourites.into_iter().map(|favourite| Shown { favourite, what: What::Other }).collect());
+        }
+        let posts = favourites.iter().filter_map(|favourite| favourite.id.post());
+        let mut bodies = self.seen_by(Some(reader), Surface::Direct, posts.collect::<Vec<_>>()).await?;
+        let look = |favourite: Favourite| {
+            let body = favourite.id.post().and_then(|post| bodies.remove(&post));
+            Shown { favourite, what: body.map_or(What::Unseen, What::Post) }
+        };
+        Ok(favourites.into_iter().map(look).collect())
+    }
+}
+
+/// A favourite, and what its reader may see of it.
+struct Shown {
+    favourite: Favourite,
+    what: What,
+}
+
+enum What {
+    /// A post, which may be seen.
+    Post(Arc<Body>),
+    /// A post that is deleted, or not for this reader.
+    Unseen,
+    /// Something that Feedline only knows the name of.
+    Other,
+}
+
+impl Shown {
+    fn is_shown(&self) -> bool {
+        !matches!(self.what, What::Unseen)
+    }
+
+    fn body(&self) -> Option<&Arc<Body>> {
+        match &self.what {
+            What::Post(body) => Some(body),
+            What::Unseen | What::Other => None,
+        }
+    }
+}
+
+/// The id as it is kept: posts have one way of writing it.
+fn named(kind: &ObjectType, id: ObjectId) -> Result<ObjectId> {
+    if !kind.is_post() {
+        return Ok(id);
+    }
+    id.post().map(ObjectId::from).ok_or_else(|| FeedError::invalid("id", "a post's id is a whole number below 2^53"))
+}
+
+fn post_of(kind: &ObjectType, id: &ObjectId) -> Option<PostId> {
+    id.post().filter(|_| kind.is_post())
+}

@@ -1,0 +1,359 @@
+//! Likes: acknowledged at once, settled later, never wrong.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod.rs` | the operations: what is checked, what is answered |
+//! | `entry` | a like as the queue keeps it |
+//! | `intake` | gathers likes that come at the same time into one append |
+//! | `provisional` | counts that contain what is acknowledged and not settled yet |
+//! | `settler` | takes batches off a partition of the queue into the ledger |
+//! | `teller` | counts on `post:<id>`, a few a second |
+//!
+//! A like passes through three hands. **Intake**: what memory can tell is checked, then the like is appended to the
+//! durable queue, then it is acknowledged. **Settling**: the partition's settler reads a batch, keeps the last state of
+//! each user and object, and writes rows, counts and how far it came in one transaction of the ledger. Whatever dies,
+//! the next settler goes on where the ledger says; what was read twice is refused by it. **Telling**: absolute counts with
+//! versions. The queue is trimmed only up to what was told, so that whoever takes over tells the rest.
+
+mod entry;
+mod intake;
+mod provisional;
+mod settler;
+mod teller;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use moka::sync::Cache;
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, mpsc};
+
+use super::audience::Surface;
+use super::input::{OneComment, PostList, UserPage};
+use super::{Caller, Feed, FeedError, Result, now};
+use crate::broker::{Keep, Queue};
+use crate::ledger::Listed;
+use crate::model::{CommentId, LikeChange, Millis, Object, PostId, User, UserId};
+
+use intake::Asked;
+use provisional::Counts;
+pub(super) use settler::SETTLED;
+
+/// How likes are taken and told.
+#[derive(Clone, Copy, Debug)]
+pub struct LikesOptions {
+    /// How many may wait to be settled.
+    pub queue_length: u64,
+    /// How many times a second the counts of one object are told at most.
+    pub counts_per_second: u32,
+    /// How much of the logs of `notifications:` is kept.
+    pub notifications: Keep,
+}
+
+/// How many last acknowledged states are remembered here, and for how long.
+const STATES: u64 = 200_000;
+const STATES_FOR: Duration = Duration::from_secs(600);
+
+/// For how long it is remembered under which post a comment is.
+const POSTS_FOR: Duration = Duration::from_secs(30);
+
+/// How long a like waits for a look at its object. Past that, and for a while afterwards, likes are acknowledged on trust:
+/// settling looks again, and takes back what is not to be.
+const LOOK: Duration = Duration::from_millis(500);
+const ON_TRUST: Duration = Duration::from_secs(2);
+
+/// How often the length of the queue is looked at.
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
+
+/// What the likes of this process share.
+pub(super) struct Likes {
+    options: LikesOptions,
+    queue: Arc<dyn Queue>,
+    intake: mpsc::Sender<Asked>,
+    /// The other end; the intake takes it when it starts.
+    asked: Mutex<Option<mpsc::Receiver<Asked>>>,
+    /// The last state that was acknowledged here: who likes twice is counted once.
+    states: Cache<(UserId, Object), bool>,
+    counts: Counts,
+    /// The posts of comments that were liked lately; `None` of those that are not there. Settling looks again.
+    posts_of: Cache<CommentId, Option<PostId>>,
+    /// Wakes the settler of each partition, if it is here.
+    woken: Vec<Notify>,
+    /// When the oldest like was acknowledged that each settler has in hand; 0 where it has none.
+    in_hand: Vec<AtomicU64>,
+    /// Until when likes are taken on trust, in Unix milliseconds.
+    on_trust: AtomicU64,
+}
+
+impl Likes {
+    pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions) -> Self {
+        let (intake, asked) = mpsc::channel(intake::WAITING);
+        let partitions = usize::from(queue.partitions());
+        Self {
+            options,
+            queue,
+            intake,
+            asked: Mutex::new(Some(asked)),
+            states: Cache::builder().max_capacity(STATES).time_to_live(STATES_FOR).build(),
+            counts: Counts::new(),
+            posts_of: Cache::builder().max_capacity(STATES).time_to_live(POSTS_FOR).build(),
+            woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
+            in_hand: std::iter::repeat_with(AtomicU64::default).take(partitions).collect(),
+            on_trust: AtomicU64::new(0),
+        }
+    }
+
+    /// The partition of an object: any number does, as long as every node finds the same one.
+    fn partition(&self, object: Object) -> u16 {
+        // Ids made in different milliseconds often share their low bits: Fibonacci hashing uses all of them.
+        let mixed = object.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        u16::try_from(mixed % u64::from(self.queue.partitions())).unwrap_or_default()
+    }
+
+    /// Hears from a settler, here or at another node, how far it came and what the counts are.
+    pub(super) fn on_settled(&self, message: &str) {
+        if self.counts.on_settled(message).is_none() {
+            tracing::debug!("a message about settled likes could not be read");
+        }
+    }
+
+    /// Any of the counts may have changed without this node hearing of it.
+    pub(super) fn on_resync(&self) {
+        self.counts.forget_all();
+    }
+}
+
+/// What is answered at once.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Accepted {
+    /// It is kept safe, and settled in a moment.
+    state: State,
+    /// Whether the user likes it now.
+    liked: bool,
+    /// How many like it now, as far as it is known here; absent where neither store could be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    likes: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Accepted,
+}
+
+/// What is liked. Over HTTP the path says so.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Target {
+    /// Its id.
+    id: PostId,
+    /// What it is.
+    #[serde(default)]
+    object: Kind,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    #[default]
+    Post,
+    Comment,
+}
+
+impl From<Target> for Object {
+    fn from(Target { id, object }: Target) -> Self {
+        match object {
+            Kind::Post => Self::Post(id),
+            Kind::Comment => Self::Comment(CommentId(id.0)),
+        }
+    }
+}
+
+const NO_POST: FeedError = FeedError::NotFound("no such post");
+const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
+
+impl Feed {
+    pub(super) async fn like(&self, caller: Caller, target: Target) -> Result<Accepted> {
+        self.set_like(&caller, target.into(), true).await
+    }
+
+    pub(super) async fn unlike(&self, caller: Caller, target: Target) -> Result<Accepted> {
+        self.set_like(&caller, target.into(), false).await
+    }
+
+    pub(super) async fn like_comment(&self, caller: Caller, comment: OneComment) -> Result<Accepted> {
+        self.set_like(&caller, Object::Comment(comment.id), true).await
+    }
+
+    pub(super) async fn unlike_comment(&self, caller: Caller, comment: OneComment) -> Result<Accepted> {
+        self.set_like(&caller, Object::Comment(comment.id), false).await
+    }
+
+    pub(super) async fn post_likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
+        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        let reader = caller.reader();
+        if self.seen_by(reader, Surface::Direct, [list.id]).await?.is_empty() {
+            return Err(NO_POST);
+        }
+        Ok(self.likers_seen_by(reader, list.id, cursor, limit).await?.into())
+    }
+
+    /// A page of who likes a post, without those whom the reader may not see. It is filled up with the next ones.
+    async fn likers_seen_by(
+        &self,
+        reader: Option<&UserId>,
+        post: PostId,
+        mut before: Option<i64>,
+        limit: usize,
+    ) -> Result<Listed<User>> {
+        let mut items = Vec::with_capacity(limit);
+        loop {
+            let Listed { items: found, next } = self.ledger.likers(post, before, limit - items.len()).await?;
+            let people = found.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
+            let seen = self.people_seen_by(reader, Surface::Direct, people).await?;
+            items.extend(found.into_iter().filter(|user| seen.contains(&user.id)));
+            if next.is_none() || items.len() >= limit {
+                return Ok(Listed { items, next });
+            }
+            before = next;
+        }
+    }
+
+    async fn set_like(&self, caller: &Caller, object: Object, liked: bool) -> Result<Accepted> {
+        let user = caller.user()?;
+        self.may_like(user, object).await?;
+        // Looked up before the like is on its way: what is settled meanwhile is told with its place.
+        let known = self.known_count(object).await;
+        let partition = self.likes.partition(object);
+        let change = LikeChange { user: user.clone(), object, liked, at: now() };
+        let place = self.enqueue_like(partition, &change).await?;
+        let key = (change.user, object);
+        let before = self.likes.states.get(&key);
+        self.likes.states.insert(key, liked);
+        let difference = match (before == Some(liked), liked) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => -1,
+        };
+        let likes = known.map(|known| known.accept(partition, place, difference));
+        Ok(Accepted { state: State::Accepted, liked, likes })
+    }
+
+    /// Refuses what memory can tell is not to be liked. Where it cannot tell, and the ledger does not answer either,
+    /// settling will.
+    async fn may_like(&self, user: &UserId, object: Object) -> Result<()> {
+        let trusted = &self.likes.on_trust;
+        if now() < trusted.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match tokio::time::timeout(LOOK, self.look_at(user, object)).await {
+            Ok(Err(error)) if !error.is_temporary() => Err(error),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!(?object, "the ledger does not answer, likes are taken on trust for a while");
+                let while_long = u64::try_from(ON_TRUST.as_millis()).unwrap_or(u64::MAX);
+                trusted.store(now().saturating_add(while_long), Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether an object is there for this user.
+    async fn look_at(&self, user: &UserId, object: Object) -> Result<()> {
+        if self.each_may_like(&[(user.clone(), object)]).await?.contains(&true) {
+            return Ok(());
+        }
+        Err(match object {
+            Object::Post(_) => NO_POST,
+            Object::Comment(_) => NO_COMMENT,
+        })
+    }
+
+    /// Of each user and object, in their order, whether the object is there for them.
+    async fn each_may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
+        let comments = pairs.iter().filter_map(|(_, object)| match object {
+            Object::Comment(comment) => Some(*comment),
+            Object::Post(_) => None,
+        });
+        let posts_of = self.posts_of(comments.collect()).await?;
+        let post_of = |object: &Object| match object {
+            Object::Post(post) => Some(*post),
+            Object::Comment(comment) => posts_of.get(comment).copied(),
+        };
+        let posts = pairs.iter().filter_map(|(user, object)| Some((user.clone(), post_of(object)?)));
+        let mut seen = self.each_sees(&posts.collect::<Vec<_>>()).await?.into_iter();
+        Ok(pairs.iter().map(|(_, object)| post_of(object).is_some() && seen.next() == Some(true)).collect())
+    }
+
+    /// Under which posts comments are, of those that are there.
+    async fn posts_of(&self, comments: HashSet<CommentId>) -> Result<HashMap<CommentId, PostId>> {
+        let known = &self.likes.posts_of;
+        let mut found = HashMap::new();
+        let mut missing = Vec::new();
+        for comment in comments {
+            match known.get(&comment) {
+                Some(post) => found.extend(post.map(|post| (comment, post))),
+                None => missing.push(comment),
+            }
+        }
+        if !missing.is_empty() {
+            let read = self.ledger.comments(&missing).await?;
+            found.extend(read.iter().filter(|it| it.author.is_some()).map(|it| (it.id, it.post)));
+            missing.iter().for_each(|comment| known.insert(*comment, found.get(comment).copied()));
+        }
+        Ok(found)
+    }
+
+    /// The count of an object; asks the broker, then the ledger, if this node does not know it. `None` if it cannot be had
+    /// now.
+    async fn known_count(&self, object: Object) -> Option<provisional::Known> {
+        if let Some(known) = self.likes.counts.get(object) {
+            return Some(known);
+        }
+        let asked = tokio::time::timeout(LOOK, async {
+            if let Some(tally) = self.broker.tallies(&[object]).await?.into_iter().flatten().next() {
+                return Ok(tally);
+            }
+            let tallies = self.ledger.like_tallies(&[object]).await?;
+            // Should a settler have written a newer one meanwhile, that one stays.
+            self.broker.set_tallies(&tallies).await?;
+            Ok::<_, FeedError>(tallies.first().map(|(_, tally)| *tally).unwrap_or_default())
+        });
+        match asked.await {
+            Ok(Ok(tally)) => Some(self.likes.counts.insert(object, tally)),
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
+    /// Starts taking, settling and telling likes.
+    pub(super) fn start_likes(self: &Arc<Self>) {
+        let asked = self.likes.asked.lock().take();
+        if let Some(asked) = asked {
+            let feed = Arc::clone(self);
+            self.fanout.tasks().spawn(async move { feed.take_likes(asked).await });
+        }
+        for partition in 0..self.likes.queue.partitions() {
+            let feed = Arc::clone(self);
+            self.fanout.tasks().spawn(async move { feed.settle_partition(partition).await });
+        }
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            while feed.fanout.sleep(MEASURE_EVERY).await {
+                feed.measure_likes().await;
+            }
+        });
+    }
+
+    async fn measure_likes(&self) {
+        let oldest = self.likes.in_hand.iter().map(|at| at.load(Ordering::Relaxed)).filter(|at| *at > 0).min();
+        let age: Millis = oldest.map_or(0, |at| now().saturating_sub(at));
+        match self.likes.queue.length().await {
+            Ok(length) => self.metrics.likes_waiting(length, age),
+            Err(error) => tracing::debug!(%error, "the queue of likes could not be measured"),
+        }
+    }
+}

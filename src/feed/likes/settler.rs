@@ -1,0 +1,351 @@
+//! Takes batches off a partition of the queue into the ledger, in order.
+//!
+//! Who may do so holds the partition in the queue, which keeps others from doing the same work; that none is done twice is
+//! for the ledger to see to: a batch is applied only where the last one ended.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::{Feed, Result, now};
+use super::entry;
+use super::provisional::settled_message;
+use super::teller::Teller;
+use crate::broker::{Append, Claim, Place, Waiting};
+use crate::ledger::{LikeBatch, RevertReason, SettledLikes};
+use crate::model::{Entry, Epoch, LikeChange, Object, Tally, UserId};
+
+/// How many entries a batch takes.
+const BATCH: usize = 1_000;
+
+/// How long likes gather before a batch that is not full is taken: a transaction of the ledger is shared by that many.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// How often a partition is looked at without a word from this node's intake: others append too.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a node looks whether a partition that another holds has become free.
+const TRY_EVERY: Duration = Duration::from_millis(1_000);
+
+/// The first pause after a failure; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How many reverted likes are told in one step.
+const REVERTS: usize = 200;
+
+/// A signal that says what was settled begins so.
+pub(in crate::feed) const SETTLED: &str = "likes ";
+
+/// Where a settler is with its partition.
+struct Seat {
+    life: Epoch,
+    /// What the ledger says of it.
+    position: String,
+    /// Everything up to here is settled.
+    through: Place,
+    teller: Teller,
+    /// Whether reverted likes may stand in the ledger of which nobody was told.
+    reverts: bool,
+    /// Below this the queue is trimmed.
+    trimmed: Place,
+}
+
+/// What a turn came to.
+enum Turn {
+    /// There may be more at once.
+    More,
+    /// What there was is settled.
+    Done,
+    /// Another node has the partition.
+    Elsewhere,
+}
+
+impl Feed {
+    /// Settles a partition whenever this node has it, until the process stops.
+    pub(super) async fn settle_partition(&self, partition: u16) {
+        let mut seat = None;
+        let mut failures = FIRST_PAUSE;
+        loop {
+            let begun = Instant::now();
+            let pause = match self.settle_turn(partition, &mut seat).await {
+                Ok(turn) => {
+                    failures = FIRST_PAUSE;
+                    match turn {
+                        Turn::More => Duration::ZERO,
+                        Turn::Done => self.until_more(partition, &seat, begun).await,
+                        Turn::Elsewhere => TRY_EVERY.mul_f64(rand::random_range(0.8..1.2)),
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, partition, pause = ?failures, "the settling of likes waits for its stores");
+                    let pause = failures.mul_f64(rand::random_range(0.5..1.5));
+                    failures = (failures * 2).min(LONGEST_PAUSE);
+                    pause
+                }
+            };
+            if !self.fanout.sleep(pause).await {
+                break;
+            }
+        }
+        if let Some(mut seat) = seat {
+            // Whoever is next tells what is left, but not before this node's hold would have ended.
+            let told = self.tell_counts(&mut seat.teller).await;
+            let trimmed = self.trim_settled(partition, &mut seat).await;
+            if let Err(error) = told.and(trimmed) {
+                tracing::debug!(%error, partition, "the last counts are left to the next settler");
+            }
+            if let Err(error) = self.likes.queue.release(partition, self.fanout.holder()).await {
+                tracing::debug!(%error, partition, "a partition was not let go, its lease will run out");
+            }
+        }
+    }
+
+    /// Waits until there may be something to settle or to tell. Answers how long to wait on, so that likes gather.
+    async fn until_more(&self, partition: u16, seat: &Option<Seat>, begun: Instant) -> Duration {
+        let look = begun + LOOK_EVERY;
+        let until = seat.as_ref().and_then(|seat| seat.teller.next()).map_or(look, |next| next.min(look));
+        tokio::select! {
+            () = self.likes.woken[usize::from(partition)].notified() => {}
+            () = tokio::time::sleep_until(until) => {}
+            () = self.fanout.stopped() => {}
+        }
+        GATHER.saturating_sub(begun.elapsed())
+    }
+
+    async fn settle_turn(&self, partition: u16, seat: &mut Option<Seat>) -> Result<Turn> {
+        let after = seat.as_ref().map_or(Place::ZERO, |seat| seat.through);
+        let claim = self.likes.queue.claim(partition, self.fanout.holder(), after, BATCH).await?;
+        let Some(claim) = claim else {
+            *seat = None;
+            return Ok(Turn::Elsewhere);
+        };
+        if seat.as_ref().is_some_and(|seat| seat.life != claim.life) {
+            // The queue was lost and begins anew: it is to be read from its beginning.
+            *seat = None;
+            return Ok(Turn::More);
+        }
+        let Some(sitting) = seat.as_mut() else {
+            *seat = Some(self.take_partition_over(partition, claim).await?);
+            return Ok(Turn::More);
+        };
+        let many = claim.items.len();
+        if many > 0 {
+            let in_hand = &self.likes.in_hand[usize::from(partition)];
+            let oldest = claim.items.iter().find_map(|item| entry::decode(&item.body)).map_or(0, |change| change.at);
+            in_hand.store(oldest, Ordering::Relaxed);
+            match self.settle_batch(partition, sitting, claim).await {
+                Ok(Settling::Applied) => in_hand.store(0, Ordering::Relaxed),
+                Ok(Settling::Moved) => {
+                    // Another settled meanwhile; or this node did, and was not told.
+                    *seat = None;
+                    return Ok(Turn::More);
+                }
+                Err(error) => {
+                    *seat = None;
+                    return Err(error);
+                }
+            }
+        }
+        self.tell_reverts(partition, sitting).await?;
+        self.tell_counts(&mut sitting.teller).await?;
+        self.trim_settled(partition, sitting).await?;
+        Ok(if many == BATCH { Turn::More } else { Turn::Done })
+    }
+
+    /// Begins where the ledger says that the last settler ended, and with what that one may not have told.
+    async fn take_partition_over(&self, partition: u16, first: Claim) -> Result<Seat> {
+        let position = self.ledger.like_position(partition).await?;
+        let through = read_position(&position, &first.life).unwrap_or(Place::ZERO);
+        let mut untold: HashMap<Object, Place> = HashMap::new();
+        let (life, mut items) = (first.life, first.items);
+        while let Some(last) = items.last() {
+            let reached = last.place;
+            let settled = items.iter().take_while(|item| item.place <= through);
+            for (place, change) in settled.filter_map(|item| Some((item.place, entry::decode(&item.body)?))) {
+                untold.entry(change.object).or_insert(place);
+            }
+            if reached >= through {
+                break;
+            }
+            let next = self.likes.queue.claim(partition, self.fanout.holder(), reached, BATCH).await?;
+            items = next.filter(|next| next.life == life).map_or_else(Vec::new, |next| next.items);
+        }
+        let mut teller = Teller::new(self.likes.options.counts_per_second);
+        let objects: Vec<Object> = untold.keys().copied().collect();
+        for objects in objects.chunks(BATCH) {
+            for (object, tally) in self.ledger.like_tallies(objects).await? {
+                teller.inherited(object, tally, untold.get(&object).copied().unwrap_or(through));
+            }
+        }
+        tracing::debug!(partition, %through, untold = objects.len(), "settles likes here from now on");
+        Ok(Seat { life, position, through, teller, reverts: true, trimmed: Place::ZERO })
+    }
+
+    async fn settle_batch(&self, partition: u16, seat: &mut Seat, claim: Claim) -> Result<Settling> {
+        let Some((first, last)) = claim.items.first().zip(claim.items.last()) else { return Ok(Settling::Applied) };
+        let (first, through) = (first.place, last.place);
+        let (merged, oldest) = merge(&claim.items);
+        let many = merged.len();
+        let (changes, unseen) = self.part_unseen(merged).await?;
+        let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
+        let batch = LikeBatch { partition, from, to: to.clone(), changes: changes.clone(), unseen, now: now() };
+        let Some(settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
+        self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
+        (seat.position, seat.through) = (to, through);
+        for (object, tally) in &settled.tallies {
+            // Nothing ever came of what has no version.
+            if tally.version > 0 {
+                seat.teller.changed(*object, *tally, first);
+            }
+        }
+        for reverted in &settled.reverted {
+            self.metrics.like_reverted(reverted.reason.as_str());
+            seat.reverts = true;
+        }
+        self.tell_settled(partition, through, &changes, &settled).await;
+        Ok(Settling::Applied)
+    }
+
+    /// Parts the changes from likes of what their users may not see by now: it was taken on trust, or they were blocked
+    /// meanwhile. Whoever takes a like back may do so whatever they see.
+    async fn part_unseen(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
+        let asked: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object)).collect();
+        let mut seen = self.each_may_like(&asked).await?.into_iter();
+        Ok(changes.into_iter().partition(|change| seen.next() == Some(true) || !change.liked))
+    }
+
+    /// Tells the nodes what the counts are, and the users that their likes are settled. A word that is lost does no harm:
+    /// the counts come again, and what was acknowledged stays so.
+    async fn tell_settled(&self, partition: u16, through: Place, changes: &[LikeChange], settled: &SettledLikes) {
+        let message = [SETTLED, &settled_message(partition, through, &settled.tallies)].concat();
+        let tallies: HashMap<Object, Tally> = settled.tallies.iter().copied().collect();
+        let reverted: HashSet<(&UserId, Object)> = settled.reverted.iter().map(|it| (&it.user, it.object)).collect();
+        let settled = changes.iter().filter(|change| !reverted.contains(&(&change.user, change.object)));
+        let notes: Vec<(String, Entry)> =
+            settled.filter_map(|change| Some(note(change, tallies.get(&change.object)?))).collect();
+        let (signalled, noted) = tokio::join!(self.broker.signal(message.into()), self.broker.publish_all(&notes));
+        if let Err(error) = signalled.and(noted) {
+            tracing::debug!(%error, partition, "settled likes were not told");
+        }
+    }
+
+    /// Tells users which of their likes could not be settled: in the log of their notifications, so that a device that
+    /// is away takes them back too.
+    async fn tell_reverts(&self, partition: u16, seat: &mut Seat) -> Result<()> {
+        while seat.reverts {
+            let reverts = self.ledger.untold_reverts(partition, REVERTS).await?;
+            seat.reverts = reverts.len() == REVERTS;
+            for reverted in &reverts {
+                self.likes.states.invalidate(&(reverted.user.clone(), reverted.object));
+                self.tell_revert(reverted.id, &reverted.user, reverted.object, reverted.reason).await.inspect_err(
+                    |_| {
+                        seat.reverts = true;
+                    },
+                )?;
+            }
+            if !reverts.is_empty() {
+                let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
+                self.ledger.reverts_told(&ids).await.inspect_err(|_| seat.reverts = true)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_revert(&self, id: i64, user: &UserId, object: Object, reason: RevertReason) -> Result<()> {
+        let data =
+            format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
+        let (channel, entry, key) = (notifications(user), Entry::Data(data.into()), format!("revert {id}"));
+        let keep = self.likes.options.notifications;
+        let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: Some(&key), version: None };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+
+    /// Drops from the queue what is settled and told.
+    async fn trim_settled(&self, partition: u16, seat: &mut Seat) -> Result<()> {
+        let before = seat.teller.untold().unwrap_or_else(|| seat.through.next());
+        if before > seat.trimmed && seat.through > Place::ZERO {
+            self.likes.queue.trim(partition, &seat.life, before).await?;
+            seat.trimmed = before;
+        }
+        Ok(())
+    }
+}
+
+/// What came of a batch.
+enum Settling {
+    /// It is in the ledger.
+    Applied,
+    /// The ledger stands elsewhere than thought.
+    Moved,
+}
+
+fn notifications(user: &UserId) -> String {
+    format!("notifications:{user}")
+}
+
+/// What a user is told of a settled like; nobody keeps it.
+fn note(change: &LikeChange, tally: &Tally) -> (String, Entry) {
+    let (id, liked) = (change.object.number(), change.liked);
+    let Tally { likes, version, .. } = tally;
+    let data =
+        format!(r#""data":{{"type":"like.settled","id":{id},"liked":{liked},"likes":{likes},"version":{version}}}"#);
+    (notifications(&change.user), Entry::Data(data.into()))
+}
+
+/// The last state of each user and object, in the order in which those came; and when the oldest of all was acknowledged.
+fn merge(items: &[Waiting]) -> (Vec<LikeChange>, Option<u64>) {
+    let mut last: HashMap<(UserId, Object), usize> = HashMap::new();
+    let mut changes: Vec<Option<LikeChange>> = Vec::with_capacity(items.len());
+    let mut oldest: Option<u64> = None;
+    for item in items {
+        let Some(change) = entry::decode(&item.body) else {
+            tracing::error!(place = %item.place, "an entry of the queue of likes is none that this version knows");
+            continue;
+        };
+        oldest = Some(oldest.map_or(change.at, |oldest| oldest.min(change.at)));
+        let key = (change.user.clone(), change.object);
+        if let Some(before) = last.insert(key, changes.len()) {
+            changes[before] = None;
+        }
+        changes.push(Some(change));
+    }
+    (changes.into_iter().flatten().collect(), oldest)
+}
+
+/// How far a partition of this life is settled, as the ledger says; `None` if it speaks of another life.
+fn read_position(position: &str, life: &Epoch) -> Option<Place> {
+    let (of, place) = position.split_once(' ')?;
+    (of == &**life).then(|| Place::parse(place)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::PostId;
+
+    #[test]
+    fn the_last_state_of_each_user_and_object_is_kept_in_order() {
+        let change = |user: &str, post, liked, at| LikeChange {
+            user: UserId::parse(user).unwrap(),
+            object: Object::Post(PostId(post)),
+            liked,
+            at,
+        };
+        let all = [
+            change("ann", 1, true, 5),
+            change("bo", 1, true, 4),
+            change("ann", 1, false, 6),
+            change("ann", 2, true, 7),
+            change("ann", 1, true, 8),
+        ];
+        let item = |(major, change)| Waiting { place: Place { major, minor: 0 }, body: entry::encode(change) };
+        let items: Vec<Waiting> = (1..).zip(&all).map(item).collect();
+        let (merged, oldest) = merge(&items);
+        assert_eq!(merged, [all[1].clone(), all[3].clone(), all[4].clone()]);
+        assert_eq!(oldest, Some(4));
+    }
+}

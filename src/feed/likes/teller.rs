@@ -1,0 +1,114 @@
+//! Tells counts on `post:<id>`: absolute ones, a few a second for each object, the last one always.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use tokio::time::Instant;
+
+use super::super::{Feed, Result};
+use crate::broker::{Append, Keep, Place};
+use crate::model::{Entry, Object, Tally};
+
+/// How much of the log of `post:` is kept, for readers that come back.
+const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+
+/// How many are told in one step, and how many of those at a time where somebody may be looking.
+const AT_ONCE: usize = 500;
+const SIDE_BY_SIDE: usize = 64;
+
+/// What a partition's settler has to tell.
+pub(super) struct Teller {
+    /// The shortest time between two counts of an object.
+    pause: Duration,
+    dirty: HashMap<Object, Dirty>,
+    /// When each object was told last, as long as that matters.
+    told: HashMap<Object, Instant>,
+}
+
+/// Counts that were not told yet.
+struct Dirty {
+    tally: Tally,
+    /// The first entry of the queue that they come from: it is kept until they are told.
+    since: Place,
+}
+
+impl Teller {
+    pub(super) fn new(counts_per_second: u32) -> Self {
+        let pause = Duration::from_secs(1) / counts_per_second.max(1);
+        Self { pause, dirty: HashMap::new(), told: HashMap::new() }
+    }
+
+    /// Counts changed, by entries of the queue from `since` on.
+    pub(super) fn changed(&mut self, object: Object, tally: Tally, since: Place) {
+        self.dirty.entry(object).and_modify(|dirty| dirty.tally = tally).or_insert(Dirty { tally, since });
+    }
+
+    /// Another told this object's counts until now, perhaps just now.
+    pub(super) fn inherited(&mut self, object: Object, tally: Tally, since: Place) {
+        self.told.insert(object, Instant::now());
+        self.changed(object, tally, since);
+    }
+
+    /// The first entry of the queue that is still to be told of.
+    pub(super) fn untold(&self) -> Option<Place> {
+        self.dirty.values().map(|dirty| dirty.since).min()
+    }
+
+    /// When the next object may be told.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.dirty.keys().map(|object| self.due(object)).min()
+    }
+
+    fn due(&self, object: &Object) -> Instant {
+        self.told.get(object).map_or_else(Instant::now, |told| *told + self.pause)
+    }
+
+    /// Those that may be told now.
+    fn take_due(&mut self, now: Instant) -> Vec<(Object, Tally)> {
+        self.told.retain(|_, told| *told + self.pause > now);
+        let told = &self.told;
+        let due = self.dirty.iter().filter(|(object, _)| !told.contains_key(object));
+        due.take(AT_ONCE).map(|(object, dirty)| (*object, dirty.tally)).collect()
+    }
+
+    fn done(&mut self, object: Object, now: Instant) {
+        self.dirty.remove(&object);
+        self.told.insert(object, now);
+    }
+}
+
+impl Feed {
+    /// Writes the tallies of those objects whose turn it is to the broker, and tells those who look at them.
+    pub(super) async fn tell_counts(&self, teller: &mut Teller) -> Result<()> {
+        loop {
+            let now = Instant::now();
+            let due = teller.take_due(now);
+            if due.is_empty() {
+                return Ok(());
+            }
+            let looked_at = self.broker.set_tallies(&due).await?;
+            let looks: Vec<_> =
+                due.iter().zip(looked_at).filter(|(_, looked_at)| *looked_at).map(|(it, _)| *it).collect();
+            let told = stream::iter(looks).map(|(object, tally)| async move { self.tell(object, tally).await });
+            told.buffer_unordered(SIDE_BY_SIDE).collect::<Vec<_>>().await.into_iter().collect::<Result<()>>()?;
+            due.iter().for_each(|(object, _)| teller.done(*object, now));
+        }
+    }
+
+    /// Counts go into the log, so that a reader that missed a hint has the last one all the same. Their version keeps a
+    /// settler that lost its partition without noticing from telling old ones.
+    async fn tell(&self, object: Object, tally: Tally) -> Result<()> {
+        let Tally { likes, comments, version } = tally;
+        let id = object.number();
+        let data = format!(
+            r#""data":{{"type":"counts","id":{id},"likes":{likes},"comments":{comments},"version":{version}}}"#
+        );
+        let Some(channel) = object.channel() else { return Ok(()) };
+        let entry = Entry::Data(data.into());
+        let version = Some((version, "counts"));
+        let append = Append { channel: &channel, entry: &entry, keep: LIVE, idempotency_key: None, version };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+}

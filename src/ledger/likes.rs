@@ -1,0 +1,94 @@
+//! Who likes what. Likes come in batches, from a queue that acknowledged them before.
+
+use async_trait::async_trait;
+
+use super::{Listed, Result};
+use crate::model::{LikeChange, Millis, Object, PostId, Tally, User, UserId};
+
+/// A part of a partition of the queue, merged: at most one change for each user and object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LikeBatch {
+    /// Of which partition.
+    pub partition: u16,
+    /// Where the ledger must stand for it to be applied: what [`Likes::like_position`] answered.
+    pub from: String,
+    /// Where it stands afterwards.
+    pub to: String,
+    /// What changes, in the order of the queue.
+    pub changes: Vec<LikeChange>,
+    /// Likes of what their users may not see: to be noted as reverted, as if it did not exist. None of them is in `changes`.
+    pub unseen: Vec<LikeChange>,
+    /// Now.
+    pub now: Millis,
+}
+
+/// Why a like could not be settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RevertReason {
+    /// The object does not exist (any more), or the user may not see it (any more): the two are not told apart.
+    Gone,
+}
+
+impl RevertReason {
+    /// As clients and the ledger read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+        }
+    }
+
+    /// Reads what [`as_str`](Self::as_str) gave.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Gone].into_iter().find(|reason| reason.as_str() == text)
+    }
+}
+
+/// A like that was acknowledged and could not be settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reverted {
+    /// Names the note of it.
+    pub id: i64,
+    /// Whose like.
+    pub user: UserId,
+    /// Of what.
+    pub object: Object,
+    /// Why.
+    pub reason: RevertReason,
+}
+
+/// What came of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettledLikes {
+    /// The tally of each object of the batch, of those unseen too, each once, in any order.
+    pub tallies: Vec<(Object, Tally)>,
+    /// What could not be settled, as noted for [`Likes::untold_reverts`].
+    pub reverted: Vec<Reverted>,
+}
+
+/// Likes.
+#[async_trait]
+pub trait Likes: Send + Sync {
+    /// How far a partition of the queue is settled: `to` of its last batch, empty before the first.
+    async fn like_position(&self, partition: u16) -> Result<String>;
+
+    /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if the
+    /// count of likes changed, and stays if not), and the partition's position. `None`, and nothing is changed, if the position is
+    /// not `from` any more: another settled in between, or this batch was applied before.
+    ///
+    /// A like that is there already stays where it was in the list. A like of what does not exist, is deleted, or is a
+    /// comment on a post that is deleted changes no row and is noted as reverted in the same transaction; taking back a like of such a thing changes nothing. Users
+    /// that the ledger does not know are made, as by `ensure_user`.
+    async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>>;
+
+    /// Reverted likes of a partition of which nobody noted yet that their users were told, oldest first.
+    async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>>;
+
+    /// Their users were told: the notes go.
+    async fn reverts_told(&self, ids: &[i64]) -> Result<()>;
+
+    /// The tally of each of `objects`, each once, in any order; zeros, version 0, where nothing came of it yet.
+    async fn like_tallies(&self, objects: &[Object]) -> Result<Vec<(Object, Tally)>>;
+
+    /// Who likes a post, latest first; `before` is a [`Listed::next`].
+    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>>;
+}

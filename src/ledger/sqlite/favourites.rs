@@ -1,0 +1,275 @@
+//! Favourites. One table with an index for each direction, so the two cannot disagree.
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::people::user;
+use super::{SqliteLedger, count, integer, json_text, natural};
+use crate::ledger::{Added, Favourite, Favourites, Holder, Result};
+use crate::model::{Millis, ObjectId, ObjectType, UserId};
+
+#[async_trait]
+impl Favourites for SqliteLedger {
+    async fn add_favourite(
+        &self,
+        user: &UserId,
+        kind: &ObjectType,
+        id: &ObjectId,
+        now: Millis,
+        most: u64,
+    ) -> Result<Added> {
+        let favour = Favour::new(user, kind, id);
+        self.write(move |db| add(db, &favour, now, most)).await
+    }
+
+    async fn remove_favourite(&self, user: &UserId, kind: &ObjectType, id: &ObjectId) -> Result<bool> {
+        let favour = Favour::new(user, kind, id);
+        self.write(move |db| remove(db, &favour)).await
+    }
+
+    async fn favourites(
+        &self,
+        user: &UserId,
+        kind: &ObjectType,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Favourite>> {
+        let (user, kind) = (user.clone(), kind.clone());
+        self.read(move |db| {
+            let wanted = params![user.as_str(), kind.as_str(), before.unwrap_or(i64::MAX), count(limit)];
+            db.prepare_cached(LIST)?.query_map(wanted, favourite)?.collect()
+        })
+        .await
+    }
+
+    async fn favourites_count(&self, user: &UserId, kind: &ObjectType) -> Result<u64> {
+        let (user, kind) = (user.clone(), kind.clone());
+        self.read(move |db| of_user(db, user.as_str(), kind.as_str())).await
+    }
+
+    async fn favourites_among(&self, user: &UserId, kind: &ObjectType, ids: &[ObjectId]) -> Result<Vec<Favourite>> {
+        let (user, kind, ids) = (user.clone(), kind.clone(), ids.to_vec());
+        self.read(move |db| {
+            let asked = params![user.as_str(), kind.as_str(), json_text(&ids)?];
+            db.prepare_cached(AMONG)?.query_map(asked, favourite)?.collect()
+        })
+        .await
+    }
+
+    async fn holders(
+        &self,
+        kind: &ObjectType,
+        id: &ObjectId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Holder>> {
+        let (kind, id) = (kind.clone(), id.clone());
+        self.read(move |db| {
+            let wanted = params![kind.as_str(), id.as_str(), before.unwrap_or(i64::MAX), count(limit)];
+            let read = |row: &Row<'_>| Ok(Holder { seq: row.get(4)?, user: user(row)?, at: natural(row.get(5)?) });
+            db.prepare_cached(HOLDERS)?.query_map(wanted, read)?.collect()
+        })
+        .await
+    }
+
+    async fn holders_count(&self, kind: &ObjectType, id: &ObjectId) -> Result<u64> {
+        let (kind, id) = (kind.clone(), id.clone());
+        self.read(move |db| {
+            let sql = "SELECT count FROM favourites_of_objects WHERE type = ?1 AND object = ?2";
+            let found: Option<i64> =
+                db.prepare_cached(sql)?.query_row([kind.as_str(), id.as_str()], |row| row.get(0)).optional()?;
+            Ok(found.map_or(0, natural))
+        })
+        .await
+    }
+
+    async fn common_favourites(
+        &self,
+        user: &UserId,
+        other: &UserId,
+        kind: &ObjectType,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Favourite>> {
+        let (user, other, kind) = (user.clone(), other.clone(), kind.clone());
+        self.read(move |db| {
+            let before = before.unwrap_or(i64::MAX);
+            let wanted = params![user.as_str(), kind.as_str(), before, count(limit), other.as_str()];
+            db.prepare_cached(COMMON)?.query_map(wanted, favourite)?.collect()
+        })
+        .await
+    }
+
+    async fn common_favourites_count(&self, user: &UserId, other: &UserId, kind: &ObjectType) -> Result<u64> {
+        let (user, other, kind) = (user.clone(), other.clone(), kind.clone());
+        self.read(move |db| {
+            let (user, other, kind) = (user.as_str(), other.as_str(), kind.as_str());
+            let one_has_fewer = of_user(db, user, kind)? <= of_user(db, other, kind)?;
+            let (fewer, more) = if one_has_fewer { (user, other) } else { (other, user) };
+            db.prepare_cached(COMMON_COUNT)?.query_row([fewer, kind, more], |row| row.get(0)).map(natural)
+        })
+        .await
+    }
+
+    async fn forget_object(&self, kind: &ObjectType, id: &ObjectId, limit: usize) -> Result<usize> {
+        let (kind, id) = (kind.clone(), id.clone());
+        self.write(move |db| forget(db, &kind, &id, limit)).await
+    }
+}
+
+/// Who favours what.
+struct Favour {
+    user: UserId,
+    kind: ObjectType,
+    id: ObjectId,
+}
+
+impl Favour {
+    fn new(user: &UserId, kind: &ObjectType, id: &ObjectId) -> Self {
+        Self { user: user.clone(), kind: kind.clone(), id: id.clone() }
+    }
+
+    fn key(&self) -> [&str; 3] {
+        [self.user.as_str(), self.kind.as_str(), self.id.as_str()]
+    }
+}
+
+const LIST: &str = "SELECT seq, object, at FROM favourites INDEXED BY favourites_of \
+    WHERE user = ?1 AND type = ?2 AND seq < ?3 ORDER BY seq DESC LIMIT ?4";
+
+const AMONG: &str = "SELECT seq, object, at FROM favourites INDEXED BY favourites_one \
+    WHERE user = ?1 AND type = ?2 AND object IN (SELECT value FROM json_each(?3))";
+
+const HOLDERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq, f.at \
+    FROM favourites f INDEXED BY favourites_holders CROSS JOIN users u ON u.id = f.user \
+    WHERE f.type = ?1 AND f.object = ?2 AND f.seq < ?3 ORDER BY f.seq DESC LIMIT ?4";
+
+const COMMON: &str = "SELECT one.seq, one.object, one.at FROM favourites one INDEXED BY favourites_of \
+    CROSS JOIN favourites other INDEXED BY favourites_one \
+    ON other.user = ?5 AND other.type = ?2 AND other.object = one.object \
+    WHERE one.user = ?1 AND one.type = ?2 AND one.seq < ?3 ORDER BY one.seq DESC LIMIT ?4";
+
+const COMMON_COUNT: &str = "SELECT count(*) FROM favourites fewer INDEXED BY favourites_one \
+    CROSS JOIN favourites more INDEXED BY favourites_one \
+    ON more.user = ?3 AND more.type = ?2 AND more.object = fewer.object \
+    WHERE fewer.user = ?1 AND fewer.type = ?2";
+
+/// Reads `seq, object, at`.
+fn favourite(row: &Row<'_>) -> rusqlite::Result<Favourite> {
+    let text = row.get_ref(1)?.as_str()?;
+    let id = ObjectId::parse(text).ok_or_else(|| {
+        rusqlite::Error::FromSqlConversionFailure(1, Type::Text, format!("{text:?} is no object's id").into())
+    })?;
+    Ok(Favourite { seq: row.get(0)?, id, at: natural(row.get(2)?) })
+}
+
+fn of_user(db: &Connection, user: &str, kind: &str) -> rusqlite::Result<u64> {
+    let sql = "SELECT count FROM favourites_of_users WHERE user = ?1 AND type = ?2";
+    let found: Option<i64> = db.prepare_cached(sql)?.query_row([user, kind], |row| row.get(0)).optional()?;
+    Ok(found.map_or(0, natural))
+}
+
+fn add(db: &Connection, favour: &Favour, now: Millis, most: u64) -> rusqlite::Result<Added> {
+    let known = "SELECT at FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3";
+    let known: Option<i64> = db.prepare_cached(known)?.query_row(favour.key(), |row| row.get(0)).optional()?;
+    if let Some(at) = known {
+        return Ok(Added::Since(natural(at)));
+    }
+    if favour.kind.is_post() {
+        let there = "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL";
+        let id = favour.id.post().map(|id| integer(id.0));
+        if !db.prepare_cached(there)?.exists([id])? {
+            return Ok(Added::Absent);
+        }
+    }
+    if of_user(db, favour.user.as_str(), favour.kind.as_str())? >= most {
+        return Ok(Added::Full);
+    }
+    let [user, kind, object] = favour.key();
+    db.prepare_cached("INSERT INTO favourites (user, type, object, at) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        user,
+        kind,
+        object,
+        integer(now)
+    ])?;
+    tally_user(db, user, kind, 1)?;
+    tally_object(db, &favour.kind, &favour.id, 1)?;
+    Ok(Added::Since(now))
+}
+
+fn remove(db: &Connection, favour: &Favour) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3";
+    let removed = db.prepare_cached(sql)?.execute(favour.key())? == 1;
+    if removed {
+        tally_user(db, favour.user.as_str(), favour.kind.as_str(), -1)?;
+        tally_object(db, &favour.kind, &favour.id, -1)?;
+    }
+    Ok(removed)
+}
+
+fn forget(db: &Connection, kind: &ObjectType, id: &ObjectId, limit: usize) -> rusqlite::Result<usize> {
+    let sql = "SELECT seq, user FROM favourites INDEXED BY favourites_holders \
+               WHERE type = ?1 AND object = ?2 LIMIT ?3";
+    let wanted = params![kind.as_str(), id.as_str(), count(limit)];
+    let held: Vec<(i64, String)> = db
+        .prepare_cached(sql)?
+        .query_map(wanted, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (seq, user) in &held {
+        db.prepare_cached("DELETE FROM favourites WHERE seq = ?1")?.execute([seq])?;
+        tally_user(db, user, kind.as_str(), -1)?;
+    }
+    if !held.is_empty() {
+        tally_object(db, kind, id, -count(held.len()))?;
+    }
+    Ok(held.len())
+}
+
+fn tally_user(db: &Connection, user: &str, kind: &str, change: i64) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO favourites_of_users (user, type, count) VALUES (?1, ?2, ?3) \
+               ON CONFLICT DO UPDATE SET count = count + excluded.count";
+    db.prepare_cached(sql)?.execute(params![user, kind, change]).map(drop)
+}
+
+fn tally_object(db: &Connection, kind: &ObjectType, id: &ObjectId, change: i64) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO favourites_of_objects (type, object, count) VALUES (?1, ?2, ?3) \
+               ON CONFLICT DO UPDATE SET count = count + excluded.count";
+    db.prepare_cached(sql)?.execute(params![kind.as_str(), id.as_str(), change])?;
+    if let Some(post) = id.post().filter(|_| kind.is_post()) {
+        let sql = "INSERT INTO post_counts (post, favourites) VALUES (?1, ?2) \
+                   ON CONFLICT DO UPDATE SET favourites = favourites + excluded.favourites";
+        db.prepare_cached(sql)?.execute(params![integer(post.0), change])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::SqliteOptions;
+
+    #[tokio::test]
+    async fn every_list_is_read_from_an_index_in_its_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        for sql in [LIST, HOLDERS, COMMON, COMMON_COUNT] {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+                let mut statement = db.prepare(&explain)?;
+                for parameter in 1..=statement.parameter_count() {
+                    statement.raw_bind_parameter(parameter, 1)?;
+                }
+                let mut rows = statement.raw_query();
+                let mut plan = Vec::new();
+                while let Some(row) = rows.next()? {
+                    plan.push(row.get(3)?);
+                }
+                Ok(plan)
+            });
+            for step in plan.await.expect("a plan") {
+                assert!(step.starts_with("SEARCH") && step.contains("=?"), "{step} in {sql}");
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Who likes what, and how far the queue of likes is settled.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::people::{self, id_at, user};
+use super::{SqliteLedger, count, integer, json_text, natural};
+use crate::ledger::{LikeBatch, Likes, Listed, Result, RevertReason, Reverted, SettledLikes};
+use crate::model::{LikeChange, Millis, Object, PostId, Tally, User};
+
+#[async_trait]
+impl Likes for SqliteLedger {
+    async fn like_position(&self, partition: u16) -> Result<String> {
+        self.read(move |db| position(db, partition)).await
+    }
+
+    async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>> {
+        self.write(move |db| settle(db, &batch)).await
+    }
+
+    async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
+        self.read(move |db| untold(db, partition, limit)).await
+    }
+
+    async fn reverts_told(&self, ids: &[i64]) -> Result<()> {
+        let ids = ids.to_vec();
+        self.write(move |db| told(db, &ids)).await
+    }
+
+    async fn like_tallies(&self, objects: &[Object]) -> Result<Vec<(Object, Tally)>> {
+        let objects = objects.to_vec();
+        self.read(move |db| objects.iter().map(|object| Ok((*object, tally(db, *object)?))).collect()).await
+    }
+
+    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        self.read(move |db| likers(db, post, before, limit)).await
+    }
+}
+
+fn position(db: &Connection, partition: u16) -> rusqlite::Result<String> {
+    let sql = "SELECT position FROM like_positions WHERE partition = ?1";
+    let found = db.prepare_cached(sql)?.query_row([partition], |row| row.get(0)).optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<SettledLikes>> {
+    if position(db, batch.partition)? != batch.from {
+        return Ok(None);
+    }
+    let mut settled = SettledLikes::default();
+    // By object, each one's changes in their order.
+    let mut by_object: BTreeMap<Object, Vec<&LikeChange>> = BTreeMap::new();
+    for change in &batch.changes {
+        by_object.entry(change.object).or_default().push(change);
+    }
+    for change in &batch.unseen {
+        by_object.entry(change.object).or_default();
+        settled.reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?);
+    }
+    for (object, changes) in by_object {
+        let difference = apply(db, batch, object, &changes, &mut settled.reverted)?;
+        if difference != 0 {
+            count_up(db, object, difference)?;
+        }
+        settled.tallies.push((object, tally(db, object)?));
+    }
+    let sql = "INSERT INTO like_positions (partition, position) VALUES (?1, ?2) \
+               ON CONFLICT DO UPDATE SET position = excluded.position";
+    db.prepare_cached(sql)?.execute(params![batch.partition, batch.to])?;
+    Ok(Some(settled))
+}
+
+/// Applies the changes of one object. By how many its likes grew.
+fn apply(
+    db: &Connection,
+    batch: &LikeBatch,
+    object: Object,
+    changes: &[&LikeChange],
+    reverted: &mut Vec<Reverted>,
+) -> rusqlite::Result<i64> {
+    let there = match object {
+        Object::Post(_) => "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL",
+        Object::Comment(_) => {
+            "SELECT 1 FROM comments c JOIN posts p ON p.id = c.post \
+             WHERE c.id = ?1 AND c.author IS NOT NULL AND p.deleted_at IS NULL"
+        }
+    };
+    let there = db.prepare_cached(there)?.exists([integer(object.number())])?;
+    let mut difference = 0;
+    for change in changes {
+        match (there, change.liked) {
+            (true, true) => difference += add(db, change, batch.now)?,
+            (true, false) => difference -= remove(db, change)?,
+            (false, true) => reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?),
+            (false, false) => {}
+        }
+    }
+    Ok(difference)
+}
+
+/// 1 if it is new.
+fn add(db: &Connection, change: &LikeChange, now: Millis) -> rusqlite::Result<i64> {
+    people::ensure(db, &change.user, now)?;
+    let sql = match change.object {
+        Object::Post(_) => "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        Object::Comment(_) => {
+            "INSERT INTO comment_likes (user, comment, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
+        }
+    };
+    let row = params![change.user.as_str(), integer(change.object.number()), integer(change.at)];
+    Ok(i64::from(db.prepare_cached(sql)?.execute(row)? == 1))
+}
+
+/// 1 if it was there.
+fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<i64> {
+    let sql = match change.object {
+        Object::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
+        Object::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
+    };
+    let row = params![change.user.as_str(), integer(change.object.number())];
+    Ok(i64::from(db.prepare_cached(sql)?.execute(row)? == 1))
+}
+
+fn count_up(db: &Connection, object: Object, difference: i64) -> rusqlite::Result<()> {
+    let sql = match object {
+        Object::Post(_) => {
+            "INSERT INTO post_counts (post, likes, likes_version) VALUES (?1, ?2, 1) \
+             ON CONFLICT DO UPDATE SET likes = likes + excluded.likes, likes_version = likes_version + 1"
+        }
+        Object::Comment(_) => "UPDATE comments SET likes = likes + ?2, likes_version = likes_version + 1 WHERE id = ?1",
+    };
+    db.prepare_cached(sql)?.execute(params![integer(object.number()), difference]).map(drop)
+}
+
+fn revert(db: &Connection, partition: u16, change: &LikeChange, reason: RevertReason) -> rusqlite::Result<Reverted> {
+    let sql = "INSERT INTO like_reverts (partition, user, object, reason) VALUES (?1, ?2, ?3, ?4)";
+    let object = change.object.to_text();
+    let row = params![partition, change.user.as_str(), object, reason.as_str()];
+    let id = db.prepare_cached(sql)?.insert(row)?;
+    Ok(Reverted { id, user: change.user.clone(), object: change.object, reason })
+}
+
+fn untold(db: &Connection, partition: u16, limit: usize) -> rusqlite::Result<Vec<Reverted>> {
+    let sql = "SELECT id, user, object, reason FROM like_reverts WHERE partition = ?1 ORDER BY id LIMIT ?2";
+    db.prepare_cached(sql)?.query_map(params![partition, count(limit)], reverted)?.collect()
+}
+
+fn reverted(row: &Row<'_>) -> rusqlite::Result<Reverted> {
+    let strange = |column| rusqlite::Error::InvalidColumnType(column, "like_reverts".into(), Type::Text);
+    let object = Object::parse(row.get_ref(2)?.as_str()?).ok_or_else(|| strange(2))?;
+    let reason = RevertReason::parse(row.get_ref(3)?.as_str()?).ok_or_else(|| strange(3))?;
+    Ok(Reverted { id: row.get(0)?, user: id_at(row, 1)?, object, reason })
+}
+
+fn told(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM like_reverts WHERE id IN (SELECT value FROM json_each(?1))";
+    db.prepare_cached(sql)?.execute([json_text(ids)?]).map(drop)
+}
+
+fn tally(db: &Connection, object: Object) -> rusqlite::Result<Tally> {
+    let sql = match object {
+        Object::Post(_) => "SELECT likes, comments, likes_version FROM post_counts WHERE post = ?1",
+        Object::Comment(_) => "SELECT likes, replies, likes_version FROM comments WHERE id = ?1",
+    };
+    let tally = |row: &Row<'_>| {
+        Ok(Tally { likes: natural(row.get(0)?), comments: natural(row.get(1)?), version: natural(row.get(2)?) })
+    };
+    Ok(db.prepare_cached(sql)?.query_row([integer(object.number())], tally).optional()?.unwrap_or_default())
+}
+
+pub(super) const LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.seq \
+    FROM likes l INDEXED BY likes_of CROSS JOIN users u ON u.id = l.user \
+    WHERE l.post = ?1 AND l.seq < ?2 ORDER BY l.seq DESC LIMIT ?3";
+
+fn likers(db: &Connection, post: PostId, before: Option<i64>, limit: usize) -> rusqlite::Result<Listed<User>> {
+    // One more than asked tells whether there is a next page.
+    let wanted = params![integer(post.0), before.unwrap_or(i64::MAX), count(limit.saturating_add(1))];
+    let mut statement = db.prepare_cached(LIKERS)?;
+    let rows = statement.query_map(wanted, |row| Ok((user(row)?, row.get::<_, i64>(4)?)))?;
+    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| more).map(|(_, seq)| *seq);
+    Ok(Listed { items: rows.into_iter().map(|(user, _)| user).collect(), next })
+}

@@ -1,0 +1,31 @@
+//! How far users have read.
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+
+use super::posts::id_at;
+use super::{SqliteLedger, integer};
+use crate::ledger::{Reading, Result};
+use crate::model::{PostId, UserId};
+
+#[async_trait]
+impl Reading for SqliteLedger {
+    async fn mark_read(&self, user: &UserId, id: PostId) -> Result<PostId> {
+        let user = user.clone();
+        self.write(move |db| {
+            let sql = "INSERT INTO read_markers (user, post) VALUES (?1, ?2) \
+                       ON CONFLICT DO UPDATE SET post = max(post, excluded.post) RETURNING post";
+            db.prepare_cached(sql)?.query_row(params![user.as_str(), integer(id.0)], |row| id_at(row, 0))
+        })
+        .await
+    }
+
+    async fn read_marker(&self, user: &UserId) -> Result<PostId> {
+        let user = user.clone();
+        self.read(move |db| {
+            let mut statement = db.prepare_cached("SELECT post FROM read_markers WHERE user = ?1")?;
+            Ok(statement.query_row([user.as_str()], |row| id_at(row, 0)).optional()?.unwrap_or(PostId::ZERO))
+        })
+        .await
+    }
+}

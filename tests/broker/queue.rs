@@ -1,0 +1,94 @@
+//! The queue: what was acknowledged is there, in order, until it is trimmed.
+
+use bytes::Bytes;
+use feedline::broker::{Claim, Item, Place, Queue, Waiting};
+
+use crate::queues::Kind;
+
+fn item(partition: u16, body: &str) -> Item {
+    Item { partition, body: Bytes::copy_from_slice(body.as_bytes()) }
+}
+
+async fn enqueue(queue: &dyn Queue, bodies: &[&str]) -> Vec<Option<Place>> {
+    let items: Vec<Item> = bodies.iter().map(|body| item(0, body)).collect();
+    queue.enqueue(&items, 1_000).await.expect("to enqueue")
+}
+
+async fn claim(queue: &dyn Queue, after: Place) -> Claim {
+    queue.claim(0, "me", after, 100).await.expect("to claim").expect("it is mine")
+}
+
+fn bodies(items: &[Waiting]) -> Vec<&str> {
+    items.iter().map(|item| std::str::from_utf8(&item.body).expect("text")).collect()
+}
+
+pub(crate) async fn what_is_enqueued_waits_in_order_until_it_is_trimmed(mut kind: Kind) {
+    let queue = kind.open().await;
+    assert_eq!(queue.claim(0, "me", Place::ZERO, 9).await.expect("to claim").expect("mine").items, []);
+    let places: Vec<Place> = enqueue(&*queue, &["a", "b", "c"]).await.into_iter().flatten().collect();
+    let more: Vec<Place> = enqueue(&*queue, &["d"]).await.into_iter().flatten().collect();
+    assert!(places.is_sorted() && places.len() == 3 && more[0] > places[2]);
+    let first = claim(&*queue, Place::ZERO).await;
+    assert_eq!(bodies(&first.items), ["a", "b", "c", "d"]);
+    assert_eq!(first.items.iter().map(|item| item.place).collect::<Vec<_>>(), [&places[..], &more].concat());
+    // Reading takes nothing away.
+    let rest = claim(&*queue, places[1]).await;
+    assert_eq!((bodies(&rest.items), &rest.life), (vec!["c", "d"], &first.life));
+    assert_eq!(bodies(&queue.claim(0, "me", Place::ZERO, 2).await.unwrap().unwrap().items), ["a", "b"]);
+    queue.trim(0, &"another".into(), more[0].next()).await.expect("to trim");
+    queue.trim(0, &first.life, places[2]).await.expect("to trim");
+    assert_eq!(bodies(&claim(&*queue, Place::ZERO).await.items), ["c", "d"]);
+    assert_eq!(queue.length().await.expect("a length"), 2);
+    queue.trim(0, &first.life, more[0].next()).await.expect("to trim");
+    assert_eq!(queue.length().await.expect("a length"), 0);
+    // Places go on where they were.
+    let last = enqueue(&*queue, &["e"]).await[0].expect("room");
+    assert!(last > more[0]);
+    assert_eq!(bodies(&claim(&*queue, more[0]).await.items), ["e"]);
+}
+
+pub(crate) async fn a_full_queue_takes_what_fits_and_says_so(mut kind: Kind) {
+    let queue = kind.open().await;
+    let last = queue.partitions() - 1;
+    // The bound is that of all partitions together.
+    let items = [item(0, "a"), item(last, "b"), item(0, "c")];
+    let places = queue.enqueue(&items, 2).await.expect("to enqueue");
+    assert_eq!(places.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(queue.enqueue(&items[..1], 2).await.expect("to enqueue"), [None]);
+    assert_eq!(queue.length().await.expect("a length"), 2);
+    let read = claim(&*queue, Place::ZERO).await;
+    queue.trim(0, &read.life, places[0].expect("room").next()).await.expect("to trim");
+    assert!(queue.enqueue(&items[..1], 2).await.expect("to enqueue")[0].is_some());
+}
+
+pub(crate) async fn what_waits_survives_a_restart(mut kind: Kind) {
+    let queue = kind.open().await;
+    let places = enqueue(&*queue, &["a", "b", "c"]).await;
+    let before = claim(&*queue, Place::ZERO).await;
+    queue.trim(0, &before.life, places[1].expect("room")).await.expect("to trim");
+    drop(queue);
+    kind.restart();
+    let queue = kind.open().await;
+    let after = claim(&*queue, Place::ZERO).await;
+    assert_eq!((bodies(&after.items), &after.life), (vec!["b", "c"], &before.life));
+    let new = enqueue(&*queue, &["d"]).await[0].expect("room");
+    assert!(Some(new) > places[2]);
+    // Emptied and restarted, places go on all the same.
+    queue.trim(0, &before.life, new.next()).await.expect("to trim");
+    drop(queue);
+    kind.restart();
+    let queue = kind.open().await;
+    assert!(enqueue(&*queue, &["e"]).await[0].expect("room") > new);
+    assert_eq!(bodies(&claim(&*queue, Place::ZERO).await.items), ["e"]);
+}
+
+pub(crate) async fn a_lost_queue_begins_another_life(mut kind: Kind) {
+    let queue = kind.open().await;
+    enqueue(&*queue, &["a"]).await;
+    let before = claim(&*queue, Place::ZERO).await;
+    drop(queue);
+    kind.lose();
+    let queue = kind.open().await;
+    let after = claim(&*queue, Place::ZERO).await;
+    assert!(after.items.is_empty() && after.life != before.life);
+}

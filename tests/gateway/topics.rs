@@ -1,0 +1,69 @@
+//! Which topics are active, as everyone sees it.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::server::Server;
+
+fn names(page: &Value) -> Vec<(&str, u64)> {
+    page["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .map(|item| (item["name"].as_str().expect("a name"), item["posts"].as_u64().expect("a number")))
+        .collect()
+}
+
+#[tokio::test]
+async fn topics_are_listed_by_their_latest_activity_for_everyone() {
+    let server = Server::start_with(&[("auth.anonymous", "true")]).await;
+    let mut nobody = Client::open(&server).await;
+    nobody.done(json!({ "connect": {} })).await;
+    let all = async |client: &mut Client| client.rpc("topics.list", &json!({})).await;
+    assert_eq!(all(&mut nobody).await, json!({ "items": [] }));
+    server.post("ann", "#Rust and #feeds").await;
+    let rust = server.post("bo", "more #rust").await;
+    let hidden = json!({ "text": "#secret #feeds", "visibility": "followers" });
+    let hidden = server.done("ann", "POST", "/posts", &hidden).await["id"].as_u64().expect("an id");
+    let page = all(&mut nobody).await;
+    assert_eq!(names(&page), [("rust", 2), ("feeds", 1)], "what is for some only is not told");
+    let newest = server.done("ann", "GET", &format!("/posts/{rust}"), &Value::Null).await;
+    assert_eq!(page["items"][0]["active_at"], newest["created_at"]);
+    assert_eq!(names(&server.done("ann", "GET", "/topics", &Value::Null).await).len(), 2, "to the author neither");
+
+    let change = json!({ "visibility": "public" });
+    server.done("ann", "PATCH", &format!("/posts/{hidden}"), &change).await;
+    assert_eq!(names(&all(&mut nobody).await), [("secret", 1), ("feeds", 2), ("rust", 2)]);
+    server.done("ann", "PATCH", &format!("/posts/{hidden}"), &json!({ "text": "#feeds" })).await;
+    server.done("bo", "DELETE", &format!("/posts/{rust}"), &Value::Null).await;
+    let left = all(&mut nobody).await;
+    assert_eq!(names(&left), [("feeds", 2), ("rust", 1)]);
+}
+
+#[tokio::test]
+async fn pages_of_topics_tell_each_once_while_they_are_written_about() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut expected: Vec<String> = (0..12).map(|n| format!("t{n}")).collect();
+    for name in &expected {
+        server.post("bo", &format!("about #{name}")).await;
+    }
+    let (mut read, mut cursor) = (Vec::new(), Value::Null);
+    loop {
+        let page = ann.rpc("topics.list", &json!({ "limit": 5, "cursor": cursor })).await;
+        assert!(page["items"].as_array().unwrap().len() <= 5);
+        read.extend(names(&page).into_iter().map(|(name, _)| name.to_owned()));
+        // One that was told, one that was not yet, and a new one.
+        server.post("bo", &format!("#t11 #t{} #new{}", read.len() % 3, read.len())).await;
+        if page["next"].is_null() {
+            break;
+        }
+        cursor = page["next"].clone();
+    }
+    expected.reverse();
+    assert_eq!(read, expected);
+    for wrong in ["x", "t1", "t1.2", "t1.2.a b", "e12"] {
+        let refused = ann.call(json!({ "rpc": { "method": "topics.list", "data": { "cursor": wrong } } })).await;
+        assert_eq!(refused["error"]["code"], 400, "{wrong}: {refused}");
+    }
+}

@@ -1,0 +1,256 @@
+//! Favourites, in both directions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use feedline::ledger::{Added, Favourite, Ledger};
+use feedline::model::{ObjectId, ObjectType, PostId};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::support::{NOW, conformance, delete, id, publish, users};
+
+conformance! {
+    adding_again_keeps_the_first_time
+    removing_takes_one_object_and_no_other
+    no_more_than_a_limit_of_each_type
+    a_post_must_be_there
+    a_deleted_post_leaves_everybody_piece_by_piece
+    lists_page_exactly_within_one_millisecond
+    whatever_is_done_lists_and_counts_agree_with_a_model
+}
+
+type Any = Arc<dyn Ledger>;
+
+const MANY: u64 = 1_000;
+
+fn kind(text: &str) -> ObjectType {
+    ObjectType::parse(text).expect("a type")
+}
+
+fn object(text: &str) -> ObjectId {
+    ObjectId::parse(text).expect("an object's id")
+}
+
+async fn add(ledger: &dyn Ledger, user: &str, of: &str, text: &str, at: u64) -> Added {
+    ledger.add_favourite(&id(user), &kind(of), &object(text), at, MANY).await.expect("an answer")
+}
+
+async fn remove(ledger: &dyn Ledger, user: &str, of: &str, text: &str) -> bool {
+    ledger.remove_favourite(&id(user), &kind(of), &object(text)).await.expect("an answer")
+}
+
+fn texts(favourites: &[Favourite]) -> Vec<&str> {
+    favourites.iter().map(|favourite| favourite.id.as_str()).collect()
+}
+
+/// What a user has, in pages of `limit`.
+async fn list(ledger: &dyn Ledger, user: &str, of: &str, limit: usize) -> Vec<Favourite> {
+    let (mut all, mut before) = (Vec::new(), None);
+    loop {
+        let page = ledger.favourites(&id(user), &kind(of), before, limit).await.expect("a page");
+        assert!(page.len() <= limit);
+        let Some(last) = page.last() else { return all };
+        before = Some(last.seq);
+        all.extend(page);
+    }
+}
+
+async fn holders(ledger: &dyn Ledger, of: &str, text: &str, limit: usize) -> Vec<String> {
+    let (mut all, mut before) = (Vec::new(), None);
+    loop {
+        let page = ledger.holders(&kind(of), &object(text), before, limit).await.expect("a page");
+        assert!(page.len() <= limit);
+        let Some(last) = page.last() else { return all };
+        before = Some(last.seq);
+        all.extend(page.into_iter().map(|holder| holder.user.id.to_string()));
+    }
+}
+
+async fn common(ledger: &dyn Ledger, user: &str, other: &str, of: &str, limit: usize) -> Vec<Favourite> {
+    let (mut all, mut before) = (Vec::new(), None);
+    loop {
+        let page = ledger.common_favourites(&id(user), &id(other), &kind(of), before, limit).await.expect("a page");
+        assert!(page.len() <= limit);
+        let Some(last) = page.last() else { return all };
+        before = Some(last.seq);
+        all.extend(page);
+    }
+}
+
+async fn adding_again_keeps_the_first_time(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    assert_eq!(add(&*ledger, "ann", "video", "a", NOW).await, Added::Since(NOW));
+    assert_eq!(add(&*ledger, "ann", "video", "b", NOW + 1).await, Added::Since(NOW + 1));
+    assert_eq!(add(&*ledger, "ann", "video", "a", NOW + 2).await, Added::Since(NOW));
+    assert_eq!(add(&*ledger, "bo", "video", "a", NOW + 3).await, Added::Since(NOW + 3));
+    let list = list(&*ledger, "ann", "video", 9).await;
+    assert_eq!(texts(&list), ["b", "a"]);
+    assert_eq!(list[1].at, NOW);
+    assert_eq!(ledger.favourites_count(&id("ann"), &kind("video")).await.unwrap(), 2);
+    assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2);
+    let holders = ledger.holders(&kind("video"), &object("a"), None, 9).await.unwrap();
+    let who: Vec<_> = holders.iter().map(|holder| (holder.user.name.as_str(), holder.at)).collect();
+    assert_eq!(who, [("bo", NOW + 3), ("ann", NOW)]);
+    assert!(ledger.add_favourite(&id("nobody"), &kind("video"), &object("a"), NOW, MANY).await.is_err());
+    assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2, "nothing of it stayed");
+}
+
+async fn removing_takes_one_object_and_no_other(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    for user in ["ann", "bo"] {
+        for (of, text) in [("video", "a"), ("video", "b"), ("video", "A"), ("song", "a"), ("video", "%_")] {
+            // All in one millisecond: a removal by time would take them all.
+            add(&*ledger, user, of, text, NOW).await;
+        }
+    }
+    assert!(remove(&*ledger, "ann", "video", "a").await);
+    assert!(!remove(&*ledger, "ann", "video", "a").await);
+    assert!(!remove(&*ledger, "ann", "film", "b").await);
+    assert_eq!(texts(&list(&*ledger, "ann", "video", 9).await), ["%_", "A", "b"]);
+    assert_eq!(texts(&list(&*ledger, "ann", "song", 9).await), ["a"]);
+    assert_eq!(list(&*ledger, "bo", "video", 9).await.len(), 4);
+    assert_eq!(ledger.favourites_count(&id("ann"), &kind("video")).await.unwrap(), 3);
+    assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 1);
+    assert_eq!(holders(&*ledger, "video", "a", 9).await, ["bo"]);
+    assert_eq!(holders(&*ledger, "song", "a", 9).await, ["bo", "ann"]);
+}
+
+async fn no_more_than_a_limit_of_each_type(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let add =
+        async |of, text, most| ledger.add_favourite(&id("ann"), &kind(of), &object(text), NOW, most).await.unwrap();
+    assert_eq!(add("video", "a", 2).await, Added::Since(NOW));
+    assert_eq!(add("video", "b", 2).await, Added::Since(NOW));
+    assert_eq!(add("video", "c", 2).await, Added::Full);
+    assert_eq!(add("video", "a", 2).await, Added::Since(NOW), "it is there already");
+    assert_eq!(add("song", "c", 2).await, Added::Since(NOW), "another type");
+    assert_eq!(texts(&list(&*ledger, "ann", "video", 9).await), ["b", "a"]);
+    assert_eq!(ledger.holders_count(&kind("video"), &object("c")).await.unwrap(), 0);
+    remove(&*ledger, "ann", "video", "a").await;
+    assert_eq!(add("video", "c", 2).await, Added::Since(NOW));
+}
+
+async fn a_post_must_be_there(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    publish(&*ledger, 2, "ann").await;
+    delete(&*ledger, 2, "ann").await;
+    assert_eq!(add(&*ledger, "ann", "post", "1", NOW).await, Added::Since(NOW));
+    for wrong in ["2", "3", "not-a-number"] {
+        assert_eq!(add(&*ledger, "ann", "post", wrong, NOW).await, Added::Absent, "{wrong}");
+    }
+    assert_eq!(texts(&list(&*ledger, "ann", "post", 9).await), ["1"]);
+    assert_eq!(add(&*ledger, "ann", "video", "3", NOW).await, Added::Since(NOW), "of other types nothing is known");
+}
+
+async fn a_deleted_post_leaves_everybody_piece_by_piece(ledger: Any) {
+    let fans: Vec<String> = (0..7).map(|n| format!("fan-{n}")).collect();
+    let fans: Vec<&str> = fans.iter().map(String::as_str).collect();
+    users(&*ledger, &fans).await;
+    publish(&*ledger, 1, "fan-0").await;
+    publish(&*ledger, 2, "fan-0").await;
+    for fan in &fans {
+        add(&*ledger, fan, "post", "1", NOW).await;
+        add(&*ledger, fan, "post", "2", NOW).await;
+    }
+    let favourites =
+        async || ledger.counts(&[PostId(1)]).await.unwrap().first().map_or(0, |(_, counts)| counts.favourites);
+    delete(&*ledger, 1, "fan-0").await;
+    assert_eq!(favourites().await, 7);
+    assert_eq!(ledger.forget_object(&kind("post"), &object("1"), 5).await.unwrap(), 5);
+    assert_eq!(holders(&*ledger, "post", "1", 9).await.len(), 2);
+    assert_eq!(favourites().await, 2);
+    assert_eq!(ledger.forget_object(&kind("post"), &object("1"), 5).await.unwrap(), 2);
+    assert_eq!(ledger.forget_object(&kind("post"), &object("1"), 5).await.unwrap(), 0);
+    assert_eq!(ledger.holders_count(&kind("post"), &object("1")).await.unwrap(), 0);
+    assert_eq!(favourites().await, 0);
+    for fan in &fans {
+        assert_eq!(texts(&list(&*ledger, fan, "post", 9).await), ["2"]);
+        assert_eq!(ledger.favourites_count(&id(fan), &kind("post")).await.unwrap(), 1);
+    }
+}
+
+async fn lists_page_exactly_within_one_millisecond(ledger: Any) {
+    let people = ["ann", "bo", "cy", "dee", "eve", "fay"];
+    users(&*ledger, &people).await;
+    for text in ["c", "a", "e", "b", "d"] {
+        add(&*ledger, "ann", "video", text, NOW).await;
+    }
+    for user in ["cy", "bo", "dee"] {
+        add(&*ledger, user, "video", "a", NOW).await;
+    }
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let page = ledger.favourites(&id("ann"), &kind("video"), before, 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        before = Some(last.seq);
+        seen.extend(page.iter().map(|favourite| favourite.id.to_string()));
+        // What is added, or taken away elsewhere, while others read moves nothing.
+        add(&*ledger, "ann", "video", &format!("late-{}", seen.len()), NOW).await;
+        remove(&*ledger, "ann", "video", &seen[0]).await;
+    }
+    assert_eq!(seen, ["d", "b", "e", "a", "c"]);
+    for limit in [1, 2, 3, 4, 9] {
+        assert_eq!(holders(&*ledger, "video", "a", limit).await, ["dee", "bo", "cy", "ann"]);
+    }
+}
+
+async fn whatever_is_done_lists_and_counts_agree_with_a_model(ledger: Any) {
+    let people = ["ann", "bo", "cy"];
+    let objects: Vec<String> = (1..=12).map(|n| n.to_string()).collect();
+    users(&*ledger, &people).await;
+    for number in 1..=12 {
+        publish(&*ledger, number, "ann").await;
+    }
+    let mut dice = StdRng::seed_from_u64(11);
+    // Latest last.
+    let mut model: Vec<(&str, &str, &str)> = Vec::new();
+    for _ in 0..300 {
+        let user = people[dice.random_range(0..people.len())];
+        let of = ["post", "video"][dice.random_range(0..2)];
+        let text = objects[dice.random_range(0..objects.len())].as_str();
+        let known = model.iter().position(|held| *held == (user, of, text));
+        if dice.random_bool(0.6) {
+            add(&*ledger, user, of, text, NOW).await;
+            if known.is_none() {
+                model.push((user, of, text));
+            }
+        } else {
+            assert_eq!(remove(&*ledger, user, of, text).await, known.is_some());
+            known.map(|at| model.remove(at));
+        }
+    }
+    let held = |user: &str, of: &str| -> Vec<&str> {
+        model.iter().rev().filter(|held| (held.0, held.1) == (user, of)).map(|held| held.2).collect()
+    };
+    for of in ["post", "video"] {
+        for user in people {
+            let expected = held(user, of);
+            assert_eq!(texts(&list(&*ledger, user, of, 5).await), expected);
+            assert_eq!(ledger.favourites_count(&id(user), &kind(of)).await.unwrap(), expected.len() as u64);
+            let asked: Vec<ObjectId> = objects.iter().chain(&objects).map(|text| object(text)).collect();
+            let among = ledger.favourites_among(&id(user), &kind(of), &asked).await.unwrap();
+            assert_eq!(among.len(), expected.len(), "each once");
+            let among: BTreeSet<&str> = texts(&among).into_iter().collect();
+            assert_eq!(among, expected.iter().copied().collect());
+            for other in people {
+                let both: Vec<&str> = expected.iter().copied().filter(|text| held(other, of).contains(text)).collect();
+                assert_eq!(texts(&common(&*ledger, user, other, of, 4).await), both, "{user} and {other}");
+                let count = ledger.common_favourites_count(&id(user), &id(other), &kind(of)).await.unwrap();
+                assert_eq!(count, both.len() as u64);
+            }
+        }
+        for text in &objects {
+            let expected: Vec<&str> =
+                model.iter().rev().filter(|held| (held.1, held.2) == (of, text)).map(|held| held.0).collect();
+            assert_eq!(holders(&*ledger, of, text, 2).await, expected);
+            assert_eq!(ledger.holders_count(&kind(of), &object(text)).await.unwrap(), expected.len() as u64);
+            if of == "post" {
+                let counts = ledger.counts(&[PostId(text.parse().unwrap())]).await.unwrap();
+                let favourites = counts.first().map_or(0, |(_, counts)| counts.favourites);
+                assert_eq!(favourites, expected.len() as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Who likes what: batches are applied once, in order, and counts are those of the rows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use feedline::ledger::{Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
+use feedline::model::{Comment, CommentId, LikeChange, Object, PostFlags, PostId, Tally};
+
+use crate::support::{NOW, conformance, delete, id, publish, users};
+
+conformance! {
+    a_batch_is_applied_once_and_where_the_last_one_ended
+    counts_are_those_of_the_rows
+    what_is_gone_is_noted_until_it_is_told
+    likers_page_exactly_latest_first
+    two_that_settle_at_once_do_not_both
+    comments_are_liked_as_posts_are
+    a_reader_is_told_what_they_like
+}
+
+type Any = Arc<dyn Ledger>;
+
+fn post(number: u64) -> Object {
+    Object::Post(PostId(number))
+}
+
+fn change(user: &str, object: Object, liked: bool) -> LikeChange {
+    LikeChange { user: id(user), object, liked, at: NOW }
+}
+
+fn batch(from: &str, to: &str, changes: Vec<LikeChange>) -> LikeBatch {
+    LikeBatch { partition: 3, from: from.into(), to: to.into(), changes, unseen: Vec::new(), now: NOW }
+}
+
+fn tally(likes: u64, version: u64) -> Tally {
+    Tally { likes, comments: 0, version }
+}
+
+fn tallies(settled: &SettledLikes) -> HashMap<Object, Tally> {
+    settled.tallies.iter().copied().collect()
+}
+
+async fn likers(ledger: &Any, number: u64) -> Vec<String> {
+    let listed = ledger.likers(PostId(number), None, 100).await.unwrap();
+    assert_eq!(listed.next, None);
+    listed.items.iter().map(|user| user.id.to_string()).collect()
+}
+
+async fn a_batch_is_applied_once_and_where_the_last_one_ended(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    assert_eq!(ledger.like_position(3).await.unwrap(), "");
+    let first = batch("", "a 1", vec![change("bo", post(1), true)]);
+    let settled = ledger.settle_likes(first.clone()).await.unwrap().expect("it is applied");
+    assert_eq!(settled, SettledLikes { tallies: vec![(post(1), tally(1, 1))], reverted: Vec::new() });
+    assert_eq!(ledger.like_position(3).await.unwrap(), "a 1");
+    // bo takes it back; then the first batch comes again, from a settler that was not told.
+    let second = batch("a 1", "a 2", vec![change("bo", post(1), false)]);
+    assert!(ledger.settle_likes(second.clone()).await.unwrap().is_some());
+    for again in [first, second] {
+        assert_eq!(ledger.settle_likes(again).await.unwrap(), None);
+    }
+    assert!(likers(&ledger, 1).await.is_empty());
+    assert_eq!(ledger.like_tallies(&[post(1)]).await.unwrap(), [(post(1), tally(0, 2))]);
+    assert_eq!(ledger.like_position(3).await.unwrap(), "a 2");
+    // Partitions know nothing of one another.
+    let other = LikeBatch { partition: 4, ..batch("", "b 1", vec![change("cy", post(1), true)]) };
+    assert!(ledger.settle_likes(other).await.unwrap().is_some());
+    assert_eq!(ledger.like_position(3).await.unwrap(), "a 2");
+}
+
+async fn counts_are_those_of_the_rows(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    publish(&*ledger, 2, "ann").await;
+    let many = vec![
+        change("bo", post(1), true),
+        change("cy", post(2), true),
+        change("dee", post(1), true),
+        change("eve", post(2), false),
+    ];
+    let settled = ledger.settle_likes(batch("", "1", many)).await.unwrap().expect("it is applied");
+    assert_eq!(tallies(&settled), HashMap::from([(post(1), tally(2, 1)), (post(2), tally(1, 1))]));
+    // Liked again, taken back though never liked: nothing changes, and the version says so.
+    let nothing = vec![change("bo", post(1), true), change("eve", post(1), false)];
+    let settled = ledger.settle_likes(batch("1", "2", nothing)).await.unwrap().expect("it is applied");
+    assert_eq!(tallies(&settled), HashMap::from([(post(1), tally(2, 1))]));
+    let swap = vec![change("bo", post(1), false), change("fay", post(1), true), change("gil", post(1), true)];
+    let settled = ledger.settle_likes(batch("2", "3", swap)).await.unwrap().expect("it is applied");
+    assert_eq!(tallies(&settled), HashMap::from([(post(1), tally(3, 2))]));
+    assert_eq!(likers(&ledger, 1).await, ["gil", "fay", "dee"]);
+    // Those whom nobody had heard of are users from now on.
+    assert_eq!(ledger.users(&[id("gil")]).await.unwrap()[0].created_at, NOW);
+    let asked = [post(9), post(2)];
+    let mut found = ledger.like_tallies(&asked).await.unwrap();
+    found.sort_unstable_by_key(|(object, _)| *object);
+    assert_eq!(found, [(post(2), tally(1, 1)), (post(9), tally(0, 0))]);
+}
+
+async fn what_is_gone_is_noted_until_it_is_told(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    publish(&*ledger, 2, "ann").await;
+    delete(&*ledger, 1, "ann").await;
+    let changes = vec![
+        change("bo", post(1), true),
+        change("cy", post(1), false),
+        change("bo", post(2), true),
+        change("dee", post(77), true),
+    ];
+    let settled = ledger.settle_likes(batch("", "1", changes)).await.unwrap().expect("it is applied");
+    let told = |reverted: &[Reverted]| {
+        let what = |it: &Reverted| (it.user.to_string(), it.object, it.reason);
+        reverted.iter().map(what).collect::<Vec<_>>()
+    };
+    let expected = [("bo".to_owned(), post(1), RevertReason::Gone), ("dee".to_owned(), post(77), RevertReason::Gone)];
+    assert_eq!(told(&settled.reverted), expected);
+    let unseen = vec![change("eve", post(2), true)];
+    let hidden = LikeBatch { unseen, ..batch("1", "2", Vec::new()) };
+    let hidden = ledger.settle_likes(hidden).await.unwrap().expect("it is applied");
+    assert_eq!(told(&hidden.reverted), [("eve".to_owned(), post(2), RevertReason::Gone)]);
+    assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1))]));
+    ledger.reverts_told(&[hidden.reverted[0].id]).await.unwrap();
+    assert_eq!(
+        tallies(&settled),
+        HashMap::from([(post(1), tally(0, 0)), (post(2), tally(1, 1)), (post(77), tally(0, 0))])
+    );
+    // The note outlives whoever made it, until it is told.
+    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted);
+    assert_eq!(ledger.untold_reverts(3, 1).await.unwrap(), settled.reverted[..1]);
+    assert!(ledger.untold_reverts(4, 9).await.unwrap().is_empty());
+    ledger.reverts_told(&[settled.reverted[0].id]).await.unwrap();
+    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted[1..]);
+    ledger.reverts_told(&[]).await.unwrap();
+}
+
+async fn likers_page_exactly_latest_first(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let changes = (0..25).map(|n| change(&format!("u{n}"), post(1), true)).collect();
+    ledger.settle_likes(batch("", "1", changes)).await.unwrap();
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let listed = ledger.likers(PostId(1), before, 10).await.unwrap();
+        seen.extend(listed.items.iter().map(|user| user.id.to_string()));
+        if seen.len() == 10 {
+            // Somebody comes meanwhile, somebody goes, and somebody who is there likes once more.
+            let changes = vec![change("new", post(1), true), change("u3", post(1), false), change("u0", post(1), true)];
+            ledger.settle_likes(batch("1", "2", changes)).await.unwrap();
+        }
+        before = listed.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    let expected: Vec<String> = (0..25).rev().filter(|n| *n != 3).map(|n| format!("u{n}")).collect();
+    assert_eq!(seen, expected);
+    assert!(ledger.likers(PostId(9), None, 10).await.unwrap().items.is_empty());
+}
+
+async fn two_that_settle_at_once_do_not_both(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    for round in 0..20_u32 {
+        let from = ledger.like_position(3).await.unwrap();
+        let settle = |who: &str| {
+            let batch = batch(&from, &format!("{who} {round}"), vec![change(&format!("{who}{round}"), post(1), true)]);
+            let ledger = Arc::clone(&ledger);
+            tokio::spawn(async move { ledger.settle_likes(batch).await.unwrap().is_some() })
+        };
+        let (one, other) = (settle("one"), settle("other"));
+        assert_eq!(u8::from(one.await.unwrap()) + u8::from(other.await.unwrap()), 1);
+    }
+    assert_eq!(likers(&ledger, 1).await.len(), 20);
+    assert_eq!(ledger.like_tallies(&[post(1)]).await.unwrap(), [(post(1), tally(20, 20))]);
+}
+
+async fn comments_are_liked_as_posts_are(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let comment = |number: u64| Comment {
+        id: CommentId(number),
+        post: PostId(1),
+        parent: None,
+        author: Some(id("ann")),
+        text: Some("so it is".into()),
+        mentions: Vec::new(),
+        created_at: CommentId(number).time(),
+        likes: 0,
+        replies: 0,
+    };
+    for number in [5, 6] {
+        ledger.create_comment(&comment(number)).await.unwrap();
+    }
+    let [liked, deleted, never] = [5, 6, 7].map(|number| Object::Comment(CommentId(number)));
+    ledger.delete_comment(CommentId(6)).await.unwrap().expect("it was there");
+    let changes = vec![
+        change("bo", liked, true),
+        change("cy", liked, true),
+        change("dee", liked, false),
+        change("bo", deleted, true),
+        change("bo", never, true),
+        change("bo", post(1), true),
+    ];
+    let settled = ledger.settle_likes(batch("", "1", changes)).await.unwrap().expect("it is applied");
+    assert_eq!(tallies(&settled)[&liked], tally(2, 1));
+    assert_eq!(settled.reverted.iter().map(|it| it.object).collect::<Vec<_>>(), [deleted, never]);
+    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted);
+    assert_eq!(ledger.comments(&[CommentId(5)]).await.unwrap()[0].likes, 2);
+    let back = vec![change("bo", liked, false), change("bo", liked, false)];
+    ledger.settle_likes(batch("1", "2", back)).await.unwrap().expect("it is applied");
+    let told: HashMap<_, _> = ledger.like_tallies(&[liked, never]).await.unwrap().into_iter().collect();
+    assert_eq!(told, HashMap::from([(liked, tally(1, 2)), (never, tally(0, 0))]));
+    // What is under a deleted post is gone with it.
+    delete(&*ledger, 1, "ann").await;
+    let late = ledger.settle_likes(batch("2", "3", vec![change("eve", liked, true)])).await.unwrap().expect("applied");
+    assert_eq!((late.reverted.len(), tallies(&late)[&liked]), (1, tally(1, 2)));
+}
+
+async fn a_reader_is_told_what_they_like(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    for number in 1..=3 {
+        publish(&*ledger, number, "ann").await;
+    }
+    let changes = vec![change("bo", post(1), true), change("bo", post(3), true), change("cy", post(2), true)];
+    ledger.settle_likes(batch("", "1", changes)).await.unwrap();
+    let asked = [1, 2, 3, 3, 4].map(PostId);
+    let mut flags = ledger.flags(&id("bo"), &asked).await.unwrap();
+    flags.sort_unstable_by_key(|(post, _)| *post);
+    let liked = PostFlags { liked: true, favourited: false };
+    assert_eq!(flags, [(PostId(1), liked), (PostId(3), liked)]);
+    assert_eq!(ledger.counts(&asked).await.unwrap().len(), 3);
+}

@@ -1,0 +1,203 @@
+//! People who like and take back, and what must be found in the ledger afterwards.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use feedline::ledger::{Counts, Durability, Likes, SqliteLedger, SqliteOptions};
+use feedline::model::{PostId, UserId};
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::redis_server::RedisServer;
+use crate::server::{API_KEY, PATIENCE, Server};
+
+/// How long settling may take after something was killed: a partition's lease has to run out first.
+pub(crate) const RECOVERY: Duration = Duration::from_secs(40);
+
+/// Nodes of either kind, and their ledger.
+pub(crate) struct Field {
+    pub(crate) nodes: Vec<Server>,
+    pub(crate) redis: Option<RedisServer>,
+    pub(crate) ledger: SqliteLedger,
+    folder: TempDir,
+}
+
+impl Field {
+    /// One process with everything in it.
+    pub(crate) async fn embedded(keys: &[(&str, &str)]) -> Self {
+        Self::start(None, 1, keys).await
+    }
+
+    /// So many nodes on a Redis with an append-only file.
+    pub(crate) async fn redis(nodes: usize, keys: &[(&str, &str)]) -> Self {
+        Self::start(Some(RedisServer::start_appending()), nodes, keys).await
+    }
+
+    async fn start(redis: Option<RedisServer>, nodes: usize, keys: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("ledger.db");
+        let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(&path) };
+        let ledger = SqliteLedger::open(options).await.expect("a ledger");
+        let broker = redis.as_ref().map_or_else(|| "memory:".to_owned(), RedisServer::url);
+        let path = format!("sqlite://{}", path.display());
+        let mut all = vec![
+            ("broker.url", broker.as_str()),
+            ("broker.timeout", "500ms"),
+            ("broker.probe_interval", "200ms"),
+            ("ledger.url", &path),
+            ("ledger.durability", "normal"),
+        ];
+        all.extend(keys);
+        let mut running = Vec::new();
+        for _ in 0..nodes {
+            running.push(Server::start_with(&all).await);
+        }
+        Self { nodes: running, redis, ledger, folder }
+    }
+
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(Server::port).collect()
+    }
+
+    /// A connection of its own to the file of the ledger: with its lock, nobody else writes.
+    pub(crate) fn connection(&self) -> Connection {
+        let db = Connection::open(self.folder.path().join("ledger.db")).expect("the ledger's file");
+        db.busy_timeout(PATIENCE).expect("a timeout");
+        db
+    }
+
+    /// Who likes a post, as the rows say; and that its count, and what readers are shown, say the same.
+    async fn liked_by(&self, post: u64) -> Result<BTreeSet<String>, String> {
+        let id = PostId(post);
+        let rows = self.ledger.likers(id, None, 1_000_000).await.expect("the rows");
+        let who: BTreeSet<String> = rows.items.iter().map(|user| user.id.to_string()).collect();
+        let counts = self.ledger.counts(&[id]).await.expect("the counts");
+        let count = counts.first().map_or(0, |(_, counts)| counts.likes);
+        if count != who.len() as u64 || who.len() != rows.items.len() {
+            return Err(format!("{post}: {count} counted, {} rows of {} people", rows.items.len(), who.len()));
+        }
+        Ok(who)
+    }
+
+    /// Waits until the ledger has what was acknowledged, and nothing waits.
+    pub(crate) async fn settled_as(&self, book: &Book) {
+        let begun = Instant::now();
+        loop {
+            let wrong = self.differs_from(book).await;
+            let Some(wrong) = wrong else { return };
+            assert!(begun.elapsed() < RECOVERY, "not in {RECOVERY:?}: {wrong}\n{}", self.nodes[0].log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn differs_from(&self, book: &Book) -> Option<String> {
+        for (post, people) in book.by_post() {
+            let liked_by = match self.liked_by(post).await {
+                Ok(liked_by) => liked_by,
+                Err(wrong) => return Some(wrong),
+            };
+            for (user, expected) in &people {
+                let liked = liked_by.contains(user);
+                if !expected.contains(&liked) {
+                    return Some(format!("{user} and {post}: liked is {liked}, acknowledged was {expected:?}"));
+                }
+                let flags = self.ledger.flags(&UserId::parse(user).expect("a user"), &[PostId(post)]).await;
+                let flag = flags.expect("the flags").first().is_some_and(|(_, flags)| flags.liked);
+                assert_eq!(flag, liked, "{user} and {post}");
+            }
+            if let Some(stranger) = liked_by.iter().find(|user| !people.contains_key(*user)) {
+                return Some(format!("{stranger} never liked {post}"));
+            }
+        }
+        None
+    }
+}
+
+/// What was acknowledged: for each user and post the states that may be found.
+#[derive(Clone, Default)]
+pub(crate) struct Book(Arc<Mutex<HashMap<Pair, BTreeSet<bool>>>>);
+
+/// A user and a post.
+type Pair = (String, u64);
+
+impl Book {
+    /// It was acknowledged, after everything else of this user and post.
+    pub(crate) fn acknowledged(&self, user: &str, post: u64, liked: bool) {
+        self.0.lock().insert((user.to_owned(), post), BTreeSet::from([liked]));
+    }
+
+    /// It may have happened, or happen yet.
+    fn tried(&self, user: &str, post: u64, liked: bool) {
+        let mut book = self.0.lock();
+        book.entry((user.to_owned(), post)).or_insert_with(|| BTreeSet::from([false])).insert(liked);
+    }
+
+    /// Those of which it is not known what will be found.
+    pub(crate) fn uncertain(&self) -> Vec<Pair> {
+        let book = self.0.lock();
+        book.iter().filter(|(_, states)| states.len() > 1).map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    fn by_post(&self) -> BTreeMap<u64, BTreeMap<String, BTreeSet<bool>>> {
+        let mut posts: BTreeMap<u64, BTreeMap<String, BTreeSet<bool>>> = BTreeMap::new();
+        for ((user, post), states) in &*self.0.lock() {
+            posts.entry(*post).or_default().insert(user.clone(), states.clone());
+        }
+        posts
+    }
+}
+
+/// A backend that likes for its users, over connections that it keeps.
+#[derive(Clone)]
+pub(crate) struct Backend(HttpClient<HttpConnector, Empty<Bytes>>);
+
+impl Backend {
+    pub(crate) fn new() -> Self {
+        Self(HttpClient::builder(TokioExecutor::new()).build_http())
+    }
+
+    /// The status and the answer; `None` if there was no answer.
+    pub(crate) async fn like(&self, port: u16, user: &str, post: u64, liked: bool) -> Option<(u16, Value)> {
+        let request = Request::builder()
+            .method(if liked { "PUT" } else { "DELETE" })
+            .uri(format!("http://127.0.0.1:{port}/api/v1/posts/{post}/like"))
+            .header("x-api-key", API_KEY)
+            .header("x-user", user)
+            .body(Empty::new())
+            .expect("a request");
+        let answer = tokio::time::timeout(PATIENCE, self.0.request(request)).await.ok()?.ok()?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.ok()?.to_bytes();
+        Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// Likes, or takes back, and notes what came of it. Whether it was acknowledged.
+    pub(crate) async fn note(&self, book: &Book, port: u16, user: &str, post: u64, liked: bool) -> bool {
+        let uncertain = book.0.lock().get(&(user.to_owned(), post)).is_some_and(|states| states.len() > 1);
+        match self.like(port, user, post, liked).await {
+            // What was tried before and not answered may still come.
+            Some((200, _)) if uncertain => book.tried(user, post, liked),
+            Some((200, _)) => book.acknowledged(user, post, liked),
+            // It is said that nothing was done.
+            Some((429, _)) => return false,
+            _ => {
+                book.tried(user, post, liked);
+                return false;
+            }
+        }
+        true
+    }
+}

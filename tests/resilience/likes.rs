@@ -1,0 +1,442 @@
+//! An acknowledged like is in the ledger once, whatever dies; what cannot be settled is taken back everywhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use feedline::ledger::Likes;
+use feedline::model::PostId;
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::client::{Client, Heard};
+use crate::cluster::{pause, post, resume, until};
+use crate::dice::Dice;
+use crate::likers::{Backend, Book, Field, RECOVERY};
+use crate::redis_server::RedisServer;
+use crate::server::{PATIENCE, token};
+
+/// People who like at the same time.
+const PEOPLE: usize = 30;
+
+/// How many likes of a load were acknowledged.
+type Acknowledged = Arc<AtomicU64>;
+
+/// Everybody likes and takes back at random, each one thing after the other, until it is over.
+fn load(
+    field: &Field,
+    posts: &[u64],
+    book: &Book,
+    over: &Arc<AtomicBool>,
+    seed: u64,
+) -> (Vec<tokio::task::JoinHandle<()>>, Acknowledged) {
+    let acknowledged = Acknowledged::default();
+    let person = |n: usize| {
+        let (backend, book, over, acknowledged) =
+            (Backend::new(), book.clone(), Arc::clone(over), Arc::clone(&acknowledged));
+        let (posts, ports, mut dice) = (posts.to_vec(), field.ports(), Dice::new(seed ^ n as u64));
+        tokio::spawn(async move {
+            let user = format!("u{n}");
+            while !over.load(Ordering::Relaxed) {
+                let (port, post, liked) = (*dice.pick(&ports), *dice.pick(&posts), dice.below(3) > 0);
+                if backend.note(&book, port, &user, post, liked).await {
+                    acknowledged.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+        })
+    };
+    ((0..PEOPLE).map(person).collect(), acknowledged)
+}
+
+/// Waits until so many more likes were acknowledged: what was killed is back, and there is load again.
+async fn more(acknowledged: &Acknowledged, many: u64) {
+    let goal = acknowledged.load(Ordering::Relaxed) + many;
+    let begun = Instant::now();
+    while acknowledged.load(Ordering::Relaxed) < goal {
+        assert!(begun.elapsed() < RECOVERY, "no likes are acknowledged any more");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// What is killed at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Killed {
+    nodes: &'static [usize],
+    redis: bool,
+}
+
+async fn nothing_is_lost_or_twice(mut field: Field, kills: &[Killed]) {
+    let seed = Dice::seed();
+    let mut dice = Dice::new(seed);
+    let mut posts = Vec::new();
+    for n in 0..5 {
+        posts.push(post(&field.nodes[0], "ann", &format!("post {n}")).await);
+    }
+    let (book, over) = (Book::default(), Arc::new(AtomicBool::new(false)));
+    let (people, acknowledged) = load(&field, &posts, &book, &over, seed);
+    for _ in 0..Dice::rounds(1) {
+        for kill in kills {
+            more(&acknowledged, 50).await;
+            tokio::time::sleep(Duration::from_micros(dice.below(150_000) as u64)).await;
+            eprintln!("seed {seed}: {kill:?} after {} likes", acknowledged.load(Ordering::Relaxed));
+            kill.nodes.iter().for_each(|node| field.nodes[*node].kill());
+            if let Some(redis) = field.redis.as_mut().filter(|_| kill.redis) {
+                redis.kill();
+                redis.start_again();
+            }
+            for node in kill.nodes {
+                field.nodes[*node].start_again().await;
+            }
+        }
+    }
+    more(&acknowledged, 50).await;
+    over.store(true, Ordering::Relaxed);
+    join_all(people).await;
+    assert!(book.len() > PEOPLE, "seed {seed}: there was no load");
+    field.settled_as(&book).await;
+    // Nothing is under way any more: what was not answered has happened by now or never will.
+    let backend = Backend::new();
+    for (user, post) in book.uncertain() {
+        let liked = dice.below(2) > 0;
+        let answer = backend.like(field.nodes[0].port(), &user, post, liked).await.expect("an answer");
+        assert_eq!(answer.0, 200, "{answer:?}");
+        book.acknowledged(&user, post, liked);
+    }
+    field.settled_as(&book).await;
+}
+
+#[tokio::test]
+async fn killed_nodes_and_a_killed_redis_lose_no_like_and_count_none_twice() {
+    let kills = [
+        Killed { nodes: &[0], redis: false },
+        Killed { nodes: &[1], redis: false },
+        Killed { nodes: &[], redis: true },
+        Killed { nodes: &[0, 1], redis: true },
+    ];
+    nothing_is_lost_or_twice(Field::redis(2, &[]).await, &kills).await;
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_no_like_and_counts_none_twice() {
+    let kills = [Killed { nodes: &[0], redis: false }; 4];
+    nothing_is_lost_or_twice(Field::embedded(&[]).await, &kills).await;
+}
+
+#[tokio::test]
+async fn a_settler_that_stood_still_changes_nothing_afterwards() {
+    let field = Field::redis(2, &[]).await;
+    let id = post(&field.nodes[0], "ann", "like me").await;
+    let (book, backend) = (Book::default(), Backend::new());
+    let ports = field.ports();
+    for n in 0..20 {
+        assert!(backend.note(&book, ports[0], &format!("u{n}"), id, true).await);
+    }
+    // The first to start has all partitions. It stands still with these likes in hand, or just before.
+    pause(&field.nodes[0]);
+    for n in 0..20 {
+        assert!(backend.note(&book, ports[1], &format!("u{n}"), id, n % 2 == 0).await);
+    }
+    field.settled_as(&book).await;
+    resume(&field.nodes[0]);
+    for n in 20..40 {
+        assert!(backend.note(&book, ports[n % 2], &format!("u{n}"), id, true).await);
+    }
+    field.settled_as(&book).await;
+}
+
+async fn the_last_acknowledged_state_wins(field: Field) {
+    let seed = Dice::seed();
+    let mut dice = Dice::new(seed);
+    let id = post(&field.nodes[0], "ann", "like me").await;
+    let book = Book::default();
+    let mut devices = Vec::new();
+    for n in 0..5 {
+        devices.push(Client::connect(&field.nodes[n % field.nodes.len()], "bo").await);
+    }
+    for round in 0..20 {
+        let storm = devices.iter_mut().enumerate().map(|(n, device)| async move {
+            for step in 0..6 {
+                let method = if (n + step) % 2 == 0 { "likes.add" } else { "likes.remove" };
+                device.rpc(method, &json!({ "id": id })).await;
+            }
+        });
+        join_all(storm).await;
+        let (last, liked) = (dice.below(devices.len()), dice.below(2) > 0);
+        let method = if liked { "likes.add" } else { "likes.remove" };
+        let answer = devices[last].rpc(method, &json!({ "id": id })).await;
+        assert_eq!(answer["liked"], liked, "{answer}");
+        book.acknowledged("bo", id, liked);
+        // Sometimes the next storm meets one that is being settled.
+        if round % 3 == 0 {
+            field.settled_as(&book).await;
+        }
+    }
+    field.settled_as(&book).await;
+}
+
+#[tokio::test]
+async fn the_last_acknowledged_state_wins_on_redis() {
+    the_last_acknowledged_state_wins(Field::redis(2, &[]).await).await;
+}
+
+#[tokio::test]
+async fn the_last_acknowledged_state_wins_embedded() {
+    the_last_acknowledged_state_wins(Field::embedded(&[]).await).await;
+}
+
+/// How many people like one post: `FEEDLINE_LIKERS`, else as many as are done in a few seconds by an unoptimized build.
+fn likers() -> usize {
+    std::env::var("FEEDLINE_LIKERS").map_or(20_000, |many| many.parse().expect("FEEDLINE_LIKERS is a number"))
+}
+
+async fn a_watcher_sees_counts_go_up_a_few_times_a_second(field: Field) {
+    const A_SECOND: u64 = 5;
+    let (id, many) = (post(&field.nodes[0], "ann", "like me").await, likers());
+    let mut watcher = Client::connect(&field.nodes[0], "cy").await;
+    watcher.subscribe(&format!("post:{id}")).await;
+    let next = Arc::new(AtomicUsize::new(0));
+    let begun = Instant::now();
+    let connection = |n: usize| {
+        let (next, backend, ports) = (Arc::clone(&next), Backend::new(), field.ports());
+        tokio::spawn(async move {
+            loop {
+                let n_th = next.fetch_add(1, Ordering::Relaxed);
+                if n_th >= many {
+                    return;
+                }
+                let answer = backend.like(ports[n % ports.len()], &format!("u{n_th}"), id, true).await;
+                let (status, body) = answer.expect("an answer");
+                assert!(status == 200 && body["likes"].as_u64() > Some(0), "{status} {body}");
+            }
+        })
+    };
+    let likes: Vec<_> = (0..64).map(connection).collect();
+    let (mut frames, mut last) = (0, (0, 0));
+    while last.0 < many as u64 {
+        let Some(Heard::Push(push)) = watcher.hear_within(RECOVERY).await else { continue };
+        let data = &push["pub"]["data"];
+        if data["type"] == "counts" {
+            let counts = (data["likes"].as_u64().expect("likes"), data["version"].as_u64().expect("a version"));
+            assert!(counts.0 > last.0 && counts.1 > last.1, "{last:?} then {counts:?}");
+            (frames, last) = (frames + 1, counts);
+        }
+    }
+    let took = begun.elapsed();
+    eprintln!("{many} likes, {frames} frames in {took:?}");
+    for likes in join_all(likes).await {
+        likes.expect("all were acknowledged");
+    }
+    assert_eq!(last.0, many as u64);
+    let allowed = took.as_secs() * A_SECOND + A_SECOND + 1;
+    assert!(frames <= allowed, "{frames} frames in {took:?}");
+}
+
+#[tokio::test]
+async fn a_watcher_sees_counts_go_up_a_few_times_a_second_on_redis() {
+    a_watcher_sees_counts_go_up_a_few_times_a_second(Field::redis(2, &[]).await).await;
+}
+
+#[tokio::test]
+async fn a_watcher_sees_counts_go_up_a_few_times_a_second_embedded() {
+    a_watcher_sees_counts_go_up_a_few_times_a_second(Field::embedded(&[]).await).await;
+}
+
+/// The publications of a type on somebody's notifications, as a client that was away recovers them.
+async fn recovered(field: &Field, user: &str, position: &Value, kind: &str) -> Vec<Value> {
+    let mut device = Client::open(&field.nodes[0]).await;
+    let channel = format!("notifications:{user}");
+    let from =
+        json!({ "recover": true, "offset": position["offset"].as_u64().unwrap_or(0), "epoch": position["epoch"] });
+    let connected =
+        device.done(json!({ "connect": { "token": token(user), "subs": { channel.clone(): from } } })).await;
+    let sub = &connected["connect"]["subs"][&channel];
+    assert_eq!(sub["recovered"], true, "{sub}");
+    let told = sub["publications"].as_array().cloned().unwrap_or_default();
+    told.into_iter().map(|told| told["data"].clone()).filter(|data| data["type"] == kind).collect()
+}
+
+async fn a_like_of_what_is_gone_is_taken_back_everywhere(field: Field) {
+    let node = &field.nodes[0];
+    let (id, kept) = (post(node, "ann", "soon gone").await, post(node, "ann", "it stays").await);
+    let mut online = Client::open(node).await;
+    let connected = online.done(json!({ "connect": { "token": token("bo") } })).await;
+    let position = connected["connect"]["subs"]["notifications:bo"].clone();
+    assert!(position["epoch"].is_string(), "{connected}");
+    // Nothing is settled while the lock is held; and the post goes, at a node of which this one did not hear yet.
+    let db = field.connection();
+    db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    for post in [id, kept] {
+        let answer = online.rpc("likes.add", &json!({ "id": post })).await;
+        assert_eq!((&answer["state"], &answer["liked"]), (&json!("accepted"), &json!(true)), "{answer}");
+    }
+    db.execute("UPDATE posts SET deleted_at = 1, body = NULL WHERE id = ?1", [id.to_string()]).expect("to delete");
+    db.execute_batch("COMMIT").expect("to commit");
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        told.push(online.publication("notifications:bo").await);
+    }
+    let of = |kind: &str| told.iter().find(|told| told["data"]["type"] == kind).unwrap_or_else(|| panic!("{told:?}"));
+    let reverted = json!({ "type": "like.reverted", "id": id, "reason": "gone" });
+    assert_eq!(of("like.reverted")["data"], reverted);
+    assert!(of("like.reverted")["offset"].is_u64(), "it is in the log");
+    assert_eq!(of("like.settled")["data"]["id"], kept);
+    // A device that was away takes it back too, once.
+    assert_eq!(recovered(&field, "bo", &position, "like.reverted").await, [reverted]);
+    until("it is measured", async || node.metric(r#"feedline_likes_reverted_total{reason="gone"}"#).await == Some(1.0))
+        .await;
+}
+
+#[tokio::test]
+async fn a_like_of_what_is_gone_is_taken_back_everywhere_on_redis() {
+    a_like_of_what_is_gone_is_taken_back_everywhere(Field::redis(1, &[]).await).await;
+}
+
+#[tokio::test]
+async fn a_like_of_what_is_gone_is_taken_back_everywhere_embedded() {
+    a_like_of_what_is_gone_is_taken_back_everywhere(Field::embedded(&[]).await).await;
+}
+
+async fn a_like_of_somebody_blocked_meanwhile_is_taken_back(field: Field) {
+    let node = &field.nodes[0];
+    let id = post(node, "ann", "like me").await;
+    let mut bo = Client::connect(node, "bo").await;
+    let mut ann = Client::connect(node, "ann").await;
+    bo.rpc("likes.add", &json!({ "id": id })).await;
+    ann.rpc("users.block", &json!({ "id": "bo" })).await;
+    // It was settled before the block, or taken back after it: which of them, only the moment tells.
+    let told = bo.publication("notifications:bo").await;
+    let reverted = told["data"]["type"] == "like.reverted";
+    let rows = field.ledger.likers(PostId(id), None, 9).await.expect("the rows").items.len();
+    assert_eq!((told["data"]["id"].as_u64(), rows), (Some(id), usize::from(!reverted)), "{told}");
+    let answer = bo.call(json!({ "rpc": { "method": "likes.add", "data": { "id": id } } })).await;
+    assert_eq!(answer["error"]["code"], 404, "{answer}");
+    // Who blocks sees nothing of them.
+    let page = ann.rpc("likes.list", &json!({ "id": id })).await;
+    assert_eq!(page["items"], json!([]), "{page}");
+}
+
+#[tokio::test]
+async fn a_like_of_somebody_blocked_meanwhile_is_taken_back_on_redis() {
+    a_like_of_somebody_blocked_meanwhile_is_taken_back(Field::redis(1, &[]).await).await;
+}
+
+#[tokio::test]
+async fn a_like_of_somebody_blocked_meanwhile_is_taken_back_embedded() {
+    a_like_of_somebody_blocked_meanwhile_is_taken_back(Field::embedded(&[]).await).await;
+}
+
+/// Whoever settled the revert dies before it is told: the next one tells it.
+#[tokio::test]
+async fn a_revert_that_was_settled_and_not_told_is_told_by_the_next() {
+    let mut field = Field::embedded(&[]).await;
+    let id = post(&field.nodes[0], "ann", "like me").await;
+    field.nodes[0].stop().await;
+    let db = field.connection();
+    let sql = "INSERT INTO like_reverts (partition, user, object, reason) VALUES (0, 'bo', ?1, 'gone')";
+    db.execute(sql, [format!("p{id}")]).expect("a note");
+    field.nodes[0].start_again().await;
+    until("the note is gone", async || {
+        db.query_row("SELECT count(*) FROM like_reverts", [], |row| row.get::<_, i64>(0)).expect("a count") == 0
+    })
+    .await;
+    let mut bo = Client::connect(&field.nodes[0], "bo").await;
+    let history = bo.done(json!({ "history": { "channel": "notifications:bo", "limit": 10 } })).await;
+    let told = history["history"]["publications"].as_array().expect("publications");
+    assert_eq!(told.len(), 1, "{history}");
+    assert_eq!(told[0]["data"], json!({ "type": "like.reverted", "id": id, "reason": "gone" }));
+}
+
+async fn likes_go_on_while_the_ledger_cannot_be_written(field: Field) {
+    let id = post(&field.nodes[0], "ann", "like me").await;
+    let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());
+    let db = field.connection();
+    db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    // Longer than the ledger is waited for.
+    let until = Instant::now() + Duration::from_secs(6);
+    let mut n = 0;
+    while Instant::now() < until {
+        let asked = Instant::now();
+        assert!(backend.note(&book, port, &format!("u{n}"), id, true).await, "{}", field.nodes[0].log());
+        assert!(asked.elapsed() < PATIENCE / 4, "took {:?}", asked.elapsed());
+        n += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(n > 50, "{n} likes");
+    let rows: i64 = db.query_row("SELECT count(*) FROM likes", [], |row| row.get(0)).expect("a count");
+    assert_eq!(rows, 0);
+    db.execute_batch("COMMIT").expect("to let go");
+    field.settled_as(&book).await;
+    field.nodes[0].metric_is("feedline_likes_queue", 0.0).await;
+}
+
+#[tokio::test]
+async fn likes_go_on_while_the_ledger_cannot_be_written_on_redis() {
+    likes_go_on_while_the_ledger_cannot_be_written(Field::redis(1, &[]).await).await;
+}
+
+#[tokio::test]
+async fn likes_go_on_while_the_ledger_cannot_be_written_embedded() {
+    likes_go_on_while_the_ledger_cannot_be_written(Field::embedded(&[]).await).await;
+}
+
+async fn a_full_queue_refuses_and_drops_nothing(field: Field) {
+    let id = post(&field.nodes[0], "ann", "like me").await;
+    let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());
+    let db = field.connection();
+    db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    for n in 0..15 {
+        let user = format!("u{n}");
+        let (status, body) = backend.like(port, &user, id, true).await.expect("an answer");
+        if n < 10 {
+            assert_eq!(status, 200, "{body}");
+            book.acknowledged(&user, id, true);
+        } else {
+            assert_eq!((status, &body["error"]["code"]), (429, &json!("too_many_requests")), "{body}");
+        }
+    }
+    db.execute_batch("COMMIT").expect("to let go");
+    field.settled_as(&book).await;
+    field.nodes[0].metric_is("feedline_likes_queue", 0.0).await;
+    assert!(backend.note(&book, port, "u10", id, true).await);
+    field.settled_as(&book).await;
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_drops_nothing_on_redis() {
+    a_full_queue_refuses_and_drops_nothing(Field::redis(1, &[("likes.queue_length", "10")]).await).await;
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_drops_nothing_embedded() {
+    a_full_queue_refuses_and_drops_nothing(Field::embedded(&[("likes.queue_length", "10")]).await).await;
+}
+
+/// A Redis that comes back empty has neither counts nor a queue: both begin anew.
+#[tokio::test]
+async fn an_emptied_redis_is_filled_again_and_likes_go_on() {
+    let mut field = Field::redis(1, &[]).await;
+    let id = post(&field.nodes[0], "ann", "like me").await;
+    let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());
+    for n in 0..5 {
+        assert!(backend.note(&book, port, &format!("u{n}"), id, true).await);
+    }
+    field.settled_as(&book).await;
+    field.nodes[0].metric_is("feedline_likes_queue", 0.0).await;
+    let redis: &mut RedisServer = field.redis.as_mut().expect("a redis");
+    redis.kill();
+    redis.forget();
+    redis.start_again();
+    field.nodes[0].ready().await;
+    until("the first is acknowledged", async || {
+        backend.like(port, "u5", id, true).await.is_some_and(|(status, _)| status == 200)
+    })
+    .await;
+    book.acknowledged("u5", id, true);
+    field.settled_as(&book).await;
+    let (_, body) = backend.like(port, "u6", id, true).await.expect("an answer");
+    assert_eq!(body["likes"], 7, "counted on from the ledger: {body}");
+    book.acknowledged("u6", id, true);
+    field.settled_as(&book).await;
+}
