@@ -2,9 +2,10 @@
 
 CARGO ?= cargo
 BENCH ?= broadcast
+SECONDS ?= 600
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page sdk browser deps bench fuzz-build build
+.PHONY: test lint unit page sdk browser deps bench soak fuzz-build build
 
 # Everything, and one line at the end that sums it up.
 test: deps lint
@@ -47,6 +48,10 @@ build:
 # For example: make bench BENCH="fanout --live"
 bench:
 	$(CARGO) run --release -- bench $(BENCH)
+
+# The oracle for as long as one likes: make soak SECONDS=3600. FEEDLINE_SEED begins with that seed.
+soak:
+	FEEDLINE_SOAK=$(SECONDS) $(CARGO) test --test oracle -- --nocapture
 
 fuzz-build:
 	$(CARGO) build --manifest-path fuzz/Cargo.toml

@@ -12,7 +12,7 @@ use crate::auth::{ApiKeys, Issuer, Passwords, Verifier};
 use crate::broker::{Broker, Flush, InboxOptions, Journal, Keep, MemoryBroker, Queue, RedisBroker, RedisOptions};
 use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secrets};
 use crate::feed::operations::Operations;
-use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits};
+use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits, Rates};
 use crate::gateway::channels::{Channels, NOTIFICATIONS};
 use crate::gateway::listener::{self, ListenerOptions};
 use crate::gateway::outbox::Bounds;
@@ -163,6 +163,15 @@ fn feed_options(config: &Config) -> FeedOptions {
             data_bytes: config.limits.data_bytes,
             follows: config.limits.follows,
             favourites: config.limits.favourites,
+        },
+        rates: Rates {
+            posts: config.rates.posts,
+            comments: config.rates.comments,
+            likes: config.rates.likes,
+            follows: config.rates.follows,
+            writes: config.rates.writes,
+            accounts: config.rates.accounts,
+            sessions: config.rates.sessions,
         },
         fanout: FanoutOptions { page: config.fanout.page, workers: config.fanout.workers, lease: config.fanout.lease },
         likes: LikesOptions {

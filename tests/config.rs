@@ -63,6 +63,13 @@ const OTHERS: &[(&str, &str)] = &[
     ("limits.data_bytes", "7"),
     ("limits.follows", "7"),
     ("limits.favourites", "7"),
+    ("rates.posts", "7"),
+    ("rates.comments", "7"),
+    ("rates.likes", "7"),
+    ("rates.follows", "7"),
+    ("rates.writes", "7"),
+    ("rates.accounts", "7"),
+    ("rates.sessions", "0"),
 ];
 
 fn variable(key: &str) -> String {

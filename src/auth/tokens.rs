@@ -245,7 +245,8 @@ impl RawClaims {
         if self.sub.is_empty() {
             return Ok(None);
         }
-        UserId::parse(&self.sub).map(Some).ok_or(TokenError::Invalid("its sub is not a user id"))
+        let user = UserId::parse(&self.sub).filter(|user| !user.is_reserved());
+        user.map(Some).ok_or(TokenError::Invalid("its sub is not a user id"))
     }
 }
 

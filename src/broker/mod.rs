@@ -330,8 +330,9 @@ pub trait Broker: Tallies + Send + Sync + 'static {
     // --- nodes -----------------------------------------------------------------------------------------
 
     /// Leases a number for the ids this node makes, 0 to 63, that no other live node has, for a minute; called
-    /// again to renew. `holder` names this process.
-    async fn lease_node(&self, holder: &str) -> Result<u8>;
+    /// again to renew. `holder` names this process. `number`: what it had so far, and keeps if nobody else took it, even
+    /// where the broker has forgotten the lease. Otherwise it is any.
+    async fn lease_node(&self, holder: &str, number: Option<u8>) -> Result<u8>;
 }
 
 /// The channel of a user's timeline: its log is the inbox.

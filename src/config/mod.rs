@@ -24,7 +24,7 @@ pub use crate::ledger::Durability;
 pub use namespaces::{Access, Namespace};
 pub use secrets::{Secret, Secrets, SecretsError};
 pub use sections::{
-    Accounts, Auth, Broker, Client, Fanout, Ledger, Likes, Limits, LogFormat, Origins, Server, Timeline,
+    Accounts, Auth, Broker, Client, Fanout, Ledger, Likes, Limits, LogFormat, Origins, Rates, Server, Timeline,
 };
 pub use urls::{BrokerUrl, LedgerUrl};
 pub use value::parse_duration;
@@ -55,6 +55,8 @@ pub struct Config {
     pub likes: Likes,
     /// What one post or user may have.
     pub limits: Limits,
+    /// How often one user, or one address, may do things.
+    pub rates: Rates,
     /// Channels for the application's own data.
     pub namespaces: Vec<Namespace>,
 }
@@ -109,6 +111,7 @@ impl Config {
             fanout: Fanout::read(layers.section("fanout")),
             likes: Likes::read(layers.section("likes")),
             limits: Limits::read(layers.section("limits")),
+            rates: Rates::read(layers.section("rates")),
             namespaces: namespaces::read(&mut layers),
             server,
         };

@@ -378,3 +378,37 @@ impl Limits {
         }
     }
 }
+
+/// `[rates]`: how often a minute, if there is a limit; bursts may be twice as many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rates {
+    /// Posts of a user.
+    pub posts: Option<u32>,
+    /// Comments of a user.
+    pub comments: Option<u32>,
+    /// Likes of a user.
+    pub likes: Option<u32>,
+    /// Edges of a user.
+    pub follows: Option<u32>,
+    /// All other writes of a user.
+    pub writes: Option<u32>,
+    /// Accounts made from an address.
+    pub accounts: Option<u32>,
+    /// Attempts to sign in from an address.
+    pub sessions: Option<u32>,
+}
+
+impl Rates {
+    pub(super) fn read(mut section: Section<'_>) -> Self {
+        let mut rate = |key| section.read(key, value::cap(1_000_000));
+        Self {
+            posts: rate("posts"),
+            comments: rate("comments"),
+            likes: rate("likes"),
+            follows: rate("follows"),
+            writes: rate("writes"),
+            accounts: rate("accounts"),
+            sessions: rate("sessions"),
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::people::checked_name;
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::auth::Verdict;
 use crate::ledger::NewAccount;
@@ -49,10 +50,10 @@ impl Feed {
         if !(8..=200).contains(&account.password.chars().count()) {
             return Err(FeedError::invalid("password", "a password has 8 to 200 characters"));
         }
-        let name = account.name.map_or_else(|| account.user.to_string(), |name| name.trim().to_owned());
-        if !(1..=100).contains(&name.chars().count()) {
-            return Err(FeedError::invalid("name", "a name has 1 to 100 characters"));
+        if account.user.is_reserved() {
+            return Err(FeedError::invalid("user", "that id means something else here"));
         }
+        let name = account.name.map_or_else(|| Ok(account.user.to_string()), |name| checked_name(&name))?;
         let signed_in = self.signed_in(&account.user)?;
         let password = self.passwords.hash(account.password).await?;
         let new = NewAccount { user: account.user, name, password, created_at: now() };

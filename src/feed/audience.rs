@@ -69,11 +69,19 @@ impl Feed {
     ) -> Result<HashMap<PostId, Arc<Body>>> {
         let mut bodies = self.bodies.get(ids).await?;
         let authors: HashSet<UserId> = bodies.values().map(|body| body.post.author.clone()).collect();
-        let between = self.between(reader, authors).await?;
-        bodies.retain(|_, body| {
+        let mut between = self.between(reader, authors).await?;
+        let sees = |between: &Between, body: &Body| {
             let author = &body.post.author;
-            Eye { reader, relation: relation(&between, reader, author), surface }.sees(author, &body.post.visibility)
-        });
+            Eye { reader, relation: relation(between, reader, author), surface }.sees(author, &body.post.visibility)
+        };
+        if let Some(reader) = reader {
+            let hidden = bodies.values().filter(|body| !sees(&between, body));
+            let hidden: HashSet<_> = hidden.map(|body| (reader.clone(), body.post.author.clone())).collect();
+            if !hidden.is_empty() {
+                between.extend(self.relations.fresh(hidden).await?);
+            }
+        }
+        bodies.retain(|_, body| sees(&between, body));
         Ok(bodies)
     }
 
@@ -117,6 +125,19 @@ impl Feed {
                     || Eye { reader: Some(reader), relation, surface: Surface::Direct }
                         .sees(author, &body.post.visibility)
             })
+        };
+        Ok(pairs.iter().map(sees).collect())
+    }
+
+    /// Of each reader and person, in their order, whether the reader, asking by name, may see what the person does.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn each_sees_person(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>> {
+        let between = self.relations.get(pairs.iter().filter(|(reader, person)| reader != person).cloned()).await?;
+        let sees = |(reader, person): &(UserId, UserId)| {
+            let relation = relation(&between, Some(reader), person);
+            Eye { reader: Some(reader), relation, surface: Surface::Direct }.sees_person(person)
         };
         Ok(pairs.iter().map(sees).collect())
     }

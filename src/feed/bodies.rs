@@ -29,7 +29,7 @@ pub struct Body {
 }
 
 impl Body {
-    fn new(post: Post) -> Result<Arc<Self>> {
+    pub(super) fn new(post: Post) -> Result<Arc<Self>> {
         let (json, whole) = match &post.visibility {
             Visibility::Public | Visibility::Followers | Visibility::Friends => (encoded(&post)?, None),
             Visibility::OnlyTo(_) => {

@@ -11,7 +11,7 @@ use super::fanout::LIVE;
 use super::posts::{Draft, marked};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::Append;
-use crate::model::{Entry, GoneReason, Left, Location, Media, Post, PostId, UserId, Visibility};
+use crate::model::{Entry, GoneReason, Left, Location, Media, Object, Post, PostId, UserId, Visibility};
 
 /// A change of a post. What is not given stays; `null` clears.
 #[derive(Deserialize, JsonSchema)]
@@ -83,6 +83,8 @@ impl Feed {
         jobs.into_iter().for_each(|job| self.fanout.offer(job));
         forgotten?;
         let body = self.bodies.get([post.id]).await?.remove(&post.id).ok_or(super::posts::NO_POST)?;
+        let named = body.post.mentions.iter().filter(|name| !before.post.mentions.contains(name));
+        self.notify_named(named, Object::Post(post.id), author).await;
         self.present(Some(author), &[body]).await?.pop().ok_or(super::posts::NO_POST)
     }
 

@@ -8,13 +8,19 @@
 //! | [`NotFound`](FeedError::NotFound) | `not_found` | 404 | no |
 //! | [`Conflict`](FeedError::Conflict) | `conflict` | 409 | corrected |
 //! | [`TooLarge`](FeedError::TooLarge) | `too_large` | 413 | smaller |
+//! | [`InProgress`](FeedError::InProgress) | `in_progress` | 409 | later |
 //! | [`LimitExceeded`](FeedError::LimitExceeded) | `limit_exceeded` | 422 | no |
+//! | [`KeyReused`](FeedError::KeyReused) | `idempotency_conflict` | 422 | under another key |
+//! | [`RateLimited`](FeedError::RateLimited) | `rate_limited` | 429 | later, it says when |
 //! | [`TooMany`](FeedError::TooMany) | `too_many_requests` | 429 | later |
 //! | [`Internal`](FeedError::Internal) | `internal` | 500 | later |
 //! | [`Unavailable`](FeedError::Unavailable) | `unavailable` | 503 | later |
+//! | [`Remembered`](FeedError::Remembered) | as it was | as it was | as it was: no |
 
 use std::borrow::Cow;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::auth::PasswordError;
@@ -62,6 +68,20 @@ pub enum FeedError {
         /// To how many.
         most: u64,
     },
+    /// The same write was asked for before, under this idempotency key, and has not ended yet.
+    #[error("the first request with this idempotency key is still running, try again")]
+    InProgress,
+    /// The idempotency key was used for something else.
+    #[error("this idempotency key was used for another operation or another input")]
+    KeyReused,
+    /// More than one user, or one address, may do within a while.
+    #[error("{what}: too many at once, try again in {} s", whole_seconds(*.retry_after))]
+    RateLimited {
+        /// What is counted.
+        what: &'static str,
+        /// When there will be room for one more.
+        retry_after: Duration,
+    },
     /// More than this server takes on at once.
     #[error("{0}")]
     TooMany(&'static str),
@@ -71,6 +91,27 @@ pub enum FeedError {
     /// A store cannot be reached just now. A write may or may not have happened.
     #[error("temporarily unavailable, try again")]
     Unavailable,
+    /// What the first request with the same idempotency key was refused with.
+    #[error("{}", .0.message)]
+    Remembered(Box<Remembered>),
+}
+
+/// A lasting error, as it is kept for whoever repeats the request.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Remembered {
+    code: String,
+    status: u16,
+    message: String,
+    field: Option<String>,
+}
+
+/// The codes of lasting errors: those that can have been remembered.
+const LASTING: &[&str] =
+    &["invalid", "unauthorized", "forbidden", "not_found", "conflict", "too_large", "limit_exceeded"];
+
+/// Rounded up: whoever waits so long has waited long enough.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 /// What an operation answers.
@@ -92,9 +133,13 @@ impl FeedError {
             Self::Conflict { .. } => "conflict",
             Self::TooLarge(_) => "too_large",
             Self::LimitExceeded { .. } => "limit_exceeded",
+            Self::InProgress => "in_progress",
+            Self::KeyReused => "idempotency_conflict",
+            Self::RateLimited { .. } => "rate_limited",
             Self::TooMany(_) => "too_many_requests",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
+            Self::Remembered(error) => LASTING.iter().find(|code| **code == error.code).copied().unwrap_or("other"),
         }
     }
 
@@ -105,18 +150,41 @@ impl FeedError {
             Self::Unauthorized(_) => 401,
             Self::Forbidden(_) => 403,
             Self::NotFound(_) => 404,
-            Self::Conflict { .. } => 409,
+            Self::Conflict { .. } | Self::InProgress => 409,
             Self::TooLarge(_) => 413,
-            Self::LimitExceeded { .. } => 422,
-            Self::TooMany(_) => 429,
+            Self::LimitExceeded { .. } | Self::KeyReused => 422,
+            Self::RateLimited { .. } | Self::TooMany(_) => 429,
             Self::Internal => 500,
             Self::Unavailable => 503,
+            Self::Remembered(error) => error.status,
         }
     }
 
     /// Whether the same request may succeed later.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::TooMany(_) | Self::Internal | Self::Unavailable)
+        matches!(
+            self,
+            Self::InProgress | Self::RateLimited { .. } | Self::TooMany(_) | Self::Internal | Self::Unavailable
+        )
+    }
+
+    /// In how many seconds it is worth trying again, where that is known.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after)),
+            Self::InProgress => Some(1),
+            _ => None,
+        }
+    }
+
+    /// What is kept of a lasting error, for whoever repeats the request; `None` of one that may pass.
+    pub(super) fn to_remember(&self) -> Option<Remembered> {
+        (!self.is_temporary()).then(|| Remembered {
+            code: self.code().to_owned(),
+            status: self.status(),
+            message: self.to_string(),
+            field: self.field().map(str::to_owned),
+        })
     }
 
     /// The part of the input at fault.
@@ -124,6 +192,8 @@ impl FeedError {
         match self {
             Self::Invalid { field, .. } => field.as_deref(),
             Self::Conflict { field, .. } | Self::LimitExceeded { field, .. } => Some(field),
+            Self::InProgress | Self::KeyReused => Some("idempotency_key"),
+            Self::Remembered(error) => error.field.as_deref(),
             _ => None,
         }
     }

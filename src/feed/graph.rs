@@ -1,15 +1,18 @@
 //! Who follows whom, and what that does to timelines.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::audience::{Eye, Surface};
 use super::fanout::Carried;
 use super::input::{Done, OneUser, UserList, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::ledger::{Job, Listed};
-use crate::model::{Entry, GoneReason, PostId, Profile, Relation, User, UserId, What};
+use crate::model::{Entry, GoneReason, PostId, Profile, Relation, User, UserId, Visibility, What};
 
 pub(super) const NO_USER: FeedError = FeedError::NotFound("no such user");
+
+/// The cursor of a job that takes posts out, once it has done so and is to do it again.
+const TAKEN_OUT: &str = "taken out";
 
 impl Feed {
     pub(super) async fn get_user(&self, caller: Caller, user: OneUser) -> Result<Profile> {
@@ -128,17 +131,44 @@ impl Feed {
         Ok(())
     }
 
+    /// The author began or ended to follow the reader, so that the two became friends, or are so no more: what is for
+    /// friends comes into the reader's timeline, or leaves it.
+    pub(super) async fn befriend(&self, reader: &UserId, author: &UserId) -> Result<()> {
+        let relation = self.relation_now(reader, author).await?;
+        if !is_shown(relation) {
+            return Ok(());
+        }
+        if relation.followed {
+            return self.bring_in(reader, author).await;
+        }
+        let Some(inbox) = self.broker.read_inbox(reader).await? else { return Ok(()) };
+        let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| arrived(entry)).collect();
+        let bodies = self.bodies.get(held.iter().copied()).await?;
+        let for_friends = |id: &PostId| {
+            bodies
+                .get(id)
+                .is_some_and(|body| body.post.author == *author && body.post.visibility == Visibility::Friends)
+        };
+        let lost: Vec<PostId> = held.into_iter().filter(for_friends).collect();
+        self.broker.purge_inbox(reader, &lost, GoneReason::Hidden).await?;
+        Ok(())
+    }
+
     /// What is between two people now, whatever the cache says.
     async fn relation_now(&self, reader: &UserId, author: &UserId) -> Result<Relation> {
         let relations = self.ledger.relations(&[(reader.clone(), author.clone())]).await?;
         Ok(relations.first().copied().unwrap_or_default())
     }
 
-    /// The posts of someone no longer followed, or not to be seen any more, leave a timeline. A post that is being carried by then may reach it
-    /// afterwards, for its followers may have been read before: as long as there is one, this is to be done again.
+    /// The posts of someone no longer followed, or not to be seen any more, leave a timeline. A post that is being carried
+    /// by then may reach it afterwards, for its followers may have been read before: as long as there is one, this is to
+    /// be done again.
+    ///
+    /// If they are to be seen again by then, and this was not done yet, they leave and come back: pages that were read
+    /// meanwhile lack them, and only the log tells those readers.
     pub(super) async fn take_out(
         &self,
-        job: i64,
+        job: &Job,
         reader: &UserId,
         author: &UserId,
         reason: GoneReason,
@@ -146,9 +176,10 @@ impl Feed {
         // It may be that nobody could be told when it happened.
         self.forget_between(reader, author).await?;
         // Looked for first: what is carried by now is there when the inbox is read.
-        let more_may_come = self.ledger.carries_posts(author, job).await?;
+        let more_may_come = self.ledger.carries_posts(author, job.id).await?;
         let carried = if more_may_come { Carried::ForNow } else { Carried::ForGood };
-        if is_shown(self.relation_now(reader, author).await?) {
+        let is_back = is_shown(self.relation_now(reader, author).await?);
+        if is_back && job.cursor == TAKEN_OUT {
             return Ok(Carried::ForGood);
         }
         let Some(inbox) = self.broker.read_inbox(reader).await? else { return Ok(carried) };
@@ -162,6 +193,13 @@ impl Feed {
         // Who carries the deletion of one of theirs may look for followers from now on, and not find the reader.
         held.retain(|id| !bodies.contains_key(id));
         self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
+        if is_back {
+            self.bring_in(reader, author).await?;
+            return Ok(Carried::ForGood);
+        }
+        if more_may_come {
+            self.ledger.advance_job(job.id, TAKEN_OUT, &self.fanout.lease(now())).await?;
+        }
         Ok(carried)
     }
 
@@ -198,7 +236,7 @@ impl Feed {
         }
     }
 
-    async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
+    pub(super) async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
         let Some(reader) = reader else { return Ok(people) };
         let between = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
         people.retain(|user| {

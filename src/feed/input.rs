@@ -115,6 +115,21 @@ pub(super) struct OwnList {
     cursor: Option<String>,
 }
 
+/// People to be found.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    /// How their id or name begins, in any case.
+    pub(super) q: String,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
 macro_rules! pages {
     ($($list:ty),*) => {$(
         impl $list {
@@ -129,7 +144,7 @@ macro_rules! pages {
     )*};
 }
 
-pages!(UserList, PostList, TopicList, CommentList, OwnList);
+pages!(UserList, PostList, TopicList, CommentList, OwnList, Search);
 
 pub(super) fn default_limit() -> u64 {
     DEFAULT_LIMIT
@@ -185,10 +200,10 @@ pub(super) struct PostPage {
     pub(super) next: Option<String>,
 }
 
-/// People, as a page.
+/// People, as a page in the order of its list.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct UserPage {
-    /// The people, latest first.
+    /// The people.
     pub(super) items: Vec<User>,
     /// Where to go on; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]

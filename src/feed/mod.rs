@@ -20,6 +20,9 @@
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
+//! | `people` | what is said of oneself, search, suggestions |
+//! | `rates` | how often |
+//! | `idempotency` | runs an operation, a named write once |
 //! | `telling` | log entries put into words, for those who may hear them |
 //! | `pages` | a page while it is being filled |
 //! | `presentation` | posts as readers are shown them: with counts, flags and people |
@@ -49,14 +52,17 @@ mod error;
 mod fanout;
 mod favourites;
 mod graph;
+mod idempotency;
 mod ids;
 mod input;
 mod likes;
 mod notifications;
 pub mod operations;
 mod pages;
+mod people;
 mod posts;
 mod presentation;
+mod rates;
 mod reading;
 mod refill;
 mod relations;
@@ -68,6 +74,7 @@ pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use likes::LikesOptions;
+pub use rates::Rates;
 pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
@@ -91,6 +98,8 @@ pub struct FeedOptions {
     pub accounts: bool,
     /// How large things may be.
     pub limits: Limits,
+    /// How often.
+    pub rates: Rates,
     /// How posts are carried.
     pub fanout: FanoutOptions,
     /// How likes are taken and told.
@@ -144,6 +153,20 @@ impl Caller {
     }
 }
 
+/// An operation under way: who asked, and the id of what it creates if one is reserved. Operations that create nothing
+/// take the [`Caller`] alone.
+pub(crate) struct Call {
+    caller: Caller,
+    /// An attempt that may have been made before gave it to what it created.
+    reserved: Option<PostId>,
+}
+
+impl From<Call> for Caller {
+    fn from(call: Call) -> Self {
+        call.caller
+    }
+}
+
 /// The feed.
 pub struct Feed {
     ledger: Arc<dyn Ledger>,
@@ -151,6 +174,7 @@ pub struct Feed {
     bodies: Bodies,
     relations: Relations,
     ids: IdMaker,
+    rates: rates::Buckets,
     fanout: Fanout,
     notices: Notices,
     likes: likes::Likes,
@@ -186,6 +210,9 @@ const KNOWN: usize = 200_000;
 /// For how long a node leases its number from the broker, and how often it renews.
 const LEASE_EVERY: Duration = Duration::from_secs(20);
 
+/// How soon it tries again when it could not: a broker that came back empty gives the number to whoever asks for it.
+const LEASE_AGAIN: Duration = Duration::from_secs(1);
+
 impl Feed {
     /// A feed that does nothing yet: see [`start`](Self::start).
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
@@ -195,6 +222,7 @@ impl Feed {
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
+            rates: rates::Buckets::new(options.rates),
             fanout: Fanout::new(options.fanout),
             notices: Notices::new(),
             likes: likes::Likes::new(parts.queue, options.likes),
@@ -212,23 +240,33 @@ impl Feed {
     /// # Errors
     /// If no number can be leased.
     pub async fn start(self: &Arc<Self>) -> Result<()> {
-        self.ids.set_node(self.broker.lease_node(self.fanout.holder()).await?);
+        let mut number = self.broker.lease_node(self.fanout.holder(), None).await?;
+        self.ids.set_node(number);
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
+            let mut pause = LEASE_EVERY;
             loop {
                 tokio::select! {
-                    more = feed.fanout.sleep(LEASE_EVERY) => if !more { return },
+                    more = feed.fanout.sleep(pause) => if !more { return },
                     () = feed.heard_again.notified() => {}
                 }
-                match feed.broker.lease_node(feed.fanout.holder()).await {
-                    Ok(node) => feed.ids.set_node(node),
-                    Err(error) => tracing::warn!(%error, "the node number could not be renewed"),
+                match feed.broker.lease_node(feed.fanout.holder(), Some(number)).await {
+                    Ok(leased) => {
+                        number = leased;
+                        feed.ids.set_node(number);
+                        pause = LEASE_EVERY;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the node number could not be renewed");
+                        pause = LEASE_AGAIN.mul_f64(rand::random_range(0.5..1.5));
+                    }
                 }
             }
         });
         self.start_fanout();
         self.start_notices();
         self.start_likes();
+        self.start_forgetting();
         Ok(())
     }
 
@@ -310,6 +348,11 @@ impl Feed {
         self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
+    }
+
+    /// The id for what a call creates: the reserved one, or a new one.
+    fn id_for(&self, call: &Call, now: Millis) -> PostId {
+        call.reserved.unwrap_or_else(|| self.ids.next(now))
     }
 
     /// Drops a cached body on every node.

@@ -4,14 +4,15 @@
 //! here undoes what was done. One worker takes all that waits, and what waits for one user is noted in one transaction
 //! and told once, however many liked the same post meanwhile.
 //!
-//! Who may be heard of is asked when it happens and again when it is read: a post that cannot be seen any more, or
-//! somebody muted since, takes the notification back.
+//! Who may be heard of is asked when it happens and again when it is read or told: a post that cannot be seen any more,
+//! or somebody muted since, takes the notification back. So the log of `notifications:<user>` holds ids.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audience::Surface;
 use super::input::OwnList;
+use super::telling::Stage;
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::{Append, Keep};
 use crate::ledger::{Group, Happening, Mark, Marked};
@@ -248,26 +250,49 @@ impl Feed {
         }
         let window = u64::try_from(WINDOW.as_millis()).unwrap_or(u64::MAX);
         let groups = self.ledger.notify(user, &happenings, now, window).await?;
-        for notification in self.shown(user, groups).await? {
-            #[derive(Serialize)]
-            struct Told<'a> {
-                r#type: &'static str,
-                notification: &'a Notification,
-            }
-            self.tell_owner(user, &Told { r#type: "notification", notification: &notification }).await?;
+        for group in groups {
+            self.tell_owner(user, &Entry::Notified(group.id)).await?;
         }
         Ok(())
     }
 
-    async fn tell_owner<T: Serialize + Sync>(&self, user: &UserId, data: &T) -> Result<()> {
-        let data = serde_json::to_string(data).map_err(|error| {
-            tracing::error!(%error, "a notification could not be encoded");
-            FeedError::Internal
-        })?;
-        let (channel, entry) = (format!("notifications:{user}"), Entry::Data(format!(r#""data":{data}"#).into()));
-        let append = Append { channel: &channel, entry: &entry, keep: LIVE, idempotency_key: None, version: None };
+    async fn tell_owner(&self, user: &UserId, entry: &Entry) -> Result<()> {
+        let channel = format!("notifications:{user}");
+        let append = Append { channel: &channel, entry, keep: LIVE, idempotency_key: None, version: None };
         self.broker.append(append).await?;
         Ok(())
+    }
+
+    /// The publication members of those notifications among log entries of which there is still something to say, as they
+    /// are now.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn notifications_told(
+        &self,
+        entries: &[(&Stage, &Entry)],
+    ) -> Result<HashMap<NotificationId, Bytes>> {
+        let mut by_user: HashMap<UserId, HashSet<NotificationId>> = HashMap::new();
+        for (stage, entry) in entries {
+            if let (Stage::Notifications(user), Entry::Notified(id)) = (stage, entry) {
+                by_user.entry(user.clone()).or_default().insert(*id);
+            }
+        }
+        #[derive(Serialize)]
+        struct Told<'a> {
+            r#type: &'static str,
+            notification: &'a Notification,
+        }
+        let told = stream::iter(by_user).map(|(user, ids)| async move {
+            let ids: Vec<NotificationId> = ids.into_iter().collect();
+            let groups = self.ledger.notifications_by_id(&user, &ids).await?;
+            let visible = self.visible(&user, groups).await?;
+            let members =
+                |one: &Notification| Ok((one.id, members(&Told { r#type: "notification", notification: one })?));
+            self.named(visible).await?.iter().map(members).collect::<Result<Vec<_>>>()
+        });
+        let told: Vec<Vec<_>> = told.buffer_unordered(AT_ONCE).try_collect().await?;
+        Ok(told.into_iter().flatten().collect())
     }
 
     pub(super) async fn list_notifications(&self, caller: Caller, list: OwnList) -> Result<NotificationPage> {
@@ -315,7 +340,7 @@ impl Feed {
                 left: Left,
             }
             let told = Told { r#type: "notifications.read", id: marking.id, seen: marking.seen, left };
-            if let Err(error) = self.tell_owner(user, &told).await {
+            if let Err(error) = self.tell_owner(user, &Entry::Data(members(&told)?)).await {
                 tracing::warn!(%error, %user, "notifications are marked, the user's other sockets are not told");
             }
         }
@@ -327,12 +352,6 @@ impl Feed {
         let unread = self.visible(user, unread).await?;
         let unseen = unread.iter().filter(|visible| !visible.group.seen).count();
         Ok(Left { unread: unread.len(), unseen })
-    }
-
-    /// Those of a user's groups that still have something to show, with the names of their people.
-    async fn shown(&self, user: &UserId, groups: Vec<Group>) -> Result<Vec<Notification>> {
-        let visible = self.visible(user, groups).await?;
-        self.named(visible).await
     }
 
     /// Those of a user's groups that still have something to show, without those people whom the user may not, or does not
@@ -386,6 +405,20 @@ impl Feed {
         let posts = self.seen_by(Some(user), Surface::Direct, posts).await?;
         Ok(about.into_iter().filter(|(_, about)| posts.contains_key(&about.post())).collect())
     }
+}
+
+/// The members of a publication that says this.
+fn members<T: Serialize>(data: &T) -> Result<Bytes> {
+    let data = serde_json::to_string(data).map_err(|error| {
+        tracing::error!(%error, "a notification could not be encoded");
+        FeedError::Internal
+    })?;
+    Ok(format!(r#""data":{data}"#).into())
+}
+
+/// What is told of a notification that has nothing to show any more.
+pub(super) fn taken_back(id: NotificationId) -> Bytes {
+    format!(r#""data":{{"type":"notification.gone","id":{id}}}"#).into()
 }
 
 fn comment(object: Object) -> Option<CommentId> {

@@ -1,5 +1,6 @@
 //! Every operation, defined once: rpc over the socket, HTTP and the OpenAPI document all read this table.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::favourites;
 use super::input::{self, OneUser, OwnList, PostPage, UserPage};
-use super::{Caller, Feed, FeedError, Result, Updates};
-use crate::model::{Comment, Position, Profile, ShownPost};
+use super::{Call, Caller, Feed, FeedError, Result, Updates};
+use crate::model::{Comment, Position, Profile, ShownPost, User};
 
 /// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,10 @@ pub enum Verb {
     Post,
     /// Set.
     Put,
-    /// Take away.
-    Delete,
     /// Change in part.
     Patch,
+    /// Take away.
+    Delete,
 }
 
 impl Verb {
@@ -37,9 +38,14 @@ impl Verb {
             Self::Get => "GET",
             Self::Post => "POST",
             Self::Put => "PUT",
-            Self::Delete => "DELETE",
             Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
         }
+    }
+
+    /// Whether its requests have a body.
+    pub fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 }
 
@@ -57,7 +63,30 @@ pub enum Access {
 /// An operation's input: a JSON object.
 pub type Input = Value;
 
-type Run = dyn Fn(Arc<Feed>, Caller, Input) -> BoxFuture<'static, Result<Bytes>> + Send + Sync;
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A backend with an API key.
+    Backend,
+    /// A client, over a socket.
+    Socket,
+    /// A client at this address, over HTTP.
+    Address(IpAddr),
+}
+
+/// What is asked of an operation, and by whom.
+pub struct Request {
+    /// Who asks.
+    pub caller: Caller,
+    /// From where.
+    pub origin: Origin,
+    /// The caller's name for the write, if it came beside the input; it may be in the input, as `idempotency_key`.
+    pub key: Option<String>,
+    /// What the operation is to be run with.
+    pub input: Input,
+}
+
+type Run = dyn Fn(Arc<Feed>, Call, Input) -> BoxFuture<'static, Result<Bytes>> + Send + Sync;
 
 /// An operation.
 pub struct Operation {
@@ -77,7 +106,7 @@ pub struct Operation {
     pub input: fn(&mut SchemaGenerator) -> Schema,
     /// The JSON schema of its output.
     pub output: fn(&mut SchemaGenerator) -> Schema,
-    run: Box<Run>,
+    run: Arc<Run>,
 }
 
 impl Operation {
@@ -86,12 +115,26 @@ impl Operation {
         self.access != Access::Open
     }
 
-    /// Runs it. The answer is JSON.
+    /// Whether it changes something in a user's name: what idempotency keys and rates are for. A check reads, though its
+    /// many ids are in a body.
+    pub fn writes(&self) -> bool {
+        self.access == Access::User && self.verb != Verb::Get && !self.name.ends_with(".check")
+    }
+
+    /// Runs it, a write with a key once. The answer is JSON.
     ///
     /// # Errors
     /// Everything in [`FeedError`].
-    pub fn run(&self, feed: &Arc<Feed>, caller: Caller, input: Input) -> BoxFuture<'static, Result<Bytes>> {
-        (self.run)(Arc::clone(feed), caller, input)
+    pub async fn run(&self, feed: &Arc<Feed>, asked: Request) -> Result<Bytes> {
+        if self.access == Access::User {
+            asked.caller.user()?;
+        }
+        feed.run(self, asked).await
+    }
+
+    /// What it does, without anything around it.
+    pub(super) fn body(&self) -> Arc<Run> {
+        Arc::clone(&self.run)
     }
 }
 
@@ -194,11 +237,8 @@ macro_rules! operations {
             summary: $summary,
             input: SchemaGenerator::subschema_for::<$input>,
             output: SchemaGenerator::subschema_for::<$output>,
-            run: Box::new(|feed, caller, input| Box::pin(async move {
-                if Access::$access == Access::User {
-                    caller.user()?;
-                }
-                encode(&feed.$method(caller, decode::<$input>(input)?).await?)
+            run: Arc::new(|feed, call, input| Box::pin(async move {
+                encode(&feed.$method(call.into(), decode::<$input>(input)?).await?)
             })),
         }),*]
     };
@@ -211,6 +251,11 @@ impl Operations {
             "accounts.create" Post "/accounts" 201 Open, sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
             "sessions.create" Post "/sessions" 201 Open, sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
             "users.get" Get "/users/{id}" 200 Reader, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
+            "users.update" Patch "/users/me" 200 User, update_me: super::people::Change => User, "Changes one's own name or picture.";
+            "users.search" Get "/users" 200 Reader, search_users: input::Search => UserPage, "People by the beginning of their id or name, in any case.";
+            "users.suggest" Get "/users/suggested" 200 User, suggest_users: OwnList => super::people::SuggestionPage, "Whom those one follows follow, most mutual first.";
+            "users.notify" Put "/users/{id}/notify" 200 User, tell_me_of: OneUser => input::Done, "Asks to be told when someone posts.";
+            "users.unnotify" Delete "/users/{id}/notify" 200 User, tell_me_no_more_of: OneUser => input::Done, "Ends that.";
             "users.posts" Get "/users/{id}/posts" 200 Reader, user_posts: input::UserList => PostPage, "An author's posts, newest first, to the very first.";
             "users.follow" Put "/users/{id}/follow" 200 User, follow: OneUser => input::Done, "Follows someone; their posts come into the timeline, live.";
             "users.unfollow" Delete "/users/{id}/follow" 200 User, unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";

@@ -13,7 +13,7 @@ use super::graph::NO_USER;
 use super::input::{Done, OnePost, PostPage, UserList};
 use super::pages::Filling;
 use super::presentation::shown;
-use super::{Body, Caller, Feed, FeedError, Limits, Result, now};
+use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
 use crate::model::{Location, Media, Object, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
@@ -49,13 +49,16 @@ pub(super) struct Draft {
 pub(super) const NO_POST: FeedError = FeedError::NotFound("no such post");
 
 impl Feed {
-    pub(super) async fn create_post(&self, caller: Caller, draft: Draft) -> Result<Box<RawValue>> {
-        let author = caller.user()?;
+    pub(super) async fn create_post(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
+        let author = call.caller.user()?;
         self.welcome(author).await?;
-        let created_at = now();
-        let post = draft.into_post(author, self.ids.next(created_at), &self.options.limits)?;
-        let lease = self.fanout.lease(created_at);
-        let job = self.ledger.create_post(&post, &lease).await?;
+        let now = now();
+        let post = draft.into_post(author, self.id_for(&call, now), &self.options.limits)?;
+        let Some(job) = self.ledger.create_post(&post, &self.fanout.lease(now)).await? else {
+            // An earlier attempt stored it, and its job with it: it is carried, or will be. The answer is that attempt's.
+            let body = Body::new(post)?;
+            return shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
+        };
         let body = self.bodies.begin(post)?;
         // Authors find their own post in their timeline as soon as they are answered.
         if let Err(error) = self.broker.merge_inbox(author, &[body.post.id], PostId::ZERO).await {

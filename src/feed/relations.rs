@@ -112,7 +112,23 @@ impl Relations {
                 None => drop(missing.insert(pair)),
             }
         }
-        let missing: Vec<_> = missing.into_iter().collect();
+        self.fetch(missing, &mut found).await?;
+        Ok(found)
+    }
+
+    /// What is between them now, whatever the cache says. Something that was told as not to be seen is told once: a no
+    /// out of the cache, from before a follow that this node has not heard of yet, would lose it.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn fresh(&self, pairs: HashSet<(UserId, UserId)>) -> Result<Between> {
+        let mut found = Between::default();
+        self.fetch(pairs, &mut found).await?;
+        Ok(found)
+    }
+
+    async fn fetch(&self, pairs: HashSet<(UserId, UserId)>, found: &mut Between) -> Result<()> {
+        let missing: Vec<_> = pairs.into_iter().collect();
         for missing in missing.chunks(AT_ONCE) {
             let before = self.age();
             let relations = self.ledger.relations(missing).await?;
@@ -124,7 +140,7 @@ impl Relations {
                 missing.iter().for_each(|pair| self.pairs.invalidate(pair));
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Those of `authors` whose posts are not for everyone alike, whatever their visibility says.

@@ -12,9 +12,10 @@ use bytes::Bytes;
 
 use super::audience::{Eye, Surface};
 use super::bodies::gone;
+use super::notifications::taken_back;
 use super::relations::Between;
 use super::{Body, Feed, Result};
-use crate::model::{Entry, GoneReason, Left, PostCounts, PostId, UserId, Visibility};
+use crate::model::{Entry, GoneReason, Left, NotificationId, PostCounts, PostId, UserId, Visibility};
 
 /// Where entries are told: what decides who may hear them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +28,9 @@ pub enum Stage {
     Topic(Arc<str>),
     /// Under a post.
     Post(PostId),
-    /// Where whoever is there hears everything: application data, and what is its owner's alone.
+    /// What somebody is notified of: theirs alone.
+    Notifications(UserId),
+    /// Where whoever is there hears everything: application data.
     Plain,
 }
 
@@ -58,6 +61,8 @@ pub struct Words {
     shown: Encoded,
     /// The same for the author's own timeline, where that is not the same.
     whole: Encoded,
+    /// Those notifications that there is still something to say of.
+    notified: HashMap<NotificationId, Bytes>,
     /// Authors whose posts are not for everyone alike.
     barred: HashSet<UserId>,
     between: Between,
@@ -105,7 +110,7 @@ impl Words {
         let members = self.members(stage, entry)?;
         let surface = if matches!(stage, Stage::Topic(_)) { Surface::Brought } else { Surface::Direct };
         let conditions = match stage {
-            Stage::Plain | Stage::Timeline(_) => Vec::new(),
+            Stage::Plain | Stage::Timeline(_) | Stage::Notifications(_) => Vec::new(),
             Stage::Profile | Stage::Topic(_) | Stage::Post(_) => self.conditions(stage, entry)?,
         };
         let is_open = conditions.iter().all(|it| {
@@ -117,6 +122,7 @@ impl Words {
     fn members(&self, stage: &Stage, entry: &Entry) -> Option<Bytes> {
         match entry {
             Entry::Data(members) | Entry::By(_, members) => Some(members.clone()),
+            Entry::Notified(id) => Some(self.notified.get(id).cloned().unwrap_or_else(|| taken_back(*id))),
             Entry::Gone(id, reason) => Some(gone(*id, *reason)),
             Entry::Left(left) => Some(gone(left.post, left.reason)),
             Entry::Post(id) | Entry::Edited(id) => match (self.bodies.get(id), stage) {
@@ -134,6 +140,14 @@ impl Words {
         }
     }
 
+    /// The reader and the author, if an entry is of a post that its reader does not see.
+    fn hidden(&self, stage: &Stage, entry: &Entry) -> Option<(UserId, UserId)> {
+        let reader = stage.owner()?;
+        kind(entry)?;
+        let body = self.bodies.get(&entry.post()?).filter(|body| !self.is_seen_in_timeline(body, reader))?;
+        Some((reader.clone(), body.post.author.clone()))
+    }
+
     fn is_seen_in_timeline(&self, body: &Body, reader: &UserId) -> bool {
         let author = &body.post.author;
         let relation = self.between.get(reader, author).unwrap_or_default();
@@ -148,7 +162,7 @@ impl Words {
             conditions.push(Condition::sees(self.bodies.get(id)?));
         }
         match entry {
-            Entry::Data(_) | Entry::Gone(..) => {}
+            Entry::Data(_) | Entry::Gone(..) | Entry::Notified(_) => {}
             Entry::By(author, _) => conditions.push(Condition { author, visibility: None, must_see: true }),
             Entry::Post(id) | Entry::Edited(id) => conditions.push(Condition::sees(self.bodies.get(id)?)),
             Entry::Left(left) => {
@@ -203,7 +217,7 @@ impl Feed {
         for (stage, entry) in entries {
             let theirs = posts(stage, entry).filter_map(|id| bodies.get(&id)).map(|body| body.post.author.clone());
             match stage {
-                Stage::Plain => {}
+                Stage::Plain | Stage::Notifications(_) => {}
                 Stage::Timeline(reader) => {
                     pairs.extend(theirs.filter(|author| author != reader).map(|author| (reader.clone(), author)));
                 }
@@ -219,7 +233,13 @@ impl Feed {
         }
         let barred = self.relations.barred(authors).await?;
         let between = self.relations.get(pairs).await?;
-        Ok(Words { bodies, shown, whole, barred, between, age })
+        let notified = self.notifications_told(entries).await?;
+        let mut words = Words { bodies, shown, whole, notified, barred, between, age };
+        let hidden: HashSet<_> = entries.iter().filter_map(|(stage, entry)| words.hidden(stage, entry)).collect();
+        if !hidden.is_empty() {
+            words.between.extend(self.relations.fresh(hidden).await?);
+        }
+        Ok(words)
     }
 
     /// Adds what is between readers and authors.
@@ -309,7 +329,7 @@ fn posts(stage: &Stage, entry: &Entry) -> impl Iterator<Item = PostId> + use<> {
     let about = match entry {
         Entry::Post(id) | Entry::Edited(id) => Some(*id),
         Entry::Left(left) => Some(left.post).filter(|_| left.reason == GoneReason::Hidden),
-        Entry::Gone(..) | Entry::Data(_) | Entry::By(..) => None,
+        Entry::Gone(..) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) => None,
     };
     let under = match stage {
         Stage::Post(id) => Some(*id),

@@ -68,6 +68,9 @@ impl Feed {
         posts.reverse();
         // A full read may have left something out: the inbox speaks for what is newer than its oldest post, and for that one.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
+        // What is not for the reader now is brought in, and told, once it is: it must not lie there already.
+        let shown = self.seen_by(Some(user), Surface::Timeline, posts.iter().copied()).await?;
+        posts.retain(|id| shown.contains_key(id));
         Ok(self.broker.fill_inbox(user, epoch, &posts, floor).await?)
     }
 
@@ -163,7 +166,7 @@ pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
         match entry {
             Entry::Post(id) => drop(here.insert(*id, true)),
             Entry::Gone(id, _) => drop(here.insert(*id, false)),
-            Entry::Edited(_) | Entry::Data(_) | Entry::By(..) | Entry::Left(_) => {}
+            Entry::Edited(_) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) | Entry::Left(_) => {}
         }
     }
     let mut posts: Vec<PostId> =

@@ -116,7 +116,8 @@ impl Channel {
             Self::User(_) => Stage::Profile,
             Self::Topic(name) => Stage::Topic(Arc::clone(name)),
             Self::Post(id) => Stage::Post(*id),
-            Self::Notifications(_) | Self::App(_) => Stage::Plain,
+            Self::Notifications(user) => Stage::Notifications(user.clone()),
+            Self::App(_) => Stage::Plain,
         }
     }
 

@@ -17,6 +17,7 @@ use super::hub::{Joined, Seat};
 use super::outbox::Outbox;
 use super::session::{Action, Call, History, Join, Look, Opening, Publish, Session, Wants};
 use crate::broker::{Append, Notice, Span};
+use crate::feed::operations::{Origin, Request};
 use crate::feed::{Caller, FeedError, Stage, Viewer};
 use crate::model::Entry;
 use crate::protocol::{ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error};
@@ -209,7 +210,8 @@ impl Gateway {
             Some(_) => return refused(call.id, ErrorCode::BAD_REQUEST),
         };
         let caller = call.user.map_or(Caller::Anonymous, Caller::User);
-        let ran = operation.run(&self.feed, caller, input).await;
+        let asked = Request { caller, origin: Origin::Socket, key: None, input };
+        let ran = operation.run(&self.feed, asked).await;
         self.metrics.operation(operation.name, ran.as_ref().map_or_else(FeedError::code, |_| "ok"));
         match ran.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {
             Ok(Ok(Ok(data))) => Done::Say(reply(call.id, &ReplyBody::Rpc { data })),

@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::{Site, json_answer};
-use crate::feed::operations::{Access, Operation, Operations, Verb};
+use crate::feed::operations::{Access, Operation, Operations};
 
 /// Answers `GET /api/openapi.json`.
 pub(super) async fn serve(State(site): State<Arc<Site>>) -> Response<Body> {
@@ -64,13 +64,21 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
     let in_path = |name: &str| operation.path.contains(&format!("{{{name}}}"));
-    let has_body = matches!(operation.verb, Verb::Post | Verb::Put | Verb::Patch);
+    let has_body = operation.verb.has_body();
     let parameter = |(name, schema): (&String, &Value)| {
         let (place, required) =
             if in_path(name) { ("path", true) } else { ("query", required.contains(&name.as_str())) };
         json!({ "name": name, "in": place, "required": required, "schema": schema })
     };
-    let parameters: Vec<Value> = members.iter().filter(|(name, _)| in_path(name) || !has_body).map(parameter).collect();
+    let mut parameters: Vec<Value> =
+        members.iter().filter(|(name, _)| in_path(name) || !has_body).map(parameter).collect();
+    if operation.writes() {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "A name of one's own for this write: a repeat within 24 hours does nothing and answers as the first did. It may be the member `idempotency_key` of the input too.",
+            "schema": { "type": "string", "pattern": "^[ -~]{1,255}$" },
+        }));
+    }
     let mut described = json!({
         "operationId": operation.name,
         "summary": operation.summary,

@@ -1,18 +1,20 @@
 //! The feed's operations over HTTP: input from path, query and body; who asks from a token or an API key.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http_body_util::LengthLimitError;
 use serde_json::{Map, Value};
 
 use super::{BODY, Site, json_answer};
 use crate::auth::TokenError;
-use crate::feed::operations::{Access, Operation, Verb};
+use crate::feed::operations::{self, Access, Operation, Origin, Verb};
 use crate::feed::{Caller, FeedError, now};
 use crate::model::UserId;
 
@@ -22,8 +24,8 @@ pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Sit
         Verb::Get => MethodFilter::GET,
         Verb::Post => MethodFilter::POST,
         Verb::Put => MethodFilter::PUT,
-        Verb::Delete => MethodFilter::DELETE,
         Verb::Patch => MethodFilter::PATCH,
+        Verb::Delete => MethodFilter::DELETE,
     };
     on(filter, move |State(site): State<Arc<Site>>, request: Request| async move { serve(&site, index, request).await })
 }
@@ -43,25 +45,47 @@ async fn serve(site: &Arc<Site>, index: usize, request: Request) -> Response<Bod
 
 fn refuse(error: &FeedError) -> Response<Body> {
     let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    json_answer(status, error.to_json().to_string())
+    let mut answer = json_answer(status, error.to_json().to_string());
+    if let Some(seconds) = error.retry_after() {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    answer
 }
 
 async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Result<bytes::Bytes, FeedError> {
     let (mut parts, body) = request.into_parts();
-    let caller = match operation.access {
-        Access::Open => Caller::Anonymous,
-        Access::Reader | Access::User => caller(site, &parts.headers)?,
+    let (caller, origin) = match operation.access {
+        Access::Open if !parts.headers.contains_key(API_KEY) => (Caller::Anonymous, address(&parts)),
+        Access::Open | Access::Reader | Access::User => caller(site, &parts)?,
     };
+    let key = key(operation, &parts.headers)?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let mut input = read_query(&query)?;
-    if matches!(operation.verb, Verb::Post | Verb::Put | Verb::Patch) {
+    if operation.verb.has_body() {
         input.extend(read_body(body).await?);
     }
     // The path has the last word: it is what the request is about.
     if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
-    operation.run(site.gateway.feed(), caller, Value::Object(input)).await
+    let asked = operations::Request { caller, origin, key, input: Value::Object(input) };
+    operation.run(site.gateway.feed(), asked).await
+}
+
+/// The header that names a write; of operations that are none it means nothing.
+fn key(operation: &Operation, headers: &HeaderMap) -> Result<Option<String>, FeedError> {
+    let Some(key) = headers.get("idempotency-key").filter(|_| operation.writes()) else { return Ok(None) };
+    let wrong = |_| FeedError::invalid("idempotency_key", "an idempotency key is printable ASCII");
+    key.to_str().map(|key| Some(key.to_owned())).map_err(wrong)
+}
+
+/// The header that holds a backend's key.
+const API_KEY: &str = "x-api-key";
+
+/// The address at the other end of the connection; the listener noted it.
+fn address(parts: &Parts) -> Origin {
+    let peer = parts.extensions.get::<SocketAddr>();
+    Origin::Address(peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), SocketAddr::ip))
 }
 
 /// `limit=20&cursor=p12`, percent-encoded. Everything is text; inputs that are numbers read their digits.
@@ -113,17 +137,18 @@ async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
 }
 
 /// Who asks: a user with a token, or a backend with an API key, acting for one or for nobody.
-fn caller(site: &Site, headers: &HeaderMap) -> Result<Caller, FeedError> {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    if let Some(key) = text("x-api-key") {
+fn caller(site: &Site, parts: &Parts) -> Result<(Caller, Origin), FeedError> {
+    let text = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    if let Some(key) = text(API_KEY) {
         if !site.api_keys.accept(key) {
             return Err(FeedError::Unauthorized("wrong API key"));
         }
         return match text("x-user") {
-            None => Ok(Caller::Anonymous),
+            None => Ok((Caller::Anonymous, Origin::Backend)),
             Some(user) => {
-                let user = UserId::parse(user);
-                user.map(Caller::User).ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))
+                let user = UserId::parse(user).filter(|user| !user.is_reserved());
+                user.map(|user| (Caller::User(user), Origin::Backend))
+                    .ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))
             }
         };
     }
@@ -135,7 +160,7 @@ fn caller(site: &Site, headers: &HeaderMap) -> Result<Caller, FeedError> {
         return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
     }
     match site.verifier.verify_connect(token.trim(), now() / 1_000) {
-        Ok(claims) => Ok(claims.user.map_or(Caller::Anonymous, Caller::User)),
+        Ok(claims) => Ok((claims.user.map_or(Caller::Anonymous, Caller::User), address(parts))),
         Err(TokenError::Expired) => Err(FeedError::Unauthorized("the token has expired")),
         Err(TokenError::Invalid(_)) => Err(FeedError::Unauthorized("the token is not valid")),
     }

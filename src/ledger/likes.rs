@@ -61,6 +61,8 @@ pub struct Reverted {
 pub struct SettledLikes {
     /// The tally of each object of the batch, of those unseen too, each once, in any order.
     pub tallies: Vec<(Object, Tally)>,
+    /// Who likes what and did not before, in the order of the batch for each object.
+    pub added: Vec<(UserId, Object)>,
     /// What could not be settled, as noted for [`Likes::untold_reverts`].
     pub reverted: Vec<Reverted>,
 }

@@ -9,6 +9,7 @@ mod comments;
 mod counts;
 mod edges;
 mod favourites;
+mod idempotency;
 mod jobs;
 mod likes;
 mod notifications;
@@ -26,10 +27,11 @@ pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
 pub use self::counts::Counts;
 pub use self::edges::Edges;
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
+pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
-pub use self::people::{NewAccount, People};
+pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::Posts;
 pub use self::reading::Reading;
@@ -79,6 +81,7 @@ pub trait Ledger:
     + Topics
     + Reading
     + Likes
+    + Idempotency
     + Send
     + Sync
     + 'static

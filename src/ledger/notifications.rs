@@ -86,6 +86,9 @@ pub trait Notifications: Send + Sync {
     /// A user's groups whose place is below `before` (`None`: from the first), what happened last first.
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>>;
 
+    /// Those of `ids` that are the user's, each once, in any order. Any number of ids, one round trip.
+    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<Group>>;
+
     /// The first `limit` of those that are not read.
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>>;
 

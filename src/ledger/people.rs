@@ -18,6 +18,54 @@ pub struct NewAccount {
     pub created_at: Millis,
 }
 
+/// What a user changes of what others see of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProfileChange {
+    /// What to call them, if that changes.
+    pub name: Option<String>,
+    /// Where their picture is (`Some(None)`: nowhere any more), if that changes.
+    pub avatar: Option<Option<String>>,
+}
+
+/// Somebody found by the beginning of their id or name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What they were found by: the id or the name, as [`fold`] makes it.
+    pub term: String,
+    /// Who.
+    pub user: User,
+}
+
+/// How far a look at those whom one's followees follow goes. Together they bound what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// How many followees, the latest.
+    pub followees: usize,
+    /// How many that each of them follows, the latest.
+    pub each: usize,
+    /// How many people are told, those followed by most.
+    pub people: usize,
+}
+
+/// A text as people are found by it: in lower case, of whatever script.
+pub fn fold(text: &str) -> String {
+    text.to_lowercase()
+}
+
+/// The least text after all those that begin with `prefix`, in the order of code points. `None` if there is none.
+pub fn past(prefix: &str) -> Option<String> {
+    let mut rest = prefix.to_owned();
+    while let Some(last) = rest.pop() {
+        // What lies between the two is no character: surrogates.
+        let next = if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            rest.push(next);
+            return Some(rest);
+        }
+    }
+    None
+}
+
 /// People.
 #[async_trait]
 pub trait People: Send + Sync {
@@ -36,4 +84,38 @@ pub trait People: Send + Sync {
 
     /// A user with counts, and the edges seen from `viewer`.
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>>;
+
+    /// Changes what is said of a user, and what they are found by, in one transaction; the user as they are then.
+    /// `None` if there is no such user.
+    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<User>>;
+
+    /// People whose id or name, folded, begins with `prefix`, which the caller has folded: each once, by the lesser of
+    /// the two where both do, in the order of (term, id) by code points, after `after`. The cost depends on `limit`,
+    /// not on how many people there are.
+    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<Found>>;
+
+    /// Whom those follow whom `reader` follows, with how many of them do: neither the reader nor anybody whom the reader
+    /// follows. The most first, equals in the order of their ids, byte by byte.
+    async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>>;
+
+    /// `user` wants to be told when `author` posts; both exist. Nothing changes if it was so already. `false` if the
+    /// user asked for that of `most` others or more.
+    async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool>;
+
+    /// `user` does not want to be told any more. Nothing changes if it was so already.
+    async fn unnotify_of(&self, user: &UserId, author: &UserId) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::past;
+
+    #[test]
+    fn the_text_past_a_prefix_is_the_next_in_order() {
+        assert_eq!(past("an").as_deref(), Some("ao"));
+        assert_eq!(past("\u{D7FF}").as_deref(), Some("\u{E000}"));
+        assert_eq!(past("a\u{10FFFF}").as_deref(), Some("b"));
+        assert_eq!(past("\u{10FFFF}"), None);
+        assert_eq!(past(""), None);
+    }
 }

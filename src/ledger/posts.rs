@@ -9,8 +9,10 @@ use crate::model::{Millis, Post, PostId, UserId};
 #[async_trait]
 pub trait Posts: Send + Sync {
     /// Stores a post, its topics and its fan-out job, held by `lease`, in one transaction. Answers with the job.
-    /// The caller has made sure that the author exists and that the id is new: anything else fails.
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job>;
+    /// `None`, and nothing changes, if the author has this very post already, or had one with its id that is deleted: this call
+    /// was made before. The caller has made sure that the author exists and that the id is nobody else's: anything else
+    /// fails.
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>>;
 
     /// Those of `ids` that exist and are not deleted, each once, in any order. Any number of ids, one round trip.
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>>;

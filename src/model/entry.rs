@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PostId, UserId, Visibility};
+use super::{NotificationId, PostId, UserId, Visibility};
 
 /// Names one life of a log. When a log is lost and made anew, its offsets begin at 1 again under another
 /// epoch, so a reader never mistakes the new log for the old one. 1 to 32 of `A-Z a-z 0-9`.
@@ -59,6 +59,8 @@ pub enum Entry {
     /// An application's own publication: the members of its JSON object without the braces
     /// (`"data":…,"info":…,"tags":…`), no line break anywhere.
     Data(Bytes),
+    /// A notification is there, or has grown.
+    Notified(NotificationId),
     /// What somebody did, as members like those of `Data`: for those who may see that person.
     By(UserId, Bytes),
     /// A post left a channel that many read: for those who could see it there.
@@ -88,6 +90,7 @@ impl Entry {
             Self::Gone(id, GoneReason::Unfollowed) => (b'u', id.to_string().into()),
             Self::Gone(id, GoneReason::Hidden) => (b'h', id.to_string().into()),
             Self::Data(bytes) => (b'd', bytes.clone()),
+            Self::Notified(id) => (b'n', id.to_string().into()),
             Self::By(user, members) => (b'b', [user.as_str().as_bytes(), b"\n", members].concat().into()),
             // Names and numbers are always JSON.
             Self::Left(left) => (b'l', serde_json::to_vec(left).unwrap_or_default().into()),
@@ -105,6 +108,7 @@ impl Entry {
             b'u' => Self::Gone(id()?, GoneReason::Unfollowed),
             b'h' => Self::Gone(id()?, GoneReason::Hidden),
             b'd' => Self::Data(body),
+            b'n' => Self::Notified(NotificationId(id()?.0)),
             b'b' => {
                 let end = body.iter().position(|byte| *byte == b'\n')?;
                 let user = UserId::parse(std::str::from_utf8(&body[..end]).ok()?)?;
@@ -119,7 +123,7 @@ impl Entry {
     pub fn post(&self) -> Option<PostId> {
         match self {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => Some(*id),
-            Self::Data(_) | Self::By(..) | Self::Left(_) => None,
+            Self::Data(_) | Self::Notified(_) | Self::By(..) | Self::Left(_) => None,
         }
     }
 }
@@ -132,7 +136,12 @@ mod tests {
     fn every_kind_survives_the_store() {
         let id = PostId(77);
         let reasons = [GoneReason::Deleted, GoneReason::Unfollowed, GoneReason::Hidden];
-        let mut all = vec![Entry::Post(id), Entry::Edited(id), Entry::Data(Bytes::from_static(b"\"data\":1"))];
+        let mut all = vec![
+            Entry::Post(id),
+            Entry::Edited(id),
+            Entry::Notified(NotificationId(8)),
+            Entry::Data(Bytes::from_static(b"\"data\":1")),
+        ];
         all.extend(reasons.map(|reason| Entry::Gone(id, reason)));
         let author = UserId::parse("ann").unwrap();
         all.push(Entry::By(author.clone(), Bytes::from_static(b"\"data\":\"a\"")));

@@ -25,6 +25,11 @@ impl UserId {
         (fits && plain).then(|| Self(text.into()))
     }
 
+    /// Whether it means something else where an id may stand in a path: nobody comes in as one of these.
+    pub fn is_reserved(&self) -> bool {
+        matches!(&*self.0, "me" | "suggested")
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0

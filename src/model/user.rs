@@ -33,6 +33,8 @@ pub struct Edges {
     pub muting: bool,
     /// I block them.
     pub blocking: bool,
+    /// I want to be told when they post.
+    pub notify: bool,
 }
 
 /// A user with counts and the edges to whoever asked.

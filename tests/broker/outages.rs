@@ -138,10 +138,15 @@ async fn node_numbers_are_leased_once_each() {
     let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
     let mut numbers = Vec::new();
     for node in 0..64 {
-        numbers.push(broker.lease_node(&format!("node-{node}")).await.unwrap());
+        numbers.push(broker.lease_node(&format!("node-{node}"), None).await.unwrap());
     }
-    assert_eq!(broker.lease_node("node-7").await.unwrap(), numbers[7], "a renewal keeps the number");
-    assert!(matches!(broker.lease_node("one too many").await, Err(BrokerError::Refused(_))));
+    assert_eq!(broker.lease_node("node-7", Some(numbers[3])).await.unwrap(), numbers[7], "a renewal keeps the number");
+    assert!(matches!(broker.lease_node("one too many", None).await, Err(BrokerError::Refused(_))));
+    // Forgotten, a node keeps its number all the same.
+    assert_eq!(server.ask("FLUSHALL"), "+OK");
+    for (node, number) in numbers.iter().enumerate() {
+        assert_eq!(broker.lease_node(&format!("node-{node}"), Some(*number)).await.unwrap(), *number);
+    }
     numbers.sort_unstable();
     assert_eq!(numbers, (0..64).collect::<Vec<_>>());
     assert!(broker.round_trips() >= 66);

@@ -40,10 +40,13 @@ async fn posts_leave_with_a_mute_or_a_hide_and_come_back_with_its_end_live() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     server.follow("bo", "ann").await;
+    server.follow("cy", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
+    let mut cy = Client::connect(&server, "cy").await;
     let (one, two) = (server.post("bo", "one").await, server.post("bo", "two").await);
     for id in [one, two] {
         told(&mut ann, "ann", "post", id).await;
+        told(&mut cy, "cy", "post", id).await;
     }
     for (maker, what, whom) in [("ann", "mute", "bo"), ("bo", "hide", "ann")] {
         set(&server, maker, what, whom).await;
@@ -53,6 +56,8 @@ async fn posts_leave_with_a_mute_or_a_hide_and_come_back_with_its_end_live() {
             assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "hidden", "{what}");
         }
         let unseen = server.post("bo", "unseen meanwhile").await;
+        // It has been carried to everybody whom it is for.
+        told(&mut cy, "cy", "post", unseen).await;
         clear(&server, maker, what, whom).await;
         clear(&server, maker, what, whom).await;
         assert_eq!(ids(&server, "ann", "/timeline").await, [unseen, two, one], "{what}: back with the answer");
@@ -61,6 +66,7 @@ async fn posts_leave_with_a_mute_or_a_hide_and_come_back_with_its_end_live() {
         }
         server.done("bo", "DELETE", &format!("/posts/{unseen}"), &Value::Null).await;
         told(&mut ann, "ann", "gone", unseen).await;
+        told(&mut cy, "cy", "gone", unseen).await;
     }
     let profile = server.done("ann", "GET", "/users/bo", &Value::Null).await;
     assert_eq!((&profile["edges"]["following"], &profile["edges"]["followed_by"]), (&json!(true), &json!(true)));
@@ -158,8 +164,8 @@ async fn nobody_learns_that_they_are_hidden_from_or_muted() {
     }
     assert_eq!(server.done("bo", "GET", "/users/ann", &Value::Null).await, before);
     let mine = server.done("ann", "GET", "/users/bo", &Value::Null).await["edges"].take();
-    let expected =
-        json!({ "following": false, "followed_by": true, "hiding": true, "muting": true, "blocking": false });
+    let expected = json!({ "following": false, "followed_by": true, "hiding": true, "muting": true, "blocking": false,
+        "notify": false });
     assert_eq!(mine, expected);
     for what in ["hide", "mute", "block"] {
         assert_eq!(status(&server, "ann", "PUT", &format!("/users/ann/{what}")).await, 400, "{what} oneself");

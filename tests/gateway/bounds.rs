@@ -79,7 +79,7 @@ async fn a_reader_that_stops_reading_is_closed_and_harms_nobody() {
 
 #[tokio::test]
 async fn a_slow_reader_that_reads_again_hears_why() {
-    let keys = [("namespaces", NAMESPACES), ("client.queue_messages", "10"), ("client.queue_bytes", "1048576")];
+    let keys = [("namespaces", NAMESPACES), ("client.queue_messages", "10"), ("client.queue_bytes", "1073741824")];
     let server = Server::start_with(&keys).await;
     let mut slow = Client::connect(&server, "ann").await;
     slow.subscribe("chat:1").await;

@@ -111,7 +111,10 @@ async fn what_cannot_be_done_is_refused_and_the_connection_stays() {
         (json!({ "history": { "channel": "chat:2" } }), 103),
         (json!({ "history": { "channel": "chat:1", "since": { "offset": 0, "epoch": "other" } } }), 112),
         (json!({ "subscribe": { "channel": "chat:3", "recover": true, "epoch": "other", "flag": 2 } }), 112),
-        (json!({ "sub_refresh": { "channel": "chat:9", "token": "x" } }), 103),
+        (
+            json!({ "sub_refresh": { "channel": "chat:9", "token": token(json!({ "sub": "ann", "channel": "chat:9" })) } }),
+            103,
+        ),
         (json!({ "sub_refresh": { "channel": "chat:1" } }), 107),
         (json!({ "refresh": { "token": token(json!({ "sub": "ann", "expire_at": unix() - 1 })) } }), 110),
     ];

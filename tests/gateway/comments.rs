@@ -257,3 +257,71 @@ async fn pages_of_comments_and_notifications_cost_as_many_round_trips_however_lo
         assert!(costs[0].0 >= 2 && costs[0].0 <= 8, "{method} makes some round trips and not many: {costs:?}");
     }
 }
+
+#[tokio::test]
+async fn who_is_kept_from_somebody_finds_none_of_their_comments() {
+    let server = Server::start().await;
+    let post = server.post("ann", "hello").await;
+    let (mut bos, mut cys) = (Vec::new(), Vec::new());
+    for n in 0..4 {
+        cys.push(say(&server, "cy", post, &format!("{n}")).await);
+        for _ in 0..5 {
+            bos.push(say(&server, "bo", post, &format!("{n}")).await);
+        }
+    }
+    let under_bo = reply(&server, "cy", post, bos[0], "to bo").await;
+    server.done("di", "PUT", "/users/bo/mute", &Value::Null).await;
+    assert_eq!(ids(&page(&server, "di", post, "limit=100").await).len(), 24, "a mute is for what is brought");
+    let mut di = Client::connect(&server, "di").await;
+    di.subscribe(&format!("post:{post}")).await;
+    server.done("di", "PUT", "/users/bo/block", &Value::Null).await;
+    let (mut read, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = page(&server, "di", post, &format!("limit=2{cursor}")).await;
+        assert!(ids(&page).len() == 2 || page.get("next").is_none(), "a page is filled: {page}");
+        assert!(page["people"].get("bo").is_none());
+        read.extend(ids(&page));
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    cys.reverse();
+    assert_eq!(read, cys);
+    let path = format!("/posts/{post}/comments");
+    let refused = [
+        server.call("di", "GET", &format!("{path}?under={}", bos[0]), &Value::Null).await,
+        server.call("di", "POST", &path, &json!({ "text": "x", "reply_to": bos[0] })).await,
+        remove(&server, "di", bos[0]).await,
+    ];
+    for answer in refused {
+        assert_eq!(refusal(&answer), (404, "not_found", None), "{answer:?}");
+    }
+    assert_eq!(ids(&page(&server, "cy", post, &format!("under={}", bos[0])).await), [under_bo]);
+
+    say(&server, "bo", post, "not for di").await;
+    assert_eq!(told(&mut di, post, "counts").await["comments"], 26, "a number says nothing of who");
+    let last = say(&server, "cy", post, "for di").await;
+    assert_eq!(told(&mut di, post, "comment").await["comment"]["id"], last);
+    say(&server, "di", post, "not for bo").await;
+    assert_eq!(page(&server, "bo", post, "limit=1").await["items"][0]["id"], last);
+}
+
+#[tokio::test]
+async fn under_a_post_that_may_not_be_seen_nothing_is_found_or_said() {
+    let server = Server::start().await;
+    server.follow("bo", "ann").await;
+    let body = json!({ "text": "hello", "visibility": "followers" });
+    let post = server.done("ann", "POST", "/posts", &body).await["id"].as_u64().expect("an id");
+    let said = say(&server, "bo", post, "hi").await;
+    let path = format!("/posts/{post}/comments");
+    let refused = [
+        server.call("cy", "GET", &path, &Value::Null).await,
+        server.call("cy", "POST", &path, &json!({ "text": "x" })).await,
+        remove(&server, "cy", said).await,
+    ];
+    for answer in refused {
+        assert_eq!(refusal(&answer), (404, "not_found", None), "{answer:?}");
+    }
+    assert_eq!(ids(&page(&server, "ann", post, "").await), [said]);
+}

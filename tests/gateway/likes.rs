@@ -1,9 +1,11 @@
 //! Likes as their users meet them: at once in the answer, a moment later everywhere.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 
 fn likers(page: &Value) -> Vec<&str> {
     page["items"].as_array().expect("items").iter().map(|user| user["id"].as_str().expect("an id")).collect()
@@ -102,6 +104,104 @@ async fn the_list_of_likers_is_read_in_pages() {
         }
     }
     assert_eq!(found, names.iter().rev().cloned().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn whom_a_reader_may_not_see_is_not_in_the_list_which_is_full_all_the_same() {
+    let server = Server::start().await;
+    let post = server.post("ann", "like me").await;
+    let mut watcher = Client::connect(&server, "ann").await;
+    watcher.subscribe(&format!("post:{post}")).await;
+    for (name, count) in ["one", "bo", "two", "cy", "three"].into_iter().zip(1_u64..) {
+        server.done(name, "GET", "/users/ann", &Value::Null).await;
+        server.done(name, "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+        counts_reach(&mut watcher, post, count).await;
+    }
+    for blocked in ["bo", "cy"] {
+        server.done("one", "PUT", &format!("/users/{blocked}/block"), &Value::Null).await;
+    }
+    let path = format!("/posts/{post}/likes?limit=2");
+    let first = server.done("one", "GET", &path, &Value::Null).await;
+    assert_eq!(likers(&first), ["three", "two"]);
+    let next = format!("{path}&cursor={}", first["next"].as_str().expect("more"));
+    let rest = server.done("one", "GET", &next, &Value::Null).await;
+    assert_eq!((likers(&rest), rest.get("next")), (vec!["one"], None));
+    assert_eq!(likers(&server.done("two", "GET", &path, &Value::Null).await), ["three", "cy"]);
+}
+
+#[tokio::test]
+async fn pages_show_what_one_likes_and_how_many_do() {
+    let server = Server::start().await;
+    let post = server.post("ann", "like me").await;
+    let mut watcher = Client::connect(&server, "ann").await;
+    watcher.subscribe(&format!("post:{post}")).await;
+    server.done("bo", "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+    counts_reach(&mut watcher, post, 1).await;
+    for (reader, liked) in [("bo", true), ("ann", false)] {
+        let shown = server.done(reader, "GET", &format!("/posts/{post}"), &Value::Null).await;
+        assert_eq!((&shown["likes"], &shown["liked"]), (&json!(1), &json!(liked)), "{reader}: {shown}");
+    }
+}
+
+/// Waits for a list of notifications.
+async fn notified(server: &Server, user: &str, so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let page = server.done(user, "GET", "/notifications", &Value::Null).await;
+        let items = page["items"].as_array().expect("items").clone();
+        if so(&items) {
+            return items;
+        }
+        assert!(Instant::now() < until, "it stays {page}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_author_is_notified_of_likes_in_one_group() {
+    let server = Server::start().await;
+    let post = server.post("ann", "like me").await;
+    let path = format!("/posts/{post}/like");
+    server.done("ann", "PUT", &path, &Value::Null).await;
+    for user in ["bo", "cy", "dee"] {
+        server.done(user, "GET", "/users/ann", &Value::Null).await;
+        server.done(user, "PUT", &path, &Value::Null).await;
+    }
+    let likes = notified(&server, "ann", |items| items.first().is_some_and(|item| item["count"] == 3)).await;
+    assert_eq!((likes.len(), &likes[0]["kind"]), (1, &json!("like")), "{likes:?}");
+    assert_eq!(likes[0]["object"]["id"], post, "{likes:?}");
+}
+
+#[tokio::test]
+async fn comments_are_liked_too() {
+    let server = Server::start().await;
+    let post = server.post("ann", "say something").await;
+    let said = server.done("bo", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "something" })).await;
+    let comment = said["id"].as_u64().expect("an id");
+    let path = format!("/comments/{comment}/like");
+    let liked = server.done("cy", "PUT", &path, &Value::Null).await;
+    assert_eq!(liked, json!({ "state": "accepted", "liked": true, "likes": 1 }));
+    let mut dee = Client::connect(&server, "dee").await;
+    assert_eq!(dee.rpc("likes.add", &json!({ "id": comment, "object": "comment" })).await["likes"], 2);
+    let likes = notified(&server, "bo", |items| items.first().is_some_and(|item| item["count"] == 2)).await;
+    assert_eq!((&likes[0]["kind"], &likes[0]["object"]["id"]), (&json!("like"), &json!(comment)), "{likes:?}");
+    server.done("cy", "DELETE", &path, &Value::Null).await;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let page = server.done("ann", "GET", &format!("/posts/{post}/comments"), &Value::Null).await;
+        if page["items"][0]["likes"] == 1 {
+            break;
+        }
+        assert!(Instant::now() < until, "it stays {page}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Neither what is not there nor what somebody wrote who blocks one.
+    server.done("eve", "GET", "/users/bo", &Value::Null).await;
+    server.done("bo", "PUT", "/users/eve/block", &Value::Null).await;
+    for (user, id) in [("eve", comment), ("cy", post)] {
+        let answer = server.call(user, "PUT", &format!("/comments/{id}/like"), &Value::Null).await;
+        assert_eq!(answer.status.as_u16(), 404, "{user}: {answer:?}");
+    }
 }
 
 #[tokio::test]

@@ -16,15 +16,18 @@ mod channels;
 mod codes;
 mod comments;
 mod edits;
+mod endings;
 mod favourites;
 mod http;
 mod likes;
 mod nonsense;
 mod notifications;
+mod people;
 mod reading;
 mod timelines;
 mod tokens;
 mod topics;
+mod writes;
 
 /// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
 const NAMESPACES: &str = r#"[

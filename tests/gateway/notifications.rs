@@ -286,3 +286,76 @@ async fn what_was_notified_while_away_is_recovered() {
     };
     assert_eq!((&told["kind"], &told["object"]["id"]), (&json!("comment"), &json!(post)));
 }
+
+#[tokio::test]
+async fn who_may_not_or_shall_not_be_heard_notifies_nobody() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let post = server.post("ann", "hello").await;
+    for name in ["muted", "blocked", "blocking", "hidden", "fan", "cy"] {
+        server.done(name, "GET", &format!("/users/{name}"), &Value::Null).await;
+    }
+    // They comment before anything stands between, except for one post that ann cannot see.
+    server.follow("fan", "cy").await;
+    let only = json!({ "text": "not for @ann", "visibility": { "only_to": ["fan"] } });
+    server.done("cy", "POST", "/posts", &only).await;
+    for name in ["muted", "blocked", "blocking", "hidden", "cy"] {
+        say(&server, name, post, "hi").await;
+        assert_eq!(told(&mut ann, "ann").await["kind"], "comment");
+    }
+    let before = page(&server, "ann", "").await;
+    assert_eq!(said(&before), [("comment", post, vec!["cy", "hidden", "blocking", "blocked", "muted"])]);
+
+    server.done("ann", "PUT", "/users/muted/mute", &Value::Null).await;
+    server.done("ann", "PUT", "/users/blocked/block", &Value::Null).await;
+    server.done("blocking", "PUT", "/users/ann/block", &Value::Null).await;
+    server.done("hidden", "PUT", "/users/ann/hide", &Value::Null).await;
+    let after = page(&server, "ann", "").await;
+    assert_eq!(said(&after), [("comment", post, vec!["cy"])], "those before, too");
+    assert_eq!((&after["items"][0]["count"], left(&after)), (&json!(1), (1, 1)));
+    ann.rpc("notifications.mark_read", &json!({})).await;
+    marked(&mut ann, "ann").await;
+    for name in ["muted", "hidden"] {
+        say(&server, name, post, "hi again").await;
+    }
+    server.follow("muted", "ann").await;
+    server.follow("fan", "ann").await;
+    assert_eq!(people(&told(&mut ann, "ann").await), ["fan"], "nobody else was heard of");
+    assert_eq!(left(&page(&server, "ann", "").await), (1, 1));
+
+    server.done("ann", "PUT", "/users/cy/block", &Value::Null).await;
+    let alone = page(&server, "ann", "").await;
+    assert_eq!(said(&alone), [("follow", 0, vec!["fan"])], "with nobody left there is nothing to show");
+}
+
+#[tokio::test]
+async fn a_notification_taken_back_meanwhile_is_not_recovered() {
+    let server = Server::start().await;
+    let post = server.post("ann", "hello").await;
+    let mut ann = Client::open(&server).await;
+    let connected = ann.done(json!({ "connect": { "token": crate::server::token("ann") } })).await;
+    let position = connected["connect"]["subs"]["notifications:ann"].clone();
+    say(&server, "bo", post, "hi").await;
+    let heard = told(&mut ann, "ann").await;
+    drop(ann);
+    server.done("ann", "PUT", "/users/bo/block", &Value::Null).await;
+    let offset = position["offset"].as_u64().unwrap_or_default();
+    let from = json!({ "recover": true, "offset": offset, "epoch": position["epoch"] });
+    let subs = json!({ "notifications:ann": from });
+    let connect = json!({ "connect": { "token": crate::server::token("ann"), "subs": subs } });
+    let recovered = Client::open(&server).await.done(connect).await["connect"]["subs"]["notifications:ann"].clone();
+    let gone = json!({ "type": "notification.gone", "id": heard["id"] });
+    assert_eq!(recovered["publications"][0]["data"], gone, "{recovered}");
+}
+
+#[tokio::test]
+async fn whom_an_edit_names_hears_of_it_and_whom_it_named_before_not_again() {
+    let server = Server::start().await;
+    let (mut ann, mut cy) = (Client::connect(&server, "ann").await, Client::connect(&server, "cy").await);
+    let post = server.post("bo", "see @ann").await;
+    told(&mut ann, "ann").await;
+    server.done("bo", "PATCH", &format!("/posts/{post}"), &json!({ "text": "see @ann and @cy" })).await;
+    assert_eq!(told(&mut cy, "cy").await["object"]["id"], post);
+    server.follow("bo", "ann").await;
+    assert_eq!(told(&mut ann, "ann").await["kind"], "follow");
+}

@@ -68,12 +68,46 @@ async fn following_brings_posts_in_and_ending_it_takes_them_out_live() {
 }
 
 #[tokio::test]
+async fn what_is_for_friends_comes_and_goes_with_the_authors_follow() {
+    let mut server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let body = json!({ "text": "for friends", "visibility": "friends" });
+    let id = server.done("bo", "POST", "/posts", &body).await["id"].as_u64().unwrap();
+    let public = server.post("bo", "for everyone").await;
+    told(&mut ann, "ann", "post", public).await;
+    for _ in 0..2 {
+        server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
+        told(&mut ann, "ann", "post", id).await;
+        assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public, id]);
+        server.done("bo", "DELETE", "/users/ann/follow", &Value::Null).await;
+        assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "hidden");
+        assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public]);
+        // An inbox that is filled anew holds what is for its owner, and nothing that may be so one day.
+        server.kill();
+        server.start_again().await;
+        ann = Client::connect(&server, "ann").await;
+    }
+}
+
+#[tokio::test]
 async fn a_post_is_in_its_authors_timeline_with_the_answer_even_over_http() {
     let server = Server::start().await;
     for n in 0..20 {
         let id = server.post("ann", &format!("post {n}")).await;
         let page = server.done("ann", "GET", "/timeline?limit=1", &Value::Null).await;
         assert_eq!(ids(&page), [id], "post {n}");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_post_is_gone_with_the_answer() {
+    let server = Server::start().await;
+    for n in 0..20 {
+        let id = server.post("ann", &format!("post {n}")).await;
+        server.done("ann", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
+        assert_eq!(server.call("bo", "GET", &format!("/posts/{id}"), &Value::Null).await.status, 404, "post {n}");
+        assert!(ids(&server.done("ann", "GET", "/timeline", &Value::Null).await).is_empty(), "post {n}");
     }
 }
 
@@ -114,7 +148,7 @@ async fn told_all(client: &mut Client, ids: &[u64]) {
 
 #[tokio::test]
 async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
-    let server = Server::start_with(&[("timeline.length", "50")]).await;
+    let server = Server::start_with(&[("timeline.length", "50"), ("timeline.follow_merge", "30")]).await;
     server.follow("ann", "bo").await;
     server.follow("ann", "cy").await;
     let mut ann = Client::connect(&server, "ann").await;
@@ -166,6 +200,20 @@ async fn updates_over_http_are_what_a_socket_recovers() {
     assert_eq!(updates["position"]["offset"], items.last().unwrap()["offset"]);
     let far = format!("/timeline/updates?offset={}&epoch={epoch}", offset.as_u64().unwrap() + 99);
     assert_eq!(server.done("ann", "GET", &far, &Value::Null).await["recovered"], false);
+}
+
+#[tokio::test]
+async fn updates_that_a_log_does_not_keep_any_more_are_not_recovered() {
+    let server = Server::start_with(&[("timeline.length", "20")]).await;
+    let position = server.done("ann", "GET", "/timeline", &Value::Null).await["position"].take();
+    let (from, epoch) = (position["offset"].as_u64().unwrap(), position["epoch"].as_str().unwrap());
+    let since = |offset: u64| format!("/timeline/updates?offset={offset}&epoch={epoch}");
+    for n in 0..130 {
+        server.post("ann", &format!("post {n}")).await;
+    }
+    assert_eq!(server.done("ann", "GET", &since(from), &Value::Null).await["recovered"], false);
+    let updates = server.done("ann", "GET", &since(from + 125), &Value::Null).await;
+    assert_eq!((&updates["recovered"], updates["items"].as_array().map(Vec::len)), (&json!(true), Some(5)));
 }
 
 #[tokio::test]

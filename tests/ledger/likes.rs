@@ -52,7 +52,8 @@ async fn a_batch_is_applied_once_and_where_the_last_one_ended(ledger: Any) {
     assert_eq!(ledger.like_position(3).await.unwrap(), "");
     let first = batch("", "a 1", vec![change("bo", post(1), true)]);
     let settled = ledger.settle_likes(first.clone()).await.unwrap().expect("it is applied");
-    assert_eq!(settled, SettledLikes { tallies: vec![(post(1), tally(1, 1))], reverted: Vec::new() });
+    let added = vec![(id("bo"), post(1))];
+    assert_eq!(settled, SettledLikes { tallies: vec![(post(1), tally(1, 1))], added, reverted: Vec::new() });
     assert_eq!(ledger.like_position(3).await.unwrap(), "a 1");
     // bo takes it back; then the first batch comes again, from a settler that was not told.
     let second = batch("a 1", "a 2", vec![change("bo", post(1), false)]);
@@ -84,7 +85,7 @@ async fn counts_are_those_of_the_rows(ledger: Any) {
     // Liked again, taken back though never liked: nothing changes, and the version says so.
     let nothing = vec![change("bo", post(1), true), change("eve", post(1), false)];
     let settled = ledger.settle_likes(batch("1", "2", nothing)).await.unwrap().expect("it is applied");
-    assert_eq!(tallies(&settled), HashMap::from([(post(1), tally(2, 1))]));
+    assert_eq!((tallies(&settled), &settled.added[..]), (HashMap::from([(post(1), tally(2, 1))]), &[][..]));
     let swap = vec![change("bo", post(1), false), change("fay", post(1), true), change("gil", post(1), true)];
     let settled = ledger.settle_likes(batch("2", "3", swap)).await.unwrap().expect("it is applied");
     assert_eq!(tallies(&settled), HashMap::from([(post(1), tally(3, 2))]));

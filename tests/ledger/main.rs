@@ -5,9 +5,11 @@ mod comments;
 mod conformance;
 mod counts;
 mod favourites;
+mod idempotency;
 mod likes;
 mod nodes;
 mod notifications;
+mod people;
 mod postgres;
 #[path = "../support/postgres.rs"]
 mod postgres_server;

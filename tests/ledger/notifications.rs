@@ -65,6 +65,9 @@ async fn a_happening_joins_its_group_and_moves_it_up(ledger: Any) {
     assert_eq!(numbers(&listed), [1, 2], "what happened last is first");
     assert_eq!(listed[0], grown);
     assert!(ledger.notifications(&id("bo"), None, 9).await.unwrap().is_empty());
+    let asked = [NotificationId(1), NotificationId(9), NotificationId(1)];
+    assert_eq!(ledger.notifications_by_id(&id("ann"), &asked).await.unwrap(), [grown]);
+    assert!(ledger.notifications_by_id(&id("bo"), &asked).await.unwrap().is_empty(), "they are not bo's");
 }
 
 async fn a_group_is_of_one_user_kind_and_object(ledger: Any) {

@@ -123,6 +123,24 @@ async fn many_may_open_a_new_file_at_once() {
 }
 
 #[tokio::test]
+async fn those_who_were_there_before_are_found_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("../../src/ledger/migrations/sqlite/0001_feed.sql")).unwrap();
+    old.execute_batch("CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)").unwrap();
+    old.execute_batch("INSERT INTO migrations VALUES (1, 0)").unwrap();
+    let people = "INSERT INTO users (id, name, created_at) VALUES ('Ann', 'ÉMILE', 0), ('bo', 'Bo', 0)";
+    old.execute_batch(people).unwrap();
+    drop(old);
+    let ledger = SqliteLedger::open(SqliteOptions::new(&path)).await.unwrap();
+    for (prefix, user) in [("an", "Ann"), ("émi", "Ann"), ("b", "bo")] {
+        let found = ledger.search_users(prefix, None, 9).await.unwrap();
+        assert_eq!(found.iter().map(|found| found.user.id.as_str()).collect::<Vec<_>>(), [user], "{prefix}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_used_is_named_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.db");

@@ -83,7 +83,7 @@ pub(crate) async fn users(ledger: &dyn Ledger, texts: &[&str]) {
 
 /// Stores a post that w1 carries.
 pub(crate) async fn store(ledger: &dyn Ledger, post: Post) -> Result<Job, LedgerError> {
-    ledger.create_post(&post, &lease("w1", LEASE)).await
+    Ok(ledger.create_post(&post, &lease("w1", LEASE)).await?.expect("a new post"))
 }
 
 pub(crate) async fn publish(ledger: &dyn Ledger, number: u64, author: &str) -> Job {

@@ -8,8 +8,9 @@ use feedline::model::UserId;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub(crate) use crate::api::{attempt, done, entry};
 use crate::redis_server::RedisServer;
-use crate::server::{API_KEY, PATIENCE, Server};
+use crate::server::{PATIENCE, Server};
 
 /// How long a job of fan-out is held without a sign of life, in these tests.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -23,6 +24,7 @@ pub(crate) struct Cluster {
     pub(crate) redis: RedisServer,
     /// The nodes' ledger, to fill it and to look into it.
     ledger: SqliteLedger,
+    keys: Vec<(String, String)>,
     _folder: TempDir,
 }
 
@@ -60,7 +62,15 @@ impl Cluster {
         for _ in 0..nodes {
             running.push(Server::start_with(&all).await);
         }
-        Self { nodes: running, redis, ledger, _folder: folder }
+        let keys = all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Self { nodes: running, redis, ledger, keys, _folder: folder }
+    }
+
+    /// Starts another node that reaches the Redis at another address than the others.
+    pub(crate) async fn join(&mut self, url: &str) {
+        let keys = self.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let keys: Vec<_> = keys.filter(|(key, _)| *key != "broker.url").chain([("broker.url", url)]).collect();
+        self.nodes.push(Server::start_with(&keys).await);
     }
 
     /// Puts people and edges (follower, followee) into the ledger, before anybody has a timeline.
@@ -100,21 +110,6 @@ fn signal(server: &Server, which: &str) {
     assert!(sent.expect("to run kill").success());
 }
 
-/// An operation by HTTP as a backend does it for a user; the status (0: no answer) and the body.
-pub(crate) async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    let headers = [("x-api-key", API_KEY), ("x-user", user)];
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let answer = node.try_http(method, &format!("/api/v1{path}"), &headers, body).await;
-    answer.map_or((0, Value::Null), |answer| (answer.status.as_u16(), answer.body))
-}
-
-/// The same, and it must succeed.
-pub(crate) async fn done(node: &Server, user: &str, method: &str, path: &str) -> Value {
-    let (status, body) = attempt(node, user, method, path, &Value::Null).await;
-    assert!((200..300).contains(&status), "{method} {path}: {status} {body}\n{}", node.log());
-    body
-}
-
 /// Writes a post; its id.
 pub(crate) async fn post(node: &Server, author: &str, text: &str) -> u64 {
     let (status, body) = attempt(node, author, "POST", "/posts", &json!({ "text": text })).await;
@@ -140,14 +135,6 @@ pub(crate) async fn try_log_since(node: &Server, user: &str, position: &Value) -
     let updates = done(node, user, "GET", &path).await;
     let items = updates["items"].as_array().expect("items");
     (updates["recovered"] == true).then(|| items.iter().map(entry).collect())
-}
-
-/// An entry of a log, as sockets and `timeline.updates` tell it: its offset, its type, the post it is about.
-pub(crate) fn entry(publication: &Value) -> (u64, String, u64) {
-    let data = &publication["data"];
-    let post = data["post"]["id"].as_u64().or(data["id"].as_u64());
-    let kind = data["type"].as_str().expect("a type").to_owned();
-    (publication["offset"].as_u64().expect("an offset"), kind, post.expect("a post"))
 }
 
 /// Waits until it is so.

@@ -1,5 +1,7 @@
 //! What must hold, whatever fails: real processes, a real Redis, real sockets, and signals.
 
+#[path = "../support/api.rs"]
+mod api;
 mod audience;
 mod carry;
 #[path = "../support/client.rs"]
@@ -7,8 +9,10 @@ mod carry;
 mod client;
 mod cluster;
 mod crashes;
+#[path = "../support/dice.rs"]
 mod dice;
 mod hints;
+mod keys;
 mod likers;
 mod likes;
 mod model;
@@ -19,6 +23,7 @@ mod postgres;
 #[expect(dead_code, reason = "shared with other tests")]
 mod postgres_server;
 mod proxy;
+#[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, LEASE, attempt, done, pause, position, resume, try_log_since};
+use crate::api::{attempt, done, everything};
+use crate::cluster::{Cluster, LEASE, pause, position, resume, try_log_since};
 use crate::dice::Dice;
 use crate::reader::Reader;
 use crate::redis_server::RedisServer;
@@ -408,21 +409,6 @@ impl World {
                 let new = if kind == "post" { held.insert(*post) } else { held.remove(post) || kind == "gone" };
                 assert!(new, "{reader}: post {post} twice: {log:?}");
             }
-        }
-    }
-}
-
-/// All pages of a list.
-async fn everything(node: &Server, user: &str, path: &str) -> Vec<Value> {
-    let (mut all, mut cursor) = (Vec::new(), String::new());
-    loop {
-        let mut page = done(node, user, "GET", &format!("{path}{cursor}")).await;
-        if let Value::Array(items) = page["items"].take() {
-            all.extend(items);
-        }
-        match page["next"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => return all,
         }
     }
 }

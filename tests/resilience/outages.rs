@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::cluster::{Cluster, TIMEOUT, attempt, done, post};
+use crate::cluster::{Cluster, TIMEOUT, attempt, done, post, until};
+use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server, token};
 
@@ -120,6 +121,12 @@ async fn without_its_redis_a_node_does_not_start_and_says_why() {
     assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
 }
 
+/// Has bo follow ann, or not any more, at a node that does not reach Redis.
+async fn store_edge(node: &Server, method: &str) {
+    let (status, body) = attempt(node, "bo", method, "/users/ann/follow", &Value::Null).await;
+    assert!(matches!(status, 200 | 503), "{status} {body}");
+}
+
 #[tokio::test]
 async fn edges_made_without_redis_show_when_it_is_back() {
     let cluster = Cluster::start_with(1, &[]).await;
@@ -127,7 +134,58 @@ async fn edges_made_without_redis_show_when_it_is_back() {
     let id = post(node, "ann", "of ann").await;
     let mut bo = Client::connect(node, "bo").await;
     cluster.redis.pause();
-    done(node, "bo", "PUT", "/users/ann/follow").await;
+    // Whether other nodes know may not be promised; it is stored either way.
+    store_edge(node, "PUT").await;
     cluster.redis.resume();
     assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], id);
+}
+
+#[tokio::test]
+async fn who_was_unfollowed_without_redis_is_not_shown_when_it_is_back() {
+    let cluster = Cluster::start_with(1, &[]).await;
+    let node = &cluster.nodes[0];
+    let id = post(node, "ann", "of ann").await;
+    done(node, "bo", "PUT", "/users/ann/follow").await;
+    let shown = async || {
+        let (status, page) = attempt(node, "bo", "GET", "/timeline", &Value::Null).await;
+        (status == 200).then(|| page["items"].as_array().expect("items").iter().any(|item| item["id"] == id))
+    };
+    assert_eq!(shown().await, Some(true));
+    cluster.redis.pause();
+    store_edge(node, "DELETE").await;
+    cluster.redis.resume();
+    // The inbox still holds the post at first.
+    let begun = Instant::now();
+    let first = loop {
+        if let Some(shown) = shown().await {
+            break shown;
+        }
+        assert!(begun.elapsed() < PATIENCE, "no page in {PATIENCE:?}");
+    };
+    assert!(!first);
+}
+
+#[tokio::test]
+async fn who_is_unfollowed_and_followed_again_without_redis_is_told_to_those_who_read_meanwhile() {
+    let mut cluster = Cluster::start_with(1, &[]).await;
+    let proxy = Proxy::start(cluster.redis.port()).await;
+    cluster.join(&proxy.url()).await;
+    let [node, cut_off] = &cluster.nodes[..] else { panic!("two nodes") };
+    let id = post(node, "ann", "of ann").await;
+    done(node, "bo", "PUT", "/users/ann/follow").await;
+    let mut bo = Client::connect(node, "bo").await;
+    proxy.hold(true);
+    // The ledger knows it, the inbox and the other node do not.
+    store_edge(cut_off, "DELETE").await;
+    until("a page is without the post", async || {
+        let page = bo.rpc("timeline.read", &json!({})).await;
+        page["items"].as_array().is_some_and(Vec::is_empty)
+    })
+    .await;
+    store_edge(cut_off, "PUT").await;
+    proxy.hold(false);
+    until("it is answered", async || attempt(cut_off, "bo", "PUT", "/users/ann/follow", &Value::Null).await.0 == 200)
+        .await;
+    while bo.publication("timeline:bo").await["data"]["post"]["id"] != id {}
+    assert_eq!(bo.rpc("timeline.read", &json!({})).await["items"][0]["id"], id);
 }

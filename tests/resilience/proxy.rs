@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The proxy.
 pub(crate) struct Proxy {
     address: SocketAddr,
     lines: Lines,
+    holding: watch::Sender<bool>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -26,17 +28,24 @@ impl Proxy {
         let address = listener.local_addr().expect("its address");
         let lines = Lines::default();
         let of = Arc::clone(&lines);
+        let holding = watch::Sender::new(false);
+        let held = holding.subscribe();
         let task = tokio::spawn(async move {
             while let Ok((node, _)) = listener.accept().await {
                 let Ok(redis) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
-                tokio::spawn(carry(node, redis, Arc::clone(&of)));
+                tokio::spawn(carry(node, redis, Arc::clone(&of), held.clone()));
             }
         });
-        Self { address, lines, _task: AbortOnDropHandle::new(task) }
+        Self { address, lines, holding, _task: AbortOnDropHandle::new(task) }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// Keeps what nodes say from Redis, until they may speak again. Nothing is lost.
+    pub(crate) fn hold(&self, holds: bool) {
+        self.holding.send_replace(holds);
     }
 
     /// From now on nothing comes out of the lines that hear; they stay open. New ones work. How many fell silent.
@@ -46,7 +55,7 @@ impl Proxy {
     }
 }
 
-async fn carry(node: TcpStream, redis: TcpStream, lines: Lines) {
+async fn carry(node: TcpStream, redis: TcpStream, lines: Lines, mut held: watch::Receiver<bool>) {
     let silent = Arc::new(AtomicBool::new(false));
     let (mut from_node, mut to_node) = node.into_split();
     let (mut from_redis, mut to_redis) = redis.into_split();
@@ -58,7 +67,7 @@ async fn carry(node: TcpStream, redis: TcpStream, lines: Lines) {
                 hears = true;
                 lines.lock().push(Arc::clone(&silent));
             }
-            if to_redis.write_all(&buffer[..read]).await.is_err() {
+            if held.wait_for(|held| !held).await.is_err() || to_redis.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
         }

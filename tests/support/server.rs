@@ -23,6 +23,17 @@ pub(crate) const SECRET: &str = "a secret that is long enough for HS256 tokens";
 /// What backends send.
 pub(crate) const API_KEY: &str = "the key of the backend in these tests";
 
+/// The limits that are off unless a test sets them.
+const RATES: [&str; 7] = [
+    "rates.posts",
+    "rates.comments",
+    "rates.likes",
+    "rates.follows",
+    "rates.writes",
+    "rates.accounts",
+    "rates.sessions",
+];
+
 /// A running Feedline.
 pub(crate) struct Server {
     child: Child,
@@ -65,6 +76,8 @@ impl Server {
             ("auth.api_keys", API_KEY),
         ]
         .iter()
+        // Tests do in a second what people do in an hour.
+        .chain(&RATES.map(|rate| (rate, "0")))
         .chain(keys)
         .map(|(key, value)| (variable(key), (*value).to_owned()))
         .collect();
@@ -155,8 +168,19 @@ impl Server {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Option<Answer> {
+        Self::http_at(self.port, method, path, headers, body).await
+    }
+
+    /// The same, to whoever listens on that port by then.
+    pub(crate) async fn http_at(
+        port: u16,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Option<Answer> {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        let mut request = Request::builder().method(method).uri(format!("http://127.0.0.1:{}{path}", self.port));
+        let mut request = Request::builder().method(method).uri(format!("http://127.0.0.1:{port}{path}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -350,7 +350,7 @@ impl Broker for MemoryBroker {
         Ok(state.present(Instant::now()).map(|(client, info)| (client.clone(), info.clone())).collect())
     }
 
-    async fn lease_node(&self, _: &str) -> Result<u8> {
+    async fn lease_node(&self, _: &str, _: Option<u8>) -> Result<u8> {
         Ok(0)
     }
 }

@@ -320,9 +320,9 @@ impl Broker for RedisBroker {
         Ok(there.into_iter().map(|(client, info)| (client, info.into())).collect())
     }
 
-    async fn lease_node(&self, holder: &str) -> Result<u8> {
+    async fn lease_node(&self, holder: &str, number: Option<u8>) -> Result<u8> {
         const NUMBERS: u8 = 1 << PostId::NODE_BITS;
-        let start = rand::random_range(0..NUMBERS);
+        let start = number.unwrap_or_else(|| rand::random_range(0..NUMBERS)) % NUMBERS;
         let number = |at: u8| (start + at) % NUMBERS;
         let mut call = SCRIPTS.lease.call(usize::from(NUMBERS));
         (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));

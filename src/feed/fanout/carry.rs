@@ -52,9 +52,17 @@ impl Feed {
     /// Does a job that concerns one timeline.
     pub(in crate::feed) async fn carry_edge(&self, job: &Job) -> Result<Carried> {
         match &job.work {
-            Work::Follow { reader, author } => self.bring_in(reader, author).await.map(|()| Carried::ForGood),
-            Work::Unfollow { reader, author } => self.take_out(job.id, reader, author, GoneReason::Unfollowed).await,
-            Work::Part { reader, author } => self.take_out(job.id, reader, author, GoneReason::Hidden).await,
+            Work::Follow { reader, author } => {
+                self.bring_in(reader, author).await?;
+                self.befriend(author, reader).await?;
+                Ok(Carried::ForGood)
+            }
+            Work::Unfollow { reader, author } => {
+                let carried = self.take_out(job, reader, author, GoneReason::Unfollowed).await?;
+                self.befriend(author, reader).await?;
+                Ok(carried)
+            }
+            Work::Part { reader, author } => self.take_out(job, reader, author, GoneReason::Hidden).await,
             Work::Post { .. } | Work::Delete { .. } | Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => {
                 Ok(Carried::ForGood)
             }

@@ -7,6 +7,7 @@
 //! | `intake` | gathers likes that come at the same time into one append |
 //! | `provisional` | counts that contain what is acknowledged and not settled yet |
 //! | `settler` | takes batches off a partition of the queue into the ledger |
+//! | `notices` | who is notified of a like |
 //! | `teller` | counts on `post:<id>`, a few a second |
 //!
 //! A like passes through three hands. **Intake**: what memory can tell is checked, then the like is appended to the
@@ -17,6 +18,7 @@
 
 mod entry;
 mod intake;
+mod notices;
 mod provisional;
 mod settler;
 mod teller;
@@ -58,8 +60,11 @@ pub struct LikesOptions {
 const STATES: u64 = 200_000;
 const STATES_FOR: Duration = Duration::from_secs(600);
 
-/// For how long it is remembered under which post a comment is.
-const POSTS_FOR: Duration = Duration::from_secs(30);
+/// How many batches of settled likes may wait for their notifications.
+const TO_NOTIFY: usize = 64;
+
+/// For how long it is remembered where a comment stands.
+const UNDER_FOR: Duration = Duration::from_secs(30);
 
 /// How long a like waits for a look at its object. Past that, and for a while afterwards, likes are acknowledged on trust:
 /// settling looks again, and takes back what is not to be.
@@ -79,8 +84,12 @@ pub(super) struct Likes {
     /// The last state that was acknowledged here: who likes twice is counted once.
     states: Cache<(UserId, Object), bool>,
     counts: Counts,
-    /// The posts of comments that were liked lately; `None` of those that are not there. Settling looks again.
-    posts_of: Cache<CommentId, Option<PostId>>,
+    /// Where comments stand that were liked lately; `None` of those that are not there. Settling looks again.
+    under: Cache<CommentId, Option<Under>>,
+    /// Who is to hear of likes that were settled.
+    added: mpsc::Sender<notices::Batch>,
+    /// The other end; the notifier takes it when it starts.
+    to_notify: Mutex<Option<mpsc::Receiver<notices::Batch>>>,
     /// Wakes the settler of each partition, if it is here.
     woken: Vec<Notify>,
     /// When the oldest like was acknowledged that each settler has in hand; 0 where it has none.
@@ -92,6 +101,7 @@ pub(super) struct Likes {
 impl Likes {
     pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions) -> Self {
         let (intake, asked) = mpsc::channel(intake::WAITING);
+        let (added, to_notify) = mpsc::channel(TO_NOTIFY);
         let partitions = usize::from(queue.partitions());
         Self {
             options,
@@ -100,7 +110,9 @@ impl Likes {
             asked: Mutex::new(Some(asked)),
             states: Cache::builder().max_capacity(STATES).time_to_live(STATES_FOR).build(),
             counts: Counts::new(),
-            posts_of: Cache::builder().max_capacity(STATES).time_to_live(POSTS_FOR).build(),
+            under: Cache::builder().max_capacity(STATES).time_to_live(UNDER_FOR).build(),
+            added,
+            to_notify: Mutex::new(Some(to_notify)),
             woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
             in_hand: std::iter::repeat_with(AtomicU64::default).take(partitions).collect(),
             on_trust: AtomicU64::new(0),
@@ -124,6 +136,22 @@ impl Likes {
     /// Any of the counts may have changed without this node hearing of it.
     pub(super) fn on_resync(&self) {
         self.counts.forget_all();
+    }
+}
+
+/// Where a comment stands.
+#[derive(Clone, Debug)]
+struct Under {
+    /// Under which post.
+    post: PostId,
+    /// Who wrote it.
+    author: UserId,
+}
+
+fn comment(object: Object) -> Option<CommentId> {
+    match object {
+        Object::Comment(comment) => Some(comment),
+        Object::Post(_) => None,
     }
 }
 
@@ -273,37 +301,47 @@ impl Feed {
         })
     }
 
-    /// Of each user and object, in their order, whether the object is there for them.
+    /// Of each user and object, in their order, whether the object is there for them: the post, and of a comment also who
+    /// wrote it.
     async fn each_may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
-        let comments = pairs.iter().filter_map(|(_, object)| match object {
-            Object::Comment(comment) => Some(*comment),
-            Object::Post(_) => None,
-        });
-        let posts_of = self.posts_of(comments.collect()).await?;
-        let post_of = |object: &Object| match object {
-            Object::Post(post) => Some(*post),
-            Object::Comment(comment) => posts_of.get(comment).copied(),
+        let under = self.under(pairs.iter().map(|(_, object)| *object)).await?;
+        let place = |object: &Object| match object {
+            Object::Post(post) => Some((*post, None)),
+            Object::Comment(comment) => under.get(comment).map(|under| (under.post, Some(under.author.clone()))),
         };
-        let posts = pairs.iter().filter_map(|(user, object)| Some((user.clone(), post_of(object)?)));
-        let mut seen = self.each_sees(&posts.collect::<Vec<_>>()).await?.into_iter();
-        Ok(pairs.iter().map(|(_, object)| post_of(object).is_some() && seen.next() == Some(true)).collect())
+        let (mut posts, mut people) = (Vec::new(), Vec::new());
+        for (user, (post, author)) in pairs.iter().filter_map(|(user, object)| Some((user, place(object)?))) {
+            posts.push((user.clone(), post));
+            people.extend(author.map(|author| (user.clone(), author)));
+        }
+        let mut sees_post = self.each_sees(&posts).await?.into_iter();
+        let mut sees_person = self.each_sees_person(&people).await?.into_iter();
+        let may = |(_, object): &(UserId, Object)| match place(object) {
+            None => false,
+            Some((_, None)) => sees_post.next() == Some(true),
+            Some((_, Some(_))) => [sees_post.next(), sees_person.next()] == [Some(true); 2],
+        };
+        Ok(pairs.iter().map(may).collect())
     }
 
-    /// Under which posts comments are, of those that are there.
-    async fn posts_of(&self, comments: HashSet<CommentId>) -> Result<HashMap<CommentId, PostId>> {
-        let known = &self.likes.posts_of;
+    /// Where those of `objects` that are comments stand, of those that are there.
+    async fn under(&self, objects: impl Iterator<Item = Object> + Send) -> Result<HashMap<CommentId, Under>> {
+        let comments: HashSet<CommentId> = objects.filter_map(comment).collect();
+        let known = &self.likes.under;
         let mut found = HashMap::new();
         let mut missing = Vec::new();
         for comment in comments {
             match known.get(&comment) {
-                Some(post) => found.extend(post.map(|post| (comment, post))),
+                Some(under) => found.extend(under.map(|under| (comment, under))),
                 None => missing.push(comment),
             }
         }
         if !missing.is_empty() {
-            let read = self.ledger.comments(&missing).await?;
-            found.extend(read.iter().filter(|it| it.author.is_some()).map(|it| (it.id, it.post)));
-            missing.iter().for_each(|comment| known.insert(*comment, found.get(comment).copied()));
+            for comment in self.ledger.comments(&missing).await? {
+                let under = comment.author.map(|author| Under { post: comment.post, author });
+                found.extend(under.map(|under| (comment.id, under)));
+            }
+            missing.iter().for_each(|comment| known.insert(*comment, found.get(comment).cloned()));
         }
         Ok(found)
     }
@@ -339,6 +377,10 @@ impl Feed {
         for partition in 0..self.likes.queue.partitions() {
             let feed = Arc::clone(self);
             self.fanout.tasks().spawn(async move { feed.settle_partition(partition).await });
+        }
+        if let Some(added) = self.likes.to_notify.lock().take() {
+            let feed = Arc::clone(self);
+            self.fanout.tasks().spawn(async move { feed.notify_of_likes(added).await });
         }
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {

@@ -192,7 +192,8 @@ impl Feed {
         let (changes, unseen) = self.part_unseen(merged).await?;
         let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
         let batch = LikeBatch { partition, from, to: to.clone(), changes: changes.clone(), unseen, now: now() };
-        let Some(settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
+        let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
+        self.offer_likes(std::mem::take(&mut settled.added));
         self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
         (seat.position, seat.through) = (to, through);
         for (object, tally) in &settled.tallies {

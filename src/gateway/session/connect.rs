@@ -1,11 +1,13 @@
 //! Who a client is: connect, and refresh before that runs out.
 
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::subscriptions::subscribed;
 use super::time::{Moment, Remaining, remaining, ttl};
 use super::{Action, Identity, Join, Opening, Session, Side, State, Subscription, VERSION, refuse};
-use crate::auth::TokenError;
+use crate::auth::{ConnectClaims, TokenError};
 use crate::gateway::channels::Channel;
 use crate::gateway::hub::Joined;
 use crate::model::UserId;
@@ -17,7 +19,7 @@ impl Session {
             if !self.options.anonymous {
                 return Action::Close(Disconnect::BAD_REQUEST);
             }
-            self.state = State::Opening(Identity { user: None, info: None, expires_at: None });
+            self.state = State::Opening(Identity { user: None, info: None, expires_at: None, channels: 0 });
             return Action::Open(Opening { id, user: None, joins: Vec::new() });
         }
         let claims = match self.options.verifier.verify_connect(&connect.token, now.unix) {
@@ -29,7 +31,9 @@ impl Session {
             Err(TokenError::Invalid(_)) => return Action::Close(Disconnect::INVALID_TOKEN),
         };
         let own = claims.user.iter().flat_map(|user| [format!("timeline:{user}"), format!("notifications:{user}")]);
-        let identity = Identity { user: claims.user.clone(), info: claims.info, expires_at: claims.expire_at };
+        let channels = named_channels(&claims);
+        let identity =
+            Identity { user: claims.user.clone(), info: claims.info, expires_at: claims.expire_at, channels };
         let named = claims.subs.into_iter().map(|(name, options)| (name, options.info));
         let plain = own.chain(claims.channels).map(|name| (name, None));
         let mut joins: Vec<Join> = Vec::new();
@@ -103,6 +107,10 @@ impl Session {
             Ok(_) | Err(TokenError::Invalid(_)) => return Action::Close(Disconnect::INVALID_TOKEN),
             Err(TokenError::Expired) => return Action::Close(Disconnect::EXPIRED),
         };
+        if named_channels(&claims) != identity.channels {
+            // Only a new connection is brought into its channels.
+            return Action::Close(Disconnect::INSUFFICIENT_STATE);
+        }
         let mut result =
             RefreshResult { client: self.client.to_string(), version: VERSION.to_owned(), ..RefreshResult::default() };
         match remaining(claims.expire_at, now) {
@@ -113,4 +121,20 @@ impl Session {
         identity.expires_at = claims.expire_at;
         Action::Reply(reply(id, &ReplyBody::Refresh(result)))
     }
+}
+
+/// A number that stands for the channels a token names, whatever their order. It is kept as long as a connection is
+/// there, so it is small.
+fn named_channels(claims: &ConnectClaims) -> u64 {
+    let own = |name: &str| {
+        let (space, owner) = name.split_once(':').unwrap_or_default();
+        matches!(space, "timeline" | "notifications") && claims.user.as_ref().is_some_and(|user| user.as_str() == owner)
+    };
+    let names: BTreeSet<&String> = claims.channels.iter().chain(claims.subs.keys()).filter(|name| !own(name)).collect();
+    if names.is_empty() {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    names.hash(&mut hasher);
+    hasher.finish()
 }

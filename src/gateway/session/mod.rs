@@ -80,6 +80,8 @@ struct Identity {
     info: Option<Box<RawValue>>,
     /// When the token runs out, in Unix seconds.
     expires_at: Option<u64>,
+    /// Stands for the channels that the token names.
+    channels: u64,
 }
 
 impl Identity {

@@ -223,6 +223,7 @@ fn a_refresh_puts_the_end_off() {
     assert_eq!(close(refresh(json!({ "sub": "ann", "channel": "chat:1" }), at(6))), 3500);
     assert_eq!(close(refresh(json!({ "sub": "ann", "exp": UNIX + 6 }), at(6))), 3005);
     assert_eq!(code(refresh(json!({ "sub": "ann", "expire_at": UNIX + 6 }), at(6))), 110);
+    assert_eq!(close(refresh(json!({ "sub": "ann", "channels": ["chat:1"] }), at(6))), 3010);
     let reply = said(refresh(json!({ "sub": "ann", "exp": UNIX + 60 }), at(6)));
     assert_eq!(reply["refresh"]["ttl"], 54);
     assert_eq!(session.due(at(30)), [Due::Ping], "not its end");

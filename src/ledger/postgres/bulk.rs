@@ -8,7 +8,11 @@ use crate::model::{Millis, UserId};
 const BULK: usize = 2_000;
 
 const USERS: &str = "\
-    INSERT INTO users (id, name, created_at) SELECT id, id, $2 FROM unnest($1::text[]) AS t (id) ON CONFLICT DO NOTHING";
+    WITH made AS (
+        INSERT INTO users (id, name, created_at) SELECT id, id, $2 FROM unnest($1::text[]) AS t (id)
+        ON CONFLICT DO NOTHING RETURNING id
+    )
+    INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made";
 
 const FOLLOWS: &str = "\
     WITH locked AS MATERIALIZED (

@@ -47,6 +47,7 @@ impl Likes for PostgresLedger {
         for row in &rows {
             match at(row, 0)? {
                 "tally" => settled.tallies.push(tally(row)?),
+                "added" => settled.added.push((id_at(row, 7)?, object(row)?)),
                 "reverted" => {
                     let (id, user) = (at(row, 6)?, id_at(row, 7)?);
                     settled.reverted.push(Reverted { id, user, object: object(row)?, reason: RevertReason::Gone });

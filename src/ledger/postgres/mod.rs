@@ -20,6 +20,7 @@ mod counts;
 mod edges;
 mod errors;
 mod favourites;
+mod idempotency;
 mod jobs;
 mod likes;
 mod notifications;
@@ -260,6 +261,8 @@ mod tests {
             (comments::COMMENTS, "'{1,2}'"),
             (counts::COUNTS, "'{1,2}'"),
             (counts::FLAGS, "'u', '{1,2}'"),
+            (people::SEARCH, "'a', 'b', 'a', '', 9"),
+            (people::SECOND_DEGREE, "'u', 9, 9, 9"),
             (favourites::COMMON, "'u', 'post', 9, 9, 'v'"),
             (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
             (topics::RECENT, "9, 'a', 9"),

@@ -84,6 +84,11 @@ impl Notifications for PostgresLedger {
         self.groups(LIST, &[&user.as_str(), &count(NEWEST_PEOPLE), &before, &count(limit)]).await
     }
 
+    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<Group>> {
+        let ids: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
+        self.groups(THESE, &[&user.as_str(), &count(NEWEST_PEOPLE), &ids]).await
+    }
+
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>> {
         self.groups(UNREAD, &[&user.as_str(), &count(NEWEST_PEOPLE), &count(limit)]).await
     }

@@ -8,24 +8,7 @@ use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, 
 use crate::ledger::{Job, Lease, LedgerError, Posts, Result, Work};
 use crate::model::{Millis, Post, PostId, UserId, Visibility};
 
-/// The author's row is locked first, by counting; the job's id is taken afterwards. Without the author nothing happens.
-const CREATE: &str = "\
-    WITH author AS (
-        UPDATE users SET posts = posts + 1 WHERE id = $2 RETURNING id
-    ), made AS (
-        INSERT INTO posts (id, author, topics, visibility, body) SELECT $1, id, $3, $9, $4 FROM author
-        RETURNING id, author, topics
-    ), listed AS (
-        INSERT INTO author_posts (author, post) SELECT author, id FROM made
-    ), tagged AS (
-        INSERT INTO post_topics (topic, post, public) SELECT DISTINCT unnest(topics), id, $10::boolean FROM made
-        RETURNING topic, post
-    ), active AS (
-        INSERT INTO topics (name, posts, last) SELECT topic, 1, post FROM tagged WHERE $10::boolean ORDER BY topic
-        ON CONFLICT (name) DO UPDATE SET posts = topics.posts + 1, last = greatest(topics.last, excluded.last)
-    )
-    INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until)
-    SELECT $5, author, true, $6, $7, $8 FROM made RETURNING id";
+const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 /// One look-up an id, each in one partition: an array in the condition would be looked up in all of them.
 pub(super) const POSTS: &str = "\
@@ -45,20 +28,20 @@ pub(super) const BY_TOPIC: &str = "\
 
 #[async_trait]
 impl Posts for PostgresLedger {
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
         let work = Work::Post { post: post.id, author: post.author.clone() };
         let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
         let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
         let (made, until) = (integer(post.created_at), integer(lease.until));
-        let rows = self
-            .pool
-            .write(
-                CREATE,
-                &[&id, &author, &post.topics, &body, &json, &made, &&*lease.holder, &until, &visibility, &public],
-            )
-            .await?;
-        let row = rows.first().ok_or_else(|| LedgerError::Failed(format!("{:?} does not exist", post.author)))?;
-        Ok(Job { id: at(row, 0)?, work, cursor: String::new(), created_at: post.created_at })
+        let parameters: Parameters<'_> =
+            &[&id, &author, &post.topics, &visibility, &public, &body, &json, &made, &&*lease.holder, &until];
+        let rows = self.pool.write(CREATE, parameters).await?;
+        let row = one(&rows)?;
+        match at(row, 0)? {
+            "stored" => Ok(Some(Job { id: at(row, 1)?, work, cursor: String::new(), created_at: post.created_at })),
+            "before" => Ok(None),
+            _ => Err(LedgerError::Failed(format!("{:?} does not exist", post.author))),
+        }
     }
 
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {

@@ -61,7 +61,7 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         settled.reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?);
     }
     for (object, changes) in by_object {
-        let difference = apply(db, batch, object, &changes, &mut settled.reverted)?;
+        let difference = apply(db, batch, object, &changes, &mut settled)?;
         if difference != 0 {
             count_up(db, object, difference)?;
         }
@@ -79,7 +79,7 @@ fn apply(
     batch: &LikeBatch,
     object: Object,
     changes: &[&LikeChange],
-    reverted: &mut Vec<Reverted>,
+    settled: &mut SettledLikes,
 ) -> rusqlite::Result<i64> {
     let there = match object {
         Object::Post(_) => "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL",
@@ -92,17 +92,21 @@ fn apply(
     let mut difference = 0;
     for change in changes {
         match (there, change.liked) {
-            (true, true) => difference += add(db, change, batch.now)?,
-            (true, false) => difference -= remove(db, change)?,
-            (false, true) => reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?),
+            (true, true) if add(db, change, batch.now)? => {
+                difference += 1;
+                settled.added.push((change.user.clone(), object));
+            }
+            (true, false) if remove(db, change)? => difference -= 1,
+            (true, _) => {}
+            (false, true) => settled.reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?),
             (false, false) => {}
         }
     }
     Ok(difference)
 }
 
-/// 1 if it is new.
-fn add(db: &Connection, change: &LikeChange, now: Millis) -> rusqlite::Result<i64> {
+/// Whether it is new.
+fn add(db: &Connection, change: &LikeChange, now: Millis) -> rusqlite::Result<bool> {
     people::ensure(db, &change.user, now)?;
     let sql = match change.object {
         Object::Post(_) => "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
@@ -111,17 +115,17 @@ fn add(db: &Connection, change: &LikeChange, now: Millis) -> rusqlite::Result<i6
         }
     };
     let row = params![change.user.as_str(), integer(change.object.number()), integer(change.at)];
-    Ok(i64::from(db.prepare_cached(sql)?.execute(row)? == 1))
+    Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
-/// 1 if it was there.
-fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<i64> {
+/// Whether it was there.
+fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     let sql = match change.object {
         Object::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
         Object::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
     };
     let row = params![change.user.as_str(), integer(change.object.number())];
-    Ok(i64::from(db.prepare_cached(sql)?.execute(row)? == 1))
+    Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
 fn count_up(db: &Connection, object: Object, difference: i64) -> rusqlite::Result<()> {

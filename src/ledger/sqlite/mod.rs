@@ -14,6 +14,7 @@ mod comments;
 mod counts;
 mod edges;
 mod favourites;
+mod idempotency;
 mod jobs;
 mod lane;
 mod likes;
@@ -23,6 +24,7 @@ mod people;
 mod posts;
 mod readers;
 mod reading;
+mod suggest;
 mod timeline;
 mod topics;
 mod writer;
@@ -111,7 +113,7 @@ impl SqliteLedger {
     pub async fn bulk_posts(&self, posts: &[Post]) -> Result<()> {
         for posts in posts.chunks(BULK) {
             let posts = posts.to_vec();
-            self.write(move |db| posts.iter().try_for_each(|post| posts::store(db, post))).await?;
+            self.write(move |db| posts.iter().try_for_each(|post| posts::store(db, post).map(drop))).await?;
         }
         Ok(())
     }
@@ -238,6 +240,28 @@ mod tests {
             for step in plan.await.expect("a plan") {
                 // A search by one user, topic or edge; neither a scan nor a sort, nor a search by the bound alone.
                 assert!(step.starts_with("SEARCH") && step.contains("=?"), "{step} in {sql}");
+            }
+        }
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn people_are_found_along_an_index() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        for sql in [people::SEARCH, suggest::FOLLOWEES] {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+                let mut statement = db.prepare(&explain)?;
+                let wanted = vec!["u"; statement.parameter_count()];
+                statement.query_map(rusqlite::params_from_iter(wanted), |row| row.get(3))?.collect()
+            });
+            for step in plan.await.expect("a plan") {
+                let sorted = step.contains("TEMP B-TREE");
+                assert!(!step.starts_with("SCAN") && !sorted, "{step} in {sql}");
+                // Terms are bounded at both ends: the cost depends on the page, not on who there is.
+                let bounded = !step.starts_with("SEARCH t ") || (step.contains(">(?,?)") && step.contains("term<?"));
+                assert!(bounded, "{step} in {sql}");
             }
         }
         ledger.close().await;

@@ -7,7 +7,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::id_at;
-use super::{SqliteLedger, count, integer, natural};
+use super::{SqliteLedger, count, integer, json_text, natural};
 use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
 use crate::ledger::{Group, Happening, Mark, Marked, Notifications, Result};
 use crate::model::{Millis, NotificationId, Object, UserId, What};
@@ -25,6 +25,11 @@ impl Notifications for SqliteLedger {
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {
         let user = user.clone();
         self.read(move |db| list(db, LIST, &user, before.unwrap_or(i64::MAX), limit)).await
+    }
+
+    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<Group>> {
+        let (user, ids) = (user.clone(), ids.to_vec());
+        self.read(move |db| by_id(db, &user, &ids)).await
     }
 
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>> {
@@ -109,15 +114,9 @@ fn notify(
     let sql = "INSERT INTO notified (user, latest, groups) VALUES (?1, ?2, ?3) \
                ON CONFLICT DO UPDATE SET latest = excluded.latest, groups = excluded.groups";
     db.prepare_cached(sql)?.execute(params![to.as_str(), markers.latest, markers.groups])?;
-    let mut groups = Vec::with_capacity(changed.len());
-    for id in changed.values() {
-        let sql = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications WHERE id = ?1";
-        let found = db.prepare_cached(sql)?.query_row([integer(id.0)], |row| group(row, markers)).optional()?;
-        if let Some(mut group) = found {
-            group.people = newest_people(db, group.id)?;
-            groups.push(group);
-        }
-    }
+    let changed: Vec<NotificationId> = changed.into_values().collect();
+    let mut groups = by_id(db, to, &changed)?;
+    groups.sort_unstable_by_key(|group| group.seq);
     Ok(groups)
 }
 
@@ -207,7 +206,19 @@ fn list(db: &Connection, sql: &str, user: &UserId, bound: i64, limit: usize) -> 
     let markers = Markers::of(db, user)?;
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query_map(params![user.as_str(), bound, count(limit)], |row| group(row, markers))?;
-    let mut groups = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    with_people(db, rows.collect::<rusqlite::Result<Vec<_>>>()?)
+}
+
+fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<Group>> {
+    let markers = Markers::of(db, user)?;
+    let sql = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
+               WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(params![json_text(ids)?, user.as_str()], |row| group(row, markers))?;
+    with_people(db, rows.collect::<rusqlite::Result<Vec<_>>>()?)
+}
+
+fn with_people(db: &Connection, mut groups: Vec<Group>) -> rusqlite::Result<Vec<Group>> {
     for group in &mut groups {
         group.people = newest_people(db, group.id)?;
     }

@@ -5,18 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
 use serde::Deserialize;
 
-use crate::ledger::{LedgerError, Result};
+use crate::ledger::{LedgerError, Result, fold};
 
 /// The schema, step by step; a step's version is its place in the list, from 1. Steps are added, never changed.
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0001_feed.sql"),
     include_str!("../migrations/sqlite/0002_audience.sql"),
+    include_str!("../migrations/sqlite/0003_people.sql"),
     include_str!("../migrations/sqlite/0004_comments.sql"),
     include_str!("../migrations/sqlite/0005_favourites.sql"),
     include_str!("../migrations/sqlite/0006_likes.sql"),
+    include_str!("../migrations/sqlite/0008_idempotency.sql"),
     include_str!("../migrations/sqlite/0009_topics.sql"),
 ];
 
@@ -69,6 +72,7 @@ pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     create(path).map_err(|error| LedgerError::Failed(format!("{}: {error}", path.display())))?;
     let mut db = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     use_wal(&db, options)?;
+    define(&db).map_err(|error| explain(path, &error))?;
     configure(&db, options.durability).map_err(|error| explain(path, &error))?;
     migrate(&mut db, path)?;
     Ok(db)
@@ -101,6 +105,12 @@ fn connect(options: &SqliteOptions, access: OpenFlags) -> Result<Connection> {
         Ok(db)
     };
     open().map_err(|error| explain(&options.path, &error))
+}
+
+/// Gives SQL what it lacks: lower case beyond ASCII.
+fn define(db: &Connection) -> rusqlite::Result<()> {
+    let pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    db.create_scalar_function("fold", 1, pure, |call| Ok(fold(call.get_raw(0).as_str()?)))
 }
 
 fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {

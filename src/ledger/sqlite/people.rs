@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, integer, json_text};
-use crate::ledger::{NewAccount, People, Result};
+use super::{SqliteLedger, count, integer, json_text, suggest};
+use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, past};
 use crate::model::{Edges, Millis, Profile, User, UserId};
 
 #[async_trait]
@@ -39,6 +39,43 @@ impl People for SqliteLedger {
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
         let (user, viewer) = (user.clone(), viewer.cloned());
         self.read(move |db| profile(db, &user, viewer.as_ref())).await
+    }
+
+    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<User>> {
+        let (user, change) = (user.clone(), change.clone());
+        self.write(move |db| update(db, &user, &change)).await
+    }
+
+    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<Found>> {
+        let Some(end) = past(prefix) else { return Ok(Vec::new()) };
+        let prefix = prefix.to_owned();
+        let (term, user) =
+            after.map_or((prefix.clone(), String::new()), |(term, user)| (term.into(), user.to_string()));
+        self.read(move |db| {
+            let wanted = params![prefix, end, term, user, count(limit)];
+            let found = |row: &Row<'_>| Ok(Found { user: self::user(row)?, term: row.get(4)? });
+            db.prepare_cached(SEARCH)?.query_map(wanted, found)?.collect()
+        })
+        .await
+    }
+
+    async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>> {
+        let reader = reader.clone();
+        self.read(move |db| suggest::read(db, &reader, reach)).await
+    }
+
+    async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {
+        let (user, author) = (user.clone(), author.clone());
+        self.write(move |db| notify_of(db, &user, &author, now, most)).await
+    }
+
+    async fn unnotify_of(&self, user: &UserId, author: &UserId) -> Result<()> {
+        let (user, author) = (user.clone(), author.clone());
+        self.write(move |db| {
+            let sql = "DELETE FROM post_notices WHERE user = ?1 AND author = ?2";
+            db.prepare_cached(sql)?.execute([user.as_str(), author.as_str()]).map(drop)
+        })
+        .await
     }
 }
 
@@ -88,7 +125,49 @@ pub(super) fn ensure(db: &Connection, user: &UserId, now: Millis) -> rusqlite::R
 
 fn insert(db: &Connection, id: &str, name: &str, now: Millis) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO users (id, name, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
-    Ok(db.prepare_cached(sql)?.execute(params![id, name, integer(now)])? == 1)
+    let made = db.prepare_cached(sql)?.execute(params![id, name, integer(now)])? == 1;
+    if made {
+        be_found(db, id)?;
+    }
+    Ok(made)
+}
+
+/// Makes a user be found by the id and the name that they have now.
+fn be_found(db: &Connection, id: &str) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO user_terms (term, user) SELECT fold(id), id FROM users WHERE id = ?1 \
+               UNION SELECT fold(name), id FROM users WHERE id = ?1";
+    db.prepare_cached(sql)?.execute([id]).map(drop)
+}
+
+fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<Option<User>> {
+    let sql = "UPDATE users SET name = coalesce(?2, name), avatar = CASE WHEN ?3 THEN ?4 ELSE avatar END WHERE id = ?1 \
+               RETURNING id, name, avatar, created_at";
+    let row =
+        params![id.as_str(), change.name, change.avatar.is_some(), change.avatar.as_ref().and_then(Option::as_ref)];
+    let updated = db.prepare_cached(sql)?.query_row(row, user).optional()?;
+    if updated.is_some() && change.name.is_some() {
+        db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id.as_str()])?;
+        be_found(db, id.as_str())?;
+    }
+    Ok(updated)
+}
+
+/// A walk along the terms. Who is found by two of them is told at the lesser.
+pub(super) const SEARCH: &str = "SELECT u.id, u.name, u.avatar, u.created_at, t.term \
+    FROM user_terms t CROSS JOIN users u ON u.id = t.user \
+    WHERE t.term < ?2 AND (t.term, t.user) > (?3, ?4) AND NOT EXISTS \
+    (SELECT 1 FROM user_terms other WHERE other.user = t.user AND other.term >= ?1 AND other.term < t.term) \
+    ORDER BY t.term, t.user LIMIT ?5";
+
+fn notify_of(db: &Connection, user: &UserId, author: &UserId, now: Millis, most: u64) -> rusqlite::Result<bool> {
+    let (user, author) = (user.as_str(), author.as_str());
+    let sql = "SELECT EXISTS (SELECT 1 FROM post_notices WHERE user = ?1 AND author = ?2)";
+    if db.prepare_cached(sql)?.query_row([user, author], |row| row.get(0))? {
+        return Ok(true);
+    }
+    let sql = "INSERT INTO post_notices (user, author, at) SELECT ?1, ?2, ?3 \
+               WHERE (SELECT count(*) FROM post_notices WHERE user = ?1) < ?4";
+    Ok(db.prepare_cached(sql)?.execute(params![user, author, integer(now), integer(most)])? == 1)
 }
 
 pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<User>> {
@@ -102,7 +181,8 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
                EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2), \
                EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'hide' AND whom = ?1), \
                EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'mute' AND whom = ?1), \
-               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
+               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1), \
+               EXISTS (SELECT 1 FROM post_notices WHERE user = ?2 AND author = ?1) \
                FROM users WHERE id = ?1";
     let read = |row: &Row<'_>| {
         Ok(Profile {
@@ -116,6 +196,7 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
                 hiding: row.get(9)?,
                 muting: row.get(10)?,
                 blocking: row.get(11)?,
+                notify: row.get(12)?,
             },
         })
     };

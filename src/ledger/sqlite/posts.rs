@@ -10,7 +10,7 @@ use crate::model::{Millis, Post, PostId, UserId};
 
 #[async_trait]
 impl Posts for SqliteLedger {
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Job> {
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
         let (post, lease) = (post.clone(), lease.clone());
         self.write(move |db| create(db, &post, &lease)).await
     }
@@ -46,22 +46,24 @@ impl Posts for SqliteLedger {
     }
 }
 
-pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Job> {
-    store(db, post)?;
+pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Option<Job>> {
+    if !store(db, post)? {
+        return Ok(None);
+    }
     let work = Work::Post { post: post.id, author: post.author.clone() };
-    jobs::create(db, work, post.created_at, lease)
+    jobs::create(db, work, post.created_at, lease).map(Some)
 }
 
-/// Stores a post without a job.
-pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<()> {
-    let (id, author) = (integer(post.id.0), post.author.as_str());
-    db.prepare_cached("INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)")?.execute(params![
-        id,
-        author,
-        json_text(post)?
-    ])?;
+/// Stores a post without a job. `false` if its author has it already, or had it.
+pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<bool> {
+    let (id, author, body) = (integer(post.id.0), post.author.as_str(), json_text(post)?);
+    let insert = "INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)";
+    if let Err(error) = db.prepare_cached(insert)?.execute(params![id, author, body]) {
+        let same = "SELECT 1 FROM posts WHERE id = ?1 AND author = ?2 AND (body = ?3 OR deleted_at IS NOT NULL)";
+        return if db.prepare_cached(same)?.exists(params![id, author, body])? { Ok(false) } else { Err(error) };
+    }
     db.prepare_cached("UPDATE users SET posts = posts + 1 WHERE id = ?1")?.execute([author])?;
-    topics::enter(db, post)
+    topics::enter(db, post).map(|()| true)
 }
 
 /// A post of an author that is not deleted.

@@ -44,3 +44,32 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+
+-- Stores a post. `outcome`: `stored` (and the job), `before` if its author has it or had it, `no author`.
+CREATE FUNCTION feedline_create_post(
+    which bigint, whose text, new_topics text[], new_visibility text, is_public boolean, new_body text, what text,
+    now_at bigint, for_holder text, until bigint, OUT outcome text, OUT job bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT feedline_lock(whose, whose) THEN
+        outcome := 'no author';
+        RETURN;
+    END IF;
+    INSERT INTO posts (id, author, topics, visibility, body)
+    VALUES (which, whose, new_topics, new_visibility, new_body) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        PERFORM FROM posts WHERE id = which AND author = whose AND (body = new_body OR deleted_at IS NOT NULL);
+        IF NOT FOUND THEN
+            RAISE unique_violation USING MESSAGE = format('there is another post %s', which);
+        END IF;
+        outcome := 'before';
+        RETURN;
+    END IF;
+    INSERT INTO author_posts (author, post) VALUES (whose, which);
+    UPDATE users SET posts = posts + 1 WHERE id = whose;
+    IF cardinality(new_topics) > 0 THEN
+        PERFORM feedline_topics(which, '{}', new_topics, is_public);
+    END IF;
+    job := feedline_job(what, whose, true, now_at, for_holder, until);
+    outcome := 'stored';
+END $$;

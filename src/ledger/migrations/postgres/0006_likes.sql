@@ -49,7 +49,7 @@ CREATE TABLE like_reverts (
 CREATE INDEX like_reverts_untold ON like_reverts (partition, id);
 
 -- Applies a batch: an element of the arrays for each change; an unseen one is only noted as reverted. Answers `stale` alone
--- if the queue's partition does not stand at `begins`; else `reverted` (with the note, whose it is, and of what), and
+-- if the queue's partition does not stand at `begins`; else `added` (who, and what), `reverted` (with the note, whose it is, and of what), and
 -- `tally` for each object. Locks: the position, new users, then the counts of all posts concerned in the order of their
 -- ids, which is also what comments are changed under.
 CREATE FUNCTION feedline_settle(
@@ -86,11 +86,14 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT FROM comments WHERE post = of.post AND id = wanted.n AND author IS NOT NULL OFFSET 0
     ) written;
-    INSERT INTO users (id, name, created_at)
-    SELECT DISTINCT c.owner COLLATE "C", c.owner, now_at
-    FROM unnest(owners, of_posts, numbers, likings, unseen) AS c (owner, p, n, liking, u)
-    WHERE c.liking AND NOT c.u AND c.n = ANY (CASE WHEN c.p THEN posts_there ELSE comments_there END)
-    ORDER BY 1 ON CONFLICT DO NOTHING;
+    WITH made AS (
+        INSERT INTO users (id, name, created_at)
+        SELECT DISTINCT c.owner COLLATE "C", c.owner, now_at
+        FROM unnest(owners, of_posts, numbers, likings, unseen) AS c (owner, p, n, liking, u)
+        WHERE c.liking AND NOT c.u AND c.n = ANY (CASE WHEN c.p THEN posts_there ELSE comments_there END)
+        ORDER BY 1 ON CONFLICT DO NOTHING RETURNING id
+    )
+    INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made;
 
     INSERT INTO post_counts (post) SELECT DISTINCT p FROM unnest(posts_there || under) AS t (p) ORDER BY p
     ON CONFLICT DO NOTHING;
@@ -100,7 +103,7 @@ BEGIN
     FROM unnest(comments_there, under) AS t (n, p)
     CROSS JOIN LATERAL (SELECT FROM comments WHERE post = t.p AND id = t.n AND author IS NOT NULL OFFSET 0) written;
 
-    WITH changes AS MATERIALIZED (
+    RETURN QUERY WITH changes AS MATERIALIZED (
         SELECT c.owner, c.n, c.liking, c.at, c.place
         FROM unnest(owners, of_posts, numbers, likings, times, unseen) WITH ORDINALITY
             AS c (owner, p, n, liking, at, u, place)
@@ -108,24 +111,28 @@ BEGIN
     ), added AS (
         INSERT INTO likes (post, owner, seq, at)
         SELECT x.n, x.owner, nextval('likes_seq'), x.at
-        FROM (SELECT * FROM changes WHERE liking ORDER BY place) x ON CONFLICT DO NOTHING RETURNING post
+        FROM (SELECT * FROM changes WHERE liking ORDER BY place) x ON CONFLICT DO NOTHING RETURNING post, owner, seq
     ), removed AS (
         DELETE FROM likes USING (SELECT * FROM changes WHERE NOT liking) x
         WHERE likes.post = x.n AND likes.owner = x.owner RETURNING likes.post
     ), differences AS (
         SELECT d.post, sum(d.by) AS by
         FROM (SELECT post, 1 AS by FROM added UNION ALL SELECT post, -1 FROM removed) d GROUP BY d.post
+    ), counted AS (
+        UPDATE post_counts SET likes = likes + differences.by, likes_version = likes_version + 1
+        FROM differences WHERE post_counts.post = differences.post AND differences.by <> 0
     )
-    UPDATE post_counts SET likes = likes + differences.by, likes_version = likes_version + 1
-    FROM differences WHERE post_counts.post = differences.post AND differences.by <> 0;
+    SELECT 'added', 0::bigint, added.owner, true, added.post, 0::bigint, 0::bigint, 0::bigint
+    FROM added ORDER BY added.seq;
 
-    WITH changes AS MATERIALIZED (
-        SELECT c.owner, c.n, c.liking, c.at
-        FROM unnest(owners, of_posts, numbers, likings, times, unseen) AS c (owner, p, n, liking, at, u)
+    RETURN QUERY WITH changes AS MATERIALIZED (
+        SELECT c.owner, c.n, c.liking, c.at, c.place
+        FROM unnest(owners, of_posts, numbers, likings, times, unseen) WITH ORDINALITY
+            AS c (owner, p, n, liking, at, u, place)
         WHERE NOT c.p AND NOT c.u AND c.n = ANY (comments_there)
     ), added AS (
         INSERT INTO comment_likes (comment, owner, at) SELECT n, owner, at FROM changes WHERE liking
-        ON CONFLICT DO NOTHING RETURNING comment
+        ON CONFLICT DO NOTHING RETURNING comment, owner
     ), removed AS (
         DELETE FROM comment_likes USING (SELECT * FROM changes WHERE NOT liking) x
         WHERE comment_likes.comment = x.n AND comment_likes.owner = x.owner RETURNING comment_likes.comment
@@ -133,10 +140,14 @@ BEGIN
         SELECT d.comment, t.p AS post, sum(d.by) AS by
         FROM (SELECT comment, 1 AS by FROM added UNION ALL SELECT comment, -1 FROM removed) d
         JOIN unnest(comments_there, under) AS t (n, p) ON t.n = d.comment GROUP BY d.comment, t.p
+    ), counted AS (
+        UPDATE comments SET likes = likes + differences.by, likes_version = likes_version + 1
+        FROM differences WHERE comments.post = differences.post AND comments.id = differences.comment
+            AND differences.by <> 0
     )
-    UPDATE comments SET likes = likes + differences.by, likes_version = likes_version + 1
-    FROM differences WHERE comments.post = differences.post AND comments.id = differences.comment
-        AND differences.by <> 0;
+    SELECT 'added', 0::bigint, added.owner, false, added.comment, 0::bigint, 0::bigint, 0::bigint
+    FROM added JOIN changes ON changes.n = added.comment AND changes.owner = added.owner AND changes.liking
+    ORDER BY changes.place;
 
     RETURN QUERY WITH noted AS (
         INSERT INTO like_reverts (partition, owner, object, reason)

@@ -14,7 +14,7 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::cluster::entry;
+use crate::api::entry;
 use crate::server::token;
 
 /// Posts a page: few, so that a timeline takes several.
@@ -42,7 +42,7 @@ pub(crate) struct View {
     /// The last offset it was told.
     offset: u64,
     /// What it was told in this life of the log: offset, type, post.
-    told: Vec<(u64, String, u64)>,
+    pub(crate) told: Vec<(u64, String, u64)>,
     /// The pages it read, with the offsets at which they were read.
     pages: Vec<(u64, Vec<u64>)>,
     /// Whether the pages go to the beginning.
@@ -277,7 +277,7 @@ impl View {
     /// Whether the last word on a post, as far as it lies before an offset, is that it is there.
     fn holds_at(&self, post: u64, before: u64) -> bool {
         match self.told.iter().rev().find(|(_, _, told)| *told == post) {
-            Some((_, kind, _)) => kind == "post",
+            Some((_, kind, _)) => kind != "gone",
             None => self.pages.iter().any(|(offset, ids)| *offset < before && ids.contains(&post)),
         }
     }
@@ -309,7 +309,7 @@ impl View {
     fn posts(&self) -> BTreeSet<u64> {
         let mut words: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
         let paged = self.pages.iter().flat_map(|(offset, ids)| ids.iter().map(|id| (*id, *offset, true)));
-        let told = self.told.iter().map(|(offset, kind, id)| (*id, *offset, kind == "post"));
+        let told = self.told.iter().map(|(offset, kind, id)| (*id, *offset, kind != "gone"));
         for (id, offset, is_there) in paged.chain(told) {
             let word = words.entry(id).or_insert((offset, is_there));
             if offset >= word.0 {

@@ -1,0 +1,98 @@
+//! Named writes and their answers.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{SqliteLedger, count, integer, natural};
+use crate::ledger::{Begun, Idempotency, Keyed, Result, Turn};
+use crate::model::{Millis, PostId, UserId};
+
+#[async_trait]
+impl Idempotency for SqliteLedger {
+    async fn begin(&self, write: &Keyed, reserved: PostId, turn: Turn) -> Result<Begun> {
+        let write = write.clone();
+        self.write(move |db| begin(db, &write, reserved, turn)).await
+    }
+
+    async fn recall(&self, write: &Keyed, since: Millis) -> Result<Option<Bytes>> {
+        let write = write.clone();
+        self.read(move |db| recall(db, &write, since)).await
+    }
+
+    async fn finish(&self, user: &UserId, key: &str, answer: &[u8]) -> Result<()> {
+        let (user, key, answer) = (user.clone(), key.to_owned(), answer.to_vec());
+        self.write(move |db| {
+            let sql = "UPDATE idempotency SET answer = ?3 WHERE user = ?1 AND key = ?2 AND answer IS NULL";
+            db.prepare_cached(sql)?.execute(params![user.as_str(), key, answer]).map(drop)
+        })
+        .await
+    }
+
+    async fn move_turn(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()> {
+        let (user, key) = (user.clone(), key.to_owned());
+        self.write(move |db| {
+            let sql = "UPDATE idempotency SET until = ?4 WHERE user = ?1 AND key = ?2 AND until = ?3";
+            db.prepare_cached(sql)?.execute(params![user.as_str(), key, integer(from), integer(to)]).map(drop)
+        })
+        .await
+    }
+
+    async fn forget_begun(&self, before: Millis, limit: usize) -> Result<usize> {
+        self.write(move |db| {
+            let sql = "DELETE FROM idempotency WHERE (user, key) IN \
+                       (SELECT user, key FROM idempotency WHERE begun_at < ?1 ORDER BY begun_at LIMIT ?2)";
+            db.prepare_cached(sql)?.execute(params![integer(before), count(limit)])
+        })
+        .await
+    }
+}
+
+fn begin(db: &Connection, write: &Keyed, reserved: PostId, turn: Turn) -> rusqlite::Result<Begun> {
+    let (user, key) = (write.user.as_str(), &write.key);
+    let sql = "SELECT operation = ?3 AND input = ?4, reserved, until, answer FROM idempotency \
+               WHERE user = ?1 AND key = ?2 AND begun_at >= ?5";
+    let wanted = params![user, key, write.operation, write.input, integer(turn.since)];
+    let known = db
+        .prepare_cached(sql)?
+        .query_row(wanted, |row| {
+            let (reserved, until) = (natural(row.get(1)?), natural(row.get(2)?));
+            Ok((row.get::<_, bool>(0)?, PostId(reserved), until, row.get::<_, Option<Vec<u8>>>(3)?))
+        })
+        .optional()?;
+    Ok(match known {
+        None => {
+            let sql = "INSERT OR REPLACE INTO idempotency (user, key, operation, input, reserved, begun_at, until) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            db.prepare_cached(sql)?.execute(params![
+                user,
+                key,
+                write.operation,
+                write.input,
+                integer(reserved.0),
+                integer(turn.now),
+                integer(turn.until)
+            ])?;
+            Begun::Fresh
+        }
+        Some((false, ..)) => Begun::Reused,
+        Some((true, _, _, Some(answer))) => Begun::Answered(answer.into()),
+        Some((true, _, until, None)) if until > turn.now => Begun::Running,
+        Some((true, reserved, _, None)) => {
+            db.prepare_cached("UPDATE idempotency SET until = ?3 WHERE user = ?1 AND key = ?2")?.execute(params![
+                user,
+                key,
+                integer(turn.until)
+            ])?;
+            Begun::Again(reserved)
+        }
+    })
+}
+
+fn recall(db: &Connection, write: &Keyed, since: Millis) -> rusqlite::Result<Option<Bytes>> {
+    let sql = "SELECT answer FROM idempotency WHERE user = ?1 AND key = ?2 AND operation = ?3 AND input = ?4 \
+               AND begun_at >= ?5 AND answer IS NOT NULL";
+    let wanted = params![write.user.as_str(), write.key, write.operation, write.input, integer(since)];
+    let answer: Option<Vec<u8>> = db.prepare_cached(sql)?.query_row(wanted, |row| row.get(0)).optional()?;
+    Ok(answer.map(Bytes::from))
+}

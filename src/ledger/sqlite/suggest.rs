@@ -1,0 +1,37 @@
+//! Whom the people follow whom one follows.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::{Connection, params};
+
+use super::count;
+use super::people::id_at;
+use crate::ledger::Reach;
+use crate::model::UserId;
+
+/// Whom somebody follows, latest first.
+pub(super) const FOLLOWEES: &str =
+    "SELECT followee FROM follows INDEXED BY follows_out WHERE follower = ?1 ORDER BY seq DESC LIMIT ?2";
+
+/// At most `reach.followees` × `reach.each` steps of an index, besides one for each whom `reader` follows.
+pub(super) fn read(db: &Connection, reader: &UserId, reach: Reach) -> rusqlite::Result<Vec<(UserId, u64)>> {
+    // One snapshot, lest somebody followed meanwhile be told.
+    let snapshot = db.unchecked_transaction()?;
+    let followed = followees(&snapshot, reader, usize::MAX)?;
+    let mut mutual: HashMap<UserId, u64> = HashMap::new();
+    for followee in followed.iter().take(reach.followees) {
+        for second in followees(&snapshot, followee, reach.each)? {
+            *mutual.entry(second).or_default() += 1;
+        }
+    }
+    let followed: HashSet<&UserId> = followed.iter().collect();
+    let mut people: Vec<_> =
+        mutual.into_iter().filter(|(user, _)| user != reader && !followed.contains(user)).collect();
+    people.sort_unstable_by(|(a, many), (b, more)| more.cmp(many).then_with(|| a.cmp(b)));
+    people.truncate(reach.people);
+    Ok(people)
+}
+
+fn followees(db: &Connection, follower: &UserId, limit: usize) -> rusqlite::Result<Vec<UserId>> {
+    db.prepare_cached(FOLLOWEES)?.query_map(params![follower.as_str(), count(limit)], |row| id_at(row, 0))?.collect()
+}

@@ -1,0 +1,345 @@
+//! Writes that are named, and so done once; and how often one may write.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::client::Client;
+use crate::server::{API_KEY, Answer, PATIENCE, Server, token};
+
+/// An operation by HTTP as a user, named by the header.
+async fn named(server: &Server, user: &str, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+    let token = format!("Bearer {}", token(user));
+    let headers = [("authorization", &*token), ("idempotency-key", key)];
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    server.http(method, &format!("/api/v1{path}"), &headers, &body).await
+}
+
+fn said(answer: &Answer) -> (u16, Value) {
+    (answer.status.as_u16(), answer.body.clone())
+}
+
+fn refusal(answer: &Answer) -> (u16, &str, Option<&str>) {
+    let error = &answer.body["error"];
+    (answer.status.as_u16(), error["code"].as_str().unwrap_or_default(), error["field"].as_str())
+}
+
+async fn posts(server: &Server, user: &str) -> Vec<Value> {
+    let page = server.done(user, "GET", &format!("/users/{user}/posts?limit=100"), &Value::Null).await;
+    page["items"].as_array().expect("items").clone()
+}
+
+/// A server whose ledger can be looked into.
+async fn open_server() -> (Server, Connection, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ledger.db");
+    let server = Server::start_with(&[("ledger.url", &format!("sqlite://{}", path.display()))]).await;
+    let db = open(&path);
+    (server, db, folder)
+}
+
+fn open(path: &Path) -> Connection {
+    let db = Connection::open(path).expect("the ledger");
+    db.busy_timeout(PATIENCE).expect("a time");
+    db
+}
+
+fn change(db: &Connection, sql: &str) {
+    assert_eq!(db.execute(sql, []).expect(sql), 1, "{sql}");
+}
+
+#[tokio::test]
+async fn a_repeat_does_nothing_and_answers_as_the_first_did_whatever_the_transport() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let draft = json!({ "text": "once #t", "data": { "n": 1.5 } });
+    let mut with_key = draft.clone();
+    with_key["idempotency_key"] = "a key!".into();
+
+    let first = named(&server, "ann", "a key!", "POST", "/posts", &draft).await;
+    assert_eq!(first.status, 201, "{first:?}");
+    assert_eq!(said(&named(&server, "ann", "a key!", "POST", "/posts", &draft).await), said(&first));
+    assert_eq!(said(&named(&server, "ann", "a key!", "POST", "/posts", &with_key).await), said(&first), "both");
+    assert_eq!(said(&server.call("ann", "POST", "/posts", &with_key).await), said(&first), "in the body");
+    assert_eq!(ann.rpc("posts.create", &with_key).await, first.body);
+    assert_eq!(posts(&server, "ann").await, std::slice::from_ref(&first.body));
+    assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["id"], first.body["id"]);
+
+    // The other way round, and with an id that is text in a path and a number in rpc.
+    let id = &first.body["id"];
+    let done = ann.rpc("posts.delete", &json!({ "id": id, "idempotency_key": "d" })).await;
+    let gone = server.call("ann", "DELETE", &format!("/posts/{id}?idempotency_key=d"), &Value::Null).await;
+    assert_eq!(said(&gone), (200, done));
+    let unnamed = server.call("ann", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
+    assert_eq!(unnamed.status, 404, "without the name it is another deletion");
+    assert_eq!(said(&named(&server, "ann", "a key!", "POST", "/posts", &draft).await), said(&first), "as it was");
+    assert!(posts(&server, "ann").await.is_empty());
+
+    // Lasting errors are answers too: following nobody stays an error though somebody comes by that name.
+    let refused = named(&server, "ann", "f", "PUT", "/users/bo/follow", &Value::Null).await;
+    assert_eq!(refusal(&refused), (404, "not_found", None));
+    server.done("bo", "GET", "/users/bo", &Value::Null).await;
+    assert_eq!(said(&named(&server, "ann", "f", "PUT", "/users/bo/follow", &Value::Null).await), said(&refused));
+    let over_rpc = json!({ "rpc": { "method": "users.follow", "data": { "id": "bo", "idempotency_key": "f" } } });
+    let reply = ann.call(over_rpc).await;
+    assert_eq!(reply["error"]["code"], 404, "{reply}");
+    assert_eq!(reply["error"]["message"], refused.body["error"]["message"]);
+    assert!(reply["error"].get("temporary").is_none_or(|temporary| *temporary == false), "{reply}");
+    assert_eq!(named(&server, "ann", "g", "PUT", "/users/bo/follow", &Value::Null).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_means_one_write_of_one_user() {
+    let server = Server::start().await;
+    let draft = json!({ "text": "mine" });
+    let first = named(&server, "ann", "k", "POST", "/posts", &draft).await;
+    let reused = (422, "idempotency_conflict", Some("idempotency_key"));
+    for (method, path, body) in [
+        ("POST", "/posts", json!({ "text": "other" })),
+        ("POST", "/posts", json!({ "text": "mine", "topics": [] })),
+        ("POST", "/posts", json!({})),
+        ("DELETE", "/users/bo/follow", json!(null)),
+    ] {
+        let answer = named(&server, "ann", "k", method, path, &body).await;
+        assert_eq!(refusal(&answer), reused, "{method} {path} {body}");
+    }
+    assert_eq!(said(&named(&server, "ann", "k", "POST", "/posts", &draft).await), said(&first), "as before");
+    let bos = named(&server, "bo", "k", "POST", "/posts", &draft).await;
+    assert_eq!((bos.status.as_u16(), &bos.body["author"]), (201, &json!("bo")), "keys are one's own");
+    // A backend that acts for a user is that user.
+    let headers = [("x-api-key", API_KEY), ("x-user", "ann"), ("idempotency-key", "k")];
+    let backend = server.http("POST", "/api/v1/posts", &headers, &draft.to_string()).await;
+    assert_eq!(said(&backend), said(&first));
+    assert_eq!(posts(&server, "ann").await.len(), 1);
+
+    let mut longest = draft.clone();
+    longest["idempotency_key"] = "x".repeat(255).into();
+    assert_eq!(server.call("ann", "POST", "/posts", &longest).await.status, 201);
+    for wrong in [json!(""), json!("x".repeat(256)), json!("a\nb"), json!("é"), json!(7), json!(null)] {
+        let mut body = draft.clone();
+        body["idempotency_key"] = wrong;
+        let answer = server.call("ann", "POST", "/posts", &body).await;
+        assert_eq!(refusal(&answer), (400, "invalid", Some("idempotency_key")), "{body}");
+    }
+    longest["text"] = "two names".into();
+    let two = named(&server, "ann", "other", "POST", "/posts", &longest).await;
+    assert_eq!(refusal(&two), (400, "invalid", Some("idempotency_key")));
+
+    // What reads has no use for a name; what makes a user has nobody to keep it for.
+    let token = format!("Bearer {}", token("ann"));
+    let read = [("authorization", &*token), ("idempotency-key", "k")];
+    assert_eq!(server.http("GET", "/api/v1/timeline", &read, "").await.status, 200);
+    let named = server.call("ann", "GET", "/timeline?idempotency_key=k", &Value::Null).await;
+    assert_eq!(refusal(&named), (400, "invalid", Some("idempotency_key")));
+    let account = json!({ "user": "dee", "password": "long enough" }).to_string();
+    let status =
+        async || server.http("POST", "/api/v1/accounts", &[("idempotency-key", "k")], &account).await.status.as_u16();
+    assert_eq!((status().await, status().await), (201, 409));
+}
+
+#[tokio::test]
+async fn repeats_that_come_together_do_it_once() {
+    let server = Server::start().await;
+    let draft = json!({ "text": "once" });
+    for round in 0..5 {
+        let key = format!("k{round}");
+        let answers = join_all((0..12).map(|_| named(&server, "ann", &key, "POST", "/posts", &draft))).await;
+        let first = said(&answers[0]);
+        assert_eq!(first.0, 201, "{first:?}");
+        assert!(answers.iter().all(|answer| said(answer) == first), "{answers:?}");
+        assert_eq!(posts(&server, "ann").await.len(), round + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_is_waited_for_and_then_done_again_as_the_same() {
+    let (server, db, _folder) = open_server().await;
+    let draft = json!({ "text": "once" });
+    let mut ann = Client::connect(&server, "ann").await;
+    let first = named(&server, "ann", "k", "POST", "/posts", &draft).await;
+    ann.publication("timeline:ann").await;
+
+    // Somewhere the first is still running.
+    change(&db, "UPDATE idempotency SET answer = NULL, until = 9000000000000");
+    let running = named(&server, "ann", "k", "POST", "/posts", &draft).await;
+    assert_eq!(refusal(&running), (409, "in_progress", Some("idempotency_key")));
+    assert_eq!(running.header("retry-after"), Some("1"));
+    let rpc = json!({ "rpc": { "method": "posts.create", "data": { "text": "once", "idempotency_key": "k" } } });
+    let reply = ann.call(rpc).await;
+    assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(409), &json!(true)), "{reply}");
+
+    // It ends while a repeat waits.
+    let (waited, ()) = tokio::join!(named(&server, "ann", "k", "POST", "/posts", &draft), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        change(&db, "UPDATE idempotency SET until = 0");
+    });
+    assert_eq!(said(&waited), said(&first), "stored, but nobody knew: the same post, not another");
+    assert_eq!(posts(&server, "ann").await, std::slice::from_ref(&first.body));
+    assert_eq!(ann.pushed().await, [json!(null); 0], "and nobody was told of it twice");
+
+    // Deleted since: the name still means that post, and it does not come back.
+    server.done("ann", "DELETE", &format!("/posts/{}", first.body["id"]), &Value::Null).await;
+    change(&db, "UPDATE idempotency SET answer = NULL, until = 0");
+    assert_eq!(said(&named(&server, "ann", "k", "POST", "/posts", &draft).await), said(&first));
+    assert!(posts(&server, "ann").await.is_empty());
+    let deleted = server.call("ann", "GET", &format!("/posts/{}", first.body["id"]), &Value::Null).await;
+    assert_eq!(deleted.status, 404);
+
+    // After a day it is free.
+    change(&db, "UPDATE idempotency SET begun_at = begun_at - 23 * 3600000");
+    assert_eq!(said(&named(&server, "ann", "k", "POST", "/posts", &draft).await), said(&first));
+    change(&db, "UPDATE idempotency SET begun_at = begun_at - 2 * 3600000");
+    let second = named(&server, "ann", "k", "POST", "/posts", &draft).await;
+    assert_eq!(second.status, 201);
+    assert_ne!(second.body["id"], first.body["id"]);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_finds_its_answer() {
+    let (server, db, _folder) = open_server().await;
+    server.done("ann", "GET", "/users/ann", &Value::Null).await;
+    let body = r#"{"text":"once"}"#;
+    let answered = async |key: &str| -> bool {
+        // Nothing can be stored until the client is gone.
+        db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        let mut socket = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
+        let request = format!(
+            "POST /api/v1/posts HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nidempotency-key: {key}\r\n\
+             content-length: {}\r\n\r\n{body}",
+            token("ann"),
+            body.len()
+        );
+        socket.write_all(request.as_bytes()).await.expect("to send");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(socket);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        db.execute_batch("ROLLBACK").expect("the end of it");
+        let until = Instant::now() + Duration::from_secs(2);
+        let sql = "SELECT count(*) FROM idempotency WHERE key = ?1 AND answer IS NOT NULL";
+        while Instant::now() < until {
+            if db.query_row(sql, [key], |row| row.get::<_, u32>(0)).expect("a count") == 1 {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        false
+    };
+    // A server that was too slow to read the request before the client went has nothing to do.
+    let mut kept = false;
+    for attempt in 0..5 {
+        kept = kept || answered(&format!("k{attempt}")).await;
+    }
+    assert!(kept, "what was begun is not ended");
+}
+
+#[tokio::test]
+async fn an_error_that_passes_is_not_remembered() {
+    let (server, db, _folder) = open_server().await;
+    let draft = json!({ "text": "once" });
+    server.done("ann", "GET", "/users/ann", &Value::Null).await;
+    db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    let refused = named(&server, "ann", "k", "POST", "/posts", &draft).await;
+    assert!(refused.status.is_server_error() || refused.status == 429, "{refused:?}");
+    db.execute_batch("ROLLBACK").expect("the end of it");
+    assert_eq!(named(&server, "ann", "k", "POST", "/posts", &draft).await.status, 201);
+
+    // One that comes after the write has begun: its post cannot be stored.
+    let forbid = "CREATE TRIGGER no_posts BEFORE INSERT ON posts BEGIN SELECT RAISE(ABORT, 'not now'); END";
+    db.execute_batch(forbid).expect("a trigger");
+    let refused = named(&server, "ann", "l", "POST", "/posts", &draft).await;
+    assert_eq!(refusal(&refused), (500, "internal", None));
+    db.execute_batch("DROP TRIGGER no_posts").expect("none");
+    let begun = Instant::now();
+    assert_eq!(named(&server, "ann", "l", "POST", "/posts", &draft).await.status, 201);
+    assert!(begun.elapsed() < PATIENCE);
+    assert_eq!(posts(&server, "ann").await.len(), 2);
+}
+
+/// Posts until that is too often; how many it took.
+async fn until_limited(server: &Server, user: &str) -> (usize, Answer) {
+    for n in 0..500 {
+        let answer = server.call(user, "POST", "/posts", &json!({ "text": "again" })).await;
+        if !answer.status.is_success() {
+            return (n, answer);
+        }
+    }
+    panic!("no limit");
+}
+
+#[tokio::test]
+async fn who_writes_too_often_is_told_when_to_go_on() {
+    let server = Server::start_with(&[("rates.posts", "20"), ("rates.follows", "1")]).await;
+    let named_before = named(&server, "ann", "before", "POST", "/posts", &json!({ "text": "x" })).await;
+    let (posted, limited) = until_limited(&server, "ann").await;
+    assert!(posted >= 39, "a burst of twice the rate: {posted}");
+    assert_eq!(refusal(&limited), (429, "rate_limited", None));
+    let seconds: u64 = limited.header("retry-after").expect("when").parse().expect("seconds");
+    assert!((1..=3).contains(&seconds), "one every three seconds: {seconds}");
+
+    let mut ann = Client::connect(&server, "ann").await;
+    // What is counted may have filled up by one meanwhile.
+    let again = async |data: Value| server.call("ann", "POST", "/posts", &data).await;
+    let reply = loop {
+        let reply = ann.call(json!({ "rpc": { "method": "posts.create", "data": { "text": "x" } } })).await;
+        if reply.get("error").is_some() {
+            break reply;
+        }
+    };
+    assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(429), &json!(true)), "{reply}");
+    assert_eq!(
+        again(json!({ "text": "x", "idempotency_key": "before" })).await.body,
+        named_before.body,
+        "told, not done"
+    );
+
+    // Others, backends, reads and other writes are not held up.
+    assert_eq!(server.call("bo", "POST", "/posts", &json!({ "text": "x" })).await.status, 201);
+    for _ in 0..3 {
+        let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
+        assert_eq!(server.http("POST", "/api/v1/posts", &headers, r#"{"text":"x"}"#).await.status, 201);
+    }
+    server.done("ann", "GET", "/timeline", &Value::Null).await;
+    server.done("ann", "PUT", "/users/bo/follow", &Value::Null).await;
+    server.done("ann", "DELETE", "/users/bo/follow", &Value::Null).await;
+    let edges = server.call("ann", "PUT", "/users/bo/follow", &Value::Null).await;
+    assert_eq!(refusal(&edges), (429, "rate_limited", None));
+
+    // What was too often is not what the key stands for: later it is done.
+    let before = posts(&server, "ann").await.len();
+    let until = Instant::now() + PATIENCE;
+    while again(json!({ "text": "later", "idempotency_key": "k" })).await.status == 429 {
+        assert!(Instant::now() < until, "it never passes");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(posts(&server, "ann").await.len(), before + 1);
+}
+
+#[tokio::test]
+async fn an_address_signs_up_and_in_so_often() {
+    let server = Server::start_with(&[("rates.accounts", "1"), ("rates.sessions", "2")]).await;
+    let account = |n: u32| json!({ "user": format!("u{n}"), "password": "long enough" }).to_string();
+    let ask =
+        async |path: &str, n: u32, headers: &[(&str, &str)]| server.http("POST", path, headers, &account(n)).await;
+    for n in 0..2 {
+        assert_eq!(ask("/api/v1/accounts", n, &[]).await.status, 201);
+    }
+    let limited = ask("/api/v1/accounts", 2, &[]).await;
+    assert_eq!(refusal(&limited), (429, "rate_limited", None));
+    assert!(limited.header("retry-after").is_some());
+    let wrong = json!({ "user": "u0", "password": "guess" }).to_string();
+    for _ in 0..4 {
+        assert_eq!(server.http("POST", "/api/v1/sessions", &[], &wrong).await.status, 401);
+    }
+    let limited = ask("/api/v1/sessions", 0, &[]).await;
+    assert_eq!(refusal(&limited), (429, "rate_limited", None), "even with the right one");
+    let backend = [("x-api-key", API_KEY)];
+    assert_eq!(ask("/api/v1/accounts", 2, &backend).await.status, 201);
+    assert_eq!(ask("/api/v1/sessions", 0, &backend).await.status, 201);
+    assert_eq!(ask("/api/v1/sessions", 0, &[("x-api-key", "wrong")]).await.status, 401);
+}

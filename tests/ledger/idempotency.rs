@@ -1,0 +1,135 @@
+//! Named writes and their answers, as every ledger must keep them. A case takes an empty ledger.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Begun, Keyed, Ledger, LedgerError, Turn};
+use feedline::model::PostId;
+use futures::future::join_all;
+
+use crate::support::{LEASE, NOW, conformance, id, lease, post, publish, store, users};
+
+conformance! {
+    a_write_is_one_callers_and_its_answer_everybodys
+    a_key_is_for_one_write_of_one_user
+    a_turn_that_ends_without_an_answer_is_the_next_ones_with_the_same_id
+    a_turn_can_be_renewed_and_given_back
+    of_many_at_once_one_writes
+    what_is_old_is_forgotten_bit_by_bit
+    a_post_that_is_there_is_not_created_again
+}
+
+type Any = Arc<dyn Ledger>;
+
+fn write(user: &str, key: &str) -> Keyed {
+    Keyed { user: id(user), key: key.into(), operation: "posts.create", input: [7; 32] }
+}
+
+/// A turn of ten seconds that begins so many milliseconds after [`NOW`]; keys are kept for a minute.
+fn turn(after: u64) -> Turn {
+    Turn { now: NOW + after, until: NOW + after + 10_000, since: (NOW + after).saturating_sub(60_000) }
+}
+
+async fn begin(ledger: &dyn Ledger, write: &Keyed, reserved: u64, after: u64) -> Begun {
+    ledger.begin(write, PostId(reserved), turn(after)).await.expect("an answer")
+}
+
+async fn a_write_is_one_callers_and_its_answer_everybodys(ledger: Any) {
+    let ann = write("ann", "k");
+    assert_eq!(ledger.recall(&ann, 0).await.unwrap(), None);
+    assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
+    assert_eq!(begin(&*ledger, &ann, 2, 9_999).await, Begun::Running);
+    assert_eq!(ledger.recall(&ann, 0).await.unwrap(), None, "not answered yet");
+    let answer = [0, 255, b'{', b'"'];
+    ledger.finish(&ann.user, "k", &answer).await.unwrap();
+    ledger.finish(&ann.user, "k", b"another").await.unwrap();
+    for after in [1, 10_000, 50_000] {
+        assert_eq!(begin(&*ledger, &ann, 3, after).await, Begun::Answered(answer.to_vec().into()));
+    }
+    assert_eq!(ledger.recall(&ann, NOW).await.unwrap().as_deref(), Some(&answer[..]));
+    assert_eq!(ledger.recall(&ann, NOW + 1).await.unwrap(), None, "too old");
+    ledger.finish(&id("nobody"), "k", b"x").await.unwrap();
+    assert_eq!(begin(&*ledger, &write("nobody", "k"), 4, 0).await, Begun::Fresh, "an answer alone makes no row");
+}
+
+async fn a_key_is_for_one_write_of_one_user(ledger: Any) {
+    let first = write("ann", "k");
+    assert_eq!(begin(&*ledger, &first, 1, 0).await, Begun::Fresh);
+    for other in [write("bo", "k"), write("ann", "K"), write("ann", "k ")] {
+        assert_eq!(begin(&*ledger, &other, 2, 0).await, Begun::Fresh, "{other:?}");
+    }
+    let reused = [Keyed { operation: "users.follow", ..first.clone() }, Keyed { input: [8; 32], ..first.clone() }];
+    for answered in [false, true] {
+        for other in &reused {
+            // While the first runs, after its turn, and once it is answered.
+            for after in [1, 20_000] {
+                assert_eq!(begin(&*ledger, other, 3, after).await, Begun::Reused, "{answered} {other:?}");
+            }
+            assert_eq!(ledger.recall(other, 0).await.unwrap(), None);
+        }
+        ledger.finish(&first.user, "k", b"done").await.unwrap();
+    }
+}
+
+async fn a_turn_that_ends_without_an_answer_is_the_next_ones_with_the_same_id(ledger: Any) {
+    let ann = write("ann", "k");
+    assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
+    assert_eq!(begin(&*ledger, &ann, 2, 10_000).await, Begun::Again(PostId(1)));
+    assert_eq!(begin(&*ledger, &ann, 3, 19_999).await, Begun::Running, "it has a turn of its own");
+    assert_eq!(begin(&*ledger, &ann, 4, 20_000).await, Begun::Again(PostId(1)));
+    ledger.finish(&ann.user, "k", b"done").await.unwrap();
+    assert_eq!(begin(&*ledger, &ann, 5, 20_000).await, Begun::Answered("done".into()));
+}
+
+async fn a_turn_can_be_renewed_and_given_back(ledger: Any) {
+    let ann = write("ann", "k");
+    assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
+    let move_turn = async |from, to| ledger.move_turn(&id("ann"), "k", from, to).await.unwrap();
+    move_turn(NOW + 10_000, NOW + 15_000).await;
+    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, Begun::Running);
+    move_turn(NOW + 10_000, 0).await;
+    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, Begun::Running, "that turn is over");
+    move_turn(NOW + 15_000, 0).await;
+    assert_eq!(begin(&*ledger, &ann, 3, 12_000).await, Begun::Again(PostId(1)));
+    ledger.move_turn(&id("nobody"), "k", 0, 1).await.unwrap();
+}
+
+async fn of_many_at_once_one_writes(ledger: Any) {
+    let ann = write("ann", "k");
+    let begun = join_all((0..50).map(|n| begin(&*ledger, &ann, n, 0))).await;
+    assert_eq!(begun.iter().filter(|begun| **begun == Begun::Fresh).count(), 1);
+    assert_eq!(begun.iter().filter(|begun| **begun == Begun::Running).count(), 49);
+}
+
+async fn what_is_old_is_forgotten_bit_by_bit(ledger: Any) {
+    for n in 0..5 {
+        let write = write("ann", &format!("k{n}"));
+        assert_eq!(begin(&*ledger, &write, n, n * 1_000).await, Begun::Fresh);
+        ledger.finish(&write.user, &write.key, b"done").await.unwrap();
+    }
+    // The time of the first is over, though its row is still there.
+    assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 60_001).await, Begun::Fresh);
+    assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 70_001).await, Begun::Again(PostId(9)), "with a new id");
+    assert_eq!(begin(&*ledger, &write("ann", "k1"), 9, 61_000).await, Begun::Answered("done".into()));
+
+    assert_eq!(ledger.forget_begun(NOW + 4_000, 2).await.unwrap(), 2);
+    assert_eq!(ledger.recall(&write("ann", "k2"), 0).await.unwrap(), None, "the oldest first");
+    assert!(ledger.recall(&write("ann", "k3"), 0).await.unwrap().is_some());
+    assert_eq!(ledger.forget_begun(NOW + 4_000, 2).await.unwrap(), 1);
+    assert_eq!(ledger.forget_begun(NOW + 4_000, 2).await.unwrap(), 0);
+    assert!(ledger.recall(&write("ann", "k4"), 0).await.unwrap().is_some(), "at that time is not before it");
+}
+
+async fn a_post_that_is_there_is_not_created_again(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let again = ledger.create_post(&post(1, "ann", &[]), &lease("w2", LEASE)).await.unwrap();
+    assert_eq!(again, None);
+    let mut other = post(1, "ann", &["t"]);
+    other.text = "something else".into();
+    assert!(matches!(store(&*ledger, other).await, Err(LedgerError::Failed(_))), "what is not the same is not lost");
+    assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), [post(1, "ann", &[])], "it stays as it was");
+    assert_eq!(ledger.backlog().await.unwrap().jobs, 1);
+    assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
+    assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
+    assert!(matches!(store(&*ledger, post(1, "bo", &[])).await, Err(LedgerError::Failed(_))), "hers is not his");
+}

@@ -1,0 +1,162 @@
+//! What people say of themselves, and how they are found. A case takes an empty ledger.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Ledger, ProfileChange, Reach};
+
+use crate::support::{NOW, account, conformance, follow, id, users};
+
+conformance! {
+    what_is_changed_is_changed_and_the_rest_stays
+    people_are_found_by_the_beginning_of_their_id_or_name
+    a_search_pages_exactly_and_tells_each_once
+    a_new_name_is_found_and_the_old_one_not
+    the_second_degree_is_ranked_and_holds_nobody_followed
+    the_second_degree_looks_no_further_than_asked
+    who_wants_to_be_told_is_noted_once_and_bounded
+}
+
+type Any = Arc<dyn Ledger>;
+
+async fn rename(ledger: &dyn Ledger, user: &str, name: &str) {
+    let change = ProfileChange { name: Some(name.into()), avatar: None };
+    ledger.update_user(&id(user), &change).await.unwrap().expect("a user");
+}
+
+/// Pages of that many, joined.
+async fn found(ledger: &dyn Ledger, prefix: &str, limit: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut last: Option<feedline::ledger::Found> = None;
+    loop {
+        let after = last.as_ref().map(|last| (last.term.as_str(), &last.user.id));
+        let page = ledger.search_users(prefix, after, limit).await.unwrap();
+        assert!(page.len() <= limit);
+        let Some(end) = page.last() else { return all };
+        last = Some(end.clone());
+        all.extend(page.into_iter().map(|found| found.user.id.to_string()));
+    }
+}
+
+async fn what_is_changed_is_changed_and_the_rest_stays(ledger: Any) {
+    assert!(ledger.create_account(account("ann")).await.unwrap());
+    let change = async |name: Option<&str>, avatar: Option<Option<&str>>| {
+        let change = ProfileChange { name: name.map(Into::into), avatar: avatar.map(|avatar| avatar.map(Into::into)) };
+        let changed = ledger.update_user(&id("ann"), &change).await.unwrap().expect("ann");
+        let read = ledger.users(&[id("ann")]).await.unwrap().remove(0);
+        assert_eq!((&changed, changed.created_at), (&read, NOW), "the answer is what is kept");
+        (changed.name, changed.avatar)
+    };
+    let (old, new, url) = ("Name of ann".to_owned(), "É \u{1F600}".to_owned(), "https://a.example/1".to_owned());
+    assert_eq!(change(None, None).await, (old.clone(), None));
+    assert_eq!(change(None, Some(Some(&url))).await, (old, Some(url.clone())));
+    assert_eq!(change(Some(&new), None).await, (new.clone(), Some(url)));
+    assert_eq!(change(None, Some(None)).await, (new, None));
+    assert_eq!(ledger.update_user(&id("nobody"), &ProfileChange::default()).await.unwrap(), None);
+}
+
+async fn people_are_found_by_the_beginning_of_their_id_or_name(ledger: Any) {
+    users(&*ledger, &["Ann_1", "anna", "bo", "cy", "a.n", "a_n", "a-n"]).await;
+    rename(&*ledger, "bo", "ANNABEL Lee").await;
+    rename(&*ledger, "cy", "ÉMILE 東京").await;
+    assert_eq!(found(&*ledger, "ann", 9).await, ["Ann_1", "anna", "bo"]);
+    assert_eq!(found(&*ledger, "annabel l", 9).await, ["bo"]);
+    assert_eq!(found(&*ledger, "lee", 9).await, [""; 0], "the beginning of the name, not of each word");
+    assert_eq!(found(&*ledger, "émile 東", 9).await, ["cy"]);
+    assert_eq!(found(&*ledger, "a_", 9).await, ["a_n"], "no pattern");
+    assert_eq!(found(&*ledger, "a%", 9).await, [""; 0]);
+    assert_eq!(found(&*ledger, "ANN", 9).await, [""; 0], "folding the prefix is the caller's");
+    assert!(ledger.search_users("\u{10FFFF}", None, 9).await.unwrap().is_empty());
+    assert!(ledger.search_users("a", None, 0).await.unwrap().is_empty());
+}
+
+async fn a_search_pages_exactly_and_tells_each_once(ledger: Any) {
+    let ids: Vec<String> = (0..9).map(|n| format!("x{n}")).collect();
+    users(&*ledger, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    // By name before by id, by id before by name, and all of them by the same name.
+    rename(&*ledger, "x7", "x").await;
+    rename(&*ledger, "x1", "xz").await;
+    for same in ["x2", "x3", "x4"] {
+        rename(&*ledger, same, "X5 too").await;
+    }
+    rename(&*ledger, "x8", "no x").await;
+    let expected = ["x7", "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x8"];
+    for limit in [1, 2, 3, 100] {
+        assert_eq!(found(&*ledger, "x", limit).await, expected, "{limit} a page");
+    }
+    assert_eq!(found(&*ledger, "x5", 2).await, ["x5", "x2", "x3", "x4"]);
+    assert_eq!(found(&*ledger, "no", 2).await, ["x8"]);
+}
+
+async fn a_new_name_is_found_and_the_old_one_not(ledger: Any) {
+    assert!(ledger.create_account(account("ann")).await.unwrap());
+    assert_eq!(found(&*ledger, "name of", 9).await, ["ann"]);
+    rename(&*ledger, "ann", "Queen").await;
+    assert_eq!(found(&*ledger, "name of", 9).await, [""; 0]);
+    assert_eq!(found(&*ledger, "queen", 9).await, ["ann"]);
+    rename(&*ledger, "ann", "Ann").await;
+    assert_eq!(found(&*ledger, "ann", 9).await, ["ann"]);
+    let change = ProfileChange { name: None, avatar: Some(Some("https://a.example".into())) };
+    ledger.update_user(&id("ann"), &change).await.unwrap();
+    assert_eq!(found(&*ledger, "ann", 9).await, ["ann"]);
+}
+
+async fn second(ledger: &dyn Ledger, reach: Reach) -> Vec<(String, u64)> {
+    let people = ledger.second_degree(&id("i"), reach).await.unwrap();
+    people.into_iter().map(|(user, mutual)| (user.to_string(), mutual)).collect()
+}
+
+fn ranked(people: &[(&str, u64)]) -> Vec<(String, u64)> {
+    people.iter().map(|(user, mutual)| ((*user).to_owned(), *mutual)).collect()
+}
+
+const FAR: Reach = Reach { followees: 100, each: 100, people: 100 };
+
+async fn the_second_degree_is_ranked_and_holds_nobody_followed(ledger: Any) {
+    users(&*ledger, &["i", "a", "b", "c", "x", "y", "z", "Z", "far"]).await;
+    assert!(second(&*ledger, FAR).await.is_empty());
+    for followee in ["a", "b", "c"] {
+        follow(&*ledger, &id("i"), &id(followee)).await;
+        follow(&*ledger, &id(followee), &id("i")).await;
+        follow(&*ledger, &id(followee), &id("y")).await;
+    }
+    for (from, to) in [("a", "b"), ("a", "z"), ("a", "Z"), ("b", "x"), ("c", "x"), ("y", "far"), ("far", "i")] {
+        follow(&*ledger, &id(from), &id(to)).await;
+    }
+    assert_eq!(second(&*ledger, FAR).await, ranked(&[("y", 3), ("x", 2), ("Z", 1), ("z", 1)]));
+    follow(&*ledger, &id("i"), &id("y")).await;
+    assert_eq!(second(&*ledger, FAR).await, ranked(&[("x", 2), ("Z", 1), ("far", 1), ("z", 1)]));
+}
+
+async fn the_second_degree_looks_no_further_than_asked(ledger: Any) {
+    users(&*ledger, &["i", "old", "new", "o1", "n1", "n2", "n3"]).await;
+    follow(&*ledger, &id("i"), &id("old")).await;
+    follow(&*ledger, &id("i"), &id("new")).await;
+    follow(&*ledger, &id("old"), &id("o1")).await;
+    for followee in ["n1", "old", "n2", "n3"] {
+        follow(&*ledger, &id("new"), &id(followee)).await;
+    }
+    let near = second(&*ledger, Reach { followees: 1, each: 2, people: 9 }).await;
+    assert_eq!(near, ranked(&[("n2", 1), ("n3", 1)]), "the latest of the latest");
+    let near = second(&*ledger, Reach { followees: 1, each: 9, people: 9 }).await;
+    assert_eq!(near, ranked(&[("n1", 1), ("n2", 1), ("n3", 1)]), "old is followed, though not looked at");
+    assert_eq!(second(&*ledger, Reach { people: 2, ..FAR }).await, ranked(&[("n1", 1), ("n2", 1)]));
+}
+
+async fn who_wants_to_be_told_is_noted_once_and_bounded(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
+    let ask = async |author: &str| ledger.notify_of(&id("ann"), &id(author), NOW, 2).await.unwrap();
+    let asked = async |author: &str| {
+        let profile = ledger.profile(&id(author), Some(&id("ann"))).await.unwrap().unwrap();
+        profile.edges.notify
+    };
+    assert!(!asked("bo").await);
+    assert!(ask("bo").await && ask("cy").await && ask("bo").await);
+    assert!(!ask("dee").await && !asked("dee").await, "one too many");
+    assert!(asked("bo").await && asked("cy").await);
+    assert!(!ledger.profile(&id("bo"), None).await.unwrap().unwrap().edges.notify);
+    assert!(!ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().unwrap().edges.notify, "one way only");
+    for _ in 0..2 {
+        ledger.unnotify_of(&id("ann"), &id("bo")).await.unwrap();
+    }
+    assert!(!asked("bo").await && ask("dee").await);
+}

@@ -1,0 +1,218 @@
+//! The comparison of the real thing with the model.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::acts::Has;
+use crate::api::attempt;
+use crate::dice::Dice;
+use crate::model::{Edge, Model, Surface, TOPICS, USERS, User};
+use crate::server::{PATIENCE, Server};
+use crate::world::{Bounds, World};
+
+/// What differs, in words.
+pub(crate) type Verdict = Result<(), String>;
+
+/// What timelines are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exactness {
+    /// Nothing is missing and nothing too much.
+    All,
+    /// Nothing is too much, and what has arrived is there.
+    Arrived,
+}
+
+/// Reads something; a passing failure is no answer.
+pub(crate) async fn get(node: &Server, user: User, path: &str) -> (u16, Value) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let (status, body) = attempt(node, user, "GET", path, &Value::Null).await;
+        if !is_passing(status) || Instant::now() > until {
+            return (status, body);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether an answer says only that a store did not answer, or that there was none.
+pub(crate) fn is_passing(status: u16) -> bool {
+    matches!(status, 0 | 429 | 503)
+}
+
+/// All pages of a list, by cursor to the very end. Pages must be as long as asked for, except the last.
+pub(crate) async fn pages(node: &Server, user: User, path: &str, limit: usize) -> Result<Vec<Value>, String> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let (status, mut page) = get(node, user, &format!("{path}?limit={limit}{cursor}")).await;
+        let Value::Array(items) = page["items"].take() else {
+            return Err(format!("{path} for {user}: {status} {page}"));
+        };
+        let (many, next) = (items.len(), page["next"].as_str());
+        all.extend(items);
+        match next {
+            Some(_) if many != limit => return Err(format!("{path} for {user}: a page of {many}, not {limit}")),
+            Some(next) => cursor = format!("&cursor={next}"),
+            None if many > limit => return Err(format!("{path} for {user}: a page of {many}, not {limit}")),
+            None => return Ok(all),
+        }
+    }
+}
+
+fn ids(items: &[Value]) -> Vec<u64> {
+    items.iter().map(|item| item["id"].as_u64().expect("an id")).collect()
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, model: &T) -> Verdict {
+    if real == model { Ok(()) } else { Err(format!("{what} is {real:?}, not {model:?}")) }
+}
+
+/// Whatever is under a user's name is not there for whom they block.
+async fn not_found(node: &Server, reader: User, path: &str) -> Verdict {
+    same(&format!("{path} for {reader}"), &get(node, reader, path).await.0, &404)
+}
+
+/// An author's posts.
+async fn profile(node: &Server, model: &Model, reader: User, author: User, limit: usize) -> Verdict {
+    let path = format!("/users/{author}/posts");
+    if model.may_read_user(reader, author) {
+        posts(node, model, reader, &path, limit, &model.profile(reader, author)).await
+    } else {
+        not_found(node, reader, &path).await
+    }
+}
+
+/// A list of posts: the same ones in the same order, as they are now.
+async fn posts(node: &Server, model: &Model, reader: User, path: &str, limit: usize, expected: &[u64]) -> Verdict {
+    let items = pages(node, reader, path, limit).await?;
+    same(&format!("{path} for {reader}"), &ids(&items), &expected.to_vec())?;
+    items.iter().try_for_each(|item| as_written(model, item))
+}
+
+fn as_written(model: &Model, item: &Value) -> Verdict {
+    let id = item["id"].as_u64().expect("an id");
+    let Some(post) = model.posts.get(&id) else { return Err(format!("{id} does not exist")) };
+    same(&format!("post {id}"), &(&item["text"], &item["author"]), &(&json!(post.text), &json!(post.author)))
+}
+
+pub(crate) async fn timeline(node: &Server, model: &Model, reader: User, limit: usize, exact: Exactness) -> Verdict {
+    let shown = model.timeline(reader);
+    if exact == Exactness::All {
+        return posts(node, model, reader, "/timeline", limit, &shown).await;
+    }
+    let items = pages(node, reader, "/timeline", limit).await?;
+    let read = ids(&items);
+    if !read.is_sorted_by(|a, b| a > b) {
+        return Err(format!("the timeline of {reader} is out of order, or has one twice: {read:?}"));
+    }
+    let leaked: Vec<_> = read.iter().filter(|id| !shown.contains(id)).collect();
+    let lost: Vec<_> = model.arrived(reader).into_iter().filter(|id| !read.contains(id)).collect();
+    if !leaked.is_empty() || !lost.is_empty() {
+        return Err(format!("the timeline of {reader}: must not show {leaked:?}, lacks {lost:?}"));
+    }
+    items.iter().try_for_each(|item| as_written(model, item))
+}
+
+async fn post(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
+    let (status, body) = get(node, reader, &format!("/posts/{id}")).await;
+    match model.posts.get(&id).filter(|post| model.may_see(reader, post, Surface::Direct)) {
+        Some(_) if status == 200 => as_written(model, &body),
+        None if status == 404 => Ok(()),
+        expected => Err(format!("post {id} for {reader}: {status} {body}, not {expected:?}")),
+    }
+}
+
+/// A profile's counts, and what it says of the two.
+async fn person(node: &Server, model: &Model, reader: User, user: User, has: Has) -> Verdict {
+    let path = format!("/users/{user}");
+    if !model.may_read_user(reader, user) {
+        return not_found(node, reader, &path).await;
+    }
+    let (status, body) = get(node, reader, &path).await;
+    let (following, followers) = (model.those(Edge::Follow, user).len(), model.those_to(Edge::Follow, user).len());
+    let real = (status, &body["following"], &body["followers"]);
+    same(&format!("{user} for {reader}"), &real, &(200, &json!(following), &json!(followers)))?;
+    let edges = (&body["edges"]["following"], &body["edges"]["followed_by"]);
+    let expected = [(reader, user), (user, reader)].map(|(from, to)| json!(model.has(Edge::Follow, from, to)));
+    same(&format!("what is between {reader} and {user}"), &edges, &(&expected[0], &expected[1]))?;
+    if has.audience && reader != user {
+        let edges = ["hiding", "muting", "blocking"].map(|name| &body["edges"][name]);
+        let expected = [Edge::Hide, Edge::Mute, Edge::Block].map(|edge| json!(model.has(edge, reader, user)));
+        same(&format!("what {reader} put between them and {user}"), &edges, &expected.each_ref())?;
+    }
+    same(&format!("the posts of {user}"), &body["posts"], &json!(model.profile(user, user).len()))
+}
+
+/// Who follows a user, or whom they follow, latest first.
+async fn people(node: &Server, model: &Model, reader: User, user: User, list: &str, limit: usize) -> Verdict {
+    let path = format!("/users/{user}/{list}");
+    if !model.may_read_user(reader, user) {
+        return not_found(node, reader, &path).await;
+    }
+    let all = if list == "followers" { model.those_to(Edge::Follow, user) } else { model.those(Edge::Follow, user) };
+    let items = pages(node, reader, &path, limit).await?;
+    let real: Vec<&str> = items.iter().filter_map(|item| item["id"].as_str()).collect();
+    same(&format!("{path} for {reader}"), &real, &model.without_blocked(reader, all))
+}
+
+/// One look at something, at random. It is of what is so at once.
+pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice, has: Has) -> Verdict {
+    let (node, reader, user) = (world.home(), *dice.pick(&USERS), *dice.pick(&USERS));
+    let limit = *dice.pick(&[1, 3, 7, 20, 50]);
+    match dice.below(8) {
+        0..3 => timeline(node, model, reader, limit.max(7), Exactness::Arrived).await,
+        3 => profile(node, model, reader, user, limit).await,
+        4 => {
+            let topic = *dice.pick(&TOPICS);
+            posts(node, model, reader, &format!("/topics/{topic}/posts"), limit, &model.topic(reader, topic)).await
+        }
+        5 => person(node, model, reader, user, has).await,
+        6 => people(node, model, reader, user, ["followers", "following"][dice.below(2)], limit).await,
+        _ => {
+            let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
+            if all.is_empty() { Ok(()) } else { post(node, model, reader, *dice.pick(&all)).await }
+        }
+    }
+}
+
+/// Everything, at every node.
+pub(crate) async fn everything(world: &World, model: &Model, has: Has) -> Verdict {
+    for node in &world.nodes {
+        for reader in USERS {
+            timeline(node, model, reader, 17, Exactness::All).await?;
+            person(node, model, USERS[0], reader, has).await?;
+            profile(node, model, USERS[1], reader, 17).await?;
+            for list in ["followers", "following"] {
+                people(node, model, reader, reader, list, 2).await?;
+                people(node, model, USERS[4], reader, list, 2).await?;
+            }
+        }
+        for topic in TOPICS {
+            posts(node, model, USERS[2], &format!("/topics/{topic}/posts"), 17, &model.topic(USERS[2], topic)).await?;
+        }
+        for id in &model.deleted {
+            post(node, model, USERS[3], *id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a reader's socket told, and what it makes of it.
+pub(crate) async fn socket(
+    world: &World,
+    model: &Model,
+    user: User,
+    ever: &BTreeSet<(User, u64)>,
+    patience: Duration,
+) -> Verdict {
+    let reader = world.reader(user);
+    if reader.is_going() && world.bounds == Bounds::Wide {
+        reader.sees(&model.timeline(user).into_iter().collect(), patience).await?;
+    }
+    let (wrong, told) = reader.look(|view| (std::mem::take(&mut view.wrong), view.told.clone()));
+    same(&format!("what went wrong at the socket of {user}"), &wrong, &Vec::new())?;
+    let never = told.iter().filter(|(_, kind, id)| kind == "post" && !ever.contains(&(user, *id)));
+    let never: Vec<_> = never.collect();
+    same(&format!("what {user} was told and must never have been"), &never, &Vec::new())
+}

@@ -1,0 +1,253 @@
+//! The rules of the feed, as simply as they can be said.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) const USERS: [&str; 6] = ["ann", "bo", "cy", "dee", "eve", "flo"];
+pub(crate) const TOPICS: [&str; 3] = ["rust", "music", "food"];
+
+pub(crate) type User = &'static str;
+
+/// What may be between two users, from the first to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Edge {
+    Follow,
+    /// The first does not show their posts to the second.
+    Hide,
+    /// The first does not look at the second's.
+    Mute,
+    /// Both, and nobody follows the other.
+    Block,
+}
+
+/// Whom a post is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Visibility {
+    Public,
+    Followers,
+    /// Those who follow the author and whom the author follows.
+    Friends,
+    /// Those of them who follow the author.
+    OnlyTo(Vec<User>),
+    NotTo(Vec<User>),
+}
+
+/// Where something is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surface {
+    /// Asked for: by id, on a profile.
+    Direct,
+    /// Brought: timelines, topics.
+    Brought,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    pub(crate) author: User,
+    pub(crate) text: String,
+    pub(crate) topic: Option<&'static str>,
+    pub(crate) visibility: Visibility,
+}
+
+/// The feed as it must be.
+#[derive(Default)]
+pub(crate) struct Model {
+    /// Since when, counted in changes: lists are latest first.
+    edges: BTreeMap<(Edge, User, User), usize>,
+    changes: usize,
+    /// Those that exist, by id. Ids grow with time.
+    pub(crate) posts: BTreeMap<u64, Post>,
+    pub(crate) deleted: Vec<u64>,
+    /// What a reader's timeline shows for sure by now: it was there at a quiet point, or came with an answer.
+    arrived: BTreeSet<(User, u64)>,
+}
+
+impl Model {
+    pub(crate) fn has(&self, edge: Edge, from: User, to: User) -> bool {
+        self.edges.contains_key(&(edge, from, to))
+    }
+
+    /// Whom `from` has such an edge to, latest first.
+    pub(crate) fn those(&self, edge: Edge, from: User) -> Vec<User> {
+        let mut found: Vec<_> = self.edges.iter().filter(|((kind, a, _), _)| (*kind, *a) == (edge, from)).collect();
+        found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
+        found.into_iter().map(|((_, _, to), _)| *to).collect()
+    }
+
+    /// Who has such an edge to `to`, latest first.
+    pub(crate) fn those_to(&self, edge: Edge, to: User) -> Vec<User> {
+        let mut found: Vec<_> = self.edges.iter().filter(|((kind, _, b), _)| (*kind, *b) == (edge, to)).collect();
+        found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
+        found.into_iter().map(|((_, from, _), _)| *from).collect()
+    }
+
+    /// Whether either of the two blocked the other.
+    pub(crate) fn blocked(&self, one: User, other: User) -> bool {
+        self.has(Edge::Block, one, other) || self.has(Edge::Block, other, one)
+    }
+
+    /// Whether a reader may know that a user exists.
+    pub(crate) fn may_read_user(&self, reader: User, user: User) -> bool {
+        !self.has(Edge::Block, user, reader)
+    }
+
+    /// Whether a reader may see a post that exists.
+    pub(crate) fn may_see(&self, reader: User, post: &Post, surface: Surface) -> bool {
+        let author = post.author;
+        if reader == author {
+            return true;
+        }
+        let follows = self.has(Edge::Follow, reader, author);
+        let meant = match &post.visibility {
+            Visibility::Public => true,
+            Visibility::Followers => follows,
+            Visibility::Friends => follows && self.has(Edge::Follow, author, reader),
+            Visibility::OnlyTo(those) => follows && those.contains(&reader),
+            Visibility::NotTo(those) => !those.contains(&reader),
+        };
+        let muted = surface == Surface::Brought && self.has(Edge::Mute, reader, author);
+        meant && !muted && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
+    }
+
+    /// Whether a post belongs into a reader's timeline.
+    pub(crate) fn shows(&self, reader: User, id: u64) -> bool {
+        self.posts.get(&id).is_some_and(|post| {
+            (post.author == reader || self.has(Edge::Follow, reader, post.author))
+                && self.may_see(reader, post, Surface::Brought)
+        })
+    }
+
+    /// A timeline, newest first.
+    pub(crate) fn timeline(&self, reader: User) -> Vec<u64> {
+        self.posts.keys().rev().copied().filter(|id| self.shows(reader, *id)).collect()
+    }
+
+    /// What a timeline must show already, though posts may be under way.
+    pub(crate) fn arrived(&self, reader: User) -> BTreeSet<u64> {
+        let here = self.arrived.iter().filter(|(user, id)| *user == reader && self.shows(reader, *id));
+        here.map(|(_, id)| *id).collect()
+    }
+
+    /// An author's posts, or a topic's, as a reader is shown them, newest first.
+    pub(crate) fn profile(&self, reader: User, author: User) -> Vec<u64> {
+        self.listed(reader, Surface::Direct, |post| post.author == author)
+    }
+
+    pub(crate) fn topic(&self, reader: User, topic: &str) -> Vec<u64> {
+        self.listed(reader, Surface::Brought, |post| post.topic == Some(topic))
+    }
+
+    fn listed(&self, reader: User, surface: Surface, belongs: impl Fn(&Post) -> bool) -> Vec<u64> {
+        let newest_first = self.posts.iter().rev();
+        let shown = newest_first.filter(|(_, post)| belongs(post) && self.may_see(reader, post, surface));
+        shown.map(|(id, _)| *id).collect()
+    }
+
+    /// People as a reader is shown them.
+    pub(crate) fn without_blocked(&self, reader: User, people: Vec<User>) -> Vec<User> {
+        people.into_iter().filter(|person| !self.blocked(reader, person)).collect()
+    }
+
+    // --- what happens ------------------------------------------------------------------------------------
+
+    pub(crate) fn publish(&mut self, id: u64, post: Post) {
+        self.arrived.insert((post.author, id));
+        self.posts.insert(id, post);
+    }
+
+    pub(crate) fn delete(&mut self, id: u64) {
+        self.posts.remove(&id);
+        self.deleted.push(id);
+    }
+
+    /// Changes what a post says and whom it is for.
+    pub(crate) fn edit(&mut self, id: u64, text: &str, visibility: Option<&Visibility>) {
+        let Some(post) = self.posts.get_mut(&id) else { return };
+        text.clone_into(&mut post.text);
+        if let Some(visibility) = visibility {
+            post.visibility.clone_from(visibility);
+            let author = post.author;
+            self.arrived.retain(|(reader, there)| *there != id || *reader == author);
+        }
+    }
+
+    /// Makes or ends an edge.
+    pub(crate) fn set(&mut self, edge: Edge, from: User, to: User, on: bool) {
+        self.changes += 1;
+        if on {
+            self.edges.entry((edge, from, to)).or_insert(self.changes);
+        } else {
+            self.edges.remove(&(edge, from, to));
+        }
+        if edge == Edge::Block && on {
+            self.edges.remove(&(Edge::Follow, from, to));
+            self.edges.remove(&(Edge::Follow, to, from));
+        }
+        // What left a timeline and may come back does so in its own time.
+        let posts = &self.posts;
+        self.arrived.retain(|(reader, id)| {
+            let author = posts.get(id).map(|post| post.author);
+            !(author == Some(to) && *reader == from || author == Some(from) && *reader == to)
+        });
+    }
+
+    /// The answer to a follow came: the followee's posts are there.
+    pub(crate) fn brought_in(&mut self, reader: User, author: User) {
+        let theirs = self.posts.iter().filter(|(_, post)| post.author == author);
+        let theirs: Vec<u64> = theirs.map(|(id, _)| *id).collect();
+        self.arrived.extend(theirs.into_iter().map(|id| (reader, id)));
+    }
+
+    /// Nothing is under way.
+    pub(crate) fn all_arrived(&mut self) {
+        let shown = USERS.into_iter().flat_map(|reader| self.timeline(reader).into_iter().map(move |id| (reader, id)));
+        self.arrived = shown.collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(author: User, visibility: Visibility) -> Post {
+        Post { author, text: String::new(), topic: None, visibility }
+    }
+
+    #[test]
+    fn a_post_is_for_whom_its_author_says() {
+        let mut model = Model::default();
+        model.set(Edge::Follow, "bo", "ann", true);
+        model.set(Edge::Follow, "cy", "ann", true);
+        model.set(Edge::Follow, "ann", "cy", true);
+        let seen = |model: &Model, visibility: Visibility| -> Vec<User> {
+            let post = post("ann", visibility);
+            USERS.into_iter().filter(|reader| model.may_see(reader, &post, Surface::Brought)).collect()
+        };
+        assert_eq!(seen(&model, Visibility::Public), USERS);
+        assert_eq!(seen(&model, Visibility::Followers), ["ann", "bo", "cy"]);
+        assert_eq!(seen(&model, Visibility::Friends), ["ann", "cy"]);
+        assert_eq!(seen(&model, Visibility::OnlyTo(vec!["bo", "dee"])), ["ann", "bo"]);
+        assert_eq!(seen(&model, Visibility::NotTo(vec!["bo", "dee"])), ["ann", "cy", "eve", "flo"]);
+        model.set(Edge::Hide, "ann", "bo", true);
+        model.set(Edge::Mute, "dee", "ann", true);
+        model.set(Edge::Block, "eve", "ann", true);
+        model.set(Edge::Block, "ann", "flo", true);
+        assert_eq!(seen(&model, Visibility::Public), ["ann", "cy"]);
+        assert!(model.may_see("dee", &post("ann", Visibility::Public), Surface::Direct), "a mute is not a wall");
+        assert!(!model.may_see("bo", &post("ann", Visibility::Public), Surface::Direct));
+    }
+
+    #[test]
+    fn a_block_ends_the_follows_and_its_end_does_not_bring_them_back() {
+        let mut model = Model::default();
+        model.publish(1, post("ann", Visibility::Public));
+        model.set(Edge::Follow, "bo", "ann", true);
+        model.set(Edge::Follow, "ann", "bo", true);
+        model.brought_in("bo", "ann");
+        assert_eq!((model.timeline("bo"), model.arrived("bo").len()), (vec![1], 1));
+        model.set(Edge::Block, "ann", "bo", true);
+        assert_eq!((model.timeline("bo"), model.profile("bo", "ann")), (vec![], vec![]));
+        model.set(Edge::Block, "ann", "bo", false);
+        assert_eq!((model.timeline("bo"), model.profile("bo", "ann")), (vec![], vec![1]));
+        assert!(model.those(Edge::Follow, "ann").is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! The real thing: processes, stores and sockets, and what goes wrong with them.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::acts::Call;
+use crate::api::attempt;
+use crate::model::{USERS, User};
+use crate::reader::Reader;
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+/// What a world runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stores {
+    /// One node, its broker in memory, SQLite.
+    Embedded,
+    /// Two nodes on one Redis and one SQLite.
+    RedisAndSqlite,
+}
+
+/// What a world's timelines are bounded by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bounds {
+    /// Everything fits: what a socket was sent is the whole timeline.
+    Wide,
+    /// Inboxes overflow and follows bring in only a part: sockets are not told of what lies further back.
+    Narrow,
+}
+
+impl Bounds {
+    fn keys(self) -> [(&'static str, &'static str); 2] {
+        match self {
+            Self::Wide => [("timeline.length", "1000"), ("timeline.follow_merge", "200")],
+            Self::Narrow => [("timeline.length", "20"), ("timeline.follow_merge", "5")],
+        }
+    }
+}
+
+/// A fan-out has several pages, and what is broken is noticed soon.
+const KEYS: [(&str, &str); 6] = [
+    ("client.recovery_limit", "5000"),
+    ("fanout.page", "2"),
+    ("fanout.lease", "1s"),
+    ("ledger.durability", "normal"),
+    ("broker.timeout", "500ms"),
+    ("broker.probe_interval", "200ms"),
+];
+
+/// The real thing.
+pub(crate) struct World {
+    pub(crate) stores: Stores,
+    pub(crate) bounds: Bounds,
+    pub(crate) nodes: Vec<Server>,
+    /// The node that is asked.
+    pub(crate) home: usize,
+    /// Whether another node than this did something that this may not have heard of.
+    pub(crate) is_blurred: bool,
+    pub(crate) redis: Option<RedisServer>,
+    pub(crate) readers: Vec<Reader>,
+    _folder: TempDir,
+}
+
+impl World {
+    pub(crate) async fn new(stores: Stores, bounds: Bounds) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let ledger = format!("sqlite://{}", folder.path().join("ledger.db").display());
+        let (nodes, redis) = match stores {
+            Stores::Embedded => (1, None),
+            Stores::RedisAndSqlite => (2, Some(RedisServer::start())),
+        };
+        let url = redis.as_ref().map(RedisServer::url);
+        let mut keys = vec![("ledger.url", ledger.as_str())];
+        keys.extend(KEYS);
+        keys.extend(bounds.keys());
+        keys.extend(url.as_deref().map(|url| ("broker.url", url)));
+        let mut running = Vec::new();
+        for _ in 0..nodes {
+            running.push(Server::start_with(&keys).await);
+        }
+        let readers = USERS.map(Reader::new).into();
+        let world =
+            Self { stores, bounds, nodes: running, home: 0, is_blurred: false, redis, readers, _folder: folder };
+        for user in USERS {
+            crate::api::done(world.home(), user, "GET", &format!("/users/{user}")).await;
+        }
+        world
+    }
+
+    pub(crate) fn home(&self) -> &Server {
+        &self.nodes[self.home]
+    }
+
+    /// Asks the home node: the status (0: no answer) and the body.
+    pub(crate) async fn ask(&self, call: &Call) -> (u16, Value) {
+        attempt(self.home(), call.user, call.method, &call.path, &call.body).await
+    }
+
+    /// Kills the home node so long after it was asked for something. What it answered, if it did. Another node is home
+    /// then, if there is one; the dead one is back at once.
+    pub(crate) async fn crash(&mut self, call: &Call, after: Duration) -> (u16, Value) {
+        let pid = self.home().pid();
+        let killing = async {
+            tokio::time::sleep(after).await;
+            let killed = Command::new("kill").arg("-9").arg(pid.to_string()).status();
+            assert!(killed.expect("to run kill").success());
+        };
+        let (answer, ()) = tokio::join!(self.ask(call), killing);
+        let dead = self.home;
+        self.home = (dead + 1) % self.nodes.len();
+        self.is_blurred = self.nodes.len() > 1;
+        self.nodes[dead].kill();
+        self.nodes[dead].start_again().await;
+        answer
+    }
+
+    /// Redis forgets everything. Nodes that hear of nothing are told by the loss of their lines, or find out by themselves.
+    pub(crate) fn flush(&self, tells: bool) {
+        let Some(redis) = &self.redis else { return };
+        assert_eq!(redis.ask("FLUSHALL"), "+OK");
+        if tells {
+            assert!(redis.ask("CLIENT KILL TYPE pubsub").starts_with(':'));
+        }
+    }
+
+    /// Redis ends, and comes back empty.
+    pub(crate) fn restart_redis(&mut self) {
+        if let Some(redis) = &mut self.redis {
+            redis.kill();
+            redis.start_again();
+        }
+    }
+
+    /// A user's inbox goes, as it does when its owner has not come for long.
+    pub(crate) fn let_inbox_go(&self, user: User) {
+        if let Some(redis) = &self.redis {
+            let keys = ["l", "m"].map(|what| format!("feedline:{{timeline:{user}}}:{what}")).join(" ");
+            assert!(redis.ask(&format!("DEL {keys}")).starts_with(':'));
+        }
+    }
+
+    pub(crate) fn reader(&self, user: User) -> &Reader {
+        self.readers.iter().find(|reader| reader.user == user).expect("every user has one")
+    }
+}

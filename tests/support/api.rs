@@ -1,0 +1,43 @@
+//! The feed's operations by HTTP, as a backend does them for users.
+
+use serde_json::Value;
+
+use crate::server::{API_KEY, Server};
+
+/// An operation by HTTP as a backend does it for a user; the status (0: no answer) and the body.
+pub(crate) async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let headers = [("x-api-key", API_KEY), ("x-user", user)];
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = node.try_http(method, &format!("/api/v1{path}"), &headers, body).await;
+    answer.map_or((0, Value::Null), |answer| (answer.status.as_u16(), answer.body))
+}
+
+/// The same, and it must succeed.
+pub(crate) async fn done(node: &Server, user: &str, method: &str, path: &str) -> Value {
+    let (status, body) = attempt(node, user, method, path, &Value::Null).await;
+    assert!((200..300).contains(&status), "{method} {path}: {status} {body}\n{}", node.log());
+    body
+}
+
+/// An entry of a log, as sockets and `timeline.updates` tell it: its offset, its type, the post it is about.
+pub(crate) fn entry(publication: &Value) -> (u64, String, u64) {
+    let data = &publication["data"];
+    let post = data["post"]["id"].as_u64().or(data["id"].as_u64());
+    let kind = data["type"].as_str().expect("a type").to_owned();
+    (publication["offset"].as_u64().expect("an offset"), kind, post.expect("a post"))
+}
+
+/// All pages of a list.
+pub(crate) async fn everything(node: &Server, user: &str, path: &str) -> Vec<Value> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let mut page = done(node, user, "GET", &format!("{path}{cursor}")).await;
+        if let Value::Array(items) = page["items"].take() {
+            all.extend(items);
+        }
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return all,
+        }
+    }
+}
