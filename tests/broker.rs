@@ -12,6 +12,8 @@ mod inboxes;
 mod logs;
 #[path = "broker/outages.rs"]
 mod outages;
+#[path = "support/ports.rs"]
+mod ports;
 #[path = "broker/queue.rs"]
 mod queue;
 #[path = "broker/queues.rs"]

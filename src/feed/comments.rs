@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::audience::Surface;
 use super::input::{CommentList, Done, OneComment};
 use super::posts::mentioned;
-use super::{Caller, Feed, FeedError, Result, now};
+use super::{Call, Caller, Feed, FeedError, Result, now};
 use crate::broker::{Append, Keep};
 use crate::ledger::{Commented, DEEPEST, Tally, Thread};
 use crate::model::{Comment, CommentId, Entry, Object, Person, Post, PostId, UserId, What};
@@ -56,16 +56,17 @@ const CHUNK: usize = 500;
 const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
 
 impl Feed {
-    pub(super) async fn create_comment(&self, caller: Caller, draft: CommentDraft) -> Result<Comment> {
+    pub(super) async fn create_comment(&self, call: Call, draft: CommentDraft) -> Result<Comment> {
+        let caller = &call.caller;
         let author = caller.user()?;
         self.welcome(author).await?;
         self.check_comment(&draft.text)?;
-        let body = self.post(&caller, draft.id).await?;
+        let body = self.post(caller, draft.id).await?;
         let parent = match draft.reply_to {
-            Some(parent) => Some(self.comment(&caller, draft.id, parent).await?),
+            Some(parent) => Some(self.comment(caller, draft.id, parent).await?),
             None => None,
         };
-        let id = CommentId(self.ids.next(now()).0);
+        let id = CommentId(self.id_for(&call, now()).0);
         let comment = Comment {
             id,
             post: draft.id,
@@ -77,16 +78,17 @@ impl Feed {
             likes: 0,
             replies: 0,
         };
-        let tally = match self.ledger.create_comment(&comment).await? {
-            Commented::Stored(tally) => tally,
+        match self.ledger.create_comment(&comment).await? {
+            Commented::Stored(tally) => self.tell_of_comment(author, &comment, tally).await,
+            // By an earlier attempt. It may have ended before anybody was notified; who was is not again.
+            Commented::Before => {}
             Commented::NoPost => return Err(super::posts::NO_POST),
             Commented::NoParent => return Err(NO_COMMENT),
             Commented::TooDeep => {
                 let most = u64::from(DEEPEST);
                 return Err(FeedError::LimitExceeded { field: "reply_to", what: "replies to replies", most });
             }
-        };
-        self.tell_of_comment(author, &comment, tally).await;
+        }
         self.notify_of_comment(author, &comment, parent.and_then(|parent| parent.author), &body.post).await;
         Ok(comment)
     }

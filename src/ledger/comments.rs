@@ -23,6 +23,8 @@ pub struct Thread {
 pub enum Commented {
     /// It is stored.
     Stored(Tally),
+    /// It was stored before, by a call like this one; it may be deleted since. Nothing changed.
+    Before,
     /// The post is not there, or deleted.
     NoPost,
     /// What it replies to is not there, deleted, or under another post.
@@ -46,8 +48,9 @@ pub struct Uncommented {
 #[async_trait]
 pub trait Comments: Send + Sync {
     /// Stores a comment, counts it at its post (`post_counts`: comments and version each grow by one) and at its parent,
-    /// in one transaction. The caller has made sure that the author exists and that the id is new: anything else
-    /// fails. Its `likes` and `replies` are 0, whatever is said.
+    /// in one transaction. [`Commented::Before`] comes first of all, if its author has a
+    /// comment with that id or one with that id stays after its deletion. The caller has made sure that the author exists
+    /// and that the id is nobody else's: anything else fails. Its `likes` and `replies` are 0, whatever is said.
     async fn create_comment(&self, comment: &Comment) -> Result<Commented>;
 
     /// Those of `ids` that are there, deleted ones that stay among them, each once, in any order. Any number of ids,

@@ -102,7 +102,7 @@ pub struct Job {
     pub id: i64,
     /// What is to be done.
     pub work: Work,
-    /// The last follower served, in the order of [`Ledger::followers_after`]; empty before the first.
+    /// The last follower served, in the order of [`Edges::followers_after`](super::Edges::followers_after); empty before the first.
     pub cursor: String,
     /// When it was made, in Unix milliseconds.
     pub created_at: Millis,

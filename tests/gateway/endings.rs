@@ -32,7 +32,7 @@ async fn what_runs_out_ends_unless_it_is_refreshed_in_time() {
     // No pings, so that nothing but the expiry makes the server look at the time.
     let keys = [("namespaces", NAMESPACES), ("client.ping_interval", "1h"), ("client.pong_timeout", "10m")];
     let server = Server::start_with(&keys).await;
-    let (first, second) = (unix() + 6, unix() + 7);
+    let (first, second) = (unix() + 8, unix() + 9);
 
     let mut refreshed = Client::open(&server).await;
     refreshed.done(json!({ "connect": { "token": until(first) } })).await;

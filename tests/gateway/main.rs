@@ -2,6 +2,8 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod redis_server;

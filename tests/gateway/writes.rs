@@ -201,6 +201,27 @@ async fn a_write_without_an_answer_is_waited_for_and_then_done_again_as_the_same
 }
 
 #[tokio::test]
+async fn a_comment_without_an_answer_is_done_again_as_the_same() {
+    let (server, db, _folder) = open_server().await;
+    let post = server.post("bo", "say something").await;
+    let path = format!("/posts/{post}/comments");
+    let mut bo = Client::connect(&server, "bo").await;
+    bo.subscribe(&format!("post:{post}")).await;
+    let comment = json!({ "text": "once" });
+    let first = named(&server, "ann", "k", "POST", &path, &comment).await;
+    assert_eq!(first.status, 201, "{first:?}");
+    change(&db, "UPDATE idempotency SET answer = NULL, until = 0");
+    assert_eq!(said(&named(&server, "ann", "k", "POST", &path, &comment).await), said(&first));
+    let comments = server.done("ann", "GET", &path, &Value::Null).await;
+    assert_eq!(comments["items"].as_array().map(Vec::len), Some(1), "{comments}");
+    let told = bo.pushed().await;
+    let arrived = told.iter().filter(|push| push["pub"]["data"]["type"] == "comment").count();
+    assert_eq!(arrived, 1, "{told:?}");
+    let notifications = server.done("bo", "GET", "/notifications", &Value::Null).await;
+    assert_eq!(notifications["items"].as_array().map(Vec::len), Some(1), "{notifications}");
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_finds_its_answer() {
     let (server, db, _folder) = open_server().await;
     server.done("ann", "GET", "/users/ann", &Value::Null).await;

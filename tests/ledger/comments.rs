@@ -16,6 +16,7 @@ conformance! {
     the_last_reply_takes_deleted_ones_above_along
     comments_of_a_post_deleted_meanwhile_are_not_stored
     replies_go_so_deep_and_no_deeper
+    a_comment_that_is_there_is_not_created_again
 }
 
 type Any = Arc<dyn Ledger>;
@@ -89,7 +90,7 @@ async fn a_comment_needs_its_post_and_what_it_replies_to(ledger: Any) {
     let nowhere = Comment { post: PostId(3), ..comment(11, "bo", None) };
     assert_eq!(ledger.create_comment(&nowhere).await.unwrap(), Commented::NoPost);
     assert_eq!(ledger.create_comment(&comment(11, "bo", Some(9))).await.unwrap(), Commented::NoParent);
-    for wrong in [comment(10, "bo", None), comment(11, "nobody", Some(10))] {
+    for wrong in [comment(10, "ann", None), comment(11, "nobody", Some(10))] {
         assert!(matches!(ledger.create_comment(&wrong).await, Err(LedgerError::Failed(_))));
     }
     assert_eq!(one(&*ledger, 10).await.unwrap().replies, 0, "nothing of them stayed");
@@ -195,4 +196,25 @@ async fn replies_go_so_deep_and_no_deeper(ledger: Any) {
     let gone = ledger.delete_comment(CommentId(deepest)).await.unwrap().unwrap();
     assert_eq!((gone.along.len() as u64, gone.tally.comments), (deepest - 1, 0));
     assert!(listed(&*ledger, None, ALL, 9).await.is_empty());
+}
+
+async fn a_comment_that_is_there_is_not_created_again(ledger: Any) {
+    begin(&*ledger).await;
+    say(&*ledger, 10, None).await;
+    say(&*ledger, 11, Some(10)).await;
+    let again = async |number, parent| {
+        let other = Comment { text: Some("other".into()), ..comment(number, "bo", parent) };
+        ledger.create_comment(&other).await.unwrap()
+    };
+    assert_eq!((again(10, None).await, again(11, Some(10)).await), (Commented::Before, Commented::Before));
+    let first = one(&*ledger, 10).await.unwrap();
+    assert_eq!((first.text, first.replies), (comment(10, "bo", None).text, 1), "as they were");
+    // Deleted, but still there; and then its post is gone.
+    ledger.delete_comment(CommentId(10)).await.unwrap();
+    assert_eq!(again(10, None).await, Commented::Before);
+    assert_eq!(one(&*ledger, 10).await.unwrap().text, None);
+    delete(&*ledger, POST.0, "ann").await;
+    assert_eq!(again(11, Some(10)).await, Commented::Before);
+    publish(&*ledger, 2, "ann").await;
+    assert_eq!(again(12, None).await, Commented::NoPost);
 }

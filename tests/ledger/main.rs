@@ -10,6 +10,8 @@ mod likes;
 mod nodes;
 mod notifications;
 mod people;
+#[path = "../support/ports.rs"]
+mod ports;
 mod postgres;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
@@ -17,3 +19,4 @@ mod sqlite;
 mod support;
 mod timeline;
 mod topics;
+mod waits;

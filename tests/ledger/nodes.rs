@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Comments, Counts, Edges, Favourites, Happening, Jobs, Ledger, LikeBatch, Likes, Notifications, People,
-    PostgresLedger, Posts, Work,
+    Commented, Comments, Counts, Edges, Favourites, Happening, Jobs, Ledger, LikeBatch, Likes, Notifications, People,
+    PostgresLedger, Posts,
 };
 use feedline::model::{
     Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
@@ -15,11 +15,8 @@ use futures::future::join_all;
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{
-    LEASE, NOW, database, delete, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
+    LEASE, NOW, PATIENCE, database, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
 };
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Those who ended up in each other's way would have tried again, and nobody would have noticed. Closes the ledgers: then
 /// all that happened has been counted.
@@ -238,7 +235,7 @@ async fn what_happens_at_two_nodes_at_once_is_one_group() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edge_ended_at_many_places_ends_once() {
+async fn what_is_done_at_many_places_is_done_once() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     users(&*nodes[0], &["ann", "bo"]).await;
@@ -249,9 +246,14 @@ async fn an_edge_ended_at_many_places_ends_once() {
         let ended = join_all((0..8).map(|n| unfollow(&*nodes[n % 2], &ann, &bo))).await;
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
     }
-    let posted = join_all((0..8).map(|n| store(&*nodes[n % 2], post(7, "ann", &["t"])))).await;
-    assert_eq!(posted.iter().filter(|posted| posted.is_ok()).count(), 1);
-    let nothing = lease("w1", LEASE);
+    let (nothing, wanted) = (lease("w1", LEASE), post(7, "ann", &["t"]));
+    let posted = join_all((0..8).map(|n| nodes[n % 2].create_post(&wanted, &nothing))).await;
+    assert_eq!(posted.iter().filter(|posted| matches!(posted, Ok(Some(_)))).count(), 1);
+    assert!(posted.iter().all(Result::is_ok), "the others hear that it was made before: {posted:?}");
+    let said = comment(70, 7, 0);
+    let commented = join_all((0..8).map(|n| nodes[n % 2].create_comment(&said))).await;
+    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(Commented::Stored(_)))).count(), 1);
+    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(Commented::Before))).count(), 7);
     let deleted = join_all((0..8).map(|n| nodes[n % 2].delete_post(PostId(7), &ann, NOW, &nothing))).await;
     assert_eq!(deleted.iter().filter(|deleted| matches!(deleted, Ok(Some(_)))).count(), 1);
     let ann = nodes[0].profile(&ann, None).await.unwrap().unwrap();
@@ -297,59 +299,6 @@ async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_user() {
     over.store(true, Ordering::Relaxed);
     for watcher in watchers {
         watcher.await.unwrap();
-    }
-}
-
-/// Has another transaction lock a user's row and do something, and commit while the call waits for that lock.
-async fn meanwhile<T: Send + 'static>(
-    (server, name): (&PostgresServer, &str),
-    (user, something): (&str, &str),
-    call: impl Future<Output = T> + Send + 'static,
-) -> T {
-    let (locker, other) = (server.client(name).await, server.client(name).await);
-    let lock = format!("BEGIN; SELECT FROM users WHERE id = '{user}' FOR UPDATE; {something}");
-    locker.batch_execute(&lock).await.unwrap();
-    let call = tokio::spawn(call);
-    let waiting = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'feedline' \
-         AND wait_event_type = 'Lock'"
-    );
-    let until = Instant::now() + PATIENCE;
-    while other.query_one(&waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        assert!(Instant::now() < until && !call.is_finished(), "it does not wait for the lock");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    locker.batch_execute("COMMIT").await.unwrap();
-    call.await.unwrap()
-}
-
-#[tokio::test]
-async fn a_follow_that_waited_sees_the_block_that_it_waited_for() {
-    let (server, name) = database().await;
-    let ledger = open_at(server, &name).await;
-    users(&*ledger, &["ann", "bo"]).await;
-    let block =
-        "INSERT INTO barriers VALUES ('ann', 'block', 'bo', 0); INSERT INTO barred VALUES ('bo', 'block', 'ann')";
-    let asking = Arc::clone(&ledger);
-    let call = async move { follow(&*asking, &id("bo"), &id("ann")).await };
-    assert!(!meanwhile((server, &name), ("ann", block), call).await);
-    assert!(ledger.followers_after(&id("ann"), "", 9).await.unwrap().is_empty());
-    assert!(ledger.followed_among(&id("bo"), &[id("ann")]).await.unwrap().is_empty());
-}
-
-#[tokio::test]
-async fn a_deletion_that_waited_takes_the_edited_post_away() {
-    let (server, name) = database().await;
-    let ledger = open_at(server, &name).await;
-    users(&*ledger, &["ann"]).await;
-    store(&*ledger, post(1, "ann", &["old"])).await.unwrap();
-    let edit = "UPDATE posts SET topics = '{new}'; UPDATE post_topics SET topic = 'new'";
-    let asking = Arc::clone(&ledger);
-    let call = async move { delete(&*asking, 1, "ann").await.expect("a job") };
-    let job = meanwhile((server, &name), ("ann", edit), call).await;
-    assert!(matches!(&job.work, Work::Delete { topics, .. } if *topics == ["new"]), "{job:?}");
-    for topic in ["old", "new"] {
-        assert!(ledger.topic_posts(topic, PostId::MAX, 9).await.unwrap().is_empty(), "{topic}");
     }
 }
 

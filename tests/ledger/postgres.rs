@@ -10,10 +10,9 @@ use feedline::model::{PostId, UserId};
 use futures::future::join_all;
 
 use crate::postgres_server::PostgresServer;
-use crate::support::{NOW, database, id, ids, open_at, post, postgres, postgres_options, publish, store, users};
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::support::{
+    NOW, PATIENCE, database, id, ids, open_at, post, postgres, postgres_options, publish, store, users,
+};
 
 /// Waits until the ledger answers.
 async fn answers(ledger: &dyn Ledger) {

@@ -1,6 +1,7 @@
 //! Builders and short forms.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use feedline::ledger::{
     Durability, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
@@ -14,6 +15,9 @@ use crate::postgres_server::{PostgresServer, shared};
 
 pub(crate) const NOW: u64 = 1_800_000_000_000;
 pub(crate) const LEASE: u64 = NOW + 30_000;
+
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs each case against each ledger: a case takes an empty one.
 macro_rules! conformance {

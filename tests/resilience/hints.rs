@@ -61,8 +61,8 @@ async fn a_silent_line_is_noticed_although_nothing_breaks() {
     let id = post(node, "ann", "does anybody hear").await;
     let posted = Instant::now();
     assert_eq!(publications(&mut ann, 1).await[0].1, id);
-    // Two probes unanswered, every 200 ms, and the way back.
-    assert!(posted.elapsed() < Duration::from_secs(3), "took {:?}", posted.elapsed());
+    // Two probes unanswered, every 200 ms, and the way back: long before positions are compared anyway.
+    assert!(posted.elapsed() < Duration::from_secs(10), "took {:?}", posted.elapsed());
     let next = post(node, "ann", "and now").await;
     assert_eq!(publications(&mut ann, 1).await[0].1, next);
 }
@@ -83,7 +83,7 @@ async fn a_deletion_that_a_node_did_not_hear_of_is_not_served_from_its_cache() {
         attempt(b, "bo", "GET", &path, &Value::Null).await.0 == 404
     })
     .await;
-    assert!(deleted.elapsed() < Duration::from_secs(5), "took {:?}", deleted.elapsed());
+    assert!(deleted.elapsed() < Duration::from_secs(10), "took {:?}", deleted.elapsed());
 }
 
 #[tokio::test]

@@ -13,11 +13,14 @@ mod crashes;
 mod dice;
 mod hints;
 mod keys;
+mod ledger_crashes;
 mod likers;
 mod likes;
 mod model;
 mod nodes;
 mod outages;
+#[path = "../support/ports.rs"]
+mod ports;
 mod postgres;
 #[path = "../support/postgres.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

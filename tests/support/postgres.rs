@@ -1,7 +1,6 @@
 //! A real PostgreSQL for tests: on a free port, with data of its own, stopped when whoever started it is gone.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,9 +60,7 @@ impl PostgresServer {
     pub(crate) fn start_with(settings: &[&str]) -> Self {
         // Between finding a free port and PostgreSQL taking it somebody else may; then it is another one's turn.
         for _ in 0..10 {
-            let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            let port = free.local_addr().expect("its address").port();
-            drop(free);
+            let port = super::ports::free_port();
             if let Some(server) = Self::try_start(port, settings) {
                 return server;
             }
@@ -89,21 +86,26 @@ impl PostgresServer {
         server.launch().then_some(server)
     }
 
-    /// Whether it accepts connections in the end.
+    /// Whether it accepts connections in the end. It says so in a file of its own: another one that was quicker to take the
+    /// port would answer there too.
     fn launch(&mut self) -> bool {
         self.order("start");
         self.pid = line(&mut self.answers).parse().expect("a process id");
         let until = Instant::now() + STARTING;
-        while Instant::now() < until && Path::new(&format!("/proc/{}", self.pid)).exists() {
-            let ready = Command::new(programs().join("pg_isready"))
-                .args(["-q", "-h", "127.0.0.1", "-U", "feedline", "-d", "postgres", "-p", &self.port.to_string()])
-                .status();
-            if ready.expect("pg_isready").success() {
+        while Instant::now() < until && self.is_alive() {
+            let said = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
+            let mut said = said.lines().map(str::trim_end);
+            if said.next() == Some(&self.pid.to_string()) && said.next_back() == Some("ready") {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         false
+    }
+
+    /// Whether its first process runs. One that ended and that nobody asked after has no command line.
+    fn is_alive(&self) -> bool {
+        std::fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|words| !words.is_empty())
     }
 
     fn order(&mut self, order: &str) {

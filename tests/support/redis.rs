@@ -1,7 +1,7 @@
 //! A real Redis for one test: on a free port, in a directory of its own, stopped when dropped.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,7 @@ impl RedisServer {
         let dir = tempfile::tempdir().expect("a temporary directory");
         // Between finding a free port and Redis taking it somebody else may; then it is another one's turn.
         for _ in 0..20 {
-            let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            let port = free.local_addr().expect("its address").port();
-            drop(free);
+            let port = crate::ports::free_port();
             let mut child = spawn(port, &dir, appending);
             if answers(port, &mut child) {
                 return Self { port, dir, appending, child };
@@ -121,13 +119,25 @@ fn answers(port: u16, child: &mut Child) -> bool {
     let until = Instant::now() + Duration::from_secs(10);
     while Instant::now() < until && child.try_wait().expect("the state of redis").is_none() {
         if ask(port, "PING", Duration::from_secs(1)).is_some_and(|line| line == "+PONG") {
-            return true;
+            // It may be another one that was quicker to take the port.
+            return is_of(port, child.id());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     let _ = child.kill();
     let _ = child.wait();
     false
+}
+
+/// Whether the server at this port is this process.
+fn is_of(port: u16, pid: u32) -> bool {
+    let mut said = Vec::new();
+    let asked = TcpStream::connect(("127.0.0.1", port)).and_then(|mut socket| {
+        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        socket.write_all(b"INFO server\r\nQUIT\r\n")?;
+        socket.read_to_end(&mut said)
+    });
+    asked.is_ok() && String::from_utf8_lossy(&said).contains(&format!("process_id:{pid}\r\n"))
 }
 
 fn ask(port: u16, words: &str, timeout: Duration) -> Option<String> {

@@ -34,14 +34,33 @@ process.on("exit", () => {
   for (const child of children) child.kill("SIGKILL");
 });
 
-/** A port that nobody listens on. */
+/**
+ * A port that nobody has just now, below those that the system hands out by itself: no connection of some test takes it
+ * while a server is being restarted. Somebody may have it a moment later: try again then.
+ */
 export async function freePort() {
-  const probe = net.createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return port;
+  for (;;) {
+    const port = 15_000 + Math.floor(Math.random() * 17_000);
+    const probe = net.createServer();
+    const free = await new Promise((resolve) => {
+      probe.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
+    });
+    if (!free) continue;
+    probe.close();
+    await once(probe, "close");
+    return port;
+  }
+}
+
+/** Starts on a free port; on another one, where it was taken meanwhile. */
+async function onFreePort(start) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await start(await freePort());
+    } catch (error) {
+      if (tries === 10 || !/cannot listen on|Address already in use/.test(error.message)) throw error;
+    }
+  }
 }
 
 /** A child process with the end of its log. */
@@ -95,10 +114,8 @@ export class Server {
     if (!existsSync(BINARY)) throw new Error(`there is no ${BINARY}: build it first, or name it with FEEDLINE_BIN`);
     const server = new Server();
     server.#directory = await mkdtemp(path.join(tmpdir(), "feedline-test-"));
-    server.port = await freePort();
     server.#env = {
       PATH: process.env.PATH,
-      FEEDLINE__SERVER__LISTEN: `127.0.0.1:${server.port}`,
       FEEDLINE__SERVER__DATA_DIR: path.join(server.#directory, "data"),
       FEEDLINE__SERVER__DRAIN: "100ms",
       FEEDLINE__AUTH__HMAC_SECRET: server.#secret,
@@ -109,7 +126,11 @@ export class Server {
       ...env,
     };
     try {
-      await server.restart();
+      await onFreePort((port) => {
+        server.port = port;
+        server.#env.FEEDLINE__SERVER__LISTEN = `127.0.0.1:${port}`;
+        return server.restart();
+      });
     } catch (error) {
       await server.stop();
       throw error;
@@ -132,7 +153,10 @@ export class Server {
   /** Starts it (again), on the same port and data. */
   async restart() {
     this.#process = new Process(BINARY, ["serve"], { cwd: this.#directory, env: this.#env });
-    await this.#process.until(() => fetch(`${this.origin}/ready`).then((response) => response.ok, () => false));
+    const mine = this.#process;
+    // Another server that took the port first would answer as well.
+    const says = () => mine.log.includes(" is at http://");
+    await mine.until(() => says() && fetch(`${this.origin}/ready`).then((response) => response.ok, () => false));
   }
 
   /** Asks it to stop, and waits until it has. */
@@ -214,10 +238,12 @@ export class Redis {
   static async start() {
     const redis = new Redis();
     redis.#directory = await mkdtemp(path.join(tmpdir(), "feedline-redis-"));
-    redis.port = await freePort();
-    const args = ["--port", redis.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String);
-    redis.#process = new Process("redis-server", args, { cwd: redis.#directory });
-    await redis.#process.until(() => answersPing(redis.port));
+    await onFreePort((port) => {
+      redis.port = port;
+      const args = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String);
+      redis.#process = new Process("redis-server", args, { cwd: redis.#directory });
+      return redis.#process.until(() => /Ready to accept connections/.test(redis.#process.log) && answersPing(port));
+    });
     return redis;
   }
 

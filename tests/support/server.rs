@@ -69,8 +69,7 @@ impl Server {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data").display().to_string();
         let mut env: Vec<(String, String)> = [
-            ("server.listen", "127.0.0.1:0"),
-            ("server.data_dir", &data),
+            ("server.data_dir", data.as_str()),
             ("server.drain", "100ms"),
             ("auth.hmac_secret", SECRET),
             ("auth.api_keys", API_KEY),
@@ -82,10 +81,16 @@ impl Server {
         .map(|(key, value)| (variable(key), (*value).to_owned()))
         .collect();
         let log = dir.path().join("log");
-        let mut child = spawn(&env, &dir);
-        let port = listening(&mut child, &log).await;
         // A restart is on the same port, as clients expect.
-        env.push((variable("server.listen"), format!("127.0.0.1:{port}")));
+        env.push((variable("server.listen"), String::new()));
+        let (child, port) = loop {
+            let port = crate::ports::free_port();
+            env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
+            let mut child = spawn(&env, &dir);
+            if listening(&mut child, &log).await {
+                break (child, port);
+            }
+        };
         let server = Self { child, port, dir, env };
         server.ready().await;
         server
@@ -283,17 +288,20 @@ fn spawn(env: &[(String, String)], dir: &TempDir) -> Child {
         .expect("the binary that cargo built")
 }
 
-/// The port that it says it listens on.
-async fn listening(child: &mut Child, log: &PathBuf) -> u16 {
+/// Waits until it says that it listens. `false` if somebody else had the port.
+async fn listening(child: &mut Child, log: &PathBuf) -> bool {
     let until = Instant::now() + PATIENCE;
     loop {
+        let ended = child.try_wait().expect("the state of the server").is_some();
         let text = fs::read_to_string(log).unwrap_or_default();
-        let said = text.lines().find_map(|line| line.split_once(" is at http://")?.1.rsplit_once(':'));
-        if let Some(port) = said.and_then(|(_, port)| port.trim().parse().ok()) {
-            return port;
+        if text.contains(" is at http://") {
+            return true;
         }
-        let running = child.try_wait().expect("the state of the server").is_none();
-        assert!(running && Instant::now() < until, "the server does not start:\n{text}");
+        if ended && text.contains("cannot listen on") {
+            fs::remove_file(log).expect("to remove the log");
+            return false;
+        }
+        assert!(!ended && Instant::now() < until, "the server does not start:\n{text}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

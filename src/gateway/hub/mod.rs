@@ -250,9 +250,9 @@ impl Listener for Ears {
         let Some(room) = hub.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
         let mut state = room.state.lock();
         let Some(position) = position else {
-            // What is told on a timeline without its log is about its owner's own doings.
+            // What is told without its log where one person is alone is about that person's own doings.
             if let Entry::Data(members) = entry
-                && matches!(room.stage, Stage::Plain | Stage::Timeline(_))
+                && matches!(room.stage, Stage::Plain | Stage::Timeline(_) | Stage::Notifications(_))
             {
                 hub.deliver(&state, channel, members, None);
             }

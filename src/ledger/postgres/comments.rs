@@ -40,6 +40,7 @@ impl Comments for PostgresLedger {
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
             "stored" => Commented::Stored(tally(row)?),
+            "before" => Commented::Before,
             "no post" => Commented::NoPost,
             "no parent" => Commented::NoParent,
             "too deep" => Commented::TooDeep,

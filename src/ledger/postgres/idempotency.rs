@@ -17,11 +17,12 @@ const FINISH: &str = "UPDATE idempotency SET answer = $3 WHERE owner = $1 AND ke
 
 const MOVE: &str = "UPDATE idempotency SET until = $4 WHERE owner = $1 AND key = $2 AND until = $3";
 
+/// One that was begun anew meanwhile stays: the outer condition is looked at again once the row is this statement's.
 const FORGET: &str = "\
     DELETE FROM idempotency USING (
         SELECT owner, key FROM idempotency WHERE begun_at < $1 ORDER BY begun_at LIMIT $2
     ) old
-    WHERE idempotency.owner = old.owner AND idempotency.key = old.key RETURNING 1";
+    WHERE idempotency.owner = old.owner AND idempotency.key = old.key AND idempotency.begun_at < $1 RETURNING 1";
 
 #[async_trait]
 impl Idempotency for PostgresLedger {

@@ -167,6 +167,9 @@ fn texts(ids: &[UserId]) -> Vec<&str> {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/support/ports.rs"]
+mod ports;
+#[cfg(test)]
 #[path = "../../../tests/support/postgres.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod postgres_server;

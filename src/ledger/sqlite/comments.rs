@@ -36,6 +36,11 @@ const NONE: CommentId = CommentId::ZERO;
 
 fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<Commented> {
     let (post, parent) = (integer(comment.post.0), integer(comment.parent.unwrap_or(NONE).0));
+    let author = comment.author.as_ref().map(|author| author.as_str());
+    let before = "SELECT 1 FROM comments WHERE id = ?1 AND (author = ?2 OR author IS NULL)";
+    if db.prepare_cached(before)?.exists(params![integer(comment.id.0), author])? {
+        return Ok(Commented::Before);
+    }
     let there = "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL";
     if !db.prepare_cached(there)?.exists([post])? {
         return Ok(Commented::NoPost);
@@ -54,7 +59,6 @@ fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<Commented> {
     let mentions = if comment.mentions.is_empty() { None } else { Some(json_text(&comment.mentions)?) };
     let sql =
         "INSERT INTO comments (id, post, parent, depth, author, text, mentions) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    let author = comment.author.as_ref().map(|author| author.as_str());
     let row = params![integer(comment.id.0), post, parent, depth, author, comment.text, mentions];
     db.prepare_cached(sql)?.execute(row)?;
     tally(db, post, 1).map(Commented::Stored)

@@ -90,7 +90,17 @@ BEGIN
     END LOOP;
 END $$;
 
--- Stores a comment: `stored`, `no post`, `no parent`, `too deep`, or `no author`; and the post's counts.
+-- Whether a comment with this id is the author's, or stays after its deletion.
+CREATE FUNCTION feedline_comment_before(which bigint, by text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (
+        SELECT FROM (SELECT post FROM comment_posts WHERE comment = which) under
+        CROSS JOIN LATERAL (
+            SELECT author FROM comments WHERE comments.post = under.post AND comments.id = which OFFSET 0
+        ) c
+        WHERE c.author = by OR c.author IS NULL)
+$$;
+
+-- Stores a comment: `stored`, `before` (see above), `no post`, `no parent`, `too deep`, or `no author`; and the post's counts.
 CREATE FUNCTION feedline_comment(
     new_id bigint, of_post bigint, reply_to bigint, by text, words text, named text[], deepest int,
     OUT outcome text, OUT new_likes bigint, OUT new_comments bigint, OUT new_version bigint
@@ -98,6 +108,10 @@ CREATE FUNCTION feedline_comment(
 DECLARE
     above int;
 BEGIN
+    IF feedline_comment_before(new_id, by) THEN
+        outcome := 'before';
+        RETURN;
+    END IF;
     -- A post deleted after this was deleted after the comment: neither minds the other.
     PERFORM FROM posts WHERE id = of_post AND deleted_at IS NULL;
     IF NOT FOUND THEN
@@ -111,6 +125,11 @@ BEGIN
     END IF;
     INSERT INTO post_counts (post) VALUES (of_post) ON CONFLICT DO NOTHING;
     PERFORM FROM post_counts WHERE post = of_post FOR NO KEY UPDATE;
+    -- A call like this one may have been what this waited for.
+    IF feedline_comment_before(new_id, by) THEN
+        outcome := 'before';
+        RETURN;
+    END IF;
     IF reply_to <> 0 THEN
         SELECT depth INTO above FROM comments WHERE post = of_post AND id = reply_to AND author IS NOT NULL;
         IF NOT FOUND THEN

@@ -144,7 +144,8 @@ BEGIN
     RETURN made;
 END $$;
 
--- Deletes a post, and takes it out of its topics (`feedline_topics` is among those). `job` is NULL if there is no such post of theirs.
+-- Deletes a post, and takes it out of its topics (`feedline_topics` comes with them). `job` is NULL if there is no such
+-- post of theirs.
 CREATE FUNCTION feedline_delete_post(
     which bigint, whose text, now_at bigint, for_holder text, until bigint,
     OUT job bigint, OUT old_topics text[], OUT old_visibility text

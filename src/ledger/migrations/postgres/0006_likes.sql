@@ -49,8 +49,8 @@ CREATE TABLE like_reverts (
 CREATE INDEX like_reverts_untold ON like_reverts (partition, id);
 
 -- Applies a batch: an element of the arrays for each change; an unseen one is only noted as reverted. Answers `stale` alone
--- if the queue's partition does not stand at `begins`; else `added` (who, and what), `reverted` (with the note, whose it is, and of what), and
--- `tally` for each object. Locks: the position, new users, then the counts of all posts concerned in the order of their
+-- if the queue's partition does not stand at `begins`; else `added` (who, and what), `reverted` (with the note, whose it
+-- is, and of what), and `tally` for each object. Locks: the position, new users, then the counts of all posts concerned in the order of their
 -- ids, which is also what comments are changed under.
 CREATE FUNCTION feedline_settle(
     in_partition int, begins text, ends text, owners text[], of_posts boolean[], numbers bigint[], likings boolean[],
