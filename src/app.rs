@@ -153,6 +153,7 @@ fn feed_options(config: &Config) -> FeedOptions {
     let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
     FeedOptions {
         timeline_length: config.timeline.length as usize,
+        timeline_idle: idle,
         follow_merge: config.timeline.follow_merge,
         recovery_limit: config.client.recovery_limit,
         accounts: config.accounts.enabled,
@@ -173,7 +174,12 @@ fn feed_options(config: &Config) -> FeedOptions {
             accounts: config.rates.accounts,
             sessions: config.rates.sessions,
         },
-        fanout: FanoutOptions { page: config.fanout.page, workers: config.fanout.workers, lease: config.fanout.lease },
+        fanout: FanoutOptions {
+            push_limit: config.fanout.push_limit,
+            page: config.fanout.page,
+            workers: config.fanout.workers,
+            lease: config.fanout.lease,
+        },
         likes: LikesOptions {
             queue_length: config.likes.queue_length,
             counts_per_second: config.likes.counts_per_second,

@@ -77,6 +77,8 @@ pub struct Metrics {
     fanout_inboxes: Family<ByOutcome, Counter>,
     fanout_jobs: Gauge,
     fanout_oldest: Gauge,
+    pulled: Histogram,
+    caught_up: Counter,
     likes_queue: Gauge,
     likes_oldest: Gauge<f64, AtomicU64>,
     likes_queued: Counter,
@@ -126,6 +128,8 @@ impl Metrics {
             fanout_inboxes: Family::default(),
             fanout_jobs: Gauge::default(),
             fanout_oldest: Gauge::default(),
+            pulled: latency(),
+            caught_up: Counter::default(),
             likes_queue: Gauge::default(),
             likes_oldest: Gauge::default(),
             likes_queued: Counter::default(),
@@ -165,6 +169,10 @@ impl Metrics {
         r.register("fanout_inboxes", "Inboxes that fan-out came to, by outcome", self.fanout_inboxes.clone());
         r.register("fanout_jobs", "Fan-out jobs not finished, on all nodes", self.fanout_jobs.clone());
         r.register_with_unit("fanout_oldest", "Age of the oldest job not finished", unit(), self.fanout_oldest.clone());
+        let pulled = "From an entry's place in the pulled log to the inboxes of followers connected here";
+        r.register_with_unit("pulled", pulled, unit(), self.pulled.clone());
+        let caught_up = "Entries of the pulled log that inboxes got when they were opened or read";
+        r.register("pulled_caught_up", caught_up, self.caught_up.clone());
         r.register("likes_queue", "Likes that wait to be settled and told, on all nodes", self.likes_queue.clone());
         let oldest = "Age of the oldest like that this node is settling";
         r.register_with_unit("likes_oldest", oldest, unit(), self.likes_oldest.clone());
@@ -242,6 +250,16 @@ impl Metrics {
         count("unchanged", |receipt| matches!(receipt, Receipt::Unchanged));
         count("stored", |receipt| matches!(receipt, Receipt::Written(0)));
         count("live", |receipt| matches!(receipt, Receipt::Written(1..)));
+    }
+
+    /// An entry of the pulled log came to the connected followers of this node.
+    pub fn pulled(&self, after: Millis) {
+        self.pulled.observe(seconds(after));
+    }
+
+    /// Entries of the pulled log were brought to an inbox when it was opened or read.
+    pub fn caught_up(&self, entries: u64) {
+        self.caught_up.inc_by(entries);
     }
 
     /// How much fan-out waits, and how old the oldest is.

@@ -14,6 +14,8 @@ mod logs;
 mod outages;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "broker/pulled.rs"]
+mod pulled;
 #[path = "broker/queue.rs"]
 mod queue;
 #[path = "broker/queues.rs"]
@@ -70,6 +72,11 @@ conformance! {
     inboxes::an_idle_inbox_goes,
     inboxes::opened_by_many_at_once_there_is_one,
     inboxes::data_is_refused,
+    pulled::an_inbox_takes_an_entry_of_the_log_once,
+    pulled::a_pulled_post_that_came_otherwise_is_there_once,
+    pulled::an_inbox_is_brought_up_to_a_mark,
+    pulled::an_inbox_that_is_brought_much_stays_bounded,
+    pulled::the_fill_that_counts_says_up_to_which_mark_it_reaches,
 }
 
 /// Runs each test against each kind of queue.

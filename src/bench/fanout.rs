@@ -27,7 +27,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let stage = Stage::set(bench).await?;
     let alone = Alone::connect(&stage.setup.broker, &stage.setup.prefix).await?;
     let server = bench.serve(&stage.setup).await?;
-    let author = Author::sign_in(server.feedline(), &stage.setup.secret).await?;
+    let author = Author::sign_in(server.feedline(), &stage.setup.secret, AUTHOR).await?;
     let mut pair = Pair { stage: &stage, server: &server.process, author, alone };
     let mut report = Report::new("fanout");
     bench.begin(WINDOWS.len() * bench.options.runs * 2);
@@ -122,9 +122,9 @@ pub(super) struct Author {
 
 impl Author {
     /// Connects.
-    pub(super) async fn sign_in(target: Target, secret: &str) -> Result<Self> {
+    pub(super) async fn sign_in(target: Target, secret: &str, name: &str) -> Result<Self> {
         let mut socket = Socket::open(target).await?;
-        socket.send(&seed::connect(secret, AUTHOR)?).await?;
+        socket.send(&seed::connect(secret, name)?).await?;
         socket.expect("\"connect\":").await?;
         Ok(Self { socket, last: 1 })
     }

@@ -15,7 +15,7 @@ use super::broadcast::{Room, SOCKETS};
 use super::client::open_all;
 use super::fanout::Author;
 use super::report::{Better, Report, Row, Target as Goal, median};
-use super::seed;
+use super::seed::{self, AUTHOR};
 use super::stage::{Alone, FOLLOWERS, Stage, fill, millis_a_post};
 
 /// How long a post may take to the last socket.
@@ -39,7 +39,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     bench.bar.set_message("connecting");
     let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
     let mut audience = Audience::new(sockets.into_iter().map(|(socket, _)| socket));
-    let mut author = Author::sign_in(server.feedline(), &stage.setup.secret).await?;
+    let mut author = Author::sign_in(server.feedline(), &stage.setup.secret, AUTHOR).await?;
 
     let length = Duration::from_secs(bench.options.seconds);
     let (mut measured, mut bounds, mut parts) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
@@ -74,27 +74,31 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
 /// Writes one post after the other for so long. Answers with the median time from acceptance to the last socket, in milliseconds.
 async fn posts(author: &mut Author, audience: &mut Audience, length: Duration) -> Result<f64> {
     let (mut times, start) = (Vec::new(), Instant::now());
-    let arrivals = Arc::clone(&audience.arrivals);
     while times.len() < WARM_UP + 1 || start.elapsed() < length {
-        let wanted = arrivals.complete() + 1;
-        let mut accepted = None;
-        let mut arrived = None;
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        let mut writing = std::pin::pin!(author.write_one());
-        while accepted.is_none() || arrived.is_none() {
-            tokio::select! {
-                // Whichever comes first: a post may be on its way before its author hears that it is accepted.
-                written = &mut writing, if accepted.is_none() => { written?; accepted = Some(Instant::now()); }
-                () = arrivals.changed.notified(), if arrived.is_none() => {
-                    arrived = (arrivals.complete() >= wanted).then(Instant::now);
-                }
-                error = audience.failure() => return Err(error),
-                () = sleep_until(deadline) => bail!("a post did not reach every socket within {PATIENCE:?}"),
-            }
-        }
-        if let (Some(accepted), Some(arrived)) = (accepted, arrived) {
-            times.push(arrived.saturating_duration_since(accepted).as_secs_f64() * 1e3);
-        }
+        times.push(post(author, audience).await?.as_secs_f64() * 1e3);
     }
     Ok(median(&times[WARM_UP..]))
+}
+
+/// Writes one post. Answers with the time from its acceptance to the last socket.
+pub(super) async fn post(author: &mut Author, audience: &mut Audience) -> Result<Duration> {
+    let arrivals = Arc::clone(&audience.arrivals);
+    let wanted = arrivals.complete() + 1;
+    let (mut accepted, mut arrived) = (None, None);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut writing = std::pin::pin!(author.write_one());
+    loop {
+        if let (Some(accepted), Some(arrived)) = (accepted, arrived) {
+            return Ok(Instant::saturating_duration_since(&arrived, accepted));
+        }
+        tokio::select! {
+            // Whichever comes first: a post may be on its way before its author hears that it is accepted.
+            written = &mut writing, if accepted.is_none() => { written?; accepted = Some(Instant::now()); }
+            () = arrivals.changed.notified(), if arrived.is_none() => {
+                arrived = (arrivals.complete() >= wanted).then(Instant::now);
+            }
+            error = audience.failure() => return Err(error),
+            () = sleep_until(deadline) => bail!("a post did not reach every socket within {PATIENCE:?}"),
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `broadcast`, `fanout`, `live`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges` | one scenario each |
+//! | `broadcast`, `fanout`, `live`, `celebrity`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges` | one scenario each |
 //! | `floor` | the server that does nothing but deliver |
 //! | `client`, `frames`, `arrivals` | the load: light sockets, and what is counted at them |
 //! | `web` | the load: requests over HTTP |
@@ -16,6 +16,7 @@
 
 mod arrivals;
 mod broadcast;
+mod celebrity;
 mod client;
 mod crowd;
 mod edges;
@@ -66,6 +67,18 @@ enum Scenario {
         /// 1,000 of the followers are connected: from the post's acceptance to the last socket
         #[arg(long)]
         live: bool,
+    },
+    /// A post of somebody whom 1,000,000 follow: from its acceptance to the last of 1,000 connected, beside few followers
+    Celebrity {
+        /// How many follow
+        #[arg(long, default_value_t = 1_000_000, value_parser = many(2, 10_000_000))]
+        followers: usize,
+        /// How many of them are connected; half of the followers at most
+        #[arg(long, default_value_t = 1_000, value_parser = many(1, client::MOST_SOCKETS))]
+        connected: usize,
+        /// Posts in a run
+        #[arg(long, default_value_t = 100, value_parser = many(1, 100_000))]
+        posts: usize,
     },
     /// 10,000 connections signed in, two channels each: bytes a connection
     Idle,
@@ -203,6 +216,9 @@ async fn measure(bench: &Bench, scenario: &Scenario) -> Result<Report> {
         Scenario::Broadcast => broadcast::run(bench).await,
         Scenario::Fanout { live: false } => fanout::run(bench).await,
         Scenario::Fanout { live: true } => live::run(bench).await,
+        Scenario::Celebrity { followers, connected, posts } => {
+            celebrity::run(bench, celebrity::Size { followers: *followers, connected: *connected, posts: *posts }).await
+        }
         Scenario::Idle => idle::run(bench).await,
         Scenario::Reconnect => reconnect::run(bench).await,
         Scenario::Timeline => timeline::run(bench).await,
@@ -230,7 +246,15 @@ fn floor_runtime() -> Result<runtime::Runtime> {
 }
 
 fn runs(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|runs| (1..=50).contains(runs)).ok_or_else(|| "1 to 50".to_owned())
+    number(text, 1, 50)
+}
+
+fn many(least: usize, most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| number(text, least, most)
+}
+
+fn number(text: &str, least: usize, most: usize) -> Result<usize, String> {
+    text.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(|| format!("{least} to {most}"))
 }
 
 /// The bench loads what it is pointed at, so it is pointed at this machine only.

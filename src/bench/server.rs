@@ -63,13 +63,21 @@ pub(super) struct Setup {
     pub broker: String,
     /// What Redis keys begin with.
     pub prefix: String,
+    /// From how many followers on authors are pulled; `None`: as by default.
+    pub push_limit: Option<usize>,
 }
 
 impl Setup {
     /// The embedded default.
     pub(super) fn new(secret: &str) -> Result<Self> {
         let prefix = format!("feedline-bench-{}", std::process::id());
-        Ok(Self { folder: Folder::new()?, secret: secret.to_owned(), broker: "memory:".to_owned(), prefix })
+        Ok(Self {
+            folder: Folder::new()?,
+            secret: secret.to_owned(),
+            broker: "memory:".to_owned(),
+            prefix,
+            push_limit: None,
+        })
     }
 
     /// The ledger's file.
@@ -78,7 +86,7 @@ impl Setup {
     }
 
     fn environment(&self, listen: SocketAddr) -> Vec<(&'static str, String)> {
-        vec![
+        let mut environment = vec![
             ("FEEDLINE__SERVER__LISTEN", listen.to_string()),
             ("FEEDLINE__SERVER__DATA_DIR", self.folder.path().display().to_string()),
             ("FEEDLINE__SERVER__LOG_LEVEL", "warn".to_owned()),
@@ -92,7 +100,9 @@ impl Setup {
             ("FEEDLINE__RATES__POSTS", "0".to_owned()),
             // Sockets that stand by while Redis is measured alone are not listened to, and would miss their pings.
             ("FEEDLINE__CLIENT__PING_INTERVAL", "10m".to_owned()),
-        ]
+        ];
+        environment.extend(self.push_limit.map(|limit| ("FEEDLINE__FANOUT__PUSH_LIMIT", limit.to_string())));
+        environment
     }
 }
 

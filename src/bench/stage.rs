@@ -86,7 +86,7 @@ pub(super) async fn fill(bench: &Bench, broker: &dyn Broker, users: &[UserId]) -
     stream::iter(users)
         .map(|user| async move {
             if let Opening::Unfilled(epoch) = broker.open_inbox(user).await? {
-                let filled = broker.fill_inbox(user, &epoch, posts, PostId::ZERO).await?;
+                let filled = broker.fill_inbox(user, &epoch, posts, PostId::ZERO, 0).await?;
                 ensure!(filled.is_some(), "the inbox of {user} went away while it was filled");
             }
             bench.bar.inc(1);

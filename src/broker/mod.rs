@@ -152,8 +152,8 @@ pub struct Slice {
 /// Whether an inbox can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// It can, and stands here.
-    Ready(Position),
+    /// It can, and stands here; and up to this mark of the pulled log it has been [brought](Broker::catch_up_inbox).
+    Ready(Position, u64),
     /// It exists and takes what is fanned out, but its past is missing: read it from the ledger *now, not
     /// earlier*, and [`fill_inbox`](Broker::fill_inbox) it for this epoch.
     Unfilled(Epoch),
@@ -166,6 +166,8 @@ pub struct Inbox {
     pub top: Position,
     /// The inbox tells of every post with a larger id; at and below, only the ledger knows.
     pub floor: PostId,
+    /// Up to which mark of the pulled log it has been [brought](Broker::catch_up_inbox).
+    pub mark: u64,
     /// Offsets and entries, oldest first.
     pub entries: Vec<(u64, Entry)>,
 }
@@ -182,6 +184,19 @@ pub struct FanOut<'a> {
     /// Whose inboxes.
     pub users: &'a [UserId],
     /// Whether somebody may have begun with this job before.
+    pub attempt: Attempt,
+}
+
+/// An entry of the pulled log (see `ledger::pulled`) for many inboxes.
+#[derive(Clone, Copy, Debug)]
+pub struct Pull<'a> {
+    /// Its mark.
+    pub mark: u64,
+    /// What to append.
+    pub entry: &'a Entry,
+    /// Whose inboxes. Whoever calls has seen to it that each has, or will be brought, what concerns it below the mark.
+    pub users: &'a [UserId],
+    /// Whether the entry may be in some of them otherwise than by the pulled log.
     pub attempt: Attempt,
 }
 
@@ -282,7 +297,8 @@ pub trait Broker: Tallies + Send + Sync + 'static {
     async fn open_inbox(&self, user: &UserId) -> Result<Opening>;
 
     /// Puts the past into an [unfilled](Opening::Unfilled) inbox: `posts`, oldest first, none twice, those that
-    /// were fanned out meanwhile included or not. `floor`: the inbox is complete above this id. Does nothing if the
+    /// were fanned out meanwhile included or not. `floor`: the inbox is complete above this id. `mark`: up to there the
+    /// pulled log was known before `posts` were read, which therefore tell of it. Does nothing if the
     /// inbox is filled already or of another epoch. Subscribed nodes are *not* told: nobody could have a position yet.
     /// The past goes below what came meanwhile, which moves up: offsets at which something was heard before are not
     /// used again. A post that has gone meanwhile is not put in.
@@ -293,6 +309,7 @@ pub trait Broker: Tallies + Send + Sync + 'static {
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
+        mark: u64,
     ) -> Result<Option<Position>>;
 
     /// Adds to an inbox, if there is one, those of `posts` (oldest first) that it does not hold, that lie above
@@ -315,6 +332,24 @@ pub trait Broker: Tallies + Send + Sync + 'static {
     /// its business: nothing is written. Refused for `Data`. However the followers were cut into pages, an inbox has a post
     /// once, if all attempts but one say that they are [repeated](Attempt::Repeated).
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut>;
+
+    // --- the pulled log --------------------------------------------------------------------------------
+
+    /// Appends one entry of the pulled log to those inboxes whose mark is below the entry's, which is theirs then: done
+    /// again, by this node or another, it changes nothing. What is written of it, and where, is as for
+    /// [`fan_out`](Self::fan_out). One receipt a user, in the order given. Refused for `Data`.
+    async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>>;
+
+    /// Brings a filled inbox of this epoch up to a mark: appends those of `entries`, in their order, that say something
+    /// new there, and raises its mark; one whose mark is not below it takes nothing. Tells the subscribed nodes. Answers where it stands then and how many were
+    /// appended, `None` if it has gone, been replaced, or is not filled. `Data` is stepped over.
+    async fn catch_up_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        entries: &[Entry],
+        mark: u64,
+    ) -> Result<Option<(Position, u64)>>;
 
     // --- presence --------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::audience::Surface;
 use super::input::{Done, checked_limit, cursor_of, default_limit, number};
-use super::refill::Refill;
+use super::pages::Filling;
 use super::{Body, Caller, Feed, FeedError, Result, now};
 use crate::ledger::{Added, Favourite};
 use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, ShownPost, UserId};
@@ -263,7 +263,7 @@ impl Feed {
         if let Some(post) = post_of(&list.kind, &id) {
             self.seen_by(reader, Surface::Direct, [post]).await?.remove(&post).ok_or(NO_POST)?;
         }
-        let mut page = Refill::new(cursor, limit);
+        let mut page = Filling::new(cursor, limit);
         while let Some((before, wanted)) = page.wants() {
             let holders = self.ledger.holders(&list.kind, &id, before, wanted).await?;
             let people: Vec<UserId> = holders.iter().map(|holder| holder.user.id.clone()).collect();
@@ -276,8 +276,8 @@ impl Feed {
             }));
         }
         let count = self.ledger.holders_count(&list.kind, &id).await?;
-        let (items, next) = page.page();
-        Ok(HolderPage { count, items, next })
+        let (items, next) = page.finish();
+        Ok(HolderPage { count, items, next: next.map(|seq| format!("e{seq}")) })
     }
 
     pub(super) async fn common_favourites(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
@@ -313,20 +313,24 @@ impl Feed {
         cursor: Option<i64>,
         limit: usize,
     ) -> Result<FavouritePage> {
-        let mut page = Refill::new(cursor, limit);
+        let mut page = Filling::new(cursor, limit);
         while let Some((before, wanted)) = page.wants() {
             let read = self.read_favourites(source, before, wanted).await?;
             let shown = self.shown_favourites(source.user, source.kind, read).await?;
             page.take(shown.into_iter().map(|shown| (shown.favourite.seq, shown.is_shown().then_some(shown))));
         }
-        let (shown, next) = page.page();
+        let (shown, next) = page.finish();
         let bodies: Vec<Arc<Body>> = shown.iter().filter_map(Shown::body).cloned().collect();
         let posts = self.page_of_posts(Some(source.user), &bodies, None).await?;
         // All of them are posts, or none is.
         let mut presented = posts.items.into_iter();
         let item =
             |shown: Shown| FavouriteItem { id: shown.favourite.id, at: shown.favourite.at, post: presented.next() };
-        Ok(FavouritePage { items: shown.into_iter().map(item).collect(), people: posts.people, next })
+        Ok(FavouritePage {
+            items: shown.into_iter().map(item).collect(),
+            people: posts.people,
+            next: next.map(|seq| format!("e{seq}")),
+        })
     }
 
     /// How many there are that the user may see.

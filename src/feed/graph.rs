@@ -1,6 +1,7 @@
 //! Who follows whom, and what that does to timelines.
 
 use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
 
 use super::audience::{Eye, Surface};
 use super::fanout::Carried;
@@ -176,7 +177,7 @@ impl Feed {
         // It may be that nobody could be told when it happened.
         self.forget_between(reader, author).await?;
         // Looked for first: what is carried by now is there when the inbox is read.
-        let more_may_come = self.ledger.carries_posts(author, job.id).await?;
+        let more_may_come = self.ledger.carries_posts(author, job.id).await? || self.may_be_pulled(job, author).await?;
         let carried = if more_may_come { Carried::ForNow } else { Carried::ForGood };
         let is_back = is_shown(self.relation_now(reader, author).await?);
         if is_back && job.cursor == TAKEN_OUT {
@@ -201,6 +202,13 @@ impl Feed {
             self.ledger.advance_job(job.id, TAKEN_OUT, &self.fanout.lease(now())).await?;
         }
         Ok(carried)
+    }
+
+    /// Whether a node may still be bringing posts of the author's out of the pulled log to readers whom it looked for
+    /// before the job was made. It takes them out itself afterwards, unless it dies before that.
+    async fn may_be_pulled(&self, job: &Job, author: &UserId) -> Result<bool> {
+        let since = Duration::from_millis(now().saturating_sub(job.created_at));
+        Ok(since < self.fanout.patience() && self.ledger.carriage(author).await?.pulled)
     }
 
     pub(super) async fn followers(&self, caller: Caller, list: UserList) -> Result<UserPage> {

@@ -14,9 +14,9 @@
 //! | `relations` | what is between readers and authors, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
+//! | `pulled` | authors with too many followers to write to each |
 //! | `reading` | how far a timeline is read |
 //! | `favourites` | objects of any type that a user keeps |
-//! | `refill` | pages of lists that something is left out of |
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
 //! | `bodies` | ids to posts, cached |
@@ -62,9 +62,9 @@ mod pages;
 mod people;
 mod posts;
 mod presentation;
+mod pulled;
 mod rates;
 mod reading;
-mod refill;
 mod relations;
 mod telling;
 mod timelines;
@@ -74,6 +74,7 @@ pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use likes::LikesOptions;
+pub use pulled::Presence;
 pub use rates::Rates;
 pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
@@ -83,6 +84,7 @@ use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
 use notifications::Notices;
+use pulled::Pulled;
 use relations::Relations;
 
 /// What the configuration says of the feed.
@@ -90,6 +92,8 @@ use relations::Relations;
 pub struct FeedOptions {
     /// How many entries an inbox keeps.
     pub timeline_length: usize,
+    /// After how long without its owner an inbox goes.
+    pub timeline_idle: Duration,
     /// How many posts of a new followee come into the inbox at most; older ones are read from the ledger.
     pub follow_merge: usize,
     /// How many missed entries are told at once; who missed more reads the timeline anew.
@@ -176,6 +180,7 @@ pub struct Feed {
     ids: IdMaker,
     rates: rates::Buckets,
     fanout: Fanout,
+    pulled: Arc<Pulled>,
     notices: Notices,
     likes: likes::Likes,
     /// Users that are in the ledger for sure; saves a write at each connect.
@@ -224,6 +229,7 @@ impl Feed {
             ids: IdMaker::default(),
             rates: rates::Buckets::new(options.rates),
             fanout: Fanout::new(options.fanout),
+            pulled: Arc::default(),
             notices: Notices::new(),
             likes: likes::Likes::new(parts.queue, options.likes),
             known: Mutex::default(),
@@ -263,6 +269,7 @@ impl Feed {
                 }
             }
         });
+        self.start_pulling().await?;
         self.start_fanout();
         self.start_notices();
         self.start_likes();
@@ -326,8 +333,12 @@ impl Feed {
         })
     }
 
-    /// Takes what another node said: something cached to drop, counts.
+    /// Takes what another node said: something cached to drop, counts, that the pulled log has grown.
     pub fn on_signal(&self, message: &[u8]) {
+        if message == pulled::GROWN {
+            self.pulled.grown.notify_one();
+            return;
+        }
         let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
         if let Some(id) = text(FORGET).and_then(PostId::parse) {
             self.bodies.forget(id);
@@ -344,6 +355,7 @@ impl Feed {
     /// Until now other nodes may have said something that was not heard here.
     pub fn on_resync(&self) {
         self.bodies.forget_all();
+        self.pulled.grown.notify_one();
         self.relations.forget_all();
         self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.

@@ -1,4 +1,4 @@
-//! A page of posts while it is being filled: what may not be seen leaves no hole, the page is read on until it is full.
+//! A page while it is being filled: what may not be seen leaves no hole, the list is read on until the page is full.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,19 +6,22 @@ use std::sync::Arc;
 use super::Body;
 use crate::model::PostId;
 
-/// How many posts are looked at in one step at most. Steps grow, so that a long run of posts that may not be seen is
+/// How many items are looked at in one step at most. Steps grow, so that a long run of items that may not be seen is
 /// passed quickly.
 const STEP: usize = 500;
 
-/// A page of posts, newest first.
-pub(super) struct Filling {
-    /// Everything from here on has been looked at.
-    before: PostId,
+/// A page of a list in the order of falling keys, which are the cursors too.
+pub(super) struct Filling<K, T> {
+    /// Everything from here on has been looked at; nothing yet, without one.
+    before: Option<K>,
     limit: usize,
     step: usize,
-    items: Vec<Arc<Body>>,
+    items: Vec<(K, T)>,
     end: End,
 }
+
+/// A page of posts, newest first.
+pub(super) type Posts = Filling<PostId, Arc<Body>>;
 
 #[derive(PartialEq, Eq)]
 enum End {
@@ -26,15 +29,14 @@ enum End {
     Reached,
 }
 
-impl Filling {
-    /// An empty page of at most `limit` posts below `cursor` (of the newest, without one).
-    pub(super) fn new(cursor: Option<PostId>, limit: usize) -> Self {
-        let before = cursor.unwrap_or(PostId::MAX);
-        Self { before, limit, step: 0, items: Vec::with_capacity(limit + 1), end: End::Unknown }
+impl<K: Copy + Ord, T> Filling<K, T> {
+    /// An empty page of at most `limit` items below `cursor` (from the beginning, without one).
+    pub(super) fn new(cursor: Option<K>, limit: usize) -> Self {
+        Self { before: cursor, limit, step: 0, items: Vec::with_capacity(limit + 1), end: End::Unknown }
     }
 
-    /// What to read next: posts below this one, at most so many. `None` once the page is full or nothing is left.
-    pub(super) fn wants(&mut self) -> Option<(PostId, usize)> {
+    /// What to read next: items below this key, at most so many. `None` once the page is full or nothing is left.
+    pub(super) fn wants(&mut self) -> Option<(Option<K>, usize)> {
         // One more than asked for tells whether there is a next page.
         let missing = (self.limit + 1).saturating_sub(self.items.len());
         if missing == 0 || self.end == End::Reached {
@@ -44,14 +46,18 @@ impl Filling {
         Some((self.before, self.step))
     }
 
-    /// Takes what was read, newest first, and those of them that may be seen. Fewer than wanted: nothing is left.
-    pub(super) fn take(&mut self, read: &[PostId], seen: &HashMap<PostId, Arc<Body>>) {
-        if read.len() < self.step {
+    /// Takes what was read, in order: every item with its key, and `None` for one that may not be seen. Fewer than wanted:
+    /// nothing is left.
+    pub(super) fn take(&mut self, read: impl IntoIterator<Item = (K, Option<T>)>) {
+        let mut many = 0;
+        for (key, item) in read {
+            many += 1;
+            self.before = Some(key);
+            self.items.extend(item.map(|item| (key, item)));
+        }
+        if many < self.step {
             self.end = End::Reached;
         }
-        let room = (self.limit + 1).saturating_sub(self.items.len());
-        self.items.extend(read.iter().filter_map(|id| seen.get(id)).take(room).cloned());
-        self.before = read.last().copied().unwrap_or(self.before);
     }
 
     /// Whether nothing more is to be read.
@@ -60,16 +66,80 @@ impl Filling {
     }
 
     /// Nothing was left where it was read, and it goes on below `before` elsewhere.
-    pub(super) fn goes_on(&mut self, before: PostId) {
+    pub(super) fn goes_on(&mut self, before: K) {
         self.end = End::Unknown;
-        self.before = self.before.min(before);
+        self.before = Some(self.before.map_or(before, |reached| reached.min(before)));
     }
 
-    /// The page, and where the next one begins: below that id. `None` at the end.
-    pub(super) fn finish(mut self) -> (Vec<Arc<Body>>, Option<PostId>) {
-        let more = self.items.len() > self.limit;
+    /// The page, and where the next one begins: below that key. `None` at the end.
+    pub(super) fn finish(mut self) -> (Vec<T>, Option<K>) {
+        let more = self.is_full();
         self.items.truncate(self.limit);
-        let next = self.items.last().map(|body| body.post.id).filter(|_| more);
-        (self.items, next)
+        let next = self.items.last().map(|(key, _)| *key).filter(|_| more);
+        (self.items.into_iter().map(|(_, item)| item).collect(), next)
+    }
+}
+
+impl Posts {
+    /// What to read next: posts below this one, at most so many.
+    pub(super) fn wants_posts(&mut self) -> Option<(PostId, usize)> {
+        self.wants().map(|(before, count)| (before.unwrap_or(PostId::MAX), count))
+    }
+
+    /// Takes what was read, newest first, and those of them that may be seen.
+    pub(super) fn take_posts(&mut self, read: &[PostId], seen: &HashMap<PostId, Arc<Body>>) {
+        self.take(read.iter().map(|id| (*id, seen.get(id).cloned())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a list of 1 to 1000 of which every 7th is shown; how often it was read.
+    fn read(cursor: Option<i64>, limit: usize) -> (Vec<i64>, Option<i64>, usize) {
+        let (mut page, mut times) = (Filling::new(cursor, limit), 0);
+        while let Some((before, wanted)) = page.wants() {
+            times += 1;
+            let below = (1..before.unwrap_or(1_001)).rev().take(wanted);
+            page.take(below.map(|key| (key, (key % 7 == 0).then_some(key))));
+        }
+        let (items, next) = page.finish();
+        (items, next, times)
+    }
+
+    #[test]
+    fn a_page_is_full_and_the_next_begins_where_it_ends() {
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            let (items, next, times) = read(cursor, 4);
+            assert!(items.len() == 4 || next.is_none());
+            assert!(times <= 4, "steps grow: {times}");
+            all.extend(items);
+            let Some(next) = next else { break };
+            cursor = Some(next);
+        }
+        assert_eq!(all, (1..=1_000).rev().filter(|key| key % 7 == 0).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn a_full_last_page_is_the_last() {
+        let (items, next, _) = read(Some(22), 3);
+        assert_eq!((items, next), (vec![21, 14, 7], None));
+    }
+
+    #[test]
+    fn a_page_that_goes_on_elsewhere_reads_nothing_twice() {
+        let mut page = Filling::new(None, 4);
+        assert_eq!(page.wants(), Some((None, 5)));
+        page.take([(9, Some(9)), (8, None)]);
+        assert_eq!(page.wants(), None);
+        page.goes_on(20);
+        assert_eq!(page.wants().map(|(before, _)| before), Some(Some(8)));
+        page.take([(7, Some(7)), (3, Some(3))]);
+        page.goes_on(2);
+        assert_eq!(page.wants().map(|(before, _)| before), Some(Some(2)));
+        page.take([(1, Some(1))]);
+        assert_eq!(page.finish(), (vec![9, 7, 3, 1], None));
     }
 }

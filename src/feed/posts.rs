@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::audience::Surface;
 use super::graph::NO_USER;
 use super::input::{Done, OnePost, PostPage, UserList};
-use super::pages::Filling;
+use super::pages::Posts;
 use super::presentation::shown;
 use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
 use crate::model::{Location, Media, Object, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
@@ -95,10 +95,10 @@ impl Feed {
         if unknown || !self.may_read_user(caller.reader(), &list.id).await? {
             return Err(NO_USER);
         }
-        let mut page = Filling::new(cursor, limit);
-        while let Some((before, count)) = page.wants() {
+        let mut page = Posts::new(cursor, limit);
+        while let Some((before, count)) = page.wants_posts() {
             let ids = self.ledger.author_posts(&list.id, before, count).await?;
-            page.take(&ids, &self.seen_by(caller.reader(), Surface::Direct, ids.iter().copied()).await?);
+            page.take_posts(&ids, &self.seen_by(caller.reader(), Surface::Direct, ids.iter().copied()).await?);
         }
         self.post_page(&caller, page).await
     }
@@ -107,7 +107,7 @@ impl Feed {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(super) async fn post_page(&self, caller: &Caller, page: Filling) -> Result<PostPage> {
+    pub(super) async fn post_page(&self, caller: &Caller, page: Posts) -> Result<PostPage> {
         let (items, next) = page.finish();
         self.page_of_posts(caller.reader(), &items, next).await
     }

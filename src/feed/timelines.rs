@@ -11,7 +11,7 @@ use super::Feed;
 use super::audience::Surface;
 use super::bodies::Body;
 use super::error::{FeedError, Result};
-use super::pages::Filling;
+use super::pages::Posts;
 use super::telling::{Stage, Viewer};
 use crate::broker::{Inbox, Opening, Span, inbox_channel};
 use crate::model::{Entry, Epoch, Position, PostId, UserId};
@@ -48,21 +48,30 @@ impl Feed {
     /// # Errors
     /// If a store cannot be reached.
     pub async fn open_timeline(&self, user: &UserId) -> Result<Position> {
+        self.up_to_date(user).await.map(|(position, _)| position)
+    }
+
+    /// The same, and the mark up to which it was brought.
+    pub(super) async fn up_to_date(&self, user: &UserId) -> Result<(Position, u64)> {
         for _ in 0..TRIES {
             match self.broker.open_inbox(user).await? {
-                Opening::Ready(position) => return Ok(position),
-                Opening::Unfilled(epoch) => {
-                    if let Some(position) = self.fill(user, &epoch).await? {
-                        return Ok(position);
+                Opening::Ready(position, mark) if self.pulled.covers(user, mark) => return Ok((position, mark)),
+                Opening::Ready(position, mark) => {
+                    if let Some(opened) = self.catch_up(user, &position.epoch, mark).await? {
+                        return Ok(opened);
                     }
                 }
+                // Somebody else may have filled it: where it stands then is asked once more.
+                Opening::Unfilled(epoch) => self.fill(user, &epoch).await?,
             }
         }
         tracing::warn!(%user, "an inbox went away again and again while it was being filled");
         Err(FeedError::Unavailable)
     }
 
-    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<Option<Position>> {
+    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<()> {
+        // Known before the ledger is read: what is pulled up to here is found there.
+        let mark = self.pulled.reached();
         let length = self.options.timeline_length;
         let mut posts = self.ledger.timeline_posts(user, PostId::MAX, length).await?;
         posts.reverse();
@@ -71,15 +80,17 @@ impl Feed {
         // What is not for the reader now is brought in, and told, once it is: it must not lie there already.
         let shown = self.seen_by(Some(user), Surface::Timeline, posts.iter().copied()).await?;
         posts.retain(|id| shown.contains_key(id));
-        Ok(self.broker.fill_inbox(user, epoch, &posts, floor).await?)
+        self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
+        Ok(())
     }
 
     pub(super) async fn inbox(&self, user: &UserId) -> Result<Inbox> {
         for _ in 0..TRIES {
-            if let Some(inbox) = self.broker.read_inbox(user).await? {
-                return Ok(inbox);
+            match self.broker.read_inbox(user).await? {
+                Some(inbox) if self.pulled.covers(user, inbox.mark) => return Ok(inbox),
+                Some(inbox) => _ = self.catch_up(user, &inbox.top.epoch, inbox.mark).await?,
+                None => _ = self.open_timeline(user).await?,
             }
-            self.open_timeline(user).await?;
         }
         tracing::warn!(%user, "an inbox went away again and again while it was being read");
         Err(FeedError::Unavailable)
@@ -91,18 +102,18 @@ impl Feed {
     /// If a store cannot be reached.
     pub async fn read_timeline(&self, user: &UserId, cursor: Option<PostId>, limit: usize) -> Result<Page> {
         let inbox = self.inbox(user).await?;
-        let mut page = Filling::new(cursor, limit);
+        let mut page = Posts::new(cursor, limit);
         let held = fold(&inbox);
         let mut stored = held.iter().copied().filter(|id| cursor.is_none_or(|cursor| *id < cursor));
         let mut from_ledger = false;
         loop {
-            while let Some((before, count)) = page.wants() {
+            while let Some((before, count)) = page.wants_posts() {
                 let ids: Vec<PostId> = if from_ledger {
                     self.ledger.timeline_posts(user, before, count).await?
                 } else {
                     stored.by_ref().take(count).collect()
                 };
-                page.take(&ids, &self.seen_by(Some(user), Surface::Timeline, ids.iter().copied()).await?);
+                page.take_posts(&ids, &self.seen_by(Some(user), Surface::Timeline, ids.iter().copied()).await?);
             }
             // Where the inbox ends the ledger goes on.
             if page.is_full() || from_ledger || inbox.floor == PostId::ZERO {
@@ -195,6 +206,7 @@ mod tests {
         let inbox = Inbox {
             top: Position { offset: 8, epoch: "e".into() },
             floor: PostId(5),
+            mark: 0,
             entries: log.into_iter().zip(1..).map(|(entry, offset)| (offset, entry)).collect(),
         };
         assert_eq!(fold(&inbox), [PostId(30), PostId(20), PostId(10)]);

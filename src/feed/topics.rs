@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::audience::Surface;
 use super::input::{Cursor, OwnList, PostPage, TopicList};
-use super::pages::Filling;
+use super::pages::Posts;
 use super::posts::is_topic;
 use super::{Caller, Feed, FeedError, Result};
 use crate::ledger::{Topic, TopicCursor};
@@ -70,10 +70,10 @@ impl Feed {
         }
         let (limit, cursor) = (list.limit()?, list.cursor()?);
         let ids = self.ledger.topic_posts(&name, PostId::MAX, PLAZA).await?;
-        let mut page = Filling::new(cursor, limit);
-        while let Some((before, count)) = page.wants() {
+        let mut page = Posts::new(cursor, limit);
+        while let Some((before, count)) = page.wants_posts() {
             let ids: Vec<PostId> = ids.iter().copied().filter(|id| *id < before).take(count).collect();
-            page.take(&ids, &self.seen_by(caller.reader(), Surface::Brought, ids.iter().copied()).await?);
+            page.take_posts(&ids, &self.seen_by(caller.reader(), Surface::Brought, ids.iter().copied()).await?);
         }
         self.post_page(&caller, page).await
     }

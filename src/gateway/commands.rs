@@ -184,6 +184,9 @@ impl Gateway {
         span: Span,
         epoch: Option<&str>,
     ) -> Result<Option<HistoryResult>, FeedError> {
+        if let Stage::Timeline(user) = &log.stage {
+            self.feed.freshen(user).await?;
+        }
         let (Span::After(_, limit) | Span::Before(_, limit)) = span;
         let slice = if limit == 0 { None } else { self.broker.read(log.name, span).await? };
         let (position, entries) = match slice {

@@ -16,6 +16,7 @@ mod notifications;
 mod people;
 mod postgres;
 mod posts;
+mod pulled;
 mod reading;
 mod sqlite;
 mod topics;
@@ -34,6 +35,7 @@ pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWES
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::Posts;
+pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
 pub use self::topics::{STIRRED, Topic, TopicCursor, Topics};
@@ -74,6 +76,7 @@ pub trait Ledger:
     + Barriers
     + Posts
     + Jobs
+    + PulledLog
     + Comments
     + Notifications
     + Counts

@@ -1,9 +1,11 @@
 //! Whatever is done to an inbox, both brokers make the same of it.
 
+use feedline::broker::Attempt;
 use feedline::model::{Entry, GoneReason, PostId};
 use proptest::prelude::*;
 
 use crate::engine::{Engine, ids, post, user};
+use crate::pulled::pull;
 
 /// Something done to an inbox; ids are small so that they meet.
 #[derive(Clone, Debug)]
@@ -13,11 +15,24 @@ enum Step {
     Merge(Vec<u64>, u64),
     Purge(Vec<u64>),
     Fill(Vec<u64>),
+    /// An entry of the pulled log, and its mark.
+    Pull(Entry, u64, Attempt),
+    CatchUp(Vec<Entry>, u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let some = || prop::collection::btree_set(1..120_u64, 0..20).prop_map(|ids| ids.into_iter().collect::<Vec<_>>());
+    let any = || {
+        (1..120_u64, 0..4_u8).prop_map(|(id, kind)| match kind {
+            0 => Entry::Edited(PostId(id)),
+            1 => Entry::Gone(PostId(id), GoneReason::Deleted),
+            _ => post(id),
+        })
+    };
+    let attempt = || prop_oneof![3 => Just(Attempt::First), 1 => Just(Attempt::Repeated)];
     let step = prop_oneof![
+        4 => (any(), 1..60_u64, attempt()).prop_map(|(entry, mark, attempt)| Step::Pull(entry, mark, attempt)),
+        2 => (prop::collection::vec(any(), 0..15), 1..60_u64).prop_map(|(news, mark)| Step::CatchUp(news, mark)),
         12 => (1..120_u64).prop_map(|id| Step::Fan(post(id))),
         6 => (60..4000_u64).prop_map(|id| Step::Fan(post(id))),
         2 => (1..120_u64).prop_map(|id| Step::Fan(Entry::Edited(PostId(id)))),
@@ -42,10 +57,15 @@ async fn do_all(engine: &Engine, name: &str, steps: &[Step]) -> Vec<String> {
                 format!("{:?}", engine.broker.merge_inbox(&ann, &ids(some), PostId(*floor)).await)
             }
             Step::Purge(some) => format!("{:?}", engine.broker.purge_inbox(&ann, &ids(some), GoneReason::Hidden).await),
+            Step::Pull(entry, mark, attempt) => format!("{:?}", pull(engine, &ann, *mark, entry, *attempt).await),
+            Step::CatchUp(news, mark) => {
+                let brought = engine.broker.catch_up_inbox(&ann, &epoch, news, *mark).await.unwrap();
+                format!("{:?}", brought.map(|(position, written)| (position.offset, written)))
+            }
             Step::Fill(some) => format!("{:?}", engine.fill(&ann, &epoch, some, 5).await.map(|it| it.offset)),
         });
         let inbox = engine.broker.read_inbox(&ann).await.unwrap();
-        came.push(format!("{:?}", inbox.map(|it| (it.top.offset, it.floor, it.entries))));
+        came.push(format!("{:?}", inbox.map(|it| (it.top.offset, it.floor, it.mark, it.entries))));
     }
     came
 }

@@ -155,13 +155,13 @@ impl Engine {
     pub(crate) async fn open_unfilled(&self, user: &UserId) -> Epoch {
         match self.broker.open_inbox(user).await.expect("to open") {
             Opening::Unfilled(epoch) => epoch,
-            Opening::Ready(_) => panic!("it is filled already"),
+            Opening::Ready(..) => panic!("it is filled already"),
         }
     }
 
     pub(crate) async fn fill(&self, user: &UserId, epoch: &Epoch, past: &[u64], floor: u64) -> Option<Position> {
         let past = ids(past);
-        self.broker.fill_inbox(user, epoch, &past, PostId(floor)).await.expect("to fill")
+        self.broker.fill_inbox(user, epoch, &past, PostId(floor), 0).await.expect("to fill")
     }
 
     /// Fans one entry out to one user, on a page of its own.

@@ -35,7 +35,7 @@ pub(crate) async fn an_inbox_is_filled_once(engine: Engine) {
     let filled = engine.fill(&ann, &epoch, &[3, 5, 8], 2).await.unwrap();
     assert_eq!(filled, Position { offset: 3, epoch: epoch.clone() });
     assert_eq!(engine.fill(&ann, &epoch, &[1, 2, 9], 0).await.unwrap(), filled);
-    assert_eq!(engine.broker.open_inbox(&ann).await.unwrap(), Opening::Ready(filled.clone()));
+    assert_eq!(engine.broker.open_inbox(&ann).await.unwrap(), Opening::Ready(filled.clone(), 0));
     let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
     assert_eq!((inbox.top, inbox.floor), (filled.clone(), PostId(2)));
     assert_eq!(inbox.entries, [(1, post(3)), (2, post(5)), (3, post(8))]);
@@ -47,7 +47,7 @@ pub(crate) async fn an_inbox_is_filled_once(engine: Engine) {
     assert_eq!(empty.offset, 0);
     let inbox = engine.broker.read_inbox(&bo).await.unwrap().unwrap();
     assert_eq!((inbox.top, inbox.floor, inbox.entries), (empty.clone(), PostId(0), vec![]));
-    assert_eq!(engine.broker.open_inbox(&bo).await.unwrap(), Opening::Ready(empty));
+    assert_eq!(engine.broker.open_inbox(&bo).await.unwrap(), Opening::Ready(empty, 0));
 }
 
 pub(crate) async fn what_is_fanned_out_while_it_fills_is_there_once(engine: Engine) {
@@ -286,7 +286,7 @@ pub(crate) async fn opened_by_many_at_once_there_is_one(engine: Engine) {
     let opened = futures::future::join_all((0..20).map(async |_| {
         let epoch = match engine.broker.open_inbox(&ann).await.unwrap() {
             Opening::Unfilled(epoch) => epoch,
-            Opening::Ready(position) => return position,
+            Opening::Ready(position, _) => return position,
         };
         engine.fill(&ann, &epoch, &[1, 2, 3], 0).await.unwrap()
     }));

@@ -25,6 +25,7 @@ mod likes;
 mod nonsense;
 mod notifications;
 mod people;
+mod pulled;
 mod reading;
 mod timelines;
 mod tokens;

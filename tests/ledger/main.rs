@@ -15,6 +15,7 @@ mod ports;
 mod postgres;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
+mod pulled;
 mod sqlite;
 mod support;
 mod timeline;

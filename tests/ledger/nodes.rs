@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use feedline::ledger::{
     Commented, Comments, Counts, Edges, Favourites, Happening, Jobs, Ledger, LikeBatch, Likes, Notifications, People,
-    PostgresLedger, Posts,
+    PostgresLedger, Posts, PulledLog,
 };
 use feedline::model::{
-    Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
+    Comment, CommentId, Entry, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
 };
 use futures::future::join_all;
 
@@ -262,14 +262,18 @@ async fn what_is_done_at_many_places_is_done_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_user() {
+async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_list() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     users(&*nodes[0], &["star"]).await;
     let fans: Vec<String> = (0..60).map(|n| format!("fan{n}")).collect();
     users(&*nodes[0], &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let over = Arc::new(AtomicBool::new(false));
-    let looks = ["SELECT id FROM jobs WHERE author = 'star'", "SELECT seq FROM followers WHERE followee = 'star'"];
+    let looks = [
+        "SELECT id FROM jobs WHERE author = 'star'",
+        "SELECT seq FROM followers WHERE followee = 'star'",
+        "SELECT mark FROM pulled",
+    ];
     let mut watchers = Vec::new();
     for sql in looks {
         let (client, over) = (server.client(&name).await, Arc::clone(&over));
@@ -289,7 +293,8 @@ async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_user() {
         join_all(fans.iter().zip(0_u64..).map(async |(fan, n)| {
             let ledger = &*nodes[usize::from(n % 2 == 0)];
             follow(ledger, &id(fan), &star).await;
-            publish(ledger, round * 1_000 + n + 1, "star").await;
+            let job = publish(ledger, round * 1_000 + n + 1, "star").await;
+            ledger.pull(job.id, &star, &Entry::Post(PostId(n)), false, NOW).await.unwrap();
             if round < 4 {
                 unfollow(ledger, &id(fan), &star).await;
             }

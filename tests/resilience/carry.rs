@@ -98,7 +98,7 @@ async fn whoever_is_connected_is_served_before_all_others() {
 
 #[tokio::test]
 async fn more_followers_than_are_remembered_are_served_once() {
-    let cluster = Cluster::start_with(1, &[]).await;
+    let cluster = Cluster::start_with(1, &[("fanout.push_limit", "100000")]).await;
     let users = load(&cluster, 23_000).await;
     let connected: BTreeSet<&str> = [0, 1, 9_000, 19_999, 20_000, 21_500, 22_999].map(|n| users[n].as_str()).into();
     let mut clients = Vec::new();

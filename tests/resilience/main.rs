@@ -26,6 +26,7 @@ mod postgres;
 #[expect(dead_code, reason = "shared with other tests")]
 mod postgres_server;
 mod proxy;
+mod pulled;
 #[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]

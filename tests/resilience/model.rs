@@ -26,6 +26,19 @@ const SETTLING: Duration = Duration::from_secs(10);
 enum On {
     Memory,
     Redis,
+    /// The same, and the posts of whoever has more than one follower are pulled.
+    MemoryPulled,
+    RedisPulled,
+}
+
+impl On {
+    /// What the nodes are told besides.
+    fn keys(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Memory | Self::Redis => &[],
+            Self::MemoryPulled | Self::RedisPulled => &[("fanout.push_limit", "1")],
+        }
+    }
 }
 
 /// What is out of order just now, and for how many more steps.
@@ -111,11 +124,14 @@ struct World {
 impl World {
     async fn new(seed: u64, on: On) -> Self {
         let (nodes, cluster) = match on {
-            On::Memory => (vec![Server::start_with(&[("client.recovery_limit", "5000")]).await], None),
-            On::Redis => {
+            On::Memory | On::MemoryPulled => {
+                let keys = [&[("client.recovery_limit", "5000"), ("fanout.lease", "1s")], on.keys()].concat();
+                (vec![Server::start_with(&keys).await], None)
+            }
+            On::Redis | On::RedisPulled => {
                 let redis = RedisServer::start_appending();
                 let url = redis.url();
-                let mut cluster = Cluster::start_on(redis, &url, 2, &[]).await;
+                let mut cluster = Cluster::start_on(redis, &url, 2, on.keys()).await;
                 (std::mem::take(&mut cluster.nodes), Some(cluster))
             }
         };
@@ -243,9 +259,9 @@ impl World {
         let node = self.dice.below(self.nodes.len());
         // A node alone has one kind of trouble, and that would be all that happens.
         let kind = match self.on {
-            On::Redis => self.dice.below(6),
-            On::Memory if self.dice.below(3) > 0 => return,
-            On::Memory => self.dice.below(2),
+            On::Redis | On::RedisPulled => self.dice.below(6),
+            On::Memory | On::MemoryPulled if self.dice.below(3) > 0 => return,
+            On::Memory | On::MemoryPulled => self.dice.below(2),
         };
         self.trouble = match kind {
             0 => Trouble::Killed { node, steps },
@@ -276,6 +292,7 @@ impl World {
             (Trouble::RedisGone { .. }, Some(redis)) => {
                 // A log that another run of Redis wrote may lack its end, so that it begins anew even with its data.
                 self.may_close.insert(3010);
+                self.may_be_late = false;
                 redis.kill();
             }
             (Trouble::RedisPaused { .. }, Some(redis)) => redis.pause(),
@@ -461,4 +478,14 @@ async fn readers_of_one_node_see_what_the_model_says() {
 #[tokio::test]
 async fn readers_of_two_nodes_see_what_the_model_says() {
     run(On::Redis, 100).await;
+}
+
+#[tokio::test]
+async fn readers_of_one_node_see_what_the_model_says_of_pulled_authors() {
+    run(On::MemoryPulled, 120).await;
+}
+
+#[tokio::test]
+async fn readers_of_two_nodes_see_what_the_model_says_of_pulled_authors() {
+    run(On::RedisPulled, 100).await;
 }

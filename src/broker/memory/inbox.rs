@@ -54,6 +54,8 @@ pub(super) struct Inbox {
     /// Posts with a larger id came by fan-out alone, so they need not be looked for. The largest there is while
     /// the inbox is unfilled, which is how one knows.
     fence: PostId,
+    /// Up to which mark of the pulled log it has been brought.
+    mark: u64,
     /// When the inbox goes.
     until: Instant,
 }
@@ -62,7 +64,7 @@ impl Inbox {
     /// An unfilled inbox under a new epoch.
     pub(super) fn new(until: Instant) -> Self {
         let (floor, fence) = (PostId::ZERO, PostId::MAX);
-        Self { epoch: new_epoch(), top: 0, words: VecDeque::new(), floor, fence, until }
+        Self { epoch: new_epoch(), top: 0, words: VecDeque::new(), floor, fence, mark: 0, until }
     }
 
     /// Whether its time has not run out.
@@ -88,6 +90,18 @@ impl Inbox {
     /// Above which id it is complete.
     pub(super) fn floor(&self) -> PostId {
         self.floor
+    }
+
+    /// Up to which mark of the pulled log it has been brought.
+    pub(super) fn mark(&self) -> u64 {
+        self.mark
+    }
+
+    /// Notes that it has been brought up to a mark. `false` if it had been.
+    pub(super) fn raise_mark(&mut self, mark: u64) -> bool {
+        let below = self.mark < mark;
+        self.mark = self.mark.max(mark);
+        below
     }
 
     /// Where it stands.

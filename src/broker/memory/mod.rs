@@ -22,7 +22,7 @@ use self::channel::{Channel, Hearing, State};
 use self::log::later;
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, FanOut, FannedOut, IDEMPOTENCY_TTL, Inbox, InboxOptions, Listener,
-    Notice, Opening, PAGE_TTL, Receipt, Result, Slice, Span, inbox_channel, inbox_owner,
+    Notice, Opening, PAGE_TTL, Pull, Receipt, Result, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
@@ -97,11 +97,14 @@ impl MemoryBroker {
         }
     }
 
-    /// Writes a fanned out entry to an inbox if it is news there, and tells of it.
-    fn fan(&self, channel: &str, entry: &Entry, attempt: Attempt) -> Receipt {
+    /// Writes a fanned out entry to an inbox if it is news there, and tells of it. `mark`: where in the pulled log it is.
+    fn fan(&self, channel: &str, entry: &Entry, attempt: Attempt, mark: Option<u64>) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
+        if mark.is_some_and(|mark| !inbox.raise_mark(mark)) {
+            return Receipt::Unchanged;
+        }
         if let (Entry::Post(id), Attempt::Repeated) = (entry, attempt) {
             // Below the fence inboxes are looked into, here and by a page of another attempt that comes after.
             inbox.raise_fence(*id);
@@ -121,6 +124,16 @@ impl MemoryBroker {
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()) else { return 0 };
         inbox.raise_floor(floor);
+        let written = Self::offer_all(inbox, entries);
+        inbox.trim_overgrown(self.options.length);
+        for (position, entry) in &written {
+            self.tell(&state, &channel, Some(position), entry);
+        }
+        written.len() as u64
+    }
+
+    /// Writes those entries that are news in an inbox. Answers which, and where.
+    fn offer_all(inbox: &mut inbox::Inbox, entries: impl Iterator<Item = Entry>) -> Vec<(Position, Entry)> {
         let written: Vec<_> =
             entries.filter_map(|entry| inbox.offer(&entry).map(|position| (position, entry))).collect();
         for (_, entry) in &written {
@@ -128,11 +141,7 @@ impl MemoryBroker {
                 inbox.raise_fence(*id);
             }
         }
-        inbox.trim_overgrown(self.options.length);
-        for (position, entry) in &written {
-            self.tell(&state, &channel, Some(position), entry);
-        }
-        written.len() as u64
+        written
     }
 
     /// Does something with a filled inbox, if there is one.
@@ -280,7 +289,11 @@ impl Broker for MemoryBroker {
         let now = Instant::now();
         let mut state = found.state.lock();
         let inbox = state.make_inbox(now, later(now, self.options.idle));
-        Ok(if inbox.filled() { Opening::Ready(inbox.position()) } else { Opening::Unfilled(inbox.epoch().clone()) })
+        Ok(if inbox.filled() {
+            Opening::Ready(inbox.position(), inbox.mark())
+        } else {
+            Opening::Unfilled(inbox.epoch().clone())
+        })
     }
 
     async fn fill_inbox(
@@ -289,12 +302,14 @@ impl Broker for MemoryBroker {
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
+        mark: u64,
     ) -> Result<Option<Position>> {
         let Some(found) = self.find(&inbox_channel(user)) else { return Ok(None) };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch) else { return Ok(None) };
         if !inbox.filled() {
             inbox.fill(posts, floor, self.options.length);
+            inbox.raise_mark(mark);
         }
         Ok(Some(inbox.position()))
     }
@@ -309,7 +324,12 @@ impl Broker for MemoryBroker {
 
     async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
         let all = Span::After(0, usize::MAX);
-        Ok(self.with_inbox(user, |it| Inbox { top: it.position(), floor: it.floor(), entries: it.entries(all) }))
+        Ok(self.with_inbox(user, |it| Inbox {
+            top: it.position(),
+            floor: it.floor(),
+            mark: it.mark(),
+            entries: it.entries(all),
+        }))
     }
 
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
@@ -325,9 +345,39 @@ impl Broker for MemoryBroker {
             channel.clear();
             channel.push_str("timeline:");
             channel.push_str(user.as_str());
-            self.fan(&channel, page.entry, page.attempt)
+            self.fan(&channel, page.entry, page.attempt, None)
         });
         Ok(FannedOut::Written(receipts.collect()))
+    }
+
+    async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
+        if pull.entry.post().is_none() {
+            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+        }
+        let write = |user| self.fan(&inbox_channel(user), pull.entry, pull.attempt, Some(pull.mark));
+        Ok(pull.users.iter().map(write).collect())
+    }
+
+    async fn catch_up_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        entries: &[Entry],
+        mark: u64,
+    ) -> Result<Option<(Position, u64)>> {
+        let channel = inbox_channel(user);
+        let Some(found) = self.find(&channel) else { return Ok(None) };
+        let mut state = found.state.lock();
+        let inbox = state.filled_inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch);
+        let Some(inbox) = inbox else { return Ok(None) };
+        let news = if inbox.raise_mark(mark) { entries } else { &[] };
+        let written = Self::offer_all(inbox, news.iter().cloned());
+        inbox.trim_overgrown(self.options.length);
+        let position = inbox.position();
+        for (position, entry) in &written {
+            self.tell(&state, &channel, Some(position), entry);
+        }
+        Ok(Some((position, written.len() as u64)))
     }
 
     async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()> {

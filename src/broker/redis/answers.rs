@@ -10,6 +10,7 @@ use crate::model::{Entry, Position, PostId};
 pub(super) struct Part {
     pub(super) top: Position,
     pub(super) floor: PostId,
+    pub(super) mark: u64,
     pub(super) entries: Vec<(u64, Entry)>,
 }
 
@@ -51,13 +52,22 @@ pub(super) fn opening(answer: Value) -> Result<Opening> {
         0 => Ok(Opening::Unfilled(parse::<String>(next())?.into())),
         _ => {
             let epoch: String = parse(next())?;
-            at(&parse::<String>(next())?, &epoch).map(Opening::Ready)
+            let position = at(&parse::<String>(next())?, &epoch)?;
+            Ok(Opening::Ready(position, parse(next())?))
         }
     }
 }
 
 pub(super) fn fanned_out(answer: Value) -> Result<FannedOut> {
-    let Value::Array(receipts) = answer else { return parse(answer).map(FannedOut::Before) };
+    if matches!(answer, Value::Array(_)) {
+        receipts(answer).map(FannedOut::Written)
+    } else {
+        parse(answer).map(FannedOut::Before)
+    }
+}
+
+pub(super) fn receipts(answer: Value) -> Result<Vec<Receipt>> {
+    let Value::Array(receipts) = answer else { return Err(strange("receipts")) };
     let receipt = |answer| {
         Ok(match parse(answer)? {
             -2 => Receipt::Absent,
@@ -65,7 +75,7 @@ pub(super) fn fanned_out(answer: Value) -> Result<FannedOut> {
             told => Receipt::Written(u64::try_from(told).map_err(strange)?),
         })
     };
-    receipts.into_iter().map(receipt).collect::<Result<_>>().map(FannedOut::Written)
+    receipts.into_iter().map(receipt).collect()
 }
 
 /// Which of so many channels have a subscriber: what `PUBSUB NUMSUB` answers, name and number in turn.
@@ -80,14 +90,14 @@ pub(super) fn part(answer: Value) -> Result<Option<Part>> {
     if answer == Value::Nil {
         return Ok(None);
     }
-    let (epoch, top, floor, found): (String, String, String, Value) = parse(answer)?;
+    let (epoch, top, floor, mark, found): (String, String, String, u64, Value) = parse(answer)?;
     let floor = PostId::parse(&floor).ok_or_else(|| strange("a floor"))?;
-    Ok(Some(Part { top: at(&top, &epoch)?, floor, entries: entries(found)? }))
+    Ok(Some(Part { top: at(&top, &epoch)?, floor, mark, entries: entries(found)? }))
 }
 
-/// All of an inbox, if it is there, can be read, and is not empty: `about` is its run, head and floor.
+/// All of an inbox, if it is there, can be read, and is not empty: `about` is its run, head, floor and mark.
 pub(super) fn inbox(about: Value, all: Value, run: &str) -> Result<Option<Inbox>> {
-    let (wrote, head, floor): (Option<String>, Option<String>, Option<String>) = parse(about)?;
+    let (wrote, head, floor, mark): (Option<String>, Option<String>, Option<String>, Option<u64>) = parse(about)?;
     let Some((head, floor)) = head.zip(floor) else { return Ok(None) };
     let newest = match &all {
         Value::Array(all) => all.last().and_then(offset),
@@ -98,7 +108,8 @@ pub(super) fn inbox(about: Value, all: Value, run: &str) -> Result<Option<Inbox>
         return Ok(None);
     }
     let floor = PostId::parse(&floor).ok_or_else(|| strange("a floor"))?;
-    Ok(Some(Inbox { top: Position { offset, epoch: epoch.into() }, floor, entries: entries(all)? }))
+    let top = Position { offset, epoch: epoch.into() };
+    Ok(Some(Inbox { top, floor, mark: mark.unwrap_or(0), entries: entries(all)? }))
 }
 
 /// The offset of one entry of a Stream: `[id, [field, value]]`.

@@ -31,8 +31,8 @@ use self::keys::Keys;
 use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
 use super::{
-    Append, Appended, Broker, BrokerError, FanOut, FannedOut, IDEMPOTENCY_TTL, Inbox, InboxOptions, Listener, Notice,
-    Opening, POSITION_TTL, Result, SLACK, Slice, Span, inbox_owner, new_epoch,
+    Append, Appended, Attempt, Broker, BrokerError, FanOut, FannedOut, IDEMPOTENCY_TTL, Inbox, InboxOptions, Listener,
+    Notice, Opening, POSITION_TTL, Pull, Receipt, Result, SLACK, Slice, Span, inbox_owner, new_epoch,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
@@ -255,12 +255,13 @@ impl Broker for RedisBroker {
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
+        mark: u64,
     ) -> Result<Option<Position>> {
         let mut call = SCRIPTS.fill.call(2);
         call.arg(&self.keys.inbox(user)[..]);
         let answer = self.ask_run(call, |call| {
             let length = self.inbox.length;
-            call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK);
+            call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK).arg(mark);
             posts.iter().for_each(|id| _ = call.arg(id.0));
         });
         let top: Option<u64> = answers::parse(answer.await?)?;
@@ -280,7 +281,7 @@ impl Broker for RedisBroker {
         let keys = self.keys.inbox(user);
         let mut link = self.commands.link()?;
         let (mut about, mut all) = (redis::cmd("HMGET"), redis::cmd("XRANGE"));
-        about.arg(&keys[1]).arg("r").arg("h").arg("f");
+        about.arg(&keys[1]).arg("r").arg("h").arg("f").arg("w");
         all.arg(&keys[0]).arg("-").arg("+");
         let (about, all) = self.commands.ask_at_once(&mut link, [about, all]).await?;
         if let Some(inbox) = answers::inbox(about, all, &link.server.run)? {
@@ -288,7 +289,7 @@ impl Broker for RedisBroker {
         }
         // It is empty or not there; which of them takes more to find out.
         let part = self.read_part(keys, Span::After(0, usize::MAX)).await?;
-        Ok(part.map(|part| Inbox { top: part.top, floor: part.floor, entries: part.entries }))
+        Ok(part.map(|part| Inbox { top: part.top, floor: part.floor, mark: part.mark, entries: part.entries }))
     }
 
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
@@ -297,6 +298,39 @@ impl Broker for RedisBroker {
         }
         let call = raw::command(&self.keys, self.inbox.length, &page);
         answers::fanned_out(self.commands.ask(&call).await?)
+    }
+
+    async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
+        let Some(post) = pull.entry.post() else {
+            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+        };
+        let mut call = SCRIPTS.pull.call(2 * pull.users.len());
+        pull.users.iter().for_each(|user| _ = call.arg(&self.keys.inbox(user)[..]));
+        let (kind, body) = pull.entry.encode();
+        call.arg(&[kind][..]).arg(&body[..]).arg(raw::padded(post)).arg(self.inbox.length);
+        call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
+        answers::receipts(self.commands.ask(&call).await?)
+    }
+
+    async fn catch_up_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        entries: &[Entry],
+        mark: u64,
+    ) -> Result<Option<(Position, u64)>> {
+        let mut call = SCRIPTS.catch_up.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let length = self.inbox.length;
+            call.arg(&**epoch).arg(mark).arg(length).arg(length + SLACK);
+            for entry in entries.iter().filter(|entry| entry.post().is_some()) {
+                let (kind, body) = entry.encode();
+                call.arg(&[kind][..]).arg(&body[..]);
+            }
+        });
+        let found: Option<(u64, u64)> = answers::parse(answer.await?)?;
+        Ok(found.map(|(written, offset)| (Position { offset, epoch: Arc::clone(epoch) }, written)))
     }
 
     async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()> {

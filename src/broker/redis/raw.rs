@@ -19,7 +19,7 @@ pub fn fan_out(prefix: &str, length: u64, page: &FanOut<'_>) -> Cmd {
 }
 
 /// Ids as text that compares as they do: 16 digits.
-fn padded(id: PostId) -> String {
+pub(super) fn padded(id: PostId) -> String {
     format!("{:016}", id.0)
 }
 

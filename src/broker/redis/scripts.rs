@@ -40,6 +40,8 @@ pub(super) struct Scripts {
     pub(super) fill: Script,
     pub(super) amend: Script,
     pub(super) fan_out: Script,
+    pub(super) pull: Script,
+    pub(super) catch_up: Script,
     pub(super) present: Script,
     pub(super) presence: Script,
     pub(super) lease: Script,
@@ -52,7 +54,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 17] {
+    pub(super) fn all(&self) -> [&Script; 19] {
         [
             &self.append,
             &self.position,
@@ -62,6 +64,8 @@ impl Scripts {
             &self.fill,
             &self.amend,
             &self.fan_out,
+            &self.pull,
+            &self.catch_up,
             &self.present,
             &self.presence,
             &self.lease,
@@ -91,6 +95,8 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     fill: inbox_script!("fill.lua"),
     amend: inbox_script!("amend.lua"),
     fan_out: inbox_script!("fan_out.lua"),
+    pull: inbox_script!("pull.lua"),
+    catch_up: inbox_script!("catch_up.lua"),
     present: Script::new(include_str!("scripts/present.lua")),
     presence: Script::new(include_str!("scripts/presence.lua")),
     lease: Script::new(include_str!("scripts/lease.lua")),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::walk::Walk;
 use super::{Held, Outcome};
-use crate::broker::{Append, Attempt, Keep};
+use crate::broker::{Append, Attempt, FannedOut, Keep};
 use crate::feed::edits::left;
-use crate::feed::{Feed, Result};
+use crate::feed::{Feed, FeedError, Result, now, pulled};
 use crate::ledger::{Job, Work};
 use crate::model::{Entry, GoneReason, PostId, UserId};
 
@@ -27,7 +27,7 @@ impl Feed {
                 if held.cursor.is_empty() {
                     self.tell_channels(job.id, author, &body.post.topics, &entry).await?;
                 }
-                self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
+                self.spread(&Walk { job: job.id, author, entry: &entry }, held).await
             }
             Work::Delete { post, author, topics, visibility } => {
                 self.forget(*post).await?;
@@ -37,7 +37,7 @@ impl Feed {
                     self.tell_channels(job.id, author, topics, &left).await?;
                     self.tell_post(job.id, *post, &left).await?;
                 }
-                let outcome = self.walk(&Walk { job: job.id, author, entry: &entry }, held).await?;
+                let outcome = self.spread(&Walk { job: job.id, author, entry: &entry }, held).await?;
                 self.forget_favourites_of(*post).await?;
                 Ok(outcome)
             }
@@ -47,6 +47,36 @@ impl Feed {
                 Carried::ForNow => Outcome::Later,
             }),
         }
+    }
+
+    /// Brings an entry to the author's followers: by writing to each of them, or, where they are too many, by way of the
+    /// pulled log. Each entry is carried in one way or the other, whatever was done with the author's others.
+    async fn spread(&self, walk: &Walk<'_>, held: &mut Held) -> Result<Outcome> {
+        let carriage = self.ledger.carriage(walk.author).await?;
+        let most = self.fanout.options.push_limit;
+        // An author whose number goes up and down around the limit stays what they were, so that two posts in a row
+        // rarely take different ways: one could overtake the other.
+        let some_fewer = most - most / 5;
+        if carriage.followers > most || (carriage.pulled && carriage.followers > some_fewer) {
+            return self.hand_over(walk, held).await;
+        }
+        self.walk(walk, held).await
+    }
+
+    /// Puts an entry into the pulled log and tells every node. A node that does not hear it looks by itself.
+    async fn hand_over(&self, walk: &Walk<'_>, held: &Held) -> Result<Outcome> {
+        // The author's own timeline. The name is that of no page of a walk, should the next attempt be one.
+        let own = vec![walk.author.clone()];
+        let written = self.write_page(walk, format!("{}!own", walk.job), String::new(), own, held.attempt).await?;
+        if let FannedOut::Written(receipts) = written.await.map_err(|_| FeedError::Internal)?? {
+            self.metrics.fanned_out(&receipts);
+        }
+        let repeated = held.attempt == Attempt::Repeated;
+        self.ledger.pull(walk.job, walk.author, walk.entry, repeated, now()).await?;
+        if let Err(error) = self.broker.signal(pulled::GROWN.into()).await {
+            tracing::debug!(%error, job = walk.job, "the nodes were not told of a pulled post, and will look");
+        }
+        Ok(Outcome::Done)
     }
 
     /// Does a job that concerns one timeline.
@@ -89,7 +119,7 @@ impl Feed {
             }
             _ => return Ok(Outcome::Done),
         };
-        self.walk(&Walk { job: job.id, author, entry: &entry }, held).await
+        self.spread(&Walk { job: job.id, author, entry: &entry }, held).await
     }
 
     /// Tells those who look at the author's profile or at a topic.

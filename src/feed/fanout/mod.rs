@@ -38,6 +38,8 @@ pub(super) use carry::{Carried, LIVE};
 /// How posts are carried.
 #[derive(Clone, Copy, Debug)]
 pub struct FanoutOptions {
+    /// How many followers an author may have whose posts are written to each of them.
+    pub push_limit: u64,
     /// Followers a page: one script call of the broker each.
     pub page: usize,
     /// Jobs carried at once.
@@ -85,6 +87,15 @@ impl Fanout {
 
     pub(super) fn holder(&self) -> &str {
         &self.holder
+    }
+
+    pub(super) fn page(&self) -> usize {
+        self.options.page
+    }
+
+    /// How long a job is held without a sign of life.
+    pub(super) fn patience(&self) -> Duration {
+        self.options.lease
     }
 
     pub(super) fn tasks(&self) -> &TaskTracker {

@@ -23,7 +23,7 @@ use super::outbox::{Outbox, Outgoing};
 use super::session::Join;
 use super::transport::Framed;
 use crate::broker::{Broker, Listener, Notice, Span};
-use crate::feed::{Feed, FeedError, Stage, Viewer};
+use crate::feed::{Feed, FeedError, Presence, Stage, Viewer};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
 use crate::protocol::{Publication, push_join, push_leave, push_publication};
@@ -48,6 +48,8 @@ pub struct Seat {
     room: Arc<Room>,
     key: usize,
     outbox: Arc<Outbox>,
+    /// Of a timeline: has the feed keep it up to date.
+    _presence: Option<Presence>,
 }
 
 impl Seat {
@@ -101,13 +103,18 @@ impl Hub {
     pub async fn join(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Seat, Joined), FeedError> {
         let Join { name, channel, recover, user, .. } = join;
         let (seat, position) = loop {
+            let mut presence = None;
             let room = self.room(name, channel);
             if !self.link(&room).await? {
                 continue;
             }
             if channel.has_log() {
                 let position = match channel {
-                    Channel::Timeline(user) => Some(self.feed.open_timeline(user).await?),
+                    Channel::Timeline(user) => {
+                        let (position, here) = self.feed.attend(user).await?;
+                        presence = Some(here);
+                        Some(position)
+                    }
                     _ if room.state.lock().position().is_some() => None,
                     _ => self.broker.position(name).await?,
                 };
@@ -123,7 +130,7 @@ impl Hub {
             }
             let key = state.enter(Member { outbox: Arc::clone(outbox), reader: user.clone() });
             drop(state);
-            break (Seat { room, key, outbox: Arc::clone(outbox) }, position);
+            break (Seat { room, key, outbox: Arc::clone(outbox), _presence: presence }, position);
         };
         let missed = match &position {
             Some(position) if recover.recover => self.missed(join, position).await?,

@@ -23,9 +23,11 @@ pub(super) const COMMENTS: &str = "\
     CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
     CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0) c";
 
+/// A range of (parent, id), which only the index of threads answers in order: with `parent = …` the server may rather walk
+/// all comments on the post.
 pub(super) const IN_THREAD: &str = "\
     SELECT id, post, parent, author, text, mentions, likes, replies
-    FROM comments WHERE post = $1 AND parent = $2 AND id < $3 ORDER BY id DESC LIMIT $4";
+    FROM comments WHERE post = $1 AND (parent, id) < ($2, $3) AND parent >= $2 ORDER BY parent DESC, id DESC LIMIT $4";
 
 #[async_trait]
 impl Comments for PostgresLedger {

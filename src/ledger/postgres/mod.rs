@@ -28,6 +28,7 @@ mod open;
 mod people;
 mod pool;
 mod posts;
+mod pulled;
 mod reading;
 mod timeline;
 mod tls;
@@ -238,6 +239,7 @@ mod tests {
             (posts::BY_TOPIC, "'t', 9, 9", 1),
             (comments::IN_THREAD, "1, 0, 9, 9", 1),
             (likes::LIKERS, "1, 9, 9", 1),
+            (pulled::AMONG, "'u', '{a,b}'", 1),
             (favourites::LIST, "'u', 'post', 9, 9", 1),
             (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
             (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
@@ -272,6 +274,9 @@ mod tests {
             (topics::GO_ON, "9, 9, 'a', 9, 9"),
             (barriers::RELATIONS, "'{a,b}', '{c,d}'"),
             (barriers::BARRED, "'{a,b}'"),
+            (pulled::CARRIAGE, "'u'"),
+            (pulled::AFTER, "0, 9"),
+            (pulled::DUE, "'u', 0, 9"),
         ] {
             cost(&ledger, sql, arguments).await;
         }
@@ -301,6 +306,28 @@ mod tests {
         let wanted: Vec<String> = (1_000_000..1_000_050).map(|id| id.to_string()).collect();
         let Cost { plan, rows } = cost(&ledger, posts::POSTS, &format!("'{{{}}}'", wanted.join(","))).await;
         assert!((50.0..60.0).contains(&rows), "{rows} rows\n{plan}");
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn what_was_ever_pulled_costs_a_reader_nothing() {
+        let server = shared();
+        let (ledger, name) = ledger(server).await;
+        // A few wrote nearly all of the log: the server knows that when it plans.
+        let written = "INSERT INTO follows SELECT 'me', 'a' || n, n, 0 FROM generate_series(0, 99) n; \
+                       INSERT INTO pulled SELECT n, n, 'a' || (n % 10), 'p', n, false, 0 FROM generate_series(1, 50000) n; \
+                       INSERT INTO comments (post, id, parent, depth) \
+                       SELECT 1, n, CASE WHEN n = 7 THEN 6 WHEN n % 2 = 0 THEN 0 ELSE 2 END, 0 FROM generate_series(1, 9000) n; \
+                       ANALYZE";
+        server.ask(&name, written).await;
+        for (mark, most) in [("49980", 200.0), ("0", 800.0)] {
+            let Cost { plan, rows } = cost(&ledger, pulled::DUE, &format!("'me', {mark}, 50")).await;
+            assert!(rows > 100.0 && rows < most && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+        }
+        for (sql, arguments) in [(pulled::CARRIAGE, "'me'"), (comments::IN_THREAD, "1, 6, 99999, 50")] {
+            let Cost { plan, rows } = cost(&ledger, sql, arguments).await;
+            assert!(rows < 5.0 && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+        }
         ledger.close().await;
     }
 

@@ -22,6 +22,7 @@ mod notifications;
 mod open;
 mod people;
 mod posts;
+mod pulled;
 mod readers;
 mod reading;
 mod suggest;

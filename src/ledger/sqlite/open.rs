@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0004_comments.sql"),
     include_str!("../migrations/sqlite/0005_favourites.sql"),
     include_str!("../migrations/sqlite/0006_likes.sql"),
+    include_str!("../migrations/sqlite/0007_carry.sql"),
     include_str!("../migrations/sqlite/0008_idempotency.sql"),
     include_str!("../migrations/sqlite/0009_topics.sql"),
 ];

@@ -1,9 +1,9 @@
 -- Puts the past into an unfilled inbox.
 -- KEYS: log, meta
--- ARGV: run, epoch, floor, length, length with slack, posts (oldest first)
+-- ARGV: run, epoch, floor, length, length with slack, mark, posts (oldest first)
 -- Returns the last offset, nil if this is not the inbox meant.
 local log, meta = KEYS[1], KEYS[2]
-local found = call('HMGET', meta, 'h', 'r', 'f')
+local found = call('HMGET', meta, 'h', 'r', 'f', 'w')
 local head = found[1]
 if not head or found[2] ~= ARGV[1] or sub(head, 17) ~= ARGV[2] or call('EXISTS', log) == 0 then return false end
 if sub(head, 1, 16) ~= UNFILLED then return top(log) end
@@ -19,7 +19,7 @@ for i = 1, #present do
   if pad(post) > fence then fence = pad(post) end
 end
 call('XTRIM', log, 'MAXLEN', '=', 0)
-for i = 6, #ARGV do
+for i = 7, #ARGV do
   local post = ARGV[i]
   if not told[post] then
     call('XADD', log, '0-*', 'p', post)
@@ -31,5 +31,6 @@ for i = 1, #present do
   call('XADD', log, '0-*', field[1], field[2])
 end
 call('HSET', meta, 'h', fence .. ARGV[2], 'f', floor)
+if tonumber(found[4] or '0') < tonumber(ARGV[6]) then call('HSET', meta, 'w', ARGV[6]) end
 if call('XLEN', log) >= tonumber(ARGV[5]) then trim(log, meta, tonumber(ARGV[4])) end
 return top(log)

@@ -1,9 +1,9 @@
 -- Opens an inbox.
 -- KEYS: log, meta
 -- ARGV: run, new epoch, milliseconds to stay, the same for the meta
--- Returns {0, epoch} if it is to be filled, else {1, epoch, top}.
+-- Returns {0, epoch} if it is to be filled, else {1, epoch, top, mark}.
 local log, meta = KEYS[1], KEYS[2]
-local found = call('HMGET', meta, 'h', 'r')
+local found = call('HMGET', meta, 'h', 'r', 'w')
 local head = found[1]
 -- One that another run of Redis wrote may lack its end: the file it was read from may have been behind.
 if not head or found[2] ~= ARGV[1] or call('EXISTS', log) == 0 then
@@ -16,4 +16,4 @@ end
 call('PEXPIRE', log, ARGV[3])
 call('PEXPIRE', meta, ARGV[4])
 if sub(head, 1, 16) == UNFILLED then return {0, sub(head, 17)} end
-return {1, sub(head, 17), top(log)}
+return {1, sub(head, 17), top(log), found[3] or '0'}

@@ -5,6 +5,7 @@
 --      says that the past is missing. 16 digits compare as text as they do as numbers.
 --   f  floor: every post above it that was ever put in is told of by the Stream
 --   r  the run of Redis that wrote it
+--   w  the mark of the pulled log up to which it was brought; absent is 0
 -- Post ids stay text: Lua would print a large number with 14 digits.
 local call, sub = redis.call, string.sub
 local UNFILLED = '9007199254740991'

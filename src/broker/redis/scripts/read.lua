@@ -1,13 +1,13 @@
 -- Reads a part of a log or inbox at one moment.
 -- KEYS: log, meta
 -- ARGV: run, command (XRANGE or XREVRANGE), from, to, count
--- Returns {epoch, top, floor, entries}, nil if there is nothing to read.
+-- Returns {epoch, top, floor, mark, entries}, nil if there is nothing to read.
 local log, meta = KEYS[1], KEYS[2]
-local found = call('HMGET', meta, 'r', 'h', 'f', 'e', 't')
+local found = call('HMGET', meta, 'r', 'h', 'f', 'e', 't', 'w')
 if found[1] ~= ARGV[1] then return false end
 local head, epoch, last = found[2], found[4], found[5]
 if head then
   if sub(head, 1, 16) == UNFILLED or call('EXISTS', log) == 0 then return false end
   epoch, last = sub(head, 17), top(log)
 end
-return {epoch, last, found[3] or '0', call(ARGV[2], log, ARGV[3], ARGV[4], 'COUNT', ARGV[5])}
+return {epoch, last, found[3] or '0', found[6] or '0', call(ARGV[2], log, ARGV[3], ARGV[4], 'COUNT', ARGV[5])}

@@ -1,0 +1,158 @@
+//! The pulled log.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::people::id_at;
+use super::{SqliteLedger, count, integer, json_text, natural};
+use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
+use crate::model::{Entry, Millis, UserId};
+
+#[async_trait]
+impl PulledLog for SqliteLedger {
+    async fn carriage(&self, author: &UserId) -> Result<Carriage> {
+        let author = author.clone();
+        self.read(move |db| carriage(db, &author)).await
+    }
+
+    async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
+        if entry.post().is_none() {
+            return Err(LedgerError::Failed("only what concerns a post is pulled".to_owned()));
+        }
+        let (author, entry) = (author.clone(), entry.clone());
+        let pulled = Pulled { mark: 0, author, entry, repeated, at: now };
+        self.write(move |db| pull(db, job, &pulled)).await
+    }
+
+    async fn pulled_top(&self) -> Result<u64> {
+        self.read(top).await
+    }
+
+    async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<Pulled>> {
+        self.read(move |db| after(db, mark, limit)).await
+    }
+
+    async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<Due> {
+        let reader = reader.clone();
+        self.read(move |db| due(db, &reader, mark, limit)).await
+    }
+
+    async fn followers_among(&self, author: &UserId, users: &[UserId]) -> Result<Vec<UserId>> {
+        let (author, users) = (author.clone(), users.to_vec());
+        self.read(move |db| followers_among(db, &author, &users)).await
+    }
+
+    async fn forget_pulled(&self, before: Millis, limit: usize) -> Result<usize> {
+        self.write(move |db| forget(db, before, limit)).await
+    }
+}
+
+fn carriage(db: &Connection, author: &UserId) -> rusqlite::Result<Carriage> {
+    let sql = "SELECT followers, EXISTS (SELECT 1 FROM pulled WHERE author = ?1) FROM users WHERE id = ?1";
+    let found = db
+        .prepare_cached(sql)?
+        .query_row([author.as_str()], |row| Ok(Carriage { followers: natural(row.get(0)?), pulled: row.get(1)? }));
+    found.optional().map(Option::unwrap_or_default)
+}
+
+fn pull(db: &Connection, job: i64, pulled: &Pulled) -> rusqlite::Result<u64> {
+    let (kind, _) = pulled.entry.encode();
+    let post = pulled.entry.post().map_or(0, |post| integer(post.0));
+    let sql = "INSERT INTO pulled (job, author, kind, post, repeated, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+               ON CONFLICT (job) DO NOTHING";
+    let row =
+        params![job, pulled.author.as_str(), char::from(kind).to_string(), post, pulled.repeated, integer(pulled.at)];
+    db.prepare_cached(sql)?.execute(row)?;
+    db.prepare_cached("SELECT mark FROM pulled WHERE job = ?1")?.query_row([job], |row| row.get(0).map(natural))
+}
+
+fn top(db: &Connection) -> rusqlite::Result<u64> {
+    db.prepare_cached("SELECT coalesce(max(mark), 0) FROM pulled")?.query_row([], |row| row.get(0).map(natural))
+}
+
+fn after(db: &Connection, mark: u64, limit: usize) -> rusqlite::Result<Vec<Pulled>> {
+    let sql = "SELECT kind, post, mark, author, repeated, at FROM pulled WHERE mark > ?1 ORDER BY mark LIMIT ?2";
+    let pulled = |row: &Row<'_>| {
+        Ok(Pulled {
+            entry: entry(row)?,
+            mark: natural(row.get(2)?),
+            author: id_at(row, 3)?,
+            repeated: row.get(4)?,
+            at: natural(row.get(5)?),
+        })
+    };
+    db.prepare_cached(sql)?.query_map(params![integer(mark), count(limit)], pulled)?.collect()
+}
+
+/// An entry, of which the first two columns are kind and post.
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let kind = row.get_ref(0)?.as_bytes()?.first().copied().unwrap_or_default();
+    let post: i64 = row.get(1)?;
+    Entry::decode(kind, Bytes::from(post.to_string()))
+        .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, "no kind of entry".into()))
+}
+
+/// One short search of the log for each followee, however long the log is.
+const DUE: &str = "SELECT p.kind, p.post, p.mark FROM follows f INDEXED BY follows_edge \
+    CROSS JOIN pulled p INDEXED BY pulled_author ON p.author = f.followee AND p.mark > ?2 \
+    WHERE f.follower = ?1 ORDER BY p.mark LIMIT ?3";
+
+fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::Result<Due> {
+    let snapshot = db.unchecked_transaction()?;
+    let top = top(&snapshot)?.max(mark);
+    if top == mark {
+        return Ok(Due { entries: Vec::new(), mark, more: false });
+    }
+    let mut statement = snapshot.prepare_cached(DUE)?;
+    let rows = statement.query_map(params![reader.as_str(), integer(mark), count(limit)], |row| {
+        Ok((entry(row)?, row.get::<_, i64>(2).map(natural)?))
+    })?;
+    let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = rows.len() == limit;
+    let reached = rows.last().filter(|_| more).map_or(top, |(_, mark)| *mark);
+    Ok(Due { entries: rows.into_iter().map(|(entry, _)| entry).collect(), mark: reached, more })
+}
+
+/// The list leads: the other way round all followers would be walked.
+const AMONG: &str = "SELECT f.follower FROM json_each(?2) u CROSS JOIN follows f INDEXED BY follows_edge \
+    ON f.follower = u.value AND f.followee = ?1";
+
+fn followers_among(db: &Connection, author: &UserId, users: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
+    db.prepare_cached(AMONG)?.query_map(params![author.as_str(), json_text(users)?], |row| id_at(row, 0))?.collect()
+}
+
+fn forget(db: &Connection, before: Millis, limit: usize) -> rusqlite::Result<usize> {
+    // In order, up to the first that is young enough.
+    let sql = "DELETE FROM pulled WHERE mark IN \
+               (SELECT mark FROM (SELECT mark, at FROM pulled ORDER BY mark LIMIT ?2) WHERE at < ?1)";
+    db.prepare_cached(sql)?.execute(params![integer(before), count(limit)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::SqliteOptions;
+
+    #[tokio::test]
+    async fn neither_all_followers_nor_all_of_the_log_are_walked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        for sql in [AMONG, DUE] {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+                let mut statement = db.prepare(&explain)?;
+                let bound = vec![1; statement.parameter_count()];
+                statement.query_map(rusqlite::params_from_iter(bound), |row| row.get(3))?.collect()
+            });
+            let plan = plan.await.expect("a plan");
+            let searches = plan.iter().filter(|step| step.starts_with("SEARCH")).count();
+            let others = plan.iter().filter(|step| !step.starts_with("SEARCH"));
+            // Besides: the list that was given, and the order of what was found.
+            assert!(others.clone().all(|step| step.contains("VIRTUAL TABLE") || step.contains("ORDER BY")), "{plan:?}");
+            let both = plan.iter().any(|step| step.contains("follower=? AND followee=?") || step.contains("mark>?"));
+            assert!(searches > 0 && both, "{plan:?}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Entries of the pulled log: every inbox takes each of them once.
+
+use feedline::broker::{Attempt, Opening, Pull, Receipt};
+use feedline::model::{Entry, GoneReason, PostId, UserId};
+
+use crate::engine::{Engine, Heard, ids, post, posts, user};
+
+/// Has one user's inbox take an entry of the log.
+pub(crate) async fn pull(engine: &Engine, user: &UserId, mark: u64, entry: &Entry, attempt: Attempt) -> Receipt {
+    let users = std::slice::from_ref(user);
+    engine.broker.pull(Pull { mark, entry, users, attempt }).await.unwrap()[0]
+}
+
+async fn mark(engine: &Engine, user: &UserId) -> u64 {
+    let mark = engine.broker.read_inbox(user).await.unwrap().expect("it is there").mark;
+    match engine.broker.open_inbox(user).await.unwrap() {
+        Opening::Ready(_, opened) => assert_eq!(opened, mark),
+        Opening::Unfilled(_) => panic!("it is filled"),
+    }
+    mark
+}
+
+fn gone(id: u64) -> Entry {
+    Entry::Gone(PostId(id), GoneReason::Deleted)
+}
+
+pub(crate) async fn an_inbox_takes_an_entry_of_the_log_once(mut engine: Engine) {
+    let (ann, bo) = (user("ann"), user("bo"));
+    let first = Attempt::First;
+    engine.open_with(&ann, &[7]).await;
+    assert_eq!(mark(&engine, &ann).await, 0);
+    assert_eq!(pull(&engine, &ann, 5, &post(10), first).await, Receipt::Written(0));
+    assert_eq!(pull(&engine, &ann, 5, &post(10), first).await, Receipt::Unchanged);
+    assert_eq!(mark(&engine, &ann).await, 5);
+    engine.broker.subscribe("timeline:ann").await.unwrap();
+    // A mark says what came before it, however often and by whom.
+    assert_eq!(pull(&engine, &ann, 4, &post(9), first).await, Receipt::Unchanged);
+    assert_eq!(pull(&engine, &ann, 8, &post(11), first).await, Receipt::Written(1));
+    assert_eq!(pull(&engine, &ann, 9, &gone(99), first).await, Receipt::Unchanged);
+    assert_eq!(pull(&engine, &ann, 12, &gone(7), first).await, Receipt::Written(1));
+    assert_eq!(mark(&engine, &ann).await, 12);
+    assert_eq!(engine.entries(&ann).await, [post(7), post(10), post(11), gone(7)]);
+    assert!(matches!(&engine.hear_all().await[..], [Heard::Entry(..), Heard::Entry(..)]));
+    // An inbox that is not there costs nothing, and comes to nothing.
+    assert_eq!(pull(&engine, &bo, 12, &post(10), first).await, Receipt::Absent);
+    assert_eq!(engine.broker.read_inbox(&bo).await.unwrap(), None);
+    let users = [bo.clone(), ann.clone()];
+    let both = Pull { mark: 13, entry: &post(12), users: &users, attempt: first };
+    assert_eq!(engine.broker.pull(both).await.unwrap(), [Receipt::Absent, Receipt::Written(1)]);
+}
+
+pub(crate) async fn a_pulled_post_that_came_otherwise_is_there_once(engine: Engine) {
+    let ann = user("ann");
+    engine.open(&ann).await;
+    // By a follow.
+    engine.broker.merge_inbox(&ann, &[PostId(20)], PostId::ZERO).await.unwrap();
+    assert_eq!(pull(&engine, &ann, 1, &post(20), Attempt::First).await, Receipt::Unchanged);
+    // By a worker that wrote to inboxes before the author's posts were pulled, and by one that has not noticed yet.
+    engine.fan(&ann, post(30)).await;
+    assert_eq!(pull(&engine, &ann, 2, &post(30), Attempt::Repeated).await, Receipt::Unchanged);
+    assert_eq!(pull(&engine, &ann, 3, &post(40), Attempt::Repeated).await, Receipt::Written(0));
+    assert_eq!(engine.fan(&ann, post(40)).await, Receipt::Unchanged);
+    assert_eq!(engine.entries(&ann).await, posts(&[20, 30, 40]));
+    // While the past is put in.
+    let bo = user("bo");
+    let epoch = engine.open_unfilled(&bo).await;
+    assert_eq!(pull(&engine, &bo, 4, &post(50), Attempt::First).await, Receipt::Written(0));
+    engine.fill(&bo, &epoch, &[45, 50], 0).await;
+    assert_eq!(engine.entries(&bo).await, posts(&[45, 50]));
+    assert_eq!(mark(&engine, &bo).await, 4);
+}
+
+pub(crate) async fn an_inbox_is_brought_up_to_a_mark(mut engine: Engine) {
+    let ann = user("ann");
+    let epoch = engine.open_unfilled(&ann).await;
+    let news = [post(3), gone(1), Entry::Edited(PostId(2)), post(2), Entry::Edited(PostId(9)), gone(8), post(4)];
+    assert_eq!(engine.broker.catch_up_inbox(&ann, &epoch, &news, 7).await.unwrap(), None, "not filled");
+    engine.fill(&ann, &epoch, &[1, 2], 0).await;
+    engine.broker.subscribe("timeline:ann").await.unwrap();
+    let other = "another".into();
+    assert_eq!(engine.broker.catch_up_inbox(&ann, &other, &news, 7).await.unwrap(), None, "not this one");
+    assert_eq!(mark(&engine, &ann).await, 0);
+    let (position, written) = engine.broker.catch_up_inbox(&ann, &epoch, &news, 7).await.unwrap().expect("it is there");
+    assert_eq!((position.offset, written), (6, 4));
+    let all = [post(1), post(2), post(3), gone(1), Entry::Edited(PostId(2)), post(4)];
+    assert_eq!(engine.entries(&ann).await, all);
+    assert_eq!(engine.hear_all().await.len(), 4);
+    assert_eq!(mark(&engine, &ann).await, 7);
+    // Again it changes nothing, and an earlier mark does not take back what a later one said.
+    let again = engine.broker.catch_up_inbox(&ann, &epoch, &news, 6).await.unwrap().expect("it is there");
+    assert_eq!((again.0.offset, again.1, mark(&engine, &ann).await), (6, 0, 7));
+    assert_eq!(pull(&engine, &ann, 7, &post(5), Attempt::First).await, Receipt::Unchanged);
+    // One that was not in order: a post below those that came by fan-out is looked for.
+    assert_eq!(pull(&engine, &ann, 8, &post(4), Attempt::First).await, Receipt::Unchanged);
+    let nothing = engine.broker.catch_up_inbox(&ann, &epoch, &[], 20).await.unwrap().expect("it is there");
+    assert_eq!((nothing.0.offset, nothing.1, mark(&engine, &ann).await), (6, 0, 20));
+    assert_eq!(engine.broker.catch_up_inbox(&user("bo"), &epoch, &news, 7).await.unwrap(), None, "nobody");
+}
+
+pub(crate) async fn an_inbox_that_is_brought_much_stays_bounded(engine: Engine) {
+    let ann = user("ann");
+    engine.open(&ann).await;
+    let epoch = engine.broker.read_inbox(&ann).await.unwrap().expect("it is there").top.epoch;
+    let many: Vec<Entry> = (1..=400).map(post).collect();
+    engine.broker.catch_up_inbox(&ann, &epoch, &many, 400).await.unwrap().expect("it is there");
+    for id in 401..=600 {
+        pull(&engine, &ann, id, &post(id), Attempt::First).await;
+    }
+    let inbox = engine.broker.read_inbox(&ann).await.unwrap().expect("it is there");
+    let length = inbox.entries.len() as u64;
+    assert!((engine.length()..engine.length() + 110).contains(&length), "{length}");
+    // What it does not tell of any more lies below its floor.
+    assert_eq!((inbox.floor.0, inbox.top.offset, inbox.mark), (600 - length, 600, 600));
+}
+
+pub(crate) async fn the_fill_that_counts_says_up_to_which_mark_it_reaches(engine: Engine) {
+    let ann = user("ann");
+    let epoch = engine.open_unfilled(&ann).await;
+    let fill = async |past: &[u64], mark| {
+        let filled = engine.broker.fill_inbox(&ann, &epoch, &ids(past), PostId::ZERO, mark).await.unwrap();
+        filled.expect("it is there").offset
+    };
+    assert_eq!(fill(&[1, 2], 5).await, 2);
+    assert_eq!(mark(&engine, &ann).await, 5);
+    // Read later, and too late: what it knows besides is not in there.
+    assert_eq!(fill(&[1, 2, 3], 6).await, 2);
+    assert_eq!(mark(&engine, &ann).await, 5);
+    // Of one that took entries of the log while it was filled the later mark counts.
+    let bo = user("bo");
+    let epoch = engine.open_unfilled(&bo).await;
+    pull(&engine, &bo, 9, &post(4), Attempt::First).await;
+    engine.broker.fill_inbox(&bo, &epoch, &ids(&[1, 2]), PostId::ZERO, 7).await.unwrap().expect("it is there");
+    assert_eq!(mark(&engine, &bo).await, 9);
+}

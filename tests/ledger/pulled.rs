@@ -1,0 +1,123 @@
+//! What every ledger must do with the pulled log. A case takes an empty ledger.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Due, Ledger, LedgerError, Pulled};
+use feedline::model::{Entry, GoneReason, PostId};
+
+use crate::support::{NOW, conformance, follow, id, ids, names, publish, unfollow, users};
+
+conformance! {
+    marks_grow_and_a_job_has_one
+    what_is_due_is_what_those_followed_did_since
+    followers_are_found_among_users
+    old_entries_are_dropped_and_marks_go_on
+}
+
+type Any = Arc<dyn Ledger>;
+
+fn post(number: u64) -> Entry {
+    Entry::Post(PostId(number))
+}
+
+async fn pull(ledger: &dyn Ledger, job: i64, author: &str, entry: &Entry) -> u64 {
+    ledger.pull(job, &id(author), entry, false, NOW).await.expect("a mark")
+}
+
+async fn due(ledger: &dyn Ledger, reader: &str, mark: u64, limit: usize) -> Due {
+    ledger.pulled_for(&id(reader), mark, limit).await.expect("what is due")
+}
+
+async fn marks_grow_and_a_job_has_one(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    assert_eq!(ledger.pulled_top().await.unwrap(), 0);
+    let first = pull(&*ledger, 7, "ann", &post(10)).await;
+    let second = pull(&*ledger, 5, "bo", &Entry::Edited(PostId(9))).await;
+    assert!(0 < first && first < second);
+    let again = ledger.pull(7, &id("ann"), &post(10), true, NOW + 5).await.unwrap();
+    assert_eq!(again, first, "the same job once more");
+    let gone = Entry::Gone(PostId(10), GoneReason::Deleted);
+    let third = ledger.pull(8, &id("ann"), &gone, true, NOW + 9).await.unwrap();
+    assert_eq!(ledger.pulled_top().await.unwrap(), third);
+    let entry = |mark, author, entry, repeated, at| Pulled { mark, author: id(author), entry, repeated, at };
+    let all = [
+        entry(first, "ann", post(10), false, NOW),
+        entry(second, "bo", Entry::Edited(PostId(9)), false, NOW),
+        entry(third, "ann", gone, true, NOW + 9),
+    ];
+    assert_eq!(ledger.pulled_after(0, 9).await.unwrap(), all);
+    assert_eq!(ledger.pulled_after(first, 1).await.unwrap(), all[1..2]);
+    assert_eq!(ledger.pulled_after(third, 9).await.unwrap(), []);
+    let data = Entry::Data(bytes::Bytes::from_static(b"\"data\":1"));
+    assert!(matches!(ledger.pull(9, &id("ann"), &data, false, NOW).await, Err(LedgerError::Failed(_))));
+}
+
+async fn what_is_due_is_what_those_followed_did_since(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
+    for author in ["bo", "cy"] {
+        follow(&*ledger, &id("ann"), &id(author)).await;
+    }
+    let nothing = Due { entries: vec![], mark: 0, more: false };
+    assert_eq!(due(&*ledger, "ann", 0, 5).await, nothing);
+    let mut marks = Vec::new();
+    for (job, author) in (1_i64..).zip(["bo", "dee", "cy", "bo", "dee", "ann"]) {
+        marks.push(pull(&*ledger, job, author, &post(job.unsigned_abs())).await);
+    }
+    let top = marks[5];
+    let all = Due { entries: vec![post(1), post(3), post(4)], mark: top, more: false };
+    assert_eq!(due(&*ledger, "ann", 0, 5).await, all);
+    assert_eq!(due(&*ledger, "ann", marks[0], 5).await.entries, [post(3), post(4)]);
+    assert_eq!(due(&*ledger, "ann", top, 5).await, Due { entries: vec![], mark: top, more: false });
+    assert_eq!(due(&*ledger, "ann", top + 9, 5).await.mark, top + 9, "never back");
+    // In parts: each says how far it goes.
+    assert_eq!(due(&*ledger, "ann", 0, 2).await, Due { entries: vec![post(1), post(3)], mark: marks[2], more: true });
+    assert_eq!(due(&*ledger, "ann", marks[2], 2).await, Due { entries: vec![post(4)], mark: top, more: false });
+    // Nothing is due to somebody who follows none of them, who is up to date nevertheless.
+    assert_eq!(due(&*ledger, "cy", 0, 5).await, Due { entries: vec![], mark: top, more: false });
+    unfollow(&*ledger, &id("ann"), &id("bo")).await;
+    assert_eq!(due(&*ledger, "ann", 0, 5).await.entries, [post(3)]);
+}
+
+async fn followers_are_found_among_users(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
+    assert_eq!(ledger.carriage(&id("nobody")).await.unwrap().followers, 0);
+    for follower in ["bo", "dee"] {
+        follow(&*ledger, &id(follower), &id("ann")).await;
+    }
+    follow(&*ledger, &id("ann"), &id("cy")).await;
+    let among = async |users: &[&str]| {
+        let mut found = ledger.followers_among(&id("ann"), &ids(users)).await.unwrap();
+        found.sort_unstable();
+        names(&found).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(among(&["ann", "bo", "cy", "dee", "nobody"]).await, ["bo", "dee"]);
+    assert_eq!(among(&["cy"]).await, [""; 0]);
+    assert_eq!(among(&[]).await, [""; 0]);
+    let many: Vec<String> = (0..6_000).map(|n| format!("u{n}")).chain(["dee".to_owned()]).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(among(&many).await, ["dee"]);
+    // How an author's posts go: pulled once there is something of theirs in the log.
+    let carriage = ledger.carriage(&id("ann")).await.unwrap();
+    assert_eq!((carriage.followers, carriage.pulled), (2, false));
+    publish(&*ledger, 1, "ann").await;
+    pull(&*ledger, 1, "ann", &post(1)).await;
+    unfollow(&*ledger, &id("bo"), &id("ann")).await;
+    let carriage = ledger.carriage(&id("ann")).await.unwrap();
+    assert_eq!((carriage.followers, carriage.pulled), (1, true));
+}
+
+async fn old_entries_are_dropped_and_marks_go_on(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let mut marks = Vec::new();
+    for job in 1..=5_i64 {
+        let at = NOW + job.unsigned_abs();
+        marks.push(ledger.pull(job, &id("ann"), &post(job.unsigned_abs()), false, at).await.unwrap());
+    }
+    assert_eq!(ledger.forget_pulled(NOW + 4, 2).await.unwrap(), 2);
+    assert_eq!(ledger.forget_pulled(NOW + 4, 9).await.unwrap(), 1);
+    assert_eq!(ledger.forget_pulled(NOW + 4, 9).await.unwrap(), 0);
+    let left: Vec<u64> = ledger.pulled_after(0, 9).await.unwrap().iter().map(|pulled| pulled.mark).collect();
+    assert_eq!(left, marks[3..]);
+    assert_eq!(ledger.forget_pulled(NOW + 99, 9).await.unwrap(), 2);
+    assert!(pull(&*ledger, 6, "ann", &post(6)).await > marks[4], "a mark is never given out twice");
+}

@@ -1,0 +1,233 @@
+//! Authors with more followers than are written to, when things fail.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::cluster::{Cluster, attempt, done, log_since, position, post, until};
+use crate::dice::Dice;
+use crate::server::{PATIENCE, Server};
+
+const FOLLOWERS: usize = 60;
+
+fn follower(n: usize) -> String {
+    format!("f{n:03}")
+}
+
+/// Nodes on which a star has many followers.
+async fn star(nodes: usize, keys: &[(&str, &str)]) -> Cluster {
+    let mut all = vec![("fanout.push_limit", "10"), ("fanout.page", "8")];
+    all.extend(keys);
+    let cluster = Cluster::start_with(nodes, &all).await;
+    let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "star".to_owned())).collect();
+    cluster.load(&edges).await;
+    cluster
+}
+
+/// The next so many posts told on a user's timeline.
+async fn told(client: &mut Client, user: &str, many: usize) -> Vec<u64> {
+    let mut told = Vec::new();
+    for _ in 0..many {
+        let publication = client.publication(&format!("timeline:{user}")).await;
+        assert_eq!(publication["data"]["type"], "post", "{publication}");
+        told.push(publication["data"]["post"]["id"].as_u64().expect("an id"));
+    }
+    told
+}
+
+/// The posts that a user's log tells of since a position, in order.
+async fn logged(node: &Server, user: &str, since: &Value) -> Vec<u64> {
+    log_since(node, user, since).await.into_iter().map(|(_, _, post)| post).collect()
+}
+
+#[tokio::test]
+async fn a_post_comes_once_to_whoever_is_connected_to_two_nodes() {
+    let cluster = star(2, &[]).await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let mut clients = Vec::new();
+    let mut since = Vec::new();
+    for n in 0..20 {
+        let user = follower(n);
+        since.push(position(a, &user).await);
+        // Some at one of them, some at the other, some at both.
+        for node in [a, b].iter().enumerate().filter(|(at, _)| n % 3 != *at).map(|(_, node)| node) {
+            clients.push((user.clone(), Client::connect(node, &user).await));
+        }
+    }
+    let mut posts = Vec::new();
+    for n in 0..10 {
+        posts.push(post([a, b][n % 2], "star", "hello").await);
+    }
+    for (user, client) in &mut clients {
+        let mut told = told(client, user, posts.len()).await;
+        told.sort_unstable();
+        assert_eq!(told, posts, "{user}");
+    }
+    cluster.carried(PATIENCE).await;
+    for (n, since) in since.iter().enumerate() {
+        let mut log = logged([b, a][n % 2], &follower(n), since).await;
+        log.sort_unstable();
+        assert_eq!(log, posts, "{n}");
+    }
+    for (user, client) in &mut clients {
+        assert!(client.pushed().await.is_empty(), "{user}");
+    }
+}
+
+#[tokio::test]
+async fn a_sign_that_is_lost_costs_a_moment() {
+    let cluster = star(2, &[]).await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let mut at_b = Client::connect(b, &follower(1)).await;
+    let since = position(a, &follower(2)).await;
+    let mut posts = Vec::new();
+    for n in 0..12 {
+        // Also before the last, after which no other sign comes.
+        if n % 3 == 2 {
+            assert!(cluster.redis.ask("CLIENT KILL TYPE pubsub").starts_with(':'));
+        }
+        posts.push(post(a, "star", "hello").await);
+    }
+    assert_eq!(told(&mut at_b, &follower(1), posts.len()).await, posts);
+    cluster.carried(PATIENCE).await;
+    // Who is connected to nobody finds it at a node that may have heard nothing, either.
+    until("the other node knows all", async || logged(b, &follower(2), &since).await.len() >= posts.len()).await;
+    assert_eq!(logged(b, &follower(2), &since).await, posts);
+}
+
+#[tokio::test]
+async fn a_node_that_dies_while_it_appends_loses_nothing() {
+    let mut dice = Dice::new(Dice::seed());
+    let mut cluster = star(2, &[]).await;
+    let users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
+    for round in 0..Dice::rounds(4) {
+        let (dying, other) = (round % 2, 1 - round % 2);
+        let mut since = Vec::new();
+        let mut clients = Vec::new();
+        for user in &users {
+            since.push(position(&cluster.nodes[other], user).await);
+            clients.push(Client::connect(&cluster.nodes[dice.below(2)], user).await);
+        }
+        let mut posts = Vec::new();
+        for _ in 0..3 {
+            posts.push(post(&cluster.nodes[dying], "star", "is it there").await);
+        }
+        tokio::time::sleep(Duration::from_micros(dice.below(30_000) as u64)).await;
+        cluster.nodes[dying].kill();
+        cluster.carried(PATIENCE).await;
+        for (user, since) in users.iter().zip(&since) {
+            let complete = async || logged(&cluster.nodes[other], user, since).await.len() >= posts.len();
+            until("the inbox has all", complete).await;
+            assert_eq!(logged(&cluster.nodes[other], user, since).await, posts, "{user}");
+        }
+        drop(clients);
+        cluster.nodes[dying].start_again().await;
+    }
+}
+
+#[tokio::test]
+async fn a_redis_that_comes_back_empty_or_with_old_data_loses_nothing() {
+    let redis = crate::redis_server::RedisServer::start_appending();
+    let url = redis.url();
+    let keys = [("fanout.push_limit", "10"), ("fanout.page", "8")];
+    let mut cluster = Cluster::start_on(redis, &url, 2, &keys).await;
+    let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "star".to_owned())).collect();
+    cluster.load(&edges).await;
+    let mut posts = BTreeSet::new();
+    for keeps in [true, false] {
+        let mut live = Client::connect(&cluster.nodes[1], &follower(0)).await;
+        position(&cluster.nodes[0], &follower(1)).await;
+        posts.insert(post(&cluster.nodes[0], "star", "before").await);
+        told(&mut live, &follower(0), 1).await;
+        cluster.redis.kill();
+        posts.insert(post(&cluster.nodes[0], "star", "meanwhile").await);
+        if !keeps {
+            cluster.redis.forget();
+        }
+        cluster.redis.start_again();
+        for node in &cluster.nodes {
+            node.ready().await;
+        }
+        posts.insert(post(&cluster.nodes[1], "star", "after").await);
+        cluster.carried(PATIENCE).await;
+        for n in 0..3 {
+            for node in &cluster.nodes {
+                until("the timeline has all, once", async || {
+                    let page = done(node, &follower(n), "GET", "/timeline?limit=50").await;
+                    let items = page["items"].as_array().expect("items");
+                    let seen: Vec<u64> = items.iter().filter_map(|item| item["id"].as_u64()).collect();
+                    assert!(seen.len() <= posts.len(), "{seen:?}");
+                    seen.iter().rev().eq(&posts)
+                })
+                .await;
+            }
+        }
+        let mut again = Client::connect(&cluster.nodes[0], &follower(0)).await;
+        let last = post(&cluster.nodes[1], "star", "live again").await;
+        posts.insert(last);
+        assert_eq!(told(&mut again, &follower(0), 1).await, [last]);
+    }
+}
+
+/// The posts of a user's first page.
+async fn page(node: &Server, user: &str) -> Vec<u64> {
+    let page = done(node, user, "GET", "/timeline?limit=50").await;
+    page["items"].as_array().expect("items").iter().filter_map(|item| item["id"].as_u64()).collect()
+}
+
+/// What is told next on a user's timeline: its type, and the post.
+async fn word(client: &mut Client, user: &str) -> (String, u64) {
+    let data = client.publication(&format!("timeline:{user}")).await["data"].take();
+    let id = data["post"]["id"].as_u64().or(data["id"].as_u64());
+    (data["type"].as_str().expect("a type").to_owned(), id.expect("a post"))
+}
+
+#[tokio::test]
+async fn what_is_done_at_one_node_holds_at_the_other() {
+    let cluster = star(2, &[]).await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let [ann, bo, away] = [follower(0), follower(1), follower(2)];
+    let (mut at_b, mut other) = (Client::connect(b, &ann).await, Client::connect(b, &bo).await);
+    let one = post(a, "star", "one").await;
+    let since = position(b, &away).await;
+    for (user, client) in [(&ann, &mut at_b), (&bo, &mut other)] {
+        assert_eq!(word(client, user).await, ("post".to_owned(), one));
+    }
+    let mut all = vec![one];
+    for (method, path, back) in [
+        ("PUT", "/users/star/mute", Some(("DELETE", "/users/star/mute"))),
+        ("DELETE", "/users/star/follow", Some(("PUT", "/users/star/follow"))),
+        ("PUT", "/users/star/block", None),
+    ] {
+        done(a, &ann, method, path).await;
+        for id in &all {
+            assert_eq!(word(&mut at_b, &ann).await, ("gone".to_owned(), *id), "{path}");
+        }
+        until("it has left the page", async || page(b, &ann).await.is_empty()).await;
+        let unseen = post(a, "star", "unseen").await;
+        assert_eq!(word(&mut other, &bo).await, ("post".to_owned(), unseen));
+        assert!(at_b.pushed().await.is_empty(), "{path}");
+        assert_eq!(page(b, &ann).await, [0; 0], "{path}");
+        all.push(unseen);
+        let Some((method, path)) = back else { break };
+        done(a, &ann, method, path).await;
+        for id in &all {
+            assert_eq!(word(&mut at_b, &ann).await, ("post".to_owned(), *id), "{path}");
+        }
+        until("it is back on the page", async || page(b, &ann).await.iter().rev().eq(&all)).await;
+    }
+    let edit = json!({ "text": "edited" });
+    assert_eq!(attempt(a, "star", "PATCH", &format!("/posts/{one}"), &edit).await.0, 200);
+    assert_eq!(word(&mut other, &bo).await, ("edited".to_owned(), one));
+    done(a, "star", "DELETE", &format!("/posts/{one}")).await;
+    assert_eq!(word(&mut other, &bo).await, ("gone".to_owned(), one));
+    let left: Vec<u64> = all[1..].to_vec();
+    for reader in [&bo, &away] {
+        until("only the deleted one is missing", async || page(b, reader).await.iter().rev().eq(&left)).await;
+    }
+    let mut log = log_since(b, &away, &since).await.into_iter().map(|(_, kind, id)| (kind, id)).collect::<Vec<_>>();
+    log.retain(|(kind, _)| kind == "post");
+    assert_eq!(log, left.iter().map(|id| ("post".to_owned(), *id)).collect::<Vec<_>>());
+}
