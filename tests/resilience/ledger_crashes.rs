@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -13,7 +13,7 @@ use crate::api::everything;
 use crate::cluster::{attempt, done, post, until};
 use crate::dice::Dice;
 use crate::likers::{Backend, Book, Field, RECOVERY};
-use crate::likes::{load, more};
+use crate::likes::{Acknowledged, load, more};
 use crate::reader::Reader;
 
 /// People who write, half of them at each node.
@@ -25,13 +25,16 @@ fn writer(n: usize) -> String {
 
 /// Writes one post after the other until it is over. The ids of those that were acknowledged, and how many were tried: the
 /// text of each is its number.
-async fn write(field: &Field, n: usize, over: &AtomicBool) -> (Vec<u64>, usize) {
+async fn write(field: &Field, n: usize, over: &AtomicBool, acknowledged: &AtomicU64) -> (Vec<u64>, usize) {
     let (node, mut ids, mut tried) = (&field.nodes[n % 2], Vec::new(), 0);
     while !over.load(Ordering::Relaxed) {
         let (status, body) = attempt(node, &writer(n), "POST", "/posts", &json!({ "text": tried.to_string() })).await;
         tried += 1;
         match status {
-            201 => ids.push(body["id"].as_u64().expect("an id")),
+            201 => {
+                ids.push(body["id"].as_u64().expect("an id"));
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
             _ => assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{body}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -69,22 +72,24 @@ async fn a_killed_ledger_loses_nothing_that_was_acknowledged() {
     }
 
     let (book, over) = (Book::default(), Arc::new(AtomicBool::new(false)));
-    let (people, acknowledged) = load(&field, &posts, &book, &over, seed);
+    let (people, liked) = load(&field, &posts, &book, &over, seed);
+    let posted = Acknowledged::default();
     let mut server = field.postgres.take().expect("a server");
     let kills = async {
         for _ in 0..Dice::rounds(3) {
-            more(&acknowledged, 50).await;
+            more(&liked, 50).await;
+            more(&posted, 10).await;
             tokio::time::sleep(Duration::from_micros(dice.below(150_000) as u64)).await;
             server.kill();
             // Likes are acknowledged without it: the queue has them.
-            more(&acknowledged, 20).await;
+            more(&liked, 20).await;
             server.start_again();
             field.answers().await;
         }
-        more(&acknowledged, 50).await;
+        more(&posted, 10).await;
         over.store(true, Ordering::Relaxed);
     };
-    let (written, ()) = tokio::join!(join_all((0..WRITERS).map(|n| write(&field, n, &over))), kills);
+    let (written, ()) = tokio::join!(join_all((0..WRITERS).map(|n| write(&field, n, &over, &posted))), kills);
     join_all(people).await;
     field.settled_as(&book).await;
     // Nothing is under way any more: what was not answered has happened by now or never will.
@@ -110,7 +115,7 @@ async fn a_killed_ledger_loses_nothing_that_was_acknowledged() {
         assert_eq!((texts.len(), stored.len()), (posts.len(), posts.len()), "seed {seed}: one is there twice");
         let lost: Vec<_> = ids.iter().filter(|id| !stored.contains(id)).collect();
         assert!(lost.is_empty(), "seed {seed}: {} of {}: {lost:?} were acknowledged", writer(n), ids.len());
-        assert!(ids.len() > 5 && stored.len() <= *tried, "seed {seed}: {} of {tried} acknowledged", ids.len());
+        assert!(stored.len() <= *tried, "seed {seed}: {} of {tried} that were tried", stored.len());
         all.extend(stored);
     }
     bo.sees(&all, RECOVERY).await.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));

@@ -54,7 +54,7 @@ pub(crate) async fn more(acknowledged: &Acknowledged, many: u64) {
     let goal = acknowledged.load(Ordering::Relaxed) + many;
     let begun = Instant::now();
     while acknowledged.load(Ordering::Relaxed) < goal {
-        assert!(begun.elapsed() < RECOVERY, "no likes are acknowledged any more");
+        assert!(begun.elapsed() < RECOVERY, "nothing is acknowledged any more");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
