@@ -80,6 +80,8 @@ async fn a_killed_ledger_loses_nothing_that_was_acknowledged() {
             more(&liked, 50).await;
             more(&posted, 10).await;
             tokio::time::sleep(Duration::from_micros(dice.below(150_000) as u64)).await;
+            let so_far = [&liked, &posted].map(|counter| counter.load(Ordering::Relaxed));
+            eprintln!("seed {seed}: killed after {so_far:?} likes and posts");
             server.kill();
             // Likes are acknowledged without it: the queue has them.
             more(&liked, 20).await;

@@ -1,6 +1,7 @@
 //! A real PostgreSQL for tests: on a free port, with data of its own, stopped when whoever started it is gone.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +35,10 @@ while read -r order; do
     esac
 done
 kill -INT "$pid" 2>/dev/null || true
+# One that has only just been started does not listen yet.
+(sleep 5; kill -INT "$pid"; sleep 10; kill -KILL "$pid") >/dev/null 2>&1 &
 wait "$pid" || true
+kill $! 2>/dev/null || true
 "#;
 
 /// A running PostgreSQL.
@@ -74,6 +78,8 @@ impl PostgresServer {
             .arg(programs())
             .arg(port.to_string())
             .args(settings)
+            // What ends the tests from outside, for all in their group, must not keep it from clearing up.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -103,9 +109,26 @@ impl PostgresServer {
         false
     }
 
-    /// Whether its first process runs. One that ended and that nobody asked after has no command line.
+    /// Whether its first process runs: one that ended stays as a zombie until somebody asks after it.
     fn is_alive(&self) -> bool {
-        std::fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|words| !words.is_empty())
+        self.state().is_some_and(|state| state != 'Z')
+    }
+
+    /// The state of its first process, as the system calls it.
+    fn state(&self) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        // Behind the name, which is in parentheses and may hold anything.
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+
+    /// Stops its first process, so that it starts no others.
+    fn hold(&self) {
+        signal("-STOP", &[self.pid]);
+        let until = Instant::now() + STARTING;
+        while self.state() != Some('T') {
+            assert!(Instant::now() < until, "PostgreSQL does not stand still");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn order(&mut self, order: &str) {
@@ -149,6 +172,8 @@ impl PostgresServer {
 
     /// Ends it as `kill -9` does, with all that work for it.
     pub(crate) fn kill(&mut self) {
+        // A process that was started meanwhile would outlive the others, and the next server would not start beside it.
+        self.hold();
         let all = self.family();
         signal("-KILL", &all);
         self.order("wait");
@@ -168,8 +193,7 @@ impl PostgresServer {
 
     /// Stops all its processes where they stand: connections stay open and silent.
     pub(crate) fn pause(&self) {
-        // The first one first: after that it starts no others.
-        signal("-STOP", &[self.pid]);
+        self.hold();
         signal("-STOP", &self.family());
     }
 
