@@ -44,7 +44,7 @@ async fn a_follow_that_waited_sees_the_block_that_it_waited_for() {
     let call = async move { follow(&*asking, &id("bo"), &id("ann")).await };
     assert!(!meanwhile((server, &name), ("ann", block), call).await);
     assert!(ledger.followers_after(&id("ann"), "", 9).await.unwrap().is_empty());
-    assert!(ledger.followed_among(&id("bo"), &[id("ann")]).await.unwrap().is_empty());
+    assert!(ledger.followees(&id("bo"), 9).await.unwrap().is_empty());
 }
 
 #[tokio::test]

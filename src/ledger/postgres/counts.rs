@@ -1,9 +1,12 @@
-//! What came of posts, and what a reader did with them.
+//! What came of posts, and what a page of them shows besides.
 
 use async_trait::async_trait;
+use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, integer, natural_at};
-use crate::ledger::{Counts, Result};
+use super::people::user;
+use super::posts::numbers;
+use super::{PostgresLedger, at, natural_at, texts};
+use crate::ledger::{Counts, Hydration, LedgerError, Result};
 use crate::model::{PostCounts, PostFlags, PostId, UserId};
 
 /// One look-up an id, each in one partition.
@@ -11,37 +14,50 @@ pub(super) const COUNTS: &str = "\
     SELECT c.post, c.likes, c.comments, c.favourites FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (SELECT * FROM post_counts WHERE post_counts.post = wanted.post OFFSET 0) c";
 
-/// The same. A post's name among objects of any type is its id as text.
-pub(super) const FLAGS: &str = "\
-    SELECT wanted.post, EXISTS (SELECT FROM likes WHERE likes.post = wanted.post AND owner = $1 OFFSET 0),
-           EXISTS (SELECT FROM favourites WHERE owner = $1 AND type = 'post' AND object = wanted.post::text OFFSET 0)
-    FROM unnest($2::bigint[]) AS wanted (post)";
+/// People, counts and flags, in rows of one shape: a person, or a post; which of the three; counts; flags. A post's name
+/// among objects of any type is its id as text.
+pub(super) const HYDRATE: &str = "\
+    SELECT id, name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false
+    FROM users WHERE id = ANY ($3)
+    UNION ALL
+    SELECT '', '', NULL, c.post, 'counts', c.likes, c.comments, c.favourites, false, false
+    FROM unnest($2::bigint[]) AS wanted (post)
+    CROSS JOIN LATERAL (SELECT * FROM post_counts WHERE post_counts.post = wanted.post OFFSET 0) c
+    UNION ALL
+    SELECT '', '', NULL, done.post, 'flags', 0, 0, 0, done.liked, done.favourited FROM (
+        SELECT wanted.post, EXISTS (SELECT FROM likes WHERE likes.post = wanted.post AND owner = $1 OFFSET 0) AS liked,
+               EXISTS (
+                   SELECT FROM favourites WHERE owner = $1 AND type = 'post' AND object = wanted.post::text OFFSET 0
+               ) AS favourited
+        FROM unnest($2::bigint[]) AS wanted (post) WHERE $1 IS NOT NULL
+    ) done WHERE done.liked OR done.favourited";
 
 #[async_trait]
 impl Counts for PostgresLedger {
     async fn counts(&self, ids: &[PostId]) -> Result<Vec<(PostId, PostCounts)>> {
         let rows = self.pool.read(COUNTS, &[&numbers(ids)]).await?;
-        let counts = rows.iter().map(|row| {
-            let number = |column| natural_at(row, column);
-            Ok((PostId(number(0)?), PostCounts { likes: number(1)?, comments: number(2)?, favourites: number(3)? }))
-        });
-        counts.collect()
+        rows.iter().map(|row| Ok((PostId(natural_at(row, 0)?), counts(row, 1)?))).collect()
     }
 
-    async fn flags(&self, reader: &UserId, ids: &[PostId]) -> Result<Vec<(PostId, PostFlags)>> {
-        let rows = self.pool.read(FLAGS, &[&reader.as_str(), &numbers(ids)]).await?;
-        let flags = rows.iter().map(|row| {
-            let flags = PostFlags { liked: at(row, 1)?, favourited: at(row, 2)? };
-            Ok((PostId(natural_at(row, 0)?), flags))
-        });
-        flags.filter(|found| !matches!(found, Ok((_, flags)) if *flags == PostFlags::default())).collect()
+    async fn hydrate(&self, reader: Option<&UserId>, posts: &[PostId], people: &[UserId]) -> Result<Hydration> {
+        let reader = reader.map(UserId::as_str);
+        let rows = self.pool.read(HYDRATE, &[&reader, &numbers(posts), &texts(people)]).await?;
+        let mut page = Hydration::default();
+        for row in &rows {
+            let post = || natural_at(row, 3).map(PostId);
+            match at(row, 4)? {
+                "person" => page.people.push(user(row)?),
+                "counts" => page.counts.push((post()?, counts(row, 5)?)),
+                "flags" => page.flags.push((post()?, PostFlags { liked: at(row, 8)?, favourited: at(row, 9)? })),
+                other => return Err(LedgerError::Failed(format!("a page with {other}"))),
+            }
+        }
+        Ok(page)
     }
 }
 
-/// Each once.
-fn numbers(ids: &[PostId]) -> Vec<i64> {
-    let mut numbers: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
+/// Reads likes, comments and favourites from a column on.
+fn counts(row: &Row, first: usize) -> Result<PostCounts> {
+    let number = |column| natural_at(row, first + column);
+    Ok(PostCounts { likes: number(0)?, comments: number(1)?, favourites: number(2)? })
 }

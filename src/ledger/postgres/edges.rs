@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresLedger, at, count, id_at, integer, json_text, natural_at, one, texts};
+use super::{PostgresLedger, at, count, id_at, integer, json_text, natural_at, one};
 use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
 use crate::model::{Millis, User, UserId};
 
@@ -25,7 +25,7 @@ pub(super) const FOLLOWING: &str = "\
 pub(super) const FANOUT: &str = "\
     SELECT follower FROM followers WHERE followee = $1 AND follower > $2 ORDER BY follower LIMIT $3";
 
-pub(super) const FOLLOWED_AMONG: &str = "SELECT followee FROM follows WHERE follower = $1 AND followee = ANY ($2)";
+pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower = $1 ORDER BY followee LIMIT $2";
 
 #[async_trait]
 impl Edges for PostgresLedger {
@@ -66,13 +66,13 @@ impl Edges for PostgresLedger {
         self.list(FOLLOWING, user, before, limit).await
     }
 
-    async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
-        let rows = self.pool.read(FANOUT, &[&author.as_str(), &cursor, &count(limit)]).await?;
+    async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>> {
+        let rows = self.pool.read(FOLLOWEES, &[&reader.as_str(), &count(limit)]).await?;
         rows.iter().map(|row| id_at(row, 0)).collect()
     }
 
-    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>> {
-        let rows = self.pool.read(FOLLOWED_AMONG, &[&reader.as_str(), &texts(authors)]).await?;
+    async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
+        let rows = self.pool.read(FANOUT, &[&author.as_str(), &cursor, &count(limit)]).await?;
         rows.iter().map(|row| id_at(row, 0)).collect()
     }
 }

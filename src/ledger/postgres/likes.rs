@@ -48,11 +48,13 @@ impl Likes for PostgresLedger {
             match at(row, 0)? {
                 "tally" => settled.tallies.push(tally(row)?),
                 "added" => settled.added.push((id_at(row, 7)?, object(row)?)),
-                "reverted" => {
-                    let (id, user) = (at(row, 6)?, id_at(row, 7)?);
-                    settled.reverted.push(Reverted { id, user, object: object(row)?, reason: RevertReason::Gone });
+                "stale" => return Ok(None),
+                why => {
+                    let (id, user, object) = (at(row, 6)?, id_at(row, 7)?, object(row)?);
+                    let strange = || LedgerError::Failed(format!("a like of {object:?} settled as {why:?}"));
+                    let reason = RevertReason::parse(why).ok_or_else(strange)?;
+                    settled.reverted.push(Reverted { id, user, object, reason });
                 }
-                _ => return Ok(None),
             }
         }
         Ok(Some(settled))

@@ -15,6 +15,13 @@ pub(super) const POSTS: &str = "\
     SELECT post.body FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT body FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0) post";
 
+/// The same, in an index that holds those alone that are not for everyone.
+pub(super) const RESTRICTED: &str = "\
+    SELECT wanted.id FROM unnest($1::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT FROM posts WHERE posts.id = wanted.id AND visibility <> '\"public\"' AND deleted_at IS NULL OFFSET 0
+    ) post";
+
 const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
 
 const EDIT: &str = "\
@@ -45,10 +52,11 @@ impl Posts for PostgresLedger {
     }
 
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
-        let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        self.pool.read(POSTS, &[&wanted]).await?.iter().map(|row| json_at(row, 0)).collect()
+        self.pool.read(POSTS, &[&numbers(ids)]).await?.iter().map(|row| json_at(row, 0)).collect()
+    }
+
+    async fn restricted_among(&self, these: &[PostId]) -> Result<Vec<PostId>> {
+        ids(&self.pool.read(RESTRICTED, &[&numbers(these)]).await?)
     }
 
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
@@ -96,6 +104,14 @@ impl Posts for PostgresLedger {
         let parameters: Parameters<'_> = &[&reader.as_str(), &integer(before.0), &count(limit)];
         ids(&self.pool.read(timeline::TIMELINE, parameters).await?)
     }
+}
+
+/// Each once.
+pub(super) fn numbers(ids: &[PostId]) -> Vec<i64> {
+    let mut numbers: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 fn ids(rows: &[Row]) -> Result<Vec<PostId>> {

@@ -58,6 +58,9 @@ CREATE TABLE posts (
     deleted_at bigint
 ) PARTITION BY HASH (id);
 
+-- Those that are not for everyone: of the others nearly all look-ups end here.
+CREATE INDEX posts_restricted ON posts (id) WHERE visibility <> '"public"' AND deleted_at IS NULL;
+
 -- The lists: an author's posts, a topic's posts. Deleted ones are in neither.
 CREATE TABLE author_posts (
     author text COLLATE "C" NOT NULL,

@@ -48,9 +48,22 @@ CREATE TABLE like_reverts (
 );
 CREATE INDEX like_reverts_untold ON like_reverts (partition, id);
 
+-- Whether an object is there to be liked: a post, or a comment on one.
+CREATE FUNCTION feedline_likeable(is_post boolean, which bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN is_post THEN EXISTS (
+        SELECT FROM posts WHERE id = which AND deleted_at IS NULL
+    ) ELSE EXISTS (
+        SELECT FROM (SELECT post FROM comment_posts WHERE comment = which) under
+        CROSS JOIN LATERAL (SELECT FROM posts WHERE id = under.post AND deleted_at IS NULL OFFSET 0) there
+        CROSS JOIN LATERAL (
+            SELECT FROM comments WHERE comments.post = under.post AND id = which AND author IS NOT NULL OFFSET 0
+        ) written
+    ) END
+$$;
+
 -- Applies a batch: an element of the arrays for each change; an unseen one is only noted as reverted. Answers `stale` alone
--- if the queue's partition does not stand at `begins`; else `added` (who, and what), `reverted` (with the note, whose it
--- is, and of what), and `tally` for each object. Locks: the position, new users, then the counts of all posts concerned in the order of their
+-- if the queue's partition does not stand at `begins`; else `added` (who, and what); for each that is reverted why: `gone`,
+-- or `hidden` of an unseen one of what is there (with the note, whose it is, and of what); and `tally` for each object. Locks: the position, new users, then the counts of all posts concerned in the order of their
 -- ids, which is also what comments are changed under.
 CREATE FUNCTION feedline_settle(
     in_partition int, begins text, ends text, owners text[], of_posts boolean[], numbers bigint[], likings boolean[],
@@ -151,15 +164,17 @@ BEGIN
 
     RETURN QUERY WITH noted AS (
         INSERT INTO like_reverts (partition, owner, object, reason)
-        SELECT in_partition, x.owner, CASE WHEN x.p THEN 'p' ELSE 'c' END || x.n, 'gone' FROM (
-            SELECT c.owner, c.p, c.n
+        SELECT in_partition, x.owner, CASE WHEN x.p THEN 'p' ELSE 'c' END || x.n,
+               CASE WHEN x.u AND feedline_likeable(x.p, x.n) THEN 'hidden' ELSE 'gone' END
+        FROM (
+            SELECT c.owner, c.p, c.n, c.u
             FROM unnest(owners, of_posts, numbers, likings, unseen) WITH ORDINALITY
                 AS c (owner, p, n, liking, u, place)
             WHERE c.u OR (c.liking AND NOT c.n = ANY (CASE WHEN c.p THEN posts_there ELSE comments_there END))
             ORDER BY c.place
-        ) x RETURNING id, owner, object
+        ) x RETURNING id, owner, object, reason
     )
-    SELECT 'reverted', noted.id, noted.owner, noted.object LIKE 'p%', substr(noted.object, 2)::bigint,
+    SELECT noted.reason, noted.id, noted.owner, noted.object LIKE 'p%', substr(noted.object, 2)::bigint,
            0::bigint, 0::bigint, 0::bigint
     FROM noted;
 
