@@ -122,6 +122,11 @@ impl Socket {
         Ok(seen)
     }
 
+    /// Whether everything that was begun with has come: what was read so far are whole messages.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.frames.are_whole()
+    }
+
     /// Reads until `needle` appears, and returns everything up to the end of the frame it is in. An error reply is an
     /// error here.
     pub(super) async fn expect(&mut self, needle: &str) -> Result<String> {

@@ -62,7 +62,8 @@ pub(super) async fn gather(bench: &Bench, ledger: &Path, readers: usize) -> Resu
     Ok(())
 }
 
-fn post(id: PostId, author: &UserId) -> Post {
+/// A post of an author, at the time of its id.
+pub(super) fn post(id: PostId, author: &UserId) -> Post {
     Post {
         id,
         author: author.clone(),

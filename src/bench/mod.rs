@@ -6,9 +6,10 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `broadcast`, `fanout`, `live`, `celebrity`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges` | one scenario each |
+//! | `broadcast`, `fanout`, `live`, `celebrity`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes` | one scenario each |
 //! | `floor` | the server that does nothing but deliver |
 //! | `client`, `frames`, `arrivals` | the load: light sockets, and what is counted at them |
+//! | `likers` | the load: people who like |
 //! | `web` | the load: requests over HTTP |
 //! | `server`, `pin` | the processes that are measured, and their cores |
 //! | `seed`, `stage`, `crowd` | the people, and what must be there before they come |
@@ -24,6 +25,8 @@ mod fanout;
 pub mod floor;
 mod frames;
 mod idle;
+mod likers;
+mod likes;
 mod live;
 mod page_cost;
 mod pin;
@@ -90,6 +93,12 @@ enum Scenario {
     PageCost,
     /// Follow, unfollow and block with full inboxes: what each takes, and whether live delivery stalls
     Edges,
+    /// 1,000 people like 10,000 posts, or one: likes acknowledged a second, how long that takes, and until they are settled
+    Likes {
+        /// What keeps what is acknowledged: by default Redis if one is given, else embedded; without --redis one is started
+        #[arg(long, value_enum)]
+        broker: Option<likes::Kept>,
+    },
     /// Serves the floor until its standard input ends
     #[command(hide = true)]
     Floor {
@@ -224,6 +233,7 @@ async fn measure(bench: &Bench, scenario: &Scenario) -> Result<Report> {
         Scenario::Timeline => timeline::run(bench).await,
         Scenario::PageCost => page_cost::run(bench).await,
         Scenario::Edges => edges::run(bench).await,
+        Scenario::Likes { broker } => likes::run(bench, *broker).await,
         Scenario::Floor { listen } => floor::run(*listen).await.map(|()| Report::new("floor")),
     }
 }

@@ -274,9 +274,6 @@ pub trait Broker: Tallies + Send + Sync + 'static {
     /// Tells the subscribed nodes and keeps nothing.
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended>;
 
-    /// The same for many channels, in one round trip.
-    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()>;
-
     /// Tells the subscribed nodes something that is no entry.
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()>;
 

@@ -14,6 +14,7 @@
 //! | [`RateLimited`](FeedError::RateLimited) | `rate_limited` | 429 | later, it says when |
 //! | [`TooMany`](FeedError::TooMany) | `too_many_requests` | 429 | later |
 //! | [`Internal`](FeedError::Internal) | `internal` | 500 | later |
+//! | [`Busy`](FeedError::Busy) | `busy` | 503 | later: nothing was done |
 //! | [`Unavailable`](FeedError::Unavailable) | `unavailable` | 503 | later |
 //! | [`Remembered`](FeedError::Remembered) | as it was | as it was | as it was: no |
 
@@ -88,6 +89,9 @@ pub enum FeedError {
     /// Something failed inside.
     #[error("something failed inside")]
     Internal,
+    /// So much was acknowledged and waits to be done that nothing more is taken on. Nothing was done.
+    #[error("{0}")]
+    Busy(&'static str),
     /// A store cannot be reached just now. A write may or may not have happened.
     #[error("temporarily unavailable, try again")]
     Unavailable,
@@ -138,6 +142,7 @@ impl FeedError {
             Self::RateLimited { .. } => "rate_limited",
             Self::TooMany(_) => "too_many_requests",
             Self::Internal => "internal",
+            Self::Busy(_) => "busy",
             Self::Unavailable => "unavailable",
             Self::Remembered(error) => LASTING.iter().find(|code| **code == error.code).copied().unwrap_or("other"),
         }
@@ -155,7 +160,7 @@ impl FeedError {
             Self::LimitExceeded { .. } | Self::KeyReused => 422,
             Self::RateLimited { .. } | Self::TooMany(_) => 429,
             Self::Internal => 500,
-            Self::Unavailable => 503,
+            Self::Busy(_) | Self::Unavailable => 503,
             Self::Remembered(error) => error.status,
         }
     }
@@ -164,7 +169,12 @@ impl FeedError {
     pub fn is_temporary(&self) -> bool {
         matches!(
             self,
-            Self::InProgress | Self::RateLimited { .. } | Self::TooMany(_) | Self::Internal | Self::Unavailable
+            Self::InProgress
+                | Self::RateLimited { .. }
+                | Self::TooMany(_)
+                | Self::Internal
+                | Self::Busy(_)
+                | Self::Unavailable
         )
     }
 
@@ -172,7 +182,7 @@ impl FeedError {
     pub fn retry_after(&self) -> Option<u64> {
         match self {
             Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after)),
-            Self::InProgress => Some(1),
+            Self::InProgress | Self::Busy(_) => Some(1),
             _ => None,
         }
     }

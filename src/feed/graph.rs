@@ -191,31 +191,32 @@ impl Feed {
         self.forget_between(reader, author).await?;
         // Looked for first: what is carried by now is there when the inbox is read.
         let more_may_come = self.ledger.carries_posts(author, job.id).await? || self.may_be_pulled(job, author).await?;
-        let carried = if more_may_come { Carried::ForNow } else { Carried::ForGood };
         let is_back = is_shown(self.relation_now(reader, author).await?);
         if is_back && job.cursor == TAKEN_OUT {
             return Ok(Carried::ForGood);
         }
-        let Some(inbox) = self.broker.read_inbox(reader).await? else { return Ok(carried) };
-        let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| arrived(entry)).collect();
-        let mut held: Vec<PostId> = held.into_iter().collect();
-        held.sort_unstable();
-        let bodies = self.bodies.get(held.iter().copied()).await?;
-        let theirs = |id: &PostId| bodies.get(id).is_some_and(|body| body.post.author == *author);
-        let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
-        self.broker.purge_inbox(reader, &theirs, reason).await?;
-        // Who carries the deletion of one of theirs may look for followers from now on, and not find the reader.
-        held.retain(|id| !bodies.contains_key(id));
-        self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
-        // Whoever ended it while they were being taken out may have brought them in before that, in vain.
-        if is_back || is_shown(self.relation_now(reader, author).await?) {
-            self.bring_in(reader, author).await?;
-            return Ok(Carried::ForGood);
+        if let Some(inbox) = self.broker.read_inbox(reader).await? {
+            let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| arrived(entry)).collect();
+            let mut held: Vec<PostId> = held.into_iter().collect();
+            held.sort_unstable();
+            let bodies = self.bodies.get(held.iter().copied()).await?;
+            let theirs = |id: &PostId| bodies.get(id).is_some_and(|body| body.post.author == *author);
+            let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
+            self.broker.purge_inbox(reader, &theirs, reason).await?;
+            // Who carries the deletion of one of theirs may look for followers from now on, and not find the reader.
+            held.retain(|id| !bodies.contains_key(id));
+            self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
+            // Whoever made them be seen again meanwhile may have brought them in before they were taken out.
+            if is_back || is_shown(self.relation_now(reader, author).await?) {
+                self.bring_in(reader, author).await?;
+                return Ok(Carried::ForGood);
+            }
         }
         if more_may_come {
             self.ledger.advance_job(job.id, TAKEN_OUT, &self.fanout.lease(now())).await?;
+            return Ok(Carried::ForNow);
         }
-        Ok(carried)
+        Ok(Carried::ForGood)
     }
 
     /// Whether a node may still be bringing posts of the author's out of the pulled log to readers whom it looked for

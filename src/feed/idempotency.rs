@@ -56,13 +56,13 @@ impl Feed {
             };
             return known.map_or(Err(limited), |answer| told(&answer));
         }
-        let Request { caller, input, .. } = asked;
+        let Request { caller, client, input, .. } = asked;
         let body = operation.body();
         let Some(write) = write else {
-            return body(Arc::clone(self), Call { caller, reserved: None, attempt: Attempt::First }, input).await;
+            return body(Arc::clone(self), Call { caller, client, reserved: None, attempt: Attempt::First }, input).await;
         };
         let run = move |feed: &Arc<Self>, reserved, attempt| {
-            body(Arc::clone(feed), Call { caller, reserved: Some(reserved), attempt }, input)
+            body(Arc::clone(feed), Call { caller, client, reserved: Some(reserved), attempt }, input)
         };
         let feed = Arc::clone(self);
         // A client that goes away while it waits must not leave a key behind that seems to be in use.

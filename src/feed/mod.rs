@@ -12,6 +12,7 @@
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
 //! | `relations` | what is between readers and authors, cached |
+//! | `followees` | whom readers follow, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
 //! | `pulled` | authors with too many followers to write to each |
@@ -51,6 +52,7 @@ mod edits;
 mod error;
 mod fanout;
 mod favourites;
+mod followees;
 mod graph;
 mod idempotency;
 mod ids;
@@ -73,7 +75,7 @@ mod topics;
 pub use bodies::Body;
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
-pub use likes::LikesOptions;
+pub use likes::{LikesOptions, Whisper};
 pub use pulled::Presence;
 pub use rates::Rates;
 pub use telling::{Stage, Told, Viewer, Words};
@@ -162,6 +164,8 @@ impl Caller {
 /// take the [`Caller`] alone.
 pub(crate) struct Call {
     caller: Caller,
+    /// Which client of this node asks, over a socket.
+    client: Option<Arc<str>>,
     /// An attempt that may have been made before gave it to what it created.
     reserved: Option<PostId>,
     attempt: Attempt,
@@ -345,23 +349,22 @@ impl Feed {
         })
     }
 
-    /// Takes what another node said: something cached to drop, counts, that the pulled log has grown.
-    pub fn on_signal(&self, message: &[u8]) {
+    /// Takes what another node said: something cached to drop, counts, that the pulled log has grown. Answers what clients
+    /// of this node are to be told.
+    pub fn on_signal(&self, message: &[u8]) -> Vec<Whisper> {
         if message == pulled::GROWN {
             self.pulled.grown.notify_one();
-            return;
+            return Vec::new();
         }
         let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
         if let Some(id) = text(FORGET).and_then(PostId::parse) {
             self.bodies.forget(id);
         }
-        if let Some(settled) = text(likes::SETTLED.as_bytes()) {
-            self.likes.on_settled(settled);
-        }
         let pair = text(RELATED).and_then(|pair| pair.split_once(' '));
         if let Some((Some(one), Some(other))) = pair.map(|(one, other)| (UserId::parse(one), UserId::parse(other))) {
             self.relations.forget(&one, &other);
         }
+        text(likes::SETTLED.as_bytes()).map_or_else(Vec::new, |settled| self.likes.on_settled(settled))
     }
 
     /// Until now other nodes may have said something that was not heard here.

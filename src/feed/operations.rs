@@ -80,6 +80,8 @@ pub struct Request {
     pub caller: Caller,
     /// From where.
     pub origin: Origin,
+    /// Which client of this node asks, over a socket: who is told when what it asked for is settled.
+    pub client: Option<Arc<str>>,
     /// The caller's name for the write, if it came beside the input; it may be in the input, as `idempotency_key`.
     pub key: Option<String>,
     /// What the operation is to be run with.

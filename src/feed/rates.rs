@@ -83,7 +83,7 @@ impl Buckets {
         match operation {
             "posts.create" | "posts.edit" => &self.posts,
             "comments.create" => &self.comments,
-            "likes.add" | "likes.remove" => &self.likes,
+            "likes.add" | "likes.remove" | "comments.like" | "comments.unlike" => &self.likes,
             "users.update" => &self.writes,
             _ if operation.starts_with("users.") => &self.follows,
             _ => &self.writes,
@@ -159,6 +159,7 @@ impl<K: Hash + Eq + Clone> Kind<K> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::operations::Operations;
     use super::*;
 
     #[test]
@@ -183,6 +184,22 @@ mod tests {
         let unlimited = Kind::new("posts", None);
         assert!((0..1_000).all(|_| unlimited.take(&"ann".to_owned(), start).is_ok()));
         assert!(unlimited.filling.lock().full_at.is_empty());
+    }
+
+    #[test]
+    fn every_write_has_its_kind() {
+        let buckets = Buckets::new(Rates::default());
+        for operation in Operations::new().all().iter().filter(|operation| operation.writes()) {
+            let name = operation.name;
+            let expected = match name.split_once('.').expect("a dot") {
+                ("posts", "create" | "edit") => "posts",
+                ("comments", "create") => "comments",
+                ("likes", _) | ("comments", "like" | "unlike") => "likes",
+                ("users", what) if what != "update" => "follows, hides, mutes and blocks",
+                _ => "writes",
+            };
+            assert_eq!(buckets.of(name).what, expected, "{name}");
+        }
     }
 
     #[test]

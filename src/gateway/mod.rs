@@ -72,7 +72,7 @@ pub struct Gateway {
     metrics: Arc<Metrics>,
     options: GatewayOptions,
     /// Every socket, by client id.
-    clients: DashMap<Arc<str>, Arc<Outbox>>,
+    clients: Clients,
     /// What is told of clients in channels that know who is there: by channel and client id.
     infos: DashMap<(Arc<str>, String), Bytes>,
     tasks: TaskTracker,
@@ -82,6 +82,9 @@ pub struct Gateway {
     /// Zero of the sessions' clocks.
     started: Instant,
 }
+
+/// What waits for each socket of this node, by client id.
+type Clients = Arc<DashMap<Arc<str>, Arc<Outbox>>>;
 
 /// What a gateway works with.
 pub struct Parts {
@@ -105,8 +108,9 @@ const WRITE_BUFFER: usize = 512;
 impl Gateway {
     /// A gateway that hears the broker and serves nobody yet.
     pub fn new(parts: Parts, options: GatewayOptions) -> Arc<Self> {
+        let clients = Clients::default();
+        let hub = Hub::new(&parts, Arc::clone(&clients), options.recovery_limit);
         let Parts { feed, broker, operations, sessions, metrics } = parts;
-        let hub = Hub::new(Arc::clone(&broker), Arc::clone(&feed), Arc::clone(&metrics), options.recovery_limit);
         let gateway = Arc::new(Self {
             hub,
             feed,
@@ -115,7 +119,7 @@ impl Gateway {
             sessions: Arc::new(sessions),
             metrics,
             options,
-            clients: DashMap::new(),
+            clients,
             infos: DashMap::new(),
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),

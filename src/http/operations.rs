@@ -68,7 +68,7 @@ async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Resul
     if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
-    let asked = operations::Request { caller, origin, key, input: Value::Object(input) };
+    let asked = operations::Request { caller, origin, client: None, key, input: Value::Object(input) };
     operation.run(site.gateway.feed(), asked).await
 }
 

@@ -16,7 +16,7 @@ pub struct LikeBatch {
     pub to: String,
     /// What changes, in the order of the queue.
     pub changes: Vec<LikeChange>,
-    /// Likes of what their users may not see: to be noted as reverted, as if it did not exist. None of them is in `changes`.
+    /// Likes of what their users may not see: to be noted as reverted. None of them is in `changes`.
     pub unseen: Vec<LikeChange>,
     /// Now.
     pub now: Millis,
@@ -25,8 +25,10 @@ pub struct LikeBatch {
 /// Why a like could not be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevertReason {
-    /// The object does not exist (any more), or the user may not see it (any more): the two are not told apart.
+    /// The object does not exist (any more), or the post that it is under.
     Gone,
+    /// The user may not see it any more: somebody blocked or hides, or another visibility.
+    Hidden,
 }
 
 impl RevertReason {
@@ -34,12 +36,13 @@ impl RevertReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gone => "gone",
+            Self::Hidden => "hidden",
         }
     }
 
     /// Reads what [`as_str`](Self::as_str) gave.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Gone].into_iter().find(|reason| reason.as_str() == text)
+        [Self::Gone, Self::Hidden].into_iter().find(|reason| reason.as_str() == text)
     }
 }
 
@@ -78,8 +81,9 @@ pub trait Likes: Send + Sync {
     /// not `from` any more: another settled in between, or this batch was applied before.
     ///
     /// A like that is there already stays where it was in the list. A like of what does not exist, is deleted, or is a
-    /// comment on a post that is deleted changes no row and is noted as reverted in the same transaction; taking back a like of such a thing changes nothing. Users
-    /// that the ledger does not know are made, as by `ensure_user`.
+    /// comment on a post that is deleted changes no row and is noted as reverted ([`Gone`](RevertReason::Gone)) in the same
+    /// transaction; taking back a like of such a thing changes nothing. Of those that are `unseen`, likes of what is there
+    /// are noted as [`Hidden`](RevertReason::Hidden). Users that the ledger does not know are made, as by `ensure_user`.
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>>;
 
     /// Reverted likes of a partition of which nobody noted yet that their users were told, oldest first.

@@ -67,6 +67,25 @@ async fn a_like_lights_up_at_once_and_is_settled_in_a_moment() {
 }
 
 #[tokio::test]
+async fn only_the_connection_that_asked_is_told_that_a_like_is_settled() {
+    let server = Server::start().await;
+    let (first, second) = (server.post("ann", "one").await, server.post("ann", "two").await);
+    let (mut phone, mut desk) = (Client::connect(&server, "bo").await, Client::connect(&server, "bo").await);
+    for (device, post) in [(&mut phone, first), (&mut desk, second)] {
+        device.rpc("likes.add", &json!({ "id": post })).await;
+        let settled = told(device, "notifications:bo", "like.settled").await["data"].clone();
+        // The desk was not told of the phone's like: this is the first it hears.
+        assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(post), &json!(true), &json!(1)));
+    }
+    // Who asks over HTTP has no connection. What the phone hears of next is its own again, and not of what came before.
+    server.done("bo", "DELETE", &format!("/posts/{second}/like"), &Value::Null).await;
+    server.metric_is("feedline_likes_batch_sum", 3.0).await;
+    phone.rpc("likes.remove", &json!({ "id": first })).await;
+    let settled = told(&mut phone, "notifications:bo", "like.settled").await["data"].clone();
+    assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(first), &json!(false), &json!(0)));
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_not_liked() {
     let server = Server::start().await;
     let post = server.post("ann", "soon gone").await;

@@ -116,12 +116,14 @@ async fn what_is_gone_is_noted_until_it_is_told(ledger: Any) {
     };
     let expected = [("bo".to_owned(), post(1), RevertReason::Gone), ("dee".to_owned(), post(77), RevertReason::Gone)];
     assert_eq!(told(&settled.reverted), expected);
-    let unseen = vec![change("eve", post(2), true)];
+    // What may not be seen and what is not there are told apart: both were seen once.
+    let unseen = vec![change("eve", post(2), true), change("eve", post(77), true)];
     let hidden = LikeBatch { unseen, ..batch("1", "2", Vec::new()) };
     let hidden = ledger.settle_likes(hidden).await.unwrap().expect("it is applied");
-    assert_eq!(told(&hidden.reverted), [("eve".to_owned(), post(2), RevertReason::Gone)]);
-    assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1))]));
-    ledger.reverts_told(&[hidden.reverted[0].id]).await.unwrap();
+    let why = [("eve".to_owned(), post(2), RevertReason::Hidden), ("eve".to_owned(), post(77), RevertReason::Gone)];
+    assert_eq!(told(&hidden.reverted), why);
+    assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1)), (post(77), tally(0, 0))]));
+    ledger.reverts_told(&[hidden.reverted[0].id, hidden.reverted[1].id]).await.unwrap();
     assert_eq!(
         tallies(&settled),
         HashMap::from([(post(1), tally(0, 0)), (post(2), tally(1, 1)), (post(77), tally(0, 0))])
@@ -210,7 +212,8 @@ async fn comments_are_liked_as_posts_are(ledger: Any) {
     assert_eq!(ledger.comments(&[CommentId(5)]).await.unwrap()[0].likes, 2);
     let back = vec![change("bo", liked, false), change("bo", liked, false)];
     ledger.settle_likes(batch("1", "2", back)).await.unwrap().expect("it is applied");
-    assert_eq!(ledger.like_tallies(&[liked, never]).await.unwrap(), [(liked, tally(1, 2)), (never, tally(0, 0))]);
+    let told: HashMap<_, _> = ledger.like_tallies(&[liked, never]).await.unwrap().into_iter().collect();
+    assert_eq!(told, HashMap::from([(liked, tally(1, 2)), (never, tally(0, 0))]));
     // What is under a deleted post is gone with it.
     delete(&*ledger, 1, "ann").await;
     let late = ledger.settle_likes(batch("2", "3", vec![change("eve", liked, true)])).await.unwrap().expect("applied");
@@ -225,7 +228,7 @@ async fn a_reader_is_told_what_they_like(ledger: Any) {
     let changes = vec![change("bo", post(1), true), change("bo", post(3), true), change("cy", post(2), true)];
     ledger.settle_likes(batch("", "1", changes)).await.unwrap();
     let asked = [1, 2, 3, 3, 4].map(PostId);
-    let mut flags = ledger.flags(&id("bo"), &asked).await.unwrap();
+    let mut flags = ledger.hydrate(Some(&id("bo")), &asked, &[]).await.unwrap().flags;
     flags.sort_unstable_by_key(|(post, _)| *post);
     let liked = PostFlags { liked: true, favourited: false };
     assert_eq!(flags, [(PostId(1), liked), (PostId(3), liked)]);

@@ -241,13 +241,6 @@ impl Broker for MemoryBroker {
         Ok(Appended::unlogged(told.unwrap_or(0)))
     }
 
-    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()> {
-        for (channel, entry) in entries {
-            self.publish(channel, entry).await?;
-        }
-        Ok(())
-    }
-
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {
         let Some((found, listener)) = self.find(channel).zip(self.listener.get()) else { return Ok(()) };
         let state = found.state.lock();

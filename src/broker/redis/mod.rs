@@ -201,14 +201,6 @@ impl Broker for RedisBroker {
         self.say(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
     }
 
-    async fn publish_all(&self, entries: &[(String, Entry)]) -> Result<()> {
-        let mut pipe = redis::pipe();
-        for (channel, entry) in entries {
-            pipe.cmd("PUBLISH").arg(self.keys.hints(channel)).arg(hint::unlogged(entry)).ignore();
-        }
-        if entries.is_empty() { Ok(()) } else { self.commands.ask_all(&pipe).await }
-    }
-
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {
         self.say(&self.keys.hints(channel), &hint::notice(notice)).await.map(drop)
     }

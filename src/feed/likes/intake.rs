@@ -3,6 +3,8 @@
 //! One append is on its way at a time. While it is, others gather, and the next takes them all: the time of a round trip,
 //! or of a flush, is shared by as many as there happen to be, and likes stay in the order in which they came.
 
+use std::sync::Arc;
+
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::{Feed, FeedError, Result};
@@ -19,6 +21,9 @@ const BATCH: usize = 1_000;
 /// A like that waits to be appended.
 pub(super) struct Asked {
     item: Item,
+    change: LikeChange,
+    /// Which client of this node asks, if it is one.
+    client: Option<Arc<str>>,
     answer: oneshot::Sender<std::result::Result<Place, Refusal>>,
 }
 
@@ -36,7 +41,7 @@ enum Refusal {
 impl From<Refusal> for FeedError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Full => FeedError::TooMany("too many likes wait to be settled, try again"),
+            Refusal::Full => FeedError::Busy("too many likes wait to be settled, try again"),
             Refusal::Unreachable => FeedError::Unavailable,
             Refusal::Failed => FeedError::Internal,
         }
@@ -45,10 +50,16 @@ impl From<Refusal> for FeedError {
 
 impl Feed {
     /// Appends a like to the queue, together with those that come now. From when this returns it is safe.
-    pub(super) async fn enqueue_like(&self, partition: u16, change: &LikeChange) -> Result<Place> {
+    pub(super) async fn enqueue_like(
+        &self,
+        partition: u16,
+        change: &LikeChange,
+        client: Option<Arc<str>>,
+    ) -> Result<Place> {
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { item: Item { partition, body: entry::encode(change) }, answer };
-        let full = |_| FeedError::TooMany("too many likes come at once, try again");
+        let item = Item { partition, body: entry::encode(change) };
+        let asked = Asked { item, change: change.clone(), client, answer };
+        let full = |_| FeedError::Busy("too many likes come at once, try again");
         self.likes.intake.try_send(asked).map_err(full)?;
         // Nobody answers if the process stops: the like may be in the queue or not.
         answered.await.map_err(|_| FeedError::Unavailable)?.map_err(FeedError::from)
@@ -95,6 +106,9 @@ impl Feed {
         self.metrics.likes_queued(places.iter().filter(|place| place.is_ok()).count());
         for (asked, place) in batch.drain(..).zip(places) {
             let partition = usize::from(asked.item.partition);
+            if let (Ok(place), Some(client)) = (place, asked.client) {
+                self.likes.asks.wait(asked.item.partition, place, client, asked.change);
+            }
             // Whoever went away meanwhile does not know of it; it is settled all the same.
             let _ = asked.answer.send(place);
             self.likes.woken[partition].notify_one();

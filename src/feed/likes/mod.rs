@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `mod.rs` | the operations: what is checked, what is answered |
 //! | `entry` | a like as the queue keeps it |
+//! | `asks` | which clients asked, and are told when it is settled |
 //! | `intake` | gathers likes that come at the same time into one append |
 //! | `provisional` | counts that contain what is acknowledged and not settled yet |
 //! | `settler` | takes batches off a partition of the queue into the ledger |
+//! | `settled` | what a settler tells every node |
 //! | `notices` | who is notified of a like |
 //! | `teller` | counts on `post:<id>`, a few a second |
 //!
@@ -16,10 +18,12 @@
 //! the next settler goes on where the ledger says; what was read twice is refused by it. **Telling**: absolute counts with
 //! versions. The queue is trimmed only up to what was told, so that whoever takes over tells the rest.
 
+mod asks;
 mod entry;
 mod intake;
 mod notices;
 mod provisional;
+mod settled;
 mod settler;
 mod teller;
 
@@ -36,13 +40,17 @@ use tokio::sync::{Notify, mpsc};
 
 use super::audience::Surface;
 use super::input::{OneComment, PostList, UserPage};
-use super::{Caller, Feed, FeedError, Result, now};
+use super::{Call, Caller, Feed, FeedError, Result, now};
 use crate::broker::{Keep, Queue};
 use crate::ledger::Listed;
 use crate::model::{CommentId, LikeChange, Millis, Object, PostId, User, UserId};
 
+pub use asks::Whisper;
+
+use asks::Asks;
 use intake::Asked;
 use provisional::Counts;
+use settled::Settled;
 pub(super) use settler::SETTLED;
 
 /// How likes are taken and told.
@@ -84,6 +92,7 @@ pub(super) struct Likes {
     /// The last state that was acknowledged here: who likes twice is counted once.
     states: Cache<(UserId, Object), bool>,
     counts: Counts,
+    asks: Asks,
     /// Where comments stand that were liked lately; `None` of those that are not there. Settling looks again.
     under: Cache<CommentId, Option<Under>>,
     /// Who is to hear of likes that were settled.
@@ -102,7 +111,8 @@ impl Likes {
     pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions) -> Self {
         let (intake, asked) = mpsc::channel(intake::WAITING);
         let (added, to_notify) = mpsc::channel(TO_NOTIFY);
-        let partitions = usize::from(queue.partitions());
+        let queue_partitions = queue.partitions();
+        let partitions = usize::from(queue_partitions);
         Self {
             options,
             queue,
@@ -110,6 +120,7 @@ impl Likes {
             asked: Mutex::new(Some(asked)),
             states: Cache::builder().max_capacity(STATES).time_to_live(STATES_FOR).build(),
             counts: Counts::new(),
+            asks: Asks::new(queue_partitions),
             under: Cache::builder().max_capacity(STATES).time_to_live(UNDER_FOR).build(),
             added,
             to_notify: Mutex::new(Some(to_notify)),
@@ -126,16 +137,21 @@ impl Likes {
         u16::try_from(mixed % u64::from(self.queue.partitions())).unwrap_or_default()
     }
 
-    /// Hears from a settler, here or at another node, how far it came and what the counts are.
-    pub(super) fn on_settled(&self, message: &str) {
-        if self.counts.on_settled(message).is_none() {
+    /// Hears from a settler, here or at another node, how far it came and what the counts are. Answers what clients of this
+    /// node are to be told.
+    pub(super) fn on_settled(&self, message: &str) -> Vec<Whisper> {
+        let Some(settled) = Settled::parse(message) else {
             tracing::debug!("a message about settled likes could not be read");
-        }
+            return Vec::new();
+        };
+        self.counts.on_settled(&settled);
+        self.asks.settled(&settled, &self.counts)
     }
 
     /// Any of the counts may have changed without this node hearing of it.
     pub(super) fn on_resync(&self) {
         self.counts.forget_all();
+        self.asks.forget_all();
     }
 }
 
@@ -146,6 +162,10 @@ struct Under {
     post: PostId,
     /// Who wrote it.
     author: UserId,
+}
+
+fn notifications(user: &UserId) -> String {
+    format!("notifications:{user}")
 }
 
 fn comment(object: Object) -> Option<CommentId> {
@@ -205,20 +225,20 @@ const NO_POST: FeedError = FeedError::NotFound("no such post");
 const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
 
 impl Feed {
-    pub(super) async fn like(&self, caller: Caller, target: Target) -> Result<Accepted> {
-        self.set_like(&caller, target.into(), true).await
+    pub(super) async fn like(&self, call: Call, target: Target) -> Result<Accepted> {
+        self.set_like(call, target.into(), true).await
     }
 
-    pub(super) async fn unlike(&self, caller: Caller, target: Target) -> Result<Accepted> {
-        self.set_like(&caller, target.into(), false).await
+    pub(super) async fn unlike(&self, call: Call, target: Target) -> Result<Accepted> {
+        self.set_like(call, target.into(), false).await
     }
 
-    pub(super) async fn like_comment(&self, caller: Caller, comment: OneComment) -> Result<Accepted> {
-        self.set_like(&caller, Object::Comment(comment.id), true).await
+    pub(super) async fn like_comment(&self, call: Call, comment: OneComment) -> Result<Accepted> {
+        self.set_like(call, Object::Comment(comment.id), true).await
     }
 
-    pub(super) async fn unlike_comment(&self, caller: Caller, comment: OneComment) -> Result<Accepted> {
-        self.set_like(&caller, Object::Comment(comment.id), false).await
+    pub(super) async fn unlike_comment(&self, call: Call, comment: OneComment) -> Result<Accepted> {
+        self.set_like(call, Object::Comment(comment.id), false).await
     }
 
     pub(super) async fn post_likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
@@ -251,14 +271,14 @@ impl Feed {
         }
     }
 
-    async fn set_like(&self, caller: &Caller, object: Object, liked: bool) -> Result<Accepted> {
-        let user = caller.user()?;
+    async fn set_like(&self, call: Call, object: Object, liked: bool) -> Result<Accepted> {
+        let user = call.caller.user()?;
         self.may_like(user, object).await?;
         // Looked up before the like is on its way: what is settled meanwhile is told with its place.
         let known = self.known_count(object).await;
         let partition = self.likes.partition(object);
         let change = LikeChange { user: user.clone(), object, liked, at: now() };
-        let place = self.enqueue_like(partition, &change).await?;
+        let place = self.enqueue_like(partition, &change, call.client).await?;
         let key = (change.user, object);
         let before = self.likes.states.get(&key);
         self.likes.states.insert(key, liked);

@@ -4,13 +4,13 @@
 //! on top of it until then: so it is in the count once, whatever is settled when and where.
 
 use std::collections::VecDeque;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
+use super::settled::Settled;
 use crate::broker::Place;
 use crate::model::{Object, Tally};
 
@@ -59,32 +59,19 @@ impl Counts {
         self.known.invalidate_all();
     }
 
-    /// Reads what [`settled_message`] wrote. `None` if it is something else.
-    pub(super) fn on_settled(&self, message: &str) -> Option<()> {
-        let mut words = message.split(' ');
-        let partition = words.next()?.parse().ok()?;
-        let place = Place::parse(words.next()?)?;
-        for word in words {
-            let mut parts = word.split(':');
-            let object = Object::parse(parts.next()?)?;
-            let mut number = || parts.next()?.parse().ok();
-            let tally = Tally { likes: number()?, comments: number()?, version: number()? };
-            if let Some(known) = self.known.get(&object) {
-                known.0.lock().settle(partition, place, tally);
+    /// The settled tally of an object, if it is known here.
+    pub(super) fn tally(&self, object: Object) -> Option<Tally> {
+        self.known.get(&object).map(|known| known.0.lock().tally)
+    }
+
+    /// A batch was settled, here or at another node.
+    pub(super) fn on_settled(&self, settled: &Settled) {
+        for (object, tally) in &settled.tallies {
+            if let Some(known) = self.known.get(object) {
+                known.0.lock().settle(settled.partition, settled.through, *tally);
             }
         }
-        Some(())
     }
-}
-
-/// Tells every node how far a partition is settled, and the tallies of the objects that were settled just now.
-pub(super) fn settled_message(partition: u16, place: Place, tallies: &[(Object, Tally)]) -> String {
-    let mut message = format!("{partition} {place}");
-    for (object, tally) in tallies {
-        // Writing to a string cannot fail.
-        let _ = write!(message, " {}:{}:{}:{}", object.to_text(), tally.likes, tally.comments, tally.version);
-    }
-    message
 }
 
 impl Known {
@@ -132,8 +119,9 @@ mod tests {
         Place { major, minor: 0 }
     }
 
-    fn settled(likes: u64, version: u64) -> Vec<(Object, Tally)> {
-        vec![(POST, Tally { likes, comments: 0, version })]
+    fn settled(through: u64, likes: u64, version: u64) -> Settled {
+        let tallies = [(POST, Tally { likes, comments: 0, version })].into();
+        Settled { through: at(through), tallies, ..Settled::default() }
     }
 
     #[test]
@@ -142,14 +130,13 @@ mod tests {
         let known = counts.insert(POST, Tally { likes: 10, comments: 0, version: 4 });
         assert_eq!(known.accept(0, at(1), 1), 11);
         assert_eq!(known.accept(0, at(2), 1), 12);
-        counts.on_settled(&settled_message(0, at(1), &settled(11, 5))).expect("a message");
+        counts.on_settled(&settled(1, 11, 5));
         assert_eq!(known.accept(0, at(3), 0), 12);
-        counts.on_settled(&settled_message(0, at(3), &settled(12, 6))).expect("a message");
+        counts.on_settled(&settled(3, 12, 6));
         // This one was settled before its append was answered here.
         assert_eq!(known.accept(0, at(3), 1), 12);
         // A message that was overtaken changes nothing.
-        counts.on_settled(&settled_message(0, at(2), &settled(11, 5))).expect("a message");
+        counts.on_settled(&settled(2, 11, 5));
         assert_eq!(known.accept(0, at(4), -1), 11);
-        assert!(counts.on_settled("0 x").is_none());
     }
 }

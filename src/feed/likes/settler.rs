@@ -3,7 +3,7 @@
 //! Who may do so holds the partition in the queue, which keeps others from doing the same work; that none is done twice is
 //! for the ledger to see to: a batch is applied only where the last one ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use tokio::time::Instant;
 
 use super::super::{Feed, Result, now};
 use super::entry;
-use super::provisional::settled_message;
+use super::notifications;
+use super::settled::Settled;
 use super::teller::Teller;
 use crate::broker::{Append, Claim, Place, Waiting};
 use crate::ledger::{LikeBatch, RevertReason, SettledLikes};
-use crate::model::{Entry, Epoch, LikeChange, Object, Tally, UserId};
+use crate::model::{Entry, Epoch, LikeChange, Object, UserId};
 
 /// How many entries a batch takes.
 const BATCH: usize = 1_000;
@@ -191,7 +192,7 @@ impl Feed {
         let many = merged.len();
         let (changes, unseen) = self.part_unseen(merged).await?;
         let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
-        let batch = LikeBatch { partition, from, to: to.clone(), changes: changes.clone(), unseen, now: now() };
+        let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, now: now() };
         let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
         self.offer_likes(std::mem::take(&mut settled.added));
         self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
@@ -206,7 +207,7 @@ impl Feed {
             self.metrics.like_reverted(reverted.reason.as_str());
             seat.reverts = true;
         }
-        self.tell_settled(partition, through, &changes, &settled).await;
+        self.tell_settled(partition, through, settled).await;
         Ok(Settling::Applied)
     }
 
@@ -218,17 +219,13 @@ impl Feed {
         Ok(changes.into_iter().partition(|change| seen.next() == Some(true) || !change.liked))
     }
 
-    /// Tells the nodes what the counts are, and the users that their likes are settled. A word that is lost does no harm:
-    /// the counts come again, and what was acknowledged stays so.
-    async fn tell_settled(&self, partition: u16, through: Place, changes: &[LikeChange], settled: &SettledLikes) {
-        let message = [SETTLED, &settled_message(partition, through, &settled.tallies)].concat();
-        let tallies: HashMap<Object, Tally> = settled.tallies.iter().copied().collect();
-        let reverted: HashSet<(&UserId, Object)> = settled.reverted.iter().map(|it| (&it.user, it.object)).collect();
-        let settled = changes.iter().filter(|change| !reverted.contains(&(&change.user, change.object)));
-        let notes: Vec<(String, Entry)> =
-            settled.filter_map(|change| Some(note(change, tallies.get(&change.object)?))).collect();
-        let (signalled, noted) = tokio::join!(self.broker.signal(message.into()), self.broker.publish_all(&notes));
-        if let Err(error) = signalled.and(noted) {
+    /// Tells the nodes what the counts are, and to tell their clients. A word that is lost does no harm: the counts come
+    /// again, and what was acknowledged stays so.
+    async fn tell_settled(&self, partition: u16, through: Place, settled: SettledLikes) {
+        let tallies = settled.tallies.into_iter().collect();
+        let reverted = settled.reverted.into_iter().map(|reverted| (reverted.user, reverted.object)).collect();
+        let message = [SETTLED, &Settled { partition, through, tallies, reverted }.encode()].concat();
+        if let Err(error) = self.broker.signal(message.into()).await {
             tracing::debug!(%error, partition, "settled likes were not told");
         }
     }
@@ -282,19 +279,6 @@ enum Settling {
     Applied,
     /// The ledger stands elsewhere than thought.
     Moved,
-}
-
-fn notifications(user: &UserId) -> String {
-    format!("notifications:{user}")
-}
-
-/// What a user is told of a settled like; nobody keeps it.
-fn note(change: &LikeChange, tally: &Tally) -> (String, Entry) {
-    let (id, liked) = (change.object.number(), change.liked);
-    let Tally { likes, version, .. } = tally;
-    let data =
-        format!(r#""data":{{"type":"like.settled","id":{id},"liked":{liked},"likes":{likes},"version":{version}}}"#);
-    (notifications(&change.user), Entry::Data(data.into()))
 }
 
 /// The last state of each user and object, in the order in which those came; and when the oldest of all was acknowledged.

@@ -22,8 +22,9 @@ use super::channels::Channel;
 use super::outbox::{Outbox, Outgoing};
 use super::session::Join;
 use super::transport::Framed;
+use super::{Clients, Parts};
 use crate::broker::{Broker, Listener, Notice, Span};
-use crate::feed::{Feed, FeedError, Presence, Stage, Viewer};
+use crate::feed::{Feed, FeedError, Presence, Stage, Viewer, Whisper};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
 use crate::protocol::{Publication, push_join, push_leave, push_publication};
@@ -34,6 +35,7 @@ use worker::Work;
 /// The hub of this node.
 pub struct Hub {
     rooms: DashMap<Arc<str>, Arc<Room>>,
+    clients: Clients,
     broker: Arc<dyn Broker>,
     feed: Arc<Feed>,
     metrics: Arc<Metrics>,
@@ -77,12 +79,13 @@ pub struct Joined {
 
 impl Hub {
     /// A hub that hears the broker. Needs [`start`](Self::start).
-    pub fn new(broker: Arc<dyn Broker>, feed: Arc<Feed>, metrics: Arc<Metrics>, recovery_limit: usize) -> Arc<Self> {
+    pub(super) fn new(parts: &Parts, clients: Clients, recovery_limit: usize) -> Arc<Self> {
         let hub = Arc::new(Self {
             rooms: DashMap::new(),
-            broker,
-            feed,
-            metrics,
+            clients,
+            broker: Arc::clone(&parts.broker),
+            feed: Arc::clone(&parts.feed),
+            metrics: Arc::clone(&parts.metrics),
             work: Work::default(),
             recovery_limit: recovery_limit as u64,
         });
@@ -226,6 +229,16 @@ impl Hub {
         self.broadcast(state.members(), &push_publication(name, members, place));
     }
 
+    /// Tells one client something that nobody else is told, and that no log keeps.
+    fn whisper(&self, whisper: &Whisper) {
+        let Some(outbox) = self.clients.get(&whisper.client).map(|outbox| Arc::clone(&outbox)) else { return };
+        let push = Framed::text(&push_publication(&whisper.channel, &whisper.members, None));
+        if !outbox.push(Outgoing::Push(push)) {
+            self.metrics.dropped_slow();
+        }
+        self.metrics.delivered(1);
+    }
+
     fn broadcast<'a>(&self, members: impl Iterator<Item = &'a Member>, push: &[u8]) {
         let push = Framed::text(push);
         let mut told = 0;
@@ -288,7 +301,7 @@ impl Listener for Ears {
     }
 
     fn signal(&self, message: &Bytes) {
-        self.0.feed.on_signal(message);
+        self.0.feed.on_signal(message).iter().for_each(|whisper| self.0.whisper(whisper));
     }
 
     fn resync(&self) {

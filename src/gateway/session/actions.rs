@@ -122,6 +122,8 @@ pub struct Call {
     pub id: u32,
     /// Who asks.
     pub user: Option<UserId>,
+    /// The connection's id.
+    pub client: Arc<str>,
     /// Which operation.
     pub method: String,
     /// Its input.

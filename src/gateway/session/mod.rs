@@ -196,7 +196,8 @@ impl Session {
             Request::Ping => refuse(id, ErrorCode::NOT_AVAILABLE),
             Request::Send => Action::Close(Disconnect::NOT_AVAILABLE),
             Request::Rpc(rpc) => {
-                Action::Rpc(Call { id, user: self.user().cloned(), method: rpc.method, data: rpc.data })
+                let user = self.user().cloned();
+                Action::Rpc(Call { id, user, client: Arc::clone(&self.client), method: rpc.method, data: rpc.data })
             }
             Request::Refresh(token) => self.refresh(id, &token, now),
             Request::SubRefresh(refresh) => self.sub_refresh(id, &refresh, now),

@@ -51,17 +51,15 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         return Ok(None);
     }
     let mut settled = SettledLikes::default();
-    // By object, each one's changes in their order.
-    let mut by_object: BTreeMap<Object, Vec<&LikeChange>> = BTreeMap::new();
+    let mut by_object: BTreeMap<Object, Asked<'_>> = BTreeMap::new();
     for change in &batch.changes {
-        by_object.entry(change.object).or_default().push(change);
+        by_object.entry(change.object).or_default().changes.push(change);
     }
     for change in &batch.unseen {
-        by_object.entry(change.object).or_default();
-        settled.reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?);
+        by_object.entry(change.object).or_default().unseen.push(change);
     }
-    for (object, changes) in by_object {
-        let difference = apply(db, batch, object, &changes, &mut settled)?;
+    for (object, asked) in by_object {
+        let difference = apply(db, batch, object, &asked, &mut settled)?;
         if difference != 0 {
             count_up(db, object, difference)?;
         }
@@ -73,12 +71,19 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
     Ok(Some(settled))
 }
 
+/// What a batch asks of one object, in the order of the queue.
+#[derive(Default)]
+struct Asked<'a> {
+    changes: Vec<&'a LikeChange>,
+    unseen: Vec<&'a LikeChange>,
+}
+
 /// Applies the changes of one object. By how many its likes grew.
 fn apply(
     db: &Connection,
     batch: &LikeBatch,
     object: Object,
-    changes: &[&LikeChange],
+    asked: &Asked<'_>,
     settled: &mut SettledLikes,
 ) -> rusqlite::Result<i64> {
     let there = match object {
@@ -89,8 +94,12 @@ fn apply(
         }
     };
     let there = db.prepare_cached(there)?.exists([integer(object.number())])?;
+    let why = if there { RevertReason::Hidden } else { RevertReason::Gone };
+    for change in &asked.unseen {
+        settled.reverted.push(revert(db, batch.partition, change, why)?);
+    }
     let mut difference = 0;
-    for change in changes {
+    for change in &asked.changes {
         match (there, change.liked) {
             (true, true) if add(db, change, batch.now)? => {
                 difference += 1;

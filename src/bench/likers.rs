@@ -1,0 +1,219 @@
+//! People who like, each over a socket of their own: as fast as they are answered, or so many a second.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::client::Socket;
+use super::frames::push_text;
+
+/// Likes that one person asks for before the first is answered, where the top rate is measured.
+const WINDOW: usize = 4;
+/// After how long without an answer a run has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often somebody with nothing to say looks up.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// Two people begin so many posts apart, so that they do not all like the same one at the same time.
+const APART: usize = 7_919;
+
+/// What is liked: all people like all of it in turn, take it back in turn, and begin again.
+#[derive(Clone)]
+pub(super) struct Aim {
+    /// The posts.
+    pub posts: Arc<[u64]>,
+    /// Which of the counters of [`Person::asked`] counts.
+    pub which: usize,
+}
+
+/// How fast.
+#[derive(Clone, Copy)]
+pub(super) enum Pace {
+    /// [`WINDOW`] likes of each person are always under way.
+    FlatOut,
+    /// So many likes a second, of all people together, whether or not earlier ones are answered.
+    Rate(f64),
+}
+
+/// One measurement.
+pub(super) struct Load {
+    pace: Pace,
+    aim: Aim,
+    people: usize,
+    start: Instant,
+    /// From when it counts.
+    warm: Instant,
+    /// When nothing new is asked for any more.
+    until: Instant,
+    /// Everything is settled: nobody has to listen any more.
+    pub over: AtomicBool,
+    /// Acknowledged while it counts.
+    pub acknowledged: AtomicU64,
+    /// Microseconds from when a like was due until it was acknowledged.
+    pub answers: Mutex<Histogram<u64>>,
+    /// Microseconds from there until its person was told that it is settled.
+    pub settling: Mutex<Histogram<u64>>,
+}
+
+impl Load {
+    /// Begins now.
+    pub(super) fn begin(pace: Pace, aim: Aim, people: usize, warm_up: Duration, length: Duration) -> Result<Arc<Self>> {
+        let start = Instant::now();
+        Ok(Arc::new(Self {
+            pace,
+            aim,
+            people,
+            start,
+            warm: start + warm_up,
+            until: start + warm_up + length,
+            over: AtomicBool::new(false),
+            acknowledged: AtomicU64::new(0),
+            answers: Mutex::new(Histogram::new(3)?),
+            settling: Mutex::new(Histogram::new(3)?),
+        }))
+    }
+
+    /// Waits until it counts.
+    pub(super) async fn warmed_up(&self) {
+        sleep_until(self.warm).await;
+    }
+
+    /// Waits until nothing new is asked for.
+    pub(super) async fn asked(&self) {
+        sleep_until(self.until).await;
+    }
+
+    fn counts(&self, now: Instant) -> bool {
+        (self.warm..self.until).contains(&now)
+    }
+}
+
+/// Somebody who likes.
+pub(super) struct Person {
+    socket: Socket,
+    number: usize,
+    /// How many likes, and takings back, were asked for of each aim.
+    asked: [usize; 2],
+    /// The id of the last command.
+    last: u64,
+    /// What is not acknowledged yet, oldest first: when it was due, and of which post.
+    waiting: VecDeque<(Instant, u64)>,
+    /// What was acknowledged and is not settled yet: since when, by post.
+    unsettled: HashMap<u64, Instant>,
+    /// What was heard of the frame under way.
+    text: Vec<u8>,
+}
+
+impl Person {
+    /// Somebody who is connected.
+    pub(super) fn new(socket: Socket, number: usize) -> Self {
+        Self {
+            socket,
+            number,
+            asked: [0; 2],
+            last: 1,
+            waiting: VecDeque::new(),
+            unsettled: HashMap::new(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Likes until the load is over.
+    async fn like(mut self, load: Arc<Load>) -> Result<Self> {
+        let mut sent = 0;
+        let (mut commands, mut frame) = (String::new(), Vec::new());
+        loop {
+            let now = Instant::now();
+            if load.over.load(Ordering::Relaxed) && self.waiting.is_empty() {
+                // What nobody was told of does not count; see the bounds of what the server remembers.
+                self.unsettled.clear();
+                return Ok(self);
+            }
+            let later = now + LOOK_UP;
+            let wake = loop {
+                let due = match load.pace {
+                    _ if now >= load.until => break later,
+                    Pace::FlatOut if self.waiting.len() == WINDOW => break later,
+                    Pace::FlatOut => now,
+                    Pace::Rate(rate) => {
+                        let place = sent * load.people + self.number;
+                        load.start + Duration::from_secs_f64(place as f64 / rate)
+                    }
+                };
+                if due > now {
+                    break due;
+                }
+                self.ask(&load.aim, due, &mut commands);
+                sent += 1;
+            };
+            if !commands.is_empty() {
+                frame.clear();
+                push_text(&mut frame, commands.trim_end().as_bytes());
+                commands.clear();
+                self.socket.send_frames(&frame).await?;
+            }
+            let Self { socket, text, .. } = &mut self;
+            tokio::select! {
+                seen = socket.read_with(|segment| text.extend_from_slice(segment)) => {
+                    seen?;
+                    self.hear(&load)?;
+                }
+                () = sleep_until(wake) => ensure!(now < load.until + PATIENCE, "not settled in {PATIENCE:?}"),
+            }
+        }
+    }
+
+    /// Writes a command down.
+    fn ask(&mut self, aim: &Aim, due: Instant, commands: &mut String) {
+        let (asked, many) = (self.asked[aim.which], aim.posts.len());
+        let post = aim.posts[(self.number * APART + asked) % many];
+        let method = if (asked / many).is_multiple_of(2) { "likes.add" } else { "likes.remove" };
+        self.asked[aim.which] += 1;
+        self.last += 1;
+        let id = self.last;
+        *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"id\":{post}}}}}}}\n");
+        self.waiting.push_back((due, post));
+    }
+
+    /// Reads what has come, once it is whole. Answers come in the order of the commands.
+    fn hear(&mut self, load: &Load) -> Result<()> {
+        if !self.socket.is_between_frames() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&self.text);
+        ensure!(!text.contains("\"error\":"), "the server refused a like: {text}");
+        let now = Instant::now();
+        for _ in text.matches("\"state\":\"accepted\"") {
+            let (due, post) = self.waiting.pop_front().context("an answer that nobody asked for")?;
+            self.unsettled.entry(post).or_insert(now);
+            if load.counts(now) {
+                load.acknowledged.fetch_add(1, Ordering::Relaxed);
+                load.answers.lock().record((now - due).as_micros() as u64)?;
+            }
+        }
+        for settled in text.split("\"like.settled\",\"id\":").skip(1) {
+            let digits = settled.split(',').next().unwrap_or_default();
+            let post = digits.parse().with_context(|| format!("not a post's id: {digits}"))?;
+            let Some(since) = self.unsettled.remove(&post).filter(|since| load.counts(*since)) else { continue };
+            load.settling.lock().record((now - since).as_micros() as u64)?;
+        }
+        self.text.clear();
+        Ok(())
+    }
+}
+
+/// Has everybody like until the load is over.
+pub(super) async fn all(people: Vec<Person>, load: &Arc<Load>) -> Result<Vec<Person>> {
+    let mut liking: JoinSet<Result<Person>> = people.into_iter().map(|person| person.like(Arc::clone(load))).collect();
+    let mut people = Vec::with_capacity(load.people);
+    while let Some(person) = liking.join_next().await {
+        people.push(person??);
+    }
+    Ok(people)
+}

@@ -1,0 +1,319 @@
+//! 1,000 people like 10,000 posts, or all of them one: likes acknowledged a second, and how long until they are settled.
+//!
+//! First as fast as they are answered; then at half that rate, which is when it is measured how long an acknowledgement
+//! takes and how long it is until the person is told that the like is settled. On Redis, beside it and in the same run,
+//! what the same Redis does with nothing but `XADD`s of the same size, pipelined.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use hdrhistogram::Histogram;
+use hyper::Method;
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use tokio::time::sleep;
+
+use super::Bench;
+use super::client::open_all;
+use super::crowd;
+use super::likers::{self, Aim, Load, Pace, Person};
+use super::report::{Better, Report, Row, Target, median};
+use super::seed;
+use super::server::{Listening, Process, Setup};
+use super::web::Web;
+use crate::ledger::{Durability, Ledger as _, SqliteLedger, SqliteOptions};
+use crate::model::{PostId, UserId};
+
+/// How many like, each over a socket: more than a batch of settling takes from one post would need to repeat somebody.
+const PEOPLE: usize = 1_000;
+/// How many posts there are, and who wrote them.
+const POSTS: usize = 10_000;
+const AUTHORS: usize = 100;
+/// How long it runs before it is measured.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// The part of the top rate at which times are taken.
+const LOAD: f64 = 0.5;
+/// How often it is looked whether everything is settled, and how long that may take.
+const LOOK: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(50);
+/// `XADD`s in a pipeline of the floor, and such pipelines under way.
+const PIPELINE: usize = 200;
+const PIPELINES: usize = 8;
+/// Streams of the floor: as many as the queue has.
+const STREAMS: usize = 8;
+
+/// What keeps what is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kept {
+    /// Memory and files
+    Embedded,
+    /// Redis, with an append-only file if it has one
+    Redis,
+}
+
+/// What one load came to.
+struct Tally {
+    /// Acknowledged a second.
+    rate: f64,
+    /// Settled a second meanwhile.
+    settled: f64,
+    /// Likes that one transaction of the ledger settled.
+    batch: f64,
+    /// Milliseconds until a like was acknowledged: half of them, 99 of 100.
+    answers: [f64; 2],
+    /// Milliseconds from there until its person was told that it is settled.
+    settling: [f64; 2],
+    /// Of a core, what the server and the clients took.
+    cpu: [f64; 2],
+}
+
+/// Runs the scenario.
+pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
+    let on_redis = kept.map_or(bench.options.redis.is_some(), |kept| kept == Kept::Redis);
+    let mut report = Report::new("likes");
+    let mut setup = Setup::new(&seed::secret())?;
+    let mut floor = None;
+    let mut redis = None;
+    if on_redis {
+        let (own, url) = bench.redis().await?;
+        floor = Some(Floor::connect(&url, &setup.prefix).await?);
+        redis = own;
+        setup.broker = url;
+    }
+    let posts = write(bench, &setup.ledger()).await?;
+    let server = bench.serve(&setup).await?;
+    let mut crowd = Crowd::gather(bench, &server, &setup.secret).await?;
+    let aims = [Aim { posts: posts[..POSTS].into(), which: 0 }, Aim { posts: posts[POSTS..].into(), which: 1 }];
+    let length = Duration::from_secs(bench.options.seconds);
+    let (mut tops, mut halves) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
+    let mut alone = Vec::new();
+    bench.begin(bench.options.runs * (4 + usize::from(on_redis)));
+    for run in 1..=bench.options.runs {
+        for (aim, what) in aims.iter().zip(["of all posts", "of one post"]) {
+            bench.bar.set_message(format!("run {run}: {what}, as fast as answered"));
+            let top = crowd.like(Pace::FlatOut, aim, length).await?;
+            bench.bar.inc(1);
+            bench.bar.set_message(format!("run {run}: {what}, at half that"));
+            halves[aim.which].push(crowd.like(Pace::Rate(LOAD * top.rate), aim, length).await?);
+            tops[aim.which].push(top);
+            bench.bar.inc(1);
+        }
+        if let Some(floor) = &mut floor {
+            bench.bar.set_message(format!("run {run}: Redis alone"));
+            alone.push(floor.measure(posts[0], length).await?);
+            bench.bar.inc(1);
+        }
+    }
+    let spread = each(&tops[0], |tally| tally.rate);
+    let goal = if on_redis { Target::RatioAtLeast(0.6) } else { Target::AtLeast(40_000.0) };
+    let against = on_redis.then_some(("XADDs", alone));
+    rows(&mut report, "spread over 10,000 posts", &tops[0], &halves[0], against, Some(goal));
+    let goal = Target::RatioAtLeast(1.0);
+    rows(&mut report, "all of one post", &tops[1], &halves[1], Some(("spread", spread)), Some(goal));
+    let broker = if on_redis { "Redis" } else { "memory, queue in files" };
+    report.notes.push(format!("{PEOPLE} people, a socket each; ledger: SQLite; broker: {broker}"));
+    drop(crowd);
+    server.stop().await?;
+    bench.forget(&setup).await?;
+    match redis {
+        Some(redis) => redis.stop().await.map(|()| report),
+        None => Ok(report),
+    }
+}
+
+fn each(tallies: &[Tally], of: impl Fn(&Tally) -> f64) -> Vec<f64> {
+    tallies.iter().map(of).collect()
+}
+
+fn rows(
+    report: &mut Report,
+    what: &str,
+    tops: &[Tally],
+    halves: &[Tally],
+    against: Option<(&'static str, Vec<f64>)>,
+    goal: Option<Target>,
+) {
+    report.rows.push(Row {
+        name: format!("acknowledged, {what}"),
+        unit: "likes/s",
+        better: Better::More,
+        measured: each(tops, |tally| tally.rate),
+        against,
+        goal,
+    });
+    let mut row = |name: &str, unit, better, measured, goal| {
+        report.rows.push(Row { name: format!("  {name}"), unit, better, measured, against: None, goal });
+    };
+    let least = what.contains("one post").then_some(Target::AtLeast(500.0));
+    row("likes a transaction of the ledger", "likes", Better::More, each(tops, |tally| tally.batch), least);
+    for (place, name, most) in [(0, "half", None), (1, "99 of 100", Some(10.0))] {
+        let name = format!("at half of that, {name} acknowledged within");
+        row(&name, "ms", Better::Less, each(halves, |tally| tally.answers[place]), most.map(Target::AtMost));
+    }
+    for (place, name, most) in [(0, "half", None), (1, "99 of 100", Some(500.0))] {
+        let name = format!("at half of that, {name} settled within");
+        row(&name, "ms", Better::Less, each(halves, |tally| tally.settling[place]), most.map(Target::AtMost));
+    }
+    for (when, tallies) in [("at the top", tops), ("at half", halves)] {
+        let middle = |of: fn(&Tally) -> f64| median(&each(tallies, of));
+        report.notes.push(format!(
+            "{what}, {when}: {:.0} acknowledged and {:.0} settled a second, {:.0} a transaction; server {:.0} % of a core, \
+             clients {:.0} %",
+            middle(|tally| tally.rate),
+            middle(|tally| tally.settled),
+            middle(|tally| tally.batch),
+            middle(|tally| tally.cpu[0]) * 100.0,
+            middle(|tally| tally.cpu[1]) * 100.0,
+        ));
+    }
+}
+
+/// Fills a ledger before its server starts: [`POSTS`] posts, and one more.
+async fn write(bench: &Bench, ledger: &Path) -> Result<Vec<u64>> {
+    bench.bar.set_message(format!("writing {POSTS} posts"));
+    let ledger =
+        SqliteLedger::open(SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(ledger) }).await?;
+    let id = |name: String| UserId::parse(&name).context("a name that is no id");
+    let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(crowd::author(n))).collect::<Result<_>>()?;
+    let people: Vec<UserId> = (0..PEOPLE).map(|n| id(seed::user(n))).collect::<Result<_>>()?;
+    let now = crate::feed::now();
+    ledger.bulk_users(&authors, now).await?;
+    ledger.bulk_users(&people, now).await?;
+    let begin = now.saturating_sub(3_600_000);
+    let ids: Vec<PostId> = (0..=POSTS as u64).map(|n| PostId::from_parts(begin + n, 0, 0)).collect();
+    let posts: Vec<_> = ids.iter().enumerate().map(|(n, id)| crowd::post(*id, &authors[n % AUTHORS])).collect();
+    ledger.bulk_posts(&posts).await?;
+    ledger.close().await;
+    Ok(ids.into_iter().map(|id| id.0).collect())
+}
+
+/// Those who like, and the server at which they do.
+struct Crowd<'a> {
+    people: Vec<Person>,
+    server: &'a Process,
+    /// Asks for what the server counts.
+    web: Web,
+    token: String,
+}
+
+impl<'a> Crowd<'a> {
+    async fn gather(bench: &Bench, server: &'a Listening, secret: &str) -> Result<Self> {
+        bench.bar.set_message(format!("{PEOPLE} people connect"));
+        let greetings: Vec<String> =
+            (0..PEOPLE).map(|n| seed::connect(secret, &seed::user(n))).collect::<Result<_>>()?;
+        let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
+        let people = sockets.into_iter().enumerate().map(|(n, (socket, _))| Person::new(socket, n)).collect();
+        let (web, token) = (Web::open(server.addr).await?, seed::token(secret, &seed::user(0))?);
+        Ok(Self { people, server: &server.process, web, token })
+    }
+
+    async fn like(&mut self, pace: Pace, aim: &Aim, length: Duration) -> Result<Tally> {
+        let load = Load::begin(pace, aim.clone(), PEOPLE, WARM_UP, length)?;
+        let people = std::mem::take(&mut self.people);
+        let (people, tally) = tokio::try_join!(likers::all(people, &load), self.watch(&load, length))?;
+        self.people = people;
+        Ok(tally)
+    }
+
+    /// Sees what comes of a load, and ends it once everything is settled.
+    async fn watch(&mut self, load: &Load, length: Duration) -> Result<Tally> {
+        load.warmed_up().await;
+        let before = self.counted().await?;
+        let (server, own) = (self.server.cpu()?, Process::own_cpu()?);
+        load.asked().await;
+        let cpu = [self.server.cpu()? - server, Process::own_cpu()? - own];
+        let after = self.counted().await?;
+        let start = Instant::now();
+        while !self.counted().await?.is_settled() {
+            ensure!(start.elapsed() < PATIENCE, "not settled in {PATIENCE:?}");
+            sleep(LOOK).await;
+        }
+        // The last words are on their way.
+        sleep(LOOK).await;
+        load.over.store(true, Ordering::Relaxed);
+        let seconds = length.as_secs_f64();
+        Ok(Tally {
+            rate: load.acknowledged.load(Ordering::Relaxed) as f64 / seconds,
+            settled: (after.settled - before.settled) / seconds,
+            batch: (after.settled - before.settled) / (after.batches - before.batches),
+            answers: middle_and_tail(&load.answers),
+            settling: middle_and_tail(&load.settling),
+            cpu: cpu.map(|cpu| cpu.as_secs_f64() / seconds),
+        })
+    }
+
+    async fn counted(&mut self) -> Result<Counted> {
+        let text = String::from_utf8(self.web.call(Method::GET, "/metrics", &self.token).await?.into())?;
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|value| value.parse::<f64>().ok()).with_context(|| format!("no {name} is counted"))
+        };
+        Ok(Counted {
+            acknowledged: value("feedline_likes_queued_total")?,
+            settled: value("feedline_likes_batch_sum")?,
+            batches: value("feedline_likes_batch_count")?,
+        })
+    }
+}
+
+/// What a server counted since it started.
+struct Counted {
+    acknowledged: f64,
+    settled: f64,
+    batches: f64,
+}
+
+impl Counted {
+    fn is_settled(&self) -> bool {
+        self.settled >= self.acknowledged
+    }
+}
+
+/// In milliseconds.
+fn middle_and_tail(micros: &Mutex<Histogram<u64>>) -> [f64; 2] {
+    let micros = micros.lock();
+    [0.5, 0.99].map(|part| micros.value_at_quantile(part) as f64 / 1e3)
+}
+
+/// What Redis does with nobody in between.
+struct Floor {
+    connection: MultiplexedConnection,
+    streams: Vec<String>,
+}
+
+impl Floor {
+    async fn connect(url: &str, prefix: &str) -> Result<Self> {
+        let streams = (0..STREAMS).map(|n| format!("{prefix}:floor:{n}")).collect();
+        Ok(Self { connection: seed::connection(url).await?, streams })
+    }
+
+    /// Appends likes as the queue keeps them for so long, pipelined. Answers how many a second.
+    async fn measure(&mut self, post: u64, length: Duration) -> Result<f64> {
+        let body = format!("+ p{post} {} {}", crate::feed::now(), seed::user(0));
+        let mut pipe = redis::pipe();
+        for n in 0..PIPELINE {
+            pipe.cmd("XADD").arg(&self.streams[n % STREAMS]).arg("*").arg("b").arg(&body).ignore();
+        }
+        let pipe = Arc::new(pipe);
+        let (start, mut in_flight, mut done) = (Instant::now(), FuturesUnordered::new(), 0);
+        while start.elapsed() < length || !in_flight.is_empty() {
+            while in_flight.len() < PIPELINES && start.elapsed() < length {
+                let (mut connection, pipe) = (self.connection.clone(), Arc::clone(&pipe));
+                in_flight.push(async move { pipe.exec_async(&mut connection).await });
+            }
+            if let Some(answer) = in_flight.next().await {
+                answer?;
+                done += PIPELINE;
+            }
+        }
+        let took = start.elapsed().as_secs_f64();
+        redis::cmd("UNLINK").arg(&self.streams).exec_async(&mut self.connection).await?;
+        Ok(done as f64 / took)
+    }
+}
