@@ -81,7 +81,7 @@ async fn what_is_put_up_and_ended_at_the_same_time_leaves_the_timeline_as_it_was
     told(&mut ann, "ann", "post", id).await;
     let all = [("ann", "mute", "muting", "bo"), ("bo", "hide", "hiding", "ann"), ("ann", "follow", "following", "bo")];
     for (maker, what, edge, whom) in all {
-        for _ in 0..25 {
+        for _ in 0..60 {
             tokio::join!(set(&server, maker, what, whom), clear(&server, maker, what, whom));
             // Whichever came last.
             let edges = server.done(maker, "GET", &format!("/users/{whom}"), &Value::Null).await["edges"].take();

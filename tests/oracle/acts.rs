@@ -258,7 +258,9 @@ pub(crate) fn choose(dice: &mut Dice, model: &Model, has: Has, number: usize) ->
             }
         }
         3..8 => {
-            let to = other(dice);
+            // Often back: much hangs on who are friends.
+            let followers = model.those_to(Edge::Follow, by);
+            let to = if followers.is_empty() || dice.below(2) == 0 { other(dice) } else { *dice.pick(&followers) };
             // Now and then what is so already.
             let on = model.has(Edge::Follow, by, to) == (dice.below(10) == 0);
             return Act::Set { edge: Edge::Follow, from: by, to, on };
@@ -285,8 +287,11 @@ pub(crate) fn choose(dice: &mut Dice, model: &Model, has: Has, number: usize) ->
             }
         }
         25..32 => {
-            if let Some(id) = any_post(dice, model) {
-                let mark = *dice.pick(&[Mark::Like, Mark::Favourite]);
+            let mark = *dice.pick(&[Mark::Like, Mark::Favourite]);
+            let mine: Vec<u64> = model.posts.keys().copied().filter(|id| model.marked(mark, by, *id)).collect();
+            let one =
+                if dice.below(3) == 0 && !mine.is_empty() { Some(*dice.pick(&mine)) } else { any_post(dice, model) };
+            if let Some(id) = one {
                 let on = model.marked(mark, by, id) == (dice.below(6) == 0);
                 return Act::Mark { mark, by, id, on };
             }
