@@ -19,7 +19,7 @@ use crate::gateway::outbox::Bounds;
 use crate::gateway::session::SessionOptions;
 use crate::gateway::{Gateway, GatewayOptions};
 use crate::http::{Site, router};
-use crate::ledger::{Ledger, SqliteLedger, SqliteOptions};
+use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
 use crate::metrics::Metrics;
 
 /// A running server.
@@ -134,11 +134,19 @@ async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dy
 }
 
 async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
-    let LedgerUrl::Sqlite(path) = &config.ledger.url;
-    let mut options = SqliteOptions::new(path.clone());
-    options.durability = config.ledger.durability;
-    options.timeout = config.ledger.timeout;
-    Ok(Arc::new(SqliteLedger::open(options).await.context("cannot use the ledger (ledger.url)")?))
+    let (durability, timeout) = (config.ledger.durability, config.ledger.timeout);
+    let opened: Result<Arc<dyn Ledger>, LedgerError> = match &config.ledger.url {
+        LedgerUrl::Sqlite(path) => {
+            let options = SqliteOptions { durability, timeout, ..SqliteOptions::new(path.clone()) };
+            SqliteLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
+        }
+        LedgerUrl::Postgres(url) => {
+            let url = url.clone();
+            let options = PostgresOptions { url, durability, timeout, connections: config.ledger.connections };
+            PostgresLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
+        }
+    };
+    opened.context("cannot use the ledger (ledger.url)")
 }
 
 fn feed_options(config: &Config) -> FeedOptions {

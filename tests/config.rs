@@ -38,6 +38,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("ledger.url", "sqlite://elsewhere.db"),
     ("ledger.durability", "normal"),
     ("ledger.timeout", "900ms"),
+    ("ledger.connections", "3"),
     ("auth.hmac_secret", "a-secret"),
     ("auth.rsa_public_key", ""),
     ("auth.ecdsa_public_key", ""),
@@ -200,7 +201,9 @@ fn what_is_wrong_is_said_with_its_place() {
         "[client]\nping_interval = \"5s\"",
         "[broker]\nurl = \"redis://user:hunter2@\"",
         "[broker]\nurl = \"http://localhost\"",
+        "[ledger]\nurl = \"mysql://localhost\"",
         "[ledger]\nurl = \"postgres://localhost\"",
+        "[ledger]\nconnections = 0",
         "[ledger]\ndurability = \"some\"",
         "[accounts]\nenabled = 1",
         "[auth]\nrsa_public_key = \"no/such/file.pem\"",
@@ -267,12 +270,18 @@ fn secrets_are_not_shown() {
         ("FEEDLINE__AUTH__HMAC_SECRET", "hunter2-secret"),
         ("FEEDLINE__AUTH__API_KEYS", "hunter2-key"),
         ("FEEDLINE__BROKER__URL", "redis://user:hunter2@localhost:6379/1"),
+        ("FEEDLINE__LEDGER__URL", "postgresql://user:hunter2@localhost/feed?sslmode=require"),
     ]);
     let config = config.unwrap();
     assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
     assert_eq!(config.broker.url.to_string(), "redis://localhost:6379/1");
+    assert_eq!(config.ledger.url.to_string(), "postgres://localhost:5432/feed");
     for url in ["http://user:hunter2@localhost", "redis://user:hunter2@localhost:no", "redis://hunter2@localhost/x"] {
         let error = wrong_env(&[("FEEDLINE__BROKER__URL", url)]);
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+    for url in ["postgres://user:hunter2@localhost", "postgres://user:hunter2@localhost/feed?sslmode=no"] {
+        let error = wrong_env(&[("FEEDLINE__LEDGER__URL", url)]);
         assert!(!error.contains("hunter2"), "{error}");
     }
 }

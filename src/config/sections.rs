@@ -189,6 +189,8 @@ pub struct Ledger {
     pub durability: Durability,
     /// The time one call may take.
     pub timeout: Duration,
+    /// Connections to PostgreSQL.
+    pub connections: usize,
 }
 
 impl Ledger {
@@ -198,6 +200,7 @@ impl Ledger {
             url: section.read("url", |value| LedgerUrl::read(value, data_dir)),
             durability: section.read("durability", value::one_of(WORDS)),
             timeout: section.read("timeout", value::duration("50ms"..="1m")),
+            connections: section.read("connections", value::whole(1..=1_000)),
         }
     }
 }

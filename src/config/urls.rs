@@ -7,6 +7,7 @@ use hyper::Uri;
 
 use super::layers::Value;
 use super::value::{Read, text};
+use crate::ledger::PostgresUrl;
 
 /// Where the broker is.
 #[derive(Clone, PartialEq, Eq)]
@@ -65,23 +66,30 @@ impl fmt::Debug for BrokerUrl {
 pub enum LedgerUrl {
     /// In this SQLite file.
     Sqlite(PathBuf),
+    /// In this PostgreSQL database. Displayed without user and password.
+    Postgres(PostgresUrl),
 }
 
 impl LedgerUrl {
-    /// Reads `sqlite://PATH`, or nothing, which means the usual file among Feedline's data.
+    /// Reads `sqlite://PATH`, `postgres://…`, or nothing, which means the usual file among Feedline's data.
     pub(super) fn read(value: &Value, data_dir: &Path) -> Read<Self> {
         let url = text(value)?;
         if url.is_empty() {
             return Ok(Self::Sqlite(data_dir.join("feedline.db")));
         }
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            return PostgresUrl::parse(&url).map(Self::Postgres);
+        }
         let path = url.strip_prefix("sqlite://").filter(|path| !path.is_empty() && !path.ends_with('/'));
-        path.map(|path| Self::Sqlite(path.into())).ok_or_else(|| "expected sqlite://PATH".into())
+        path.map(|path| Self::Sqlite(path.into())).ok_or_else(|| "expected sqlite://PATH or postgres://…".into())
     }
 }
 
 impl fmt::Display for LedgerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Sqlite(path) = self;
-        write!(f, "sqlite://{}", path.display())
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
+            Self::Postgres(url) => url.fmt(f),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::relations::Between;
 use super::{Body, Feed, Result};
-use crate::model::{Entry, GoneReason, PostId, Relation, UserId, Visibility};
+use crate::model::{Entry, GoneReason, Post, PostId, Relation, UserId, Visibility};
 
 /// Where something is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +68,17 @@ impl Feed {
         ids: impl IntoIterator<Item = PostId>,
     ) -> Result<HashMap<PostId, Arc<Body>>> {
         let mut bodies = self.bodies.get(ids).await?;
-        let authors: HashSet<UserId> = bodies.values().map(|body| body.post.author.clone()).collect();
+        let closed = self.closed_to(reader, surface, bodies.values()).await?;
+        if closed.is_empty() {
+            return Ok(bodies);
+        }
+        let authors: HashSet<UserId> =
+            closed.iter().filter_map(|id| Some(bodies.get(id)?.post.author.clone())).collect();
         let mut between = self.between(reader, authors).await?;
         let sees = |between: &Between, body: &Body| {
             let author = &body.post.author;
-            Eye { reader, relation: relation(between, reader, author), surface }.sees(author, &body.post.visibility)
+            let eye = Eye { reader, relation: relation(between, reader, author), surface };
+            !closed.contains(&body.post.id) || eye.sees(author, &body.post.visibility)
         };
         if let Some(reader) = reader {
             let hidden = bodies.values().filter(|body| !sees(&between, body));
@@ -83,6 +89,29 @@ impl Feed {
         }
         bodies.retain(|_, body| sees(&between, body));
         Ok(bodies)
+    }
+
+    /// Those of whom it takes more to know whether the reader sees them than what is known of their authors in general and
+    /// of whom the reader follows. Most posts are not among them.
+    async fn closed_to<'a>(
+        &self,
+        reader: Option<&UserId>,
+        surface: Surface,
+        bodies: impl Iterator<Item = &'a Arc<Body>> + Clone + Send,
+    ) -> Result<HashSet<PostId>> {
+        let authors: HashSet<UserId> = bodies.clone().map(|body| body.post.author.clone()).collect();
+        let barred = self.relations.barred(authors).await?;
+        let followees = match (reader, surface) {
+            (Some(reader), Surface::Timeline) => self.relations.followees(reader).await?,
+            _ => None,
+        };
+        let is_followed = |author: &UserId| followees.as_ref().is_some_and(|followees| followees.contains(author));
+        let is_open = |body: &Body| {
+            let Post { author, visibility, .. } = &body.post;
+            let is_for_all = *visibility == Visibility::Public && !barred.contains(author);
+            reader == Some(author) || (is_for_all && (surface != Surface::Timeline || is_followed(author)))
+        };
+        Ok(bodies.filter(|body| !is_open(body)).map(|body| body.post.id).collect())
     }
 
     /// Those of `people` whose doings (comments, likes, notifications) `reader` may see there.

@@ -147,18 +147,23 @@ impl Feed {
         Ok((items, Some(before)))
     }
 
+    pub(super) async fn delete_comment(&self, call: Call, comment: OneComment) -> Result<Done> {
+        let done = self.take_away(&call.caller, comment).await;
+        call.deleted(done)
+    }
+
     /// Takes a comment back, or away from under one's post. Its author may do that although the post cannot be seen any more.
-    pub(super) async fn delete_comment(&self, caller: Caller, comment: OneComment) -> Result<Done> {
+    async fn take_away(&self, caller: &Caller, comment: OneComment) -> Result<Done> {
         let user = caller.user()?;
         let found = self.ledger.comments(&[comment.id]).await?.pop().ok_or(NO_COMMENT)?;
         let author = found.author.ok_or(NO_COMMENT)?;
         if author != *user {
-            let body = self.post(&caller, found.post).await.map_err(|error| match error {
+            let body = self.post(caller, found.post).await.map_err(|error| match error {
                 FeedError::NotFound(_) => NO_COMMENT,
                 error => error,
             })?;
             if body.post.author != *user {
-                self.comment(&caller, found.post, comment.id).await?;
+                self.comment(caller, found.post, comment.id).await?;
                 return Err(FeedError::Forbidden("only its author, and the post's, can delete a comment"));
             }
         }

@@ -116,12 +116,25 @@ impl Feed {
     /// The posts of someone newly followed come into a timeline: what is newer than the inbox's floor, up to a number.
     /// Where there is more, the floor rises, and the ledger tells what lies below it.
     pub(super) async fn bring_in(&self, reader: &UserId, author: &UserId) -> Result<()> {
-        let most = self.options.follow_merge;
-        // A later unfollow, mute or block has its own job, which may have run already: then these posts are not wanted.
-        let relation = self.relation_now(reader, author).await?;
-        if !is_shown(relation) {
-            return Ok(());
+        let mut brought: Option<Vec<PostId>> = None;
+        loop {
+            // A later unfollow, mute or block has its own job, which may have run already: then these posts are not wanted.
+            // It may run between this look and the merge, too: what lay there then would be no news once it is wanted.
+            let relation = self.relation_now(reader, author).await?;
+            brought = match (brought, is_shown(relation)) {
+                (None, true) => Some(self.merge(reader, author, relation).await?),
+                (Some(posts), false) => {
+                    self.broker.purge_inbox(reader, &posts, GoneReason::Hidden).await?;
+                    None
+                }
+                (Some(_), true) | (None, false) => return Ok(()),
+            };
         }
+    }
+
+    /// Puts an author's newest posts into an inbox, as far as they are for the reader; which.
+    async fn merge(&self, reader: &UserId, author: &UserId, relation: Relation) -> Result<Vec<PostId>> {
+        let most = self.options.follow_merge;
         let mut posts = self.ledger.author_posts(author, PostId::MAX, most + 1).await?;
         let floor = if posts.len() > most { posts.pop().unwrap_or(PostId::ZERO) } else { PostId::ZERO };
         posts.reverse();
@@ -129,7 +142,7 @@ impl Feed {
         let eye = Eye { reader: Some(reader), relation, surface: Surface::Timeline };
         posts.retain(|id| bodies.get(id).is_some_and(|body| eye.sees(author, &body.post.visibility)));
         self.broker.merge_inbox(reader, &posts, floor).await?;
-        Ok(())
+        Ok(posts)
     }
 
     /// The author began or ended to follow the reader, so that the two became friends, or are so no more: what is for
@@ -178,30 +191,32 @@ impl Feed {
         self.forget_between(reader, author).await?;
         // Looked for first: what is carried by now is there when the inbox is read.
         let more_may_come = self.ledger.carries_posts(author, job.id).await? || self.may_be_pulled(job, author).await?;
-        let carried = if more_may_come { Carried::ForNow } else { Carried::ForGood };
         let is_back = is_shown(self.relation_now(reader, author).await?);
         if is_back && job.cursor == TAKEN_OUT {
             return Ok(Carried::ForGood);
         }
-        let Some(inbox) = self.broker.read_inbox(reader).await? else { return Ok(carried) };
-        let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| arrived(entry)).collect();
-        let mut held: Vec<PostId> = held.into_iter().collect();
-        held.sort_unstable();
-        let bodies = self.bodies.get(held.iter().copied()).await?;
-        let theirs = |id: &PostId| bodies.get(id).is_some_and(|body| body.post.author == *author);
-        let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
-        self.broker.purge_inbox(reader, &theirs, reason).await?;
-        // Who carries the deletion of one of theirs may look for followers from now on, and not find the reader.
-        held.retain(|id| !bodies.contains_key(id));
-        self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
-        if is_back {
-            self.bring_in(reader, author).await?;
-            return Ok(Carried::ForGood);
+        if let Some(inbox) = self.broker.read_inbox(reader).await? {
+            let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| arrived(entry)).collect();
+            let mut held: Vec<PostId> = held.into_iter().collect();
+            held.sort_unstable();
+            let bodies = self.bodies.get(held.iter().copied()).await?;
+            let theirs = |id: &PostId| bodies.get(id).is_some_and(|body| body.post.author == *author);
+            let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
+            self.broker.purge_inbox(reader, &theirs, reason).await?;
+            // Who carries the deletion of one of theirs may look for followers from now on, and not find the reader.
+            held.retain(|id| !bodies.contains_key(id));
+            self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
+            // Whoever made them be seen again meanwhile may have brought them in before they were taken out.
+            if is_back || is_shown(self.relation_now(reader, author).await?) {
+                self.bring_in(reader, author).await?;
+                return Ok(Carried::ForGood);
+            }
         }
         if more_may_come {
             self.ledger.advance_job(job.id, TAKEN_OUT, &self.fanout.lease(now())).await?;
+            return Ok(Carried::ForNow);
         }
-        Ok(carried)
+        Ok(Carried::ForGood)
     }
 
     /// Whether a node may still be bringing posts of the author's out of the pulled log to readers whom it looked for

@@ -9,7 +9,7 @@
 //!
 //! A process that dies between 1 and 3 leaves a key without an answer. A repeat runs the operation again, with the id of
 //! the first attempt: what was created then is found, and not created twice. Operations that create nothing set or
-//! take away, and may be repeated by their nature.
+//! take away, and may be repeated by their nature; to a deletion that is repeated so, nothing there is success.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use sha2::{Digest, Sha256};
 use super::error::Remembered;
 use super::operations::{Input, Operation, Request};
 use super::{Call, Caller, Feed, FeedError, Result, now};
+use crate::broker::Attempt;
 use crate::ledger::{Begun, Keyed, Turn};
 use crate::model::{Millis, PostId};
 
@@ -58,9 +59,11 @@ impl Feed {
         let Request { caller, client, input, .. } = asked;
         let body = operation.body();
         let Some(write) = write else {
-            return body(Arc::clone(self), Call { caller, client, reserved: None }, input).await;
+            return body(Arc::clone(self), Call { caller, client, reserved: None, attempt: Attempt::First }, input).await;
         };
-        let run = move |feed: &Arc<Self>, reserved| body(Arc::clone(feed), Call { caller, client, reserved }, input);
+        let run = move |feed: &Arc<Self>, reserved, attempt| {
+            body(Arc::clone(feed), Call { caller, client, reserved: Some(reserved), attempt }, input)
+        };
         let feed = Arc::clone(self);
         // A client that goes away while it waits must not leave a key behind that seems to be in use.
         let running = self.fanout.tasks().spawn(async move { feed.once(&write, run).await });
@@ -69,14 +72,14 @@ impl Feed {
 
     async fn once<F>(self: &Arc<Self>, write: &Keyed, run: F) -> Result<Bytes>
     where
-        F: FnOnce(&Arc<Self>, Option<PostId>) -> BoxFuture<'static, Result<Bytes>>,
+        F: FnOnce(&Arc<Self>, PostId, Attempt) -> BoxFuture<'static, Result<Bytes>>,
     {
-        let (reserved, turn) = match self.take_turn(write).await? {
-            Due::Run(reserved, turn) => (reserved, turn),
+        let (reserved, turn, attempt) = match self.take_turn(write).await? {
+            Due::Run(reserved, turn, attempt) => (reserved, turn, attempt),
             Due::Tell(answer) => return told(&answer),
         };
         let mut until = turn.until;
-        let mut running = run(self, Some(reserved));
+        let mut running = run(self, reserved, attempt);
         let ran = loop {
             tokio::select! {
                 ran = &mut running => break ran,
@@ -115,8 +118,8 @@ impl Feed {
             let new = self.ids.next(now);
             let turn = Turn { now, until: now.saturating_add(TURN), since: now.saturating_sub(KEPT) };
             match self.ledger.begin(write, new, turn).await? {
-                Begun::Fresh => return Ok(Due::Run(new, turn)),
-                Begun::Again(reserved) => return Ok(Due::Run(reserved, turn)),
+                Begun::Fresh => return Ok(Due::Run(new, turn, Attempt::First)),
+                Begun::Again(reserved) => return Ok(Due::Run(reserved, turn, Attempt::Repeated)),
                 Begun::Answered(answer) => return Ok(Due::Tell(answer)),
                 Begun::Reused => return Err(FeedError::KeyReused),
                 Begun::Running if tokio::time::Instant::now() >= deadline => return Err(FeedError::InProgress),
@@ -153,7 +156,7 @@ impl Feed {
 /// What a caller is to do about a write.
 enum Due {
     /// Do it, with this id for what it creates.
-    Run(PostId, Turn),
+    Run(PostId, Turn, Attempt),
     /// Nothing: this came of it.
     Tell(Bytes),
 }

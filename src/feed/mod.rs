@@ -12,6 +12,7 @@
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
 //! | `relations` | what is between readers and authors, cached |
+//! | `followees` | whom readers follow, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
 //! | `pulled` | authors with too many followers to write to each |
@@ -37,7 +38,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::auth::{Issuer, Passwords};
-use crate::broker::{Broker, Queue};
+use crate::broker::{Attempt, Broker, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
@@ -51,6 +52,7 @@ mod edits;
 mod error;
 mod fanout;
 mod favourites;
+mod followees;
 mod graph;
 mod idempotency;
 mod ids;
@@ -83,6 +85,7 @@ use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
+use input::Done;
 use notifications::Notices;
 use pulled::Pulled;
 use relations::Relations;
@@ -165,6 +168,17 @@ pub(crate) struct Call {
     client: Option<Arc<str>>,
     /// An attempt that may have been made before gave it to what it created.
     reserved: Option<PostId>,
+    attempt: Attempt,
+}
+
+impl Call {
+    /// What came of a deletion: that there is nothing to be deleted may be what an attempt before this one did.
+    fn deleted(&self, done: Result<Done>) -> Result<Done> {
+        match (done, self.attempt) {
+            (Err(FeedError::NotFound(_)), Attempt::Repeated) => Ok(Done {}),
+            (done, _) => done,
+        }
+    }
 }
 
 impl From<Call> for Caller {

@@ -74,9 +74,14 @@ impl Feed {
         self.present(caller.reader(), &[body]).await?.pop().ok_or(NO_POST)
     }
 
-    pub(super) async fn delete_post(&self, caller: Caller, post: OnePost) -> Result<Done> {
+    pub(super) async fn delete_post(&self, call: Call, post: OnePost) -> Result<Done> {
+        let done = self.delete_own_post(&call.caller, post).await;
+        call.deleted(done)
+    }
+
+    async fn delete_own_post(&self, caller: &Caller, post: OnePost) -> Result<Done> {
         let author = caller.user()?;
-        if self.post(&caller, post.id).await?.post.author != *author {
+        if self.post(caller, post.id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can delete a post"));
         }
         let now = now();

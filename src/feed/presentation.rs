@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 
 use super::input::PostPage;
 use super::{Body, Feed, FeedError, Result};
-use crate::ledger::Ledger;
-use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
+use crate::ledger::{Hydration, Ledger};
+use crate::model::{Person, PostCounts, PostFlags, PostId, User, UserId};
 
 /// How old the counts may be that are pushed. As long as this a post that goes to many sockets is counted once.
 const FRESH: Duration = Duration::from_secs(2);
@@ -33,33 +33,16 @@ struct Behind {
 }
 
 impl Feed {
-    /// These posts with what came of them and, for a reader who is somebody, what they did with them: in one round trip
-    /// each, however many there are.
+    /// These posts with what came of them and, for a reader who is somebody, what they did with them: in one round trip,
+    /// however many there are.
     ///
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn present(&self, reader: Option<&UserId>, bodies: &[Arc<Body>]) -> Result<Vec<Box<RawValue>>> {
-        if bodies.is_empty() {
-            return Ok(Vec::new());
-        }
-        let ids: Vec<PostId> = bodies.iter().map(|body| body.post.id).collect();
-        let flags = async {
-            match reader {
-                Some(reader) => self.ledger.flags(reader, &ids).await.map(Some),
-                None => Ok(None),
-            }
-        };
-        let (counts, flags) = tokio::try_join!(self.ledger.counts(&ids), flags)?;
-        let counts: HashMap<PostId, PostCounts> = counts.into_iter().collect();
-        let flags: Option<HashMap<PostId, PostFlags>> = flags.map(|flags| flags.into_iter().collect());
-        let present = |body: &Arc<Body>| {
-            let flags = flags.as_ref().map(|flags| flags.get(&body.post.id).copied().unwrap_or_default());
-            shown(body.json_for(reader), counts.get(&body.post.id).copied().unwrap_or_default(), flags)
-        };
-        bodies.iter().map(present).collect()
+        Ok(self.hydrate(reader, bodies, &[]).await?.0)
     }
 
-    /// A page of posts, with its people.
+    /// A page of posts, with its people: in one round trip.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -69,9 +52,31 @@ impl Feed {
         bodies: &[Arc<Body>],
         next: Option<PostId>,
     ) -> Result<PostPage> {
-        let authors = bodies.iter().map(|body| &body.post.author);
-        let (items, people) = tokio::try_join!(self.present(reader, bodies), self.people(authors))?;
+        let authors: HashSet<&UserId> = bodies.iter().map(|body| &body.post.author).collect();
+        let authors: Vec<UserId> = authors.into_iter().cloned().collect();
+        let (items, people) = self.hydrate(reader, bodies, &authors).await?;
         Ok(PostPage { items, people, next: next.map(|id| format!("p{id}")) })
+    }
+
+    async fn hydrate(
+        &self,
+        reader: Option<&UserId>,
+        bodies: &[Arc<Body>],
+        people: &[UserId],
+    ) -> Result<(Vec<Box<RawValue>>, BTreeMap<String, Person>)> {
+        if bodies.is_empty() {
+            return Ok(Default::default());
+        }
+        let ids: Vec<PostId> = bodies.iter().map(|body| body.post.id).collect();
+        let Hydration { counts, flags, people } = self.ledger.hydrate(reader, &ids, people).await?;
+        let counts: HashMap<PostId, PostCounts> = counts.into_iter().collect();
+        let flags: HashMap<PostId, PostFlags> = flags.into_iter().collect();
+        let present = |body: &Arc<Body>| {
+            let id = &body.post.id;
+            let flags = reader.map(|_| flags.get(id).copied().unwrap_or_default());
+            shown(body.json_for(reader), counts.get(id).copied().unwrap_or_default(), flags)
+        };
+        Ok((bodies.iter().map(present).collect::<Result<_>>()?, by_id(people)))
     }
 
     /// These people by their ids, each once, in one round trip.
@@ -86,9 +91,12 @@ impl Feed {
         if ids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let users = self.ledger.users(&ids).await?;
-        Ok(users.into_iter().map(|user| (user.id.to_string(), Person::from(user))).collect())
+        Ok(by_id(self.ledger.users(&ids).await?))
     }
+}
+
+fn by_id(users: Vec<User>) -> BTreeMap<String, Person> {
+    users.into_iter().map(|user| (user.id.to_string(), Person::from(user))).collect()
 }
 
 /// A post's JSON with more members at its end. The author's part is not encoded again.

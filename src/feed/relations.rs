@@ -8,6 +8,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 
 use super::error::Result;
+use super::followees::{Followees, Ids};
 use crate::ledger::Ledger;
 use crate::model::{Relation, UserId};
 
@@ -54,6 +55,7 @@ pub(super) struct Relations {
     pairs: Cache<(UserId, UserId), Relation>,
     /// Whether barriers concern who may see this author's posts.
     barred: Cache<UserId, bool>,
+    followees: Followees,
     /// How often something was forgotten. What is fetched meanwhile may be from before, and is not kept.
     forgotten: AtomicU64,
 }
@@ -62,6 +64,7 @@ impl Relations {
     /// An empty cache in front of the ledger.
     pub(super) fn new(ledger: Arc<dyn Ledger>) -> Self {
         Self {
+            followees: Followees::new(Arc::clone(&ledger), FRESH),
             ledger,
             pairs: Cache::builder().max_capacity(PAIRS).time_to_live(FRESH).build(),
             barred: Cache::builder().max_capacity(AUTHORS).time_to_live(FRESH).build(),
@@ -79,8 +82,10 @@ impl Relations {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.pairs.invalidate(&(one.clone(), other.clone()));
         self.pairs.invalidate(&(other.clone(), one.clone()));
-        self.barred.invalidate(one);
-        self.barred.invalidate(other);
+        for person in [one, other] {
+            self.barred.invalidate(person);
+            self.followees.forget(person);
+        }
     }
 
     /// Forgets everything: any of it may have changed without this node hearing of it.
@@ -88,6 +93,15 @@ impl Relations {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.pairs.invalidate_all();
         self.barred.invalidate_all();
+        self.followees.forget_all();
+    }
+
+    /// Whom a reader follows; `None` if that is too many to know them all.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn followees(&self, reader: &UserId) -> Result<Option<Arc<Ids>>> {
+        self.followees.get(reader).await
     }
 
     /// What is between a reader and an author.

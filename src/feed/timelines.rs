@@ -5,7 +5,7 @@
 //! boundary (a post id) does not move whatever arrives. Below the inbox's floor the ledger is asked; one cursor runs
 //! through both.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Feed;
 use super::audience::Surface;
@@ -77,9 +77,11 @@ impl Feed {
         posts.reverse();
         // A full read may have left something out: the inbox speaks for what is newer than its oldest post, and for that one.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
-        // What is not for the reader now is brought in, and told, once it is: it must not lie there already.
-        let shown = self.seen_by(Some(user), Surface::Timeline, posts.iter().copied()).await?;
-        posts.retain(|id| shown.contains_key(id));
+        // What is not for the reader now is brought in, and told, once it is: it must not lie there already. The ledger has left
+        // out what stands between people, so only posts with an audience of their own are looked at.
+        let restricted: HashSet<PostId> = self.ledger.restricted_among(&posts).await?.into_iter().collect();
+        let shown = self.seen_by(Some(user), Surface::Timeline, restricted.iter().copied()).await?;
+        posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));
         self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
         Ok(())
     }

@@ -3,7 +3,19 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{PostCounts, PostFlags, PostId, UserId};
+use crate::model::{PostCounts, PostFlags, PostId, User, UserId};
+
+/// What a page of posts shows besides the posts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hydration {
+    /// As [`Counts::counts`].
+    pub counts: Vec<(PostId, PostCounts)>,
+    /// What the reader did with those posts that they did something with, each once, in any order; none for somebody
+    /// anonymous.
+    pub flags: Vec<(PostId, PostFlags)>,
+    /// As [`People::users`](super::People::users).
+    pub people: Vec<User>,
+}
 
 /// What came of posts. The counts are kept by the writes that change them, in the same transaction.
 #[async_trait]
@@ -12,7 +24,6 @@ pub trait Counts: Send + Sync {
     /// number of ids, one round trip.
     async fn counts(&self, ids: &[PostId]) -> Result<Vec<(PostId, PostCounts)>>;
 
-    /// What `reader` did with those of `ids` that they did something with, each once, in any order. Any number of ids,
-    /// one round trip.
-    async fn flags(&self, reader: &UserId, ids: &[PostId]) -> Result<Vec<(PostId, PostFlags)>>;
+    /// What a page shows of `posts` to a reader (`None`: somebody anonymous), and these people. One round trip.
+    async fn hydrate(&self, reader: Option<&UserId>, posts: &[PostId], people: &[UserId]) -> Result<Hydration>;
 }

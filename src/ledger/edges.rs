@@ -26,9 +26,9 @@ pub trait Edges: Send + Sync {
     /// Whom `user` follows, latest first; `before` is a [`Listed::next`].
     async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>>;
 
+    /// The ids of those whom `reader` follows, `limit` at most, in ascending order of id, byte by byte.
+    async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>>;
+
     /// The ids of followers in ascending order of id, byte by byte, after `cursor` (empty for the first): what a fan-out walks.
     async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>>;
-
-    /// Those of `authors` that `reader` follows.
-    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>>;
 }

@@ -1,7 +1,8 @@
 //! The durable truth: accounts, posts, edges, and the jobs that carry posts to inboxes.
 //!
 //! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
-//! embedded: WAL, one writer with group commit, a few readers. Nothing outside this folder knows SQL.
+//! embedded: WAL, one writer with group commit, a few readers. [`PostgresLedger`] is for several nodes: every method
+//! one statement, over a few shared connections. Nothing outside this folder knows SQL.
 
 mod barriers;
 mod comments;
@@ -13,6 +14,7 @@ mod jobs;
 mod likes;
 mod notifications;
 mod people;
+mod postgres;
 mod posts;
 mod pulled;
 mod reading;
@@ -23,7 +25,7 @@ use async_trait::async_trait;
 
 pub use self::barriers::Barriers;
 pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
-pub use self::counts::Counts;
+pub use self::counts::{Counts, Hydration};
 pub use self::edges::Edges;
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
@@ -31,6 +33,7 @@ pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
+pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::Posts;
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;

@@ -17,6 +17,10 @@ pub trait Posts: Send + Sync {
     /// Those of `ids` that exist and are not deleted, each once, in any order. Any number of ids, one round trip.
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>>;
 
+    /// Those of `ids` that exist and are not for everyone, each once, in any order. Any number of ids, one round trip. What
+    /// it costs beyond a look-up for each does not depend on the others.
+    async fn restricted_among(&self, ids: &[PostId]) -> Result<Vec<PostId>>;
+
     /// Deletes a post of `author` and makes the job that takes it out of inboxes, in one transaction.
     /// `None` if there is no such post of theirs, or it is deleted already.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;

@@ -8,15 +8,17 @@ use crate::client::Client;
 use crate::server::{API_KEY, Answer, Server, signed};
 
 /// The author of the posts that are looked for.
-const AUTHOR: &str = "bo";
+pub(crate) const AUTHOR: &str = "bo";
 
 /// What each of the posts looked for says in its text, and to whom it is.
-const POSTS: [&str; 5] = ["<everyone>", "<followers>", "<friends>", "<only-nat>", "<all-but-nat>"];
+pub(crate) const POSTS: [&str; 5] = ["<everyone>", "<followers>", "<friends>", "<only-nat>", "<all-but-nat>"];
 
 /// Readers, and which of [`POSTS`] they see: asked for by name, brought to them, in their timeline.
-const TABLE: [(&str, &str, &str, &str); 10] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 11] = [
     (AUTHOR, "+++++", "+++++", "+++++"),
     ("stranger", "+---+", "+---+", "-----"),
+    // A stranger whom all the posts mention, as they do everybody below: that opens nothing.
+    ("mentioned", "+---+", "+---+", "-----"),
     ("follower", "++--+", "++--+", "++--+"),
     ("friend", "+++-+", "+++-+", "+++-+"),
     // Named in `only_to` and in `not_to`, and a follower.
@@ -41,13 +43,18 @@ fn visibility(n: usize) -> Value {
     all[n].clone()
 }
 
+/// Those of the posts that somebody is to be notified of, being mentioned there.
+pub(crate) fn mentioned_in(who: &str, brought: &'static str) -> &'static str {
+    if [AUTHOR, "stranger", ""].contains(&who) { "-----" } else { brought }
+}
+
 /// Readers who have a name.
-fn people() -> impl Iterator<Item = &'static str> {
+pub(crate) fn people() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.0).filter(|name| !name.is_empty())
 }
 
 /// A server with the author and the readers, and the follows of the table.
-async fn server() -> Server {
+pub(crate) async fn server() -> Server {
     let server = Server::start_with(&[("auth.anonymous", "true"), ("client.commands_per_second", "0")]).await;
     for person in people() {
         done(&server, person, "GET", &format!("/users/{person}")).await;
@@ -62,7 +69,7 @@ async fn server() -> Server {
 }
 
 /// Puts up what stands between the author and some readers.
-async fn divide(server: &Server) {
+pub(crate) async fn divide(server: &Server) {
     done(server, "muting", "PUT", "/users/bo/mute").await;
     done(server, AUTHOR, "PUT", "/users/hidden/hide").await;
     done(server, AUTHOR, "PUT", "/users/blocked/block").await;
@@ -70,19 +77,19 @@ async fn divide(server: &Server) {
 }
 
 /// As a backend does it for somebody (nobody, without a name).
-async fn call(server: &Server, user: &str, method: &str, path: &str) -> Answer {
+pub(crate) async fn call(server: &Server, user: &str, method: &str, path: &str) -> Answer {
     let named = [("x-api-key", API_KEY), ("x-user", user)];
     let headers = if user.is_empty() { &named[..1] } else { &named[..] };
     server.http(method, &format!("/api/v1{path}"), headers, "").await
 }
 
-async fn done(server: &Server, user: &str, method: &str, path: &str) -> Value {
+pub(crate) async fn done(server: &Server, user: &str, method: &str, path: &str) -> Value {
     let answer = call(server, user, method, path).await;
     assert!(answer.status.is_success(), "{user}: {method} {path}: {answer:?}\n{}", server.log());
     answer.body
 }
 
-async fn connect(server: &Server, user: &str) -> Client {
+pub(crate) async fn connect(server: &Server, user: &str) -> Client {
     if !user.is_empty() {
         return Client::connect(server, user).await;
     }
@@ -92,10 +99,13 @@ async fn connect(server: &Server, user: &str) -> Client {
 }
 
 /// Writes the posts of the table, all of them on the topic, and one at the end for everyone. Their ids.
-async fn publish(server: &Server) -> Vec<u64> {
+pub(crate) async fn publish(server: &Server) -> Vec<u64> {
     let mut ids = Vec::new();
+    let mentioned: Vec<String> =
+        people().filter(|who| mentioned_in(who, "all") == "all").map(|who| format!("@{who}")).collect();
+    let mentioned = mentioned.join(" ");
     for (n, text) in POSTS.iter().enumerate() {
-        let post = json!({ "text": format!("{text} #t"), "visibility": visibility(n) });
+        let post = json!({ "text": format!("{text} #t {mentioned}"), "visibility": visibility(n) });
         ids.push(server.done(AUTHOR, "POST", "/posts", &post).await["id"].as_u64().expect("an id"));
     }
     server.post(AUTHOR, "<end> #t").await;
@@ -117,16 +127,16 @@ fn shown(told: &Value) -> String {
 
 /// What differs from the table; each row is `who: on which way: what they saw, not what they should have`.
 #[derive(Default)]
-struct Differences(Vec<String>);
+pub(crate) struct Differences(Vec<String>);
 
 impl Differences {
-    fn note(&mut self, who: &str, way: &str, saw: &str, should: &str) {
+    pub(crate) fn note(&mut self, who: &str, way: &str, saw: &str, should: &str) {
         if saw != should {
             self.0.push(format!("{who:?} {way}: {saw}, not {should}"));
         }
     }
 
-    fn none(self) {
+    pub(crate) fn none(self) {
         assert!(self.0.is_empty(), "{} ways are wrong:\n{}", self.0.len(), self.0.join("\n"));
     }
 }
@@ -218,7 +228,8 @@ async fn up_to(client: &mut Client, channel: &str, text: &str) -> Vec<Value> {
 }
 
 /// Waits until all that was published has been told wherever it is to be: what somebody writes after it comes after it.
-async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 3]> {
+/// What each of them heard in their timeline, in the author's profile, in the topic and of notifications.
+async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 4]> {
     let (mut timelines, mut profiles, mut topics) = (Vec::new(), Vec::new(), Vec::new());
     for watcher in watchers.iter_mut().filter(|watcher| ["bo", "follower"].contains(&watcher.who)) {
         // One page of followers and one room: everybody else's is written, and told, with theirs.
@@ -238,9 +249,14 @@ async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 3
         topics
             .push((who, up_to(&mut watcher.client, "topic:t", if who == AUTHOR { "<by-hidden>" } else { last }).await));
     }
+    let everybody: Vec<String> = people().map(|person| format!("@{person}")).collect();
+    let last = server.post("herald", &everybody.join(" ")).await.to_string();
     let mut all = Vec::new();
     for watcher in watchers.iter_mut() {
-        let mut heard: [Vec<Value>; 3] = Default::default();
+        let mut heard: [Vec<Value>; 4] = Default::default();
+        if !watcher.who.is_empty() {
+            heard[3] = up_to(&mut watcher.client, &format!("notifications:{}", watcher.who), &last).await;
+        }
         for (place, told) in [&mut timelines, &mut profiles, &mut topics].into_iter().enumerate() {
             for (_, told) in told.iter_mut().filter(|(who, _)| *who == watcher.who) {
                 heard[place].append(told);
@@ -248,7 +264,8 @@ async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 3
         }
         for push in watcher.client.pushed().await {
             let channel = push["channel"].as_str().unwrap_or_default();
-            let place = usize::from(channel.starts_with("user:")) + 2 * usize::from(channel.starts_with("topic:"));
+            let place = ["timeline", "user", "topic", "notifications"];
+            let place = place.iter().position(|place| channel.starts_with(place)).expect("one of them");
             heard[place].push(push["pub"].clone());
         }
         all.push(heard);
@@ -264,13 +281,14 @@ async fn what_stands_between_people_holds_on_every_way_to_read_and_to_hear() {
     let ids = publish(&server).await;
     let heard = settle(&server, &mut watchers).await;
     let mut differences = Differences::default();
-    for (watcher, [timeline, profile, topic]) in watchers.iter().zip(heard) {
+    for (watcher, [timeline, profile, topic, notified]) in watchers.iter().zip(heard) {
         let who = watcher.who;
         let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
         // Not even that something is there: by id, too.
         differences.note(who, "live timeline:", &seen(&timeline.into(), &ids), in_timeline);
         differences.note(who, "live user:", &seen(&profile.into(), &ids), direct);
         differences.note(who, "live topic:", &seen(&topic.into(), &ids), brought);
+        differences.note(who, "live notifications:", &seen(&notified.into(), &ids), mentioned_in(who, brought));
         assert_eq!(watcher.profile.is_none(), who == "blocked", "{who}: only who is blocked cannot subscribe to user:");
     }
     check_reads(&server, &ids, &mut differences).await;
@@ -308,6 +326,9 @@ async fn what_comes_between_people_later_holds_for_all_that_was_there_before() {
             let updates = done(&server, who, "GET", &format!("/timeline/updates?offset={offset}&epoch={epoch}")).await;
             assert_eq!(updates["recovered"], true, "{who}");
             differences.note(who, "timeline.updates", &shown(&updates["items"]), in_timeline);
+            let told =
+                again.done(json!({ "history": { "channel": format!("notifications:{who}"), "limit": -1 } })).await;
+            differences.note(who, "history of notifications:", &seen(&told, &ids), mentioned_in(who, brought));
         }
         for (channel, at, should) in [("user:bo", profile_at, direct), ("topic:t", Some(topic_at), brought)] {
             let reply = client.call(from(channel, &at.expect("everybody was there"))).await;

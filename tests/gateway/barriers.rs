@@ -73,6 +73,38 @@ async fn posts_leave_with_a_mute_or_a_hide_and_come_back_with_its_end_live() {
 }
 
 #[tokio::test]
+async fn what_is_put_up_and_ended_at_the_same_time_leaves_the_timeline_as_it_was_left() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let id = server.post("bo", "one").await;
+    told(&mut ann, "ann", "post", id).await;
+    let all = [("ann", "mute", "muting", "bo"), ("bo", "hide", "hiding", "ann"), ("ann", "follow", "following", "bo")];
+    for (maker, what, edge, whom) in all {
+        for _ in 0..25 {
+            tokio::join!(set(&server, maker, what, whom), clear(&server, maker, what, whom));
+            // Whichever came last.
+            let edges = server.done(maker, "GET", &format!("/users/{whom}"), &Value::Null).await["edges"].take();
+            let is_shown = edges[edge] == json!(what == "follow");
+            let shown: &[u64] = if is_shown { &[id] } else { &[] };
+            assert_eq!(ids(&server, "ann", "/timeline").await, shown, "{what}: {edges}");
+            match what {
+                "follow" => set(&server, maker, what, whom).await,
+                _ => clear(&server, maker, what, whom).await,
+            }
+            assert_eq!(ids(&server, "ann", "/timeline").await, [id], "{what}: as at the beginning");
+        }
+    }
+    // What the log told in the end is what is there.
+    let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
+    let mut last = Value::Null;
+    while last["offset"] != position["offset"] {
+        last = ann.publication("timeline:ann").await;
+    }
+    assert_eq!(last["data"]["type"], "post", "{last}");
+}
+
+#[tokio::test]
 async fn an_inbox_made_while_somebody_is_muted_shows_them_when_that_ends() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;

@@ -405,3 +405,22 @@ async fn a_block_ends_it_both_stored_and_live() {
     assert_eq!(timeline(&server, &here).await, [three, two, one]);
     assert_eq!(told(&mut live, &here, 3).await, arrived(&[one, two, three]));
 }
+
+/// Where an author is pulled, what an unfollow takes out is taken out once more after a while, should something have come
+/// in after it.
+#[tokio::test]
+async fn who_follows_again_keeps_what_came_in() {
+    let server = star(8).await;
+    let ann = follower(0);
+    let one = server.post("star", "one").await;
+    pulled(&server, 1).await;
+    // Nobody has opened this timeline yet.
+    server.done(&ann, "DELETE", "/users/star/follow", &Value::Null).await;
+    server.follow(&ann, "star").await;
+    let mut live = Client::connect(&server, &ann).await;
+    assert_eq!(timeline(&server, &ann).await, [one]);
+    // The post's job, and the unfollow's second time.
+    server.metric_is("feedline_fanout_lag_seconds_count", 2.0).await;
+    assert!(live.pushed().await.is_empty(), "it left, and came back");
+    assert_eq!(timeline(&server, &ann).await, [one]);
+}

@@ -126,6 +126,7 @@ async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
     let mut cursor = Value::Null;
     loop {
         let page = ann.rpc("timeline.read", &json!({ "limit": 7, "cursor": cursor })).await;
+        assert!(ids(&page).len() <= 7);
         read.extend(ids(&page));
         let newer = server.post("bo", "newer").await;
         told_all(&mut ann, &[newer]).await;

@@ -222,6 +222,25 @@ async fn a_comment_without_an_answer_is_done_again_as_the_same() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_is_repeated_answers_as_the_first_did() {
+    let (server, db, _folder) = open_server().await;
+    let post = server.post("ann", "goes").await;
+    let under = server.post("ann", "stays").await;
+    let said_under = json!({ "text": "goes" });
+    let comment = server.done("bo", "POST", &format!("/posts/{under}/comments"), &said_under).await;
+    for (user, path) in [("ann", format!("/posts/{post}")), ("bo", format!("/comments/{}", comment["id"]))] {
+        let delete = async |key: &'static str| named(&server, user, key, "DELETE", &path, &Value::Null).await;
+        assert_eq!(said(&delete("k").await), (200, json!({})));
+        assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: remembered");
+        // Done, and the server died before it could note its answer.
+        change(&db, &format!("UPDATE idempotency SET answer = NULL, until = 0 WHERE key = 'k' AND user = '{user}'"));
+        assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: found done");
+        assert_eq!(delete("another").await.status, 404, "{path}: another deletion finds nothing");
+        assert_eq!(delete("another").await.status, 404, "{path}: and goes on finding nothing");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_finds_its_answer() {
     let (server, db, _folder) = open_server().await;
     server.done("ann", "GET", "/users/ann", &Value::Null).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{Backlog, Ledger, LedgerError, Work};
-use feedline::model::{Edges, Location, Media, MediaKind, PostId, Visibility};
+use feedline::model::{Edges, Location, Media, MediaKind, Post, PostId, Visibility};
 use serde_json::json;
 
 use crate::support::{
@@ -16,7 +16,8 @@ conformance! {
     edges_count_and_are_seen_from_both_ends
     lists_of_edges_page_exactly_within_one_millisecond
     the_fan_out_walks_followers_in_byte_order
-    those_followed_are_told_from_the_others
+    those_followed_are_known_in_order
+    posts_that_are_not_for_everyone_are_told_from_the_others
     a_post_comes_back_as_it_was
     a_post_needs_its_author_and_a_new_id
     a_deleted_post_is_gone_everywhere
@@ -129,16 +130,51 @@ async fn the_fan_out_walks_followers_in_byte_order(ledger: Any) {
     assert_eq!(names(&walked), ["10", "9", "B", "_", "a", "a-", "a.", "b"]);
 }
 
-async fn those_followed_are_told_from_the_others(ledger: Any) {
-    users(&*ledger, &["me", "ann", "bo", "cy"]).await;
-    for followee in ["ann", "cy"] {
+async fn those_followed_are_known_in_order(ledger: Any) {
+    users(&*ledger, &["me", "ann", "B", "bo", "cy"]).await;
+    for followee in ["cy", "ann", "B"] {
         follow(&*ledger, &id("me"), &id(followee)).await;
     }
     follow(&*ledger, &id("bo"), &id("me")).await;
-    let mut followed = ledger.followed_among(&id("me"), &ids(&["cy", "bo", "ann", "ann", "nobody"])).await.unwrap();
-    followed.sort();
-    assert_eq!(names(&followed), ["ann", "cy"]);
-    assert!(ledger.followed_among(&id("me"), &[]).await.unwrap().is_empty());
+    assert_eq!(names(&ledger.followees(&id("me"), 9).await.unwrap()), ["B", "ann", "cy"]);
+    assert_eq!(names(&ledger.followees(&id("me"), 2).await.unwrap()), ["B", "ann"]);
+    assert!(ledger.followees(&id("nobody"), 9).await.unwrap().is_empty());
+}
+
+async fn posts_that_are_not_for_everyone_are_told_from_the_others(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let some = || vec![id("bo")];
+    let mut all = [
+        Visibility::Public,
+        Visibility::Followers,
+        Visibility::Friends,
+        Visibility::OnlyTo(some()),
+        Visibility::NotTo(some()),
+        Visibility::Followers,
+    ]
+    .into_iter()
+    .zip(1..)
+    .map(|(visibility, number)| Post { visibility, ..post(number, "ann", &[]) })
+    .collect::<Vec<_>>();
+    for post in &all {
+        store(&*ledger, post.clone()).await.unwrap();
+    }
+    delete(&*ledger, 6, "ann").await.expect("it was there");
+    let restricted = async || {
+        let mut found = ledger.restricted_among(&[4, 3, 2, 1, 1, 2, 6, 5, 77].map(PostId)).await.unwrap();
+        found.sort_unstable();
+        found.dedup();
+        found
+    };
+    assert_eq!(restricted().await, [2, 3, 4, 5].map(PostId));
+    // An edit opens one and closes another.
+    for (place, visibility) in [(0, Visibility::Friends), (1, Visibility::Public)] {
+        all[place].visibility = visibility;
+        all[place].edited_at = Some(NOW + 1);
+        assert!(!ledger.edit_post(&all[place], &lease("w1", LEASE)).await.unwrap().is_empty());
+    }
+    assert_eq!(restricted().await, [1, 3, 4, 5].map(PostId));
+    assert!(ledger.restricted_among(&[]).await.unwrap().is_empty());
 }
 
 async fn a_post_comes_back_as_it_was(ledger: Any) {

@@ -1,4 +1,4 @@
-//! What every ledger must do, and what is SQLite's own.
+//! What every ledger must do, and what is SQLite's and PostgreSQL's own.
 
 mod barriers;
 mod comments;
@@ -7,10 +7,17 @@ mod counts;
 mod favourites;
 mod idempotency;
 mod likes;
+mod nodes;
 mod notifications;
 mod people;
+#[path = "../support/ports.rs"]
+mod ports;
+mod postgres;
+#[path = "../support/postgres.rs"]
+mod postgres_server;
 mod pulled;
 mod sqlite;
 mod support;
 mod timeline;
 mod topics;
+mod waits;

@@ -1,13 +1,23 @@
 //! Builders and short forms.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use feedline::ledger::{Durability, Job, Lease, Ledger, LedgerError, NewAccount, SqliteLedger, SqliteOptions};
+use feedline::ledger::{
+    Durability, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
+    SqliteLedger, SqliteOptions,
+};
 use feedline::model::{Post, PostId, UserId, Visibility};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::postgres_server::{PostgresServer, shared};
 
 pub(crate) const NOW: u64 = 1_800_000_000_000;
 pub(crate) const LEASE: u64 = NOW + 30_000;
+
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs each case against each ledger: a case takes an empty one.
 macro_rules! conformance {
@@ -16,6 +26,14 @@ macro_rules! conformance {
             $(#[tokio::test]
             async fn $case() {
                 let (ledger, _folder) = crate::support::sqlite().await;
+                super::$case(ledger.clone()).await;
+                feedline::ledger::Ledger::close(&*ledger).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test]
+            async fn $case() {
+                let ledger = crate::support::postgres().await;
                 super::$case(ledger.clone()).await;
                 feedline::ledger::Ledger::close(&*ledger).await;
             })*
@@ -102,4 +120,33 @@ pub(crate) async fn open_in(folder: &TempDir) -> Arc<SqliteLedger> {
     let options =
         SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(folder.path().join("ledger.db")) };
     Arc::new(SqliteLedger::open(options).await.expect("it opens"))
+}
+
+/// The ledger in an empty database of its own.
+pub(crate) async fn postgres() -> Arc<PostgresLedger> {
+    let (server, database) = database().await;
+    open_at(server, &database).await
+}
+
+/// An empty database of its own, with the schema.
+pub(crate) async fn database() -> (&'static PostgresServer, String) {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let server = shared();
+    let ready = async {
+        server.ask("postgres", "CREATE DATABASE fresh").await;
+        open_at(server, "fresh").await.close().await;
+    };
+    READY.get_or_init(|| ready).await;
+    (server, server.database("fresh").await)
+}
+
+/// A ledger in this database. What a test writes need not survive a crash.
+pub(crate) async fn open_at(server: &PostgresServer, database: &str) -> Arc<PostgresLedger> {
+    let ledger = PostgresLedger::open(postgres_options(server, database)).await;
+    Arc::new(ledger.expect("it opens"))
+}
+
+pub(crate) fn postgres_options(server: &PostgresServer, database: &str) -> PostgresOptions {
+    let url = PostgresUrl::parse(&server.url(database)).expect("a URL");
+    PostgresOptions { durability: Durability::Normal, connections: 3, ..PostgresOptions::new(url) }
 }

@@ -7,7 +7,7 @@ use feedline::model::PostId;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::support::{delete, follow, id, publish, sqlite, unfollow, users};
+use crate::support::{delete, follow, id, postgres, publish, sqlite, unfollow, users};
 
 const PEOPLE: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -94,21 +94,24 @@ async fn pages(ledger: &dyn Ledger, reader: usize, limit: usize) -> Vec<PostId> 
     }
 }
 
-async fn agrees(steps: Vec<Step>, limits: [usize; 3]) -> TestCaseResult {
-    let (ledger, _folder) = sqlite().await;
-    users(&*ledger, &PEOPLE).await;
+async fn agrees(ledger: &dyn Ledger, steps: &[Step], limits: [usize; 3]) -> TestCaseResult {
+    users(ledger, &PEOPLE).await;
     let mut model = Model::default();
-    for step in &steps {
-        model.take(&*ledger, step).await;
+    for step in steps {
+        model.take(ledger, step).await;
     }
     for reader in 0..PEOPLE.len() {
         let expected = model.timeline(reader);
         for limit in limits {
-            prop_assert_eq!(&pages(&*ledger, reader, limit).await, &expected, "reader {}, limit {}", reader, limit);
+            prop_assert_eq!(&pages(ledger, reader, limit).await, &expected, "reader {}, limit {}", reader, limit);
         }
     }
     ledger.close().await;
     Ok(())
+}
+
+fn run(test: impl Future<Output = TestCaseResult>) -> TestCaseResult {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test)
 }
 
 proptest! {
@@ -119,7 +122,21 @@ proptest! {
         steps in prop::collection::vec(step(), 1..120),
         limits in [1..4_usize, 4..30_usize, 30..200_usize],
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(agrees(steps, limits))?;
+        run(async {
+            let (ledger, _folder) = sqlite().await;
+            agrees(&*ledger, &steps, limits).await
+        })?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pages_of_postgres_hold_every_post_once_in_order(
+        steps in prop::collection::vec(step(), 1..120),
+        limits in [1..4_usize, 4..30_usize, 30..200_usize],
+    ) {
+        run(async { agrees(&*postgres().await, &steps, limits).await })?;
     }
 }

@@ -3,15 +3,41 @@
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::model::{Edge, Model, Post, TOPICS, USERS, User, Visibility};
+use crate::model::{Comment, Edge, Mark, Model, Post, TOPICS, USERS, User, Visibility};
 
 /// Something that a user does.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Publish(Post),
-    Edit { by: User, id: u64, text: String, visibility: Option<Visibility> },
-    Delete { by: User, id: u64 },
-    Set { edge: Edge, from: User, to: User, on: bool },
+    Edit {
+        by: User,
+        id: u64,
+        text: String,
+        visibility: Option<Visibility>,
+    },
+    Delete {
+        by: User,
+        id: u64,
+    },
+    Set {
+        edge: Edge,
+        from: User,
+        to: User,
+        on: bool,
+    },
+    Comment(Comment),
+    /// Takes a comment away; `post`: the post that it is, or was, under.
+    Uncomment {
+        by: User,
+        id: u64,
+        post: u64,
+    },
+    Mark {
+        mark: Mark,
+        by: User,
+        id: u64,
+        on: bool,
+    },
 }
 
 /// How an act is asked for over HTTP.
@@ -52,8 +78,21 @@ impl Act {
                     Edge::Mute => "mute",
                     Edge::Block => "block",
                 };
-                let method = if *on { "PUT" } else { "DELETE" };
-                Call { user: from, method, path: format!("/users/{to}/{what}"), body: Value::Null }
+                Call { user: from, method: set_or_end(*on), path: format!("/users/{to}/{what}"), body: Value::Null }
+            }
+            Self::Comment(comment) => {
+                let (path, body) = (format!("/posts/{}/comments", comment.post), json!({ "text": comment.text }));
+                Call { user: comment.author, method: "POST", path, body }
+            }
+            Self::Uncomment { by, id, .. } => {
+                Call { user: by, method: "DELETE", path: format!("/comments/{id}"), body: Value::Null }
+            }
+            Self::Mark { mark, by, id, on } => {
+                let path = match mark {
+                    Mark::Like => format!("/posts/{id}/like"),
+                    Mark::Favourite => format!("/favourites/post/{id}"),
+                };
+                Call { user: by, method: set_or_end(*on), path, body: Value::Null }
             }
         }
     }
@@ -72,6 +111,29 @@ impl Act {
                 Some(post) if model.may_see(by, post, crate::model::Surface::Direct) => 403,
                 _ => 404,
             },
+            Self::Comment(comment) => {
+                if model.finds(comment.author, comment.post) {
+                    201
+                } else {
+                    404
+                }
+            }
+            Self::Uncomment { by, id, post } => match model.comments.get(id) {
+                Some(comment) if comment.author == *by => 200,
+                Some(_) if !model.finds(by, *post) => 404,
+                Some(_) if model.posts.get(post).is_some_and(|post| post.author == *by) => 200,
+                Some(comment) if model.meets(by, comment.author) => 403,
+                _ => 404,
+            },
+            // What one keeps one can always let go.
+            Self::Mark { mark: Mark::Favourite, on: false, .. } => 200,
+            Self::Mark { by, id, .. } => {
+                if model.finds(by, *id) {
+                    200
+                } else {
+                    404
+                }
+            }
         }
     }
 
@@ -98,13 +160,47 @@ impl Act {
                     }
                 }
             }
+            Self::Comment(comment) => model.comment(answer["id"].as_u64().expect("an id"), comment.clone()),
+            Self::Uncomment { id, .. } => drop(model.comments.remove(id)),
+            Self::Mark { mark, by, id, on } => model.mark(*mark, by, *id, *on),
         }
     }
 
-    /// Whether asking again changes nothing more: then that is how one finds out what became of it.
-    pub(crate) fn is_repeatable(&self) -> bool {
-        !matches!(self, Self::Publish(_))
+    /// The post that it is about, if it was there before.
+    pub(crate) fn post(&self) -> Option<u64> {
+        match self {
+            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Mark { id, .. } => Some(*id),
+            Self::Comment(Comment { post, .. }) | Self::Uncomment { post, .. } => Some(*post),
+            Self::Publish(_) | Self::Set { .. } => None,
+        }
     }
+
+    /// Who does it.
+    pub(crate) fn by(&self) -> User {
+        match self {
+            Self::Publish(Post { author: by, .. }) | Self::Comment(Comment { author: by, .. }) => by,
+            Self::Set { from: by, .. } => by,
+            Self::Edit { by, .. } | Self::Delete { by, .. } | Self::Uncomment { by, .. } | Self::Mark { by, .. } => by,
+        }
+    }
+
+    /// A list that what it makes is in, where its maker sees it.
+    pub(crate) fn listed(&self) -> Option<(String, &str)> {
+        match self {
+            Self::Publish(post) => Some((format!("/users/{}/posts", post.author), &post.text)),
+            Self::Comment(comment) => Some((format!("/posts/{}/comments", comment.post), &comment.text)),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes something away for good: who asks again may be told that it is not there.
+    pub(crate) fn takes_away(&self) -> bool {
+        matches!(self, Self::Delete { .. } | Self::Uncomment { .. })
+    }
+}
+
+fn set_or_end(on: bool) -> &'static str {
+    if on { "PUT" } else { "DELETE" }
 }
 
 fn as_json(of: &Visibility) -> Value {
@@ -148,7 +244,7 @@ pub(crate) fn choose(dice: &mut Dice, model: &Model, has: Has, number: usize) ->
         let from = if dice.below(8) > 0 && !mine.is_empty() { mine } else { all };
         (!from.is_empty()).then(|| *dice.pick(&from))
     };
-    match dice.below(20) {
+    match dice.below(32) {
         0..2 => {
             if let Some(id) = of_whom(dice) {
                 return Act::Delete { by, id };
@@ -173,11 +269,42 @@ pub(crate) fn choose(dice: &mut Dice, model: &Model, has: Has, number: usize) ->
             let on = !model.has(edge, by, to) && dice.below(3) > 0;
             return Act::Set { edge, from: by, to, on };
         }
+        20..24 => {
+            if let Some(post) = any_post(dice, model) {
+                return Act::Comment(Comment { author: by, post, text: format!("comment {number}") });
+            }
+        }
+        24 => {
+            let all: Vec<(u64, u64)> = model.comments.iter().map(|(id, comment)| (*id, comment.post)).collect();
+            if !all.is_empty() {
+                let (id, post) = *dice.pick(&all);
+                // Mostly by one of the two who can.
+                let two = [model.comments[&id].author, model.posts[&post].author];
+                let by = if dice.below(4) == 0 { by } else { *dice.pick(&two) };
+                return Act::Uncomment { by, id, post };
+            }
+        }
+        25..32 => {
+            if let Some(id) = any_post(dice, model) {
+                let mark = *dice.pick(&[Mark::Like, Mark::Favourite]);
+                let on = model.marked(mark, by, id) == (dice.below(6) == 0);
+                return Act::Mark { mark, by, id, on };
+            }
+        }
         _ => {}
     }
     let visibility = if has.audience { some_visibility(dice) } else { Visibility::Public };
     let topic = (dice.below(3) == 0).then(|| *dice.pick(&TOPICS));
     Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility })
+}
+
+/// One of the newest posts, so that much comes to some of them; now and then any, or one that is gone.
+fn any_post(dice: &mut Dice, model: &Model) -> Option<u64> {
+    let all: Vec<u64> = match dice.below(8) {
+        0 => model.posts.keys().chain(&model.deleted).copied().collect(),
+        _ => model.posts.keys().rev().take(10).copied().collect(),
+    };
+    (!all.is_empty()).then(|| *dice.pick(&all))
 }
 
 fn some_visibility(dice: &mut Dice) -> Visibility {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::acts::Has;
 use crate::api::attempt;
 use crate::dice::Dice;
-use crate::model::{Edge, Model, Surface, TOPICS, USERS, User};
+use crate::model::{Edge, Mark, Model, TOPICS, USERS, User};
 use crate::server::{PATIENCE, Server};
 use crate::world::{Bounds, World};
 
@@ -87,13 +87,58 @@ async fn profile(node: &Server, model: &Model, reader: User, author: User, limit
 async fn posts(node: &Server, model: &Model, reader: User, path: &str, limit: usize, expected: &[u64]) -> Verdict {
     let items = pages(node, reader, path, limit).await?;
     same(&format!("{path} for {reader}"), &ids(&items), &expected.to_vec())?;
-    items.iter().try_for_each(|item| as_written(model, item))
+    items.iter().try_for_each(|item| as_it_is(model, reader, item))
 }
 
-fn as_written(model: &Model, item: &Value) -> Verdict {
+/// A post as it is shown to this reader: what it says, and what came of it.
+fn as_it_is(model: &Model, reader: User, item: &Value) -> Verdict {
     let id = item["id"].as_u64().expect("an id");
     let Some(post) = model.posts.get(&id) else { return Err(format!("{id} does not exist")) };
-    same(&format!("post {id}"), &(&item["text"], &item["author"]), &(&json!(post.text), &json!(post.author)))
+    same(&format!("post {id}"), &(&item["text"], &item["author"]), &(&json!(post.text), &json!(post.author)))?;
+    let counts = ["likes", "comments", "favourites"].map(|of| item[of].as_u64().and_then(|n| usize::try_from(n).ok()));
+    same(&format!("the likes, comments and favourites of {id}"), &counts, &model.counts(id).map(Some))?;
+    let flags = ["liked", "favourited"].map(|flag| &item[flag]);
+    let expected = [Mark::Like, Mark::Favourite].map(|mark| json!(model.marked(mark, reader, id)));
+    same(&format!("what {reader} made of {id}"), &flags, &expected.each_ref())
+}
+
+/// The items of a list by their names.
+fn names(items: &[Value]) -> Vec<&str> {
+    items.iter().filter_map(|item| item["id"].as_str()).collect()
+}
+
+/// What is under a post.
+async fn under(node: &Server, model: &Model, reader: User, id: u64, limit: usize) -> Verdict {
+    let (comments, likes) = (format!("/posts/{id}/comments"), format!("/posts/{id}/likes"));
+    let holders = format!("/objects/post/{id}/favourites");
+    if !model.finds(reader, id) {
+        for path in [comments, likes, holders] {
+            not_found(node, reader, &path).await?;
+        }
+        return Ok(());
+    }
+    let items = pages(node, reader, &comments, limit).await?;
+    same(&format!("{comments} for {reader}"), &ids(&items), &model.comments_on(reader, id))?;
+    for item in &items {
+        let comment = &model.comments[&item["id"].as_u64().expect("an id")];
+        let said = (&json!(comment.author), &json!(comment.text));
+        same(&format!("a comment on {id}"), &(&item["author"], &item["text"]), &said)?;
+    }
+    for (path, mark) in [(likes, Mark::Like), (holders, Mark::Favourite)] {
+        let items = pages(node, reader, &path, limit).await?;
+        same(&format!("{path} for {reader}"), &names(&items), &model.who_marked(reader, mark, id))?;
+    }
+    Ok(())
+}
+
+async fn favourites(node: &Server, model: &Model, user: User, limit: usize) -> Verdict {
+    let expected = model.favourites(user);
+    let items = pages(node, user, "/favourites/post", limit).await?;
+    let named: Vec<String> = expected.iter().map(u64::to_string).collect();
+    same(&format!("the favourites of {user}"), &names(&items), &named.iter().map(String::as_str).collect())?;
+    items.iter().try_for_each(|item| as_it_is(model, user, &item["post"]))?;
+    let (_, count) = get(node, user, "/favourites/post/count").await;
+    same(&format!("the number of favourites of {user}"), &count["count"], &json!(expected.len()))
 }
 
 pub(crate) async fn timeline(node: &Server, model: &Model, reader: User, limit: usize, exact: Exactness) -> Verdict {
@@ -111,15 +156,15 @@ pub(crate) async fn timeline(node: &Server, model: &Model, reader: User, limit: 
     if !leaked.is_empty() || !lost.is_empty() {
         return Err(format!("the timeline of {reader}: must not show {leaked:?}, lacks {lost:?}"));
     }
-    items.iter().try_for_each(|item| as_written(model, item))
+    items.iter().try_for_each(|item| as_it_is(model, reader, item))
 }
 
-async fn post(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
+pub(crate) async fn post(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
     let (status, body) = get(node, reader, &format!("/posts/{id}")).await;
-    match model.posts.get(&id).filter(|post| model.may_see(reader, post, Surface::Direct)) {
-        Some(_) if status == 200 => as_written(model, &body),
-        None if status == 404 => Ok(()),
-        expected => Err(format!("post {id} for {reader}: {status} {body}, not {expected:?}")),
+    match model.finds(reader, id) {
+        true if status == 200 => as_it_is(model, reader, &body),
+        false if status == 404 => Ok(()),
+        finds => Err(format!("post {id} for {reader}: {status} {body}; is it for them: {finds}")),
     }
 }
 
@@ -160,7 +205,12 @@ async fn people(node: &Server, model: &Model, reader: User, user: User, list: &s
 pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice, has: Has) -> Verdict {
     let (node, reader, user) = (world.home(), *dice.pick(&USERS), *dice.pick(&USERS));
     let limit = *dice.pick(&[1, 3, 7, 20, 50]);
-    match dice.below(8) {
+    match dice.below(12) {
+        8..11 => {
+            let all: Vec<u64> = model.posts.keys().rev().take(12).copied().collect();
+            if all.is_empty() { Ok(()) } else { under(node, model, reader, *dice.pick(&all), limit).await }
+        }
+        11 => favourites(node, model, reader, limit).await,
         0..3 => timeline(node, model, reader, limit.max(7), Exactness::Arrived).await,
         3 => profile(node, model, reader, user, limit).await,
         4 => {
@@ -193,6 +243,12 @@ pub(crate) async fn everything(world: &World, model: &Model, has: Has) -> Verdic
         }
         for id in &model.deleted {
             post(node, model, USERS[3], *id).await?;
+        }
+        for user in USERS {
+            favourites(node, model, user, 5).await?;
+        }
+        for (n, id) in model.posts.keys().filter(|id| model.counts(**id) != [0; 3]).enumerate() {
+            under(node, model, USERS[n % USERS.len()], *id, 2).await?;
         }
     }
     Ok(())

@@ -22,6 +22,9 @@ mod dice;
 mod model;
 #[path = "../support/ports.rs"]
 mod ports;
+#[path = "../support/postgres.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod postgres_server;
 #[path = "../support/reader.rs"]
 mod reader;
 #[path = "../support/redis.rs"]
@@ -87,4 +90,14 @@ async fn a_node_alone_agrees_with_the_model() {
 #[tokio::test]
 async fn two_nodes_on_one_redis_agree_with_the_model() {
     agree(Stores::RedisAndSqlite).await;
+}
+
+#[tokio::test]
+async fn a_node_alone_on_postgres_agrees_with_the_model() {
+    agree(Stores::Postgres).await;
+}
+
+#[tokio::test]
+async fn two_nodes_on_one_redis_and_one_postgres_agree_with_the_model() {
+    agree(Stores::RedisAndPostgres).await;
 }

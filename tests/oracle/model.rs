@@ -48,6 +48,21 @@ pub(crate) struct Post {
     pub(crate) visibility: Visibility,
 }
 
+/// What somebody said under a post.
+#[derive(Clone, Debug)]
+pub(crate) struct Comment {
+    pub(crate) author: User,
+    pub(crate) post: u64,
+    pub(crate) text: String,
+}
+
+/// What a user makes of a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mark {
+    Like,
+    Favourite,
+}
+
 /// The feed as it must be.
 #[derive(Default)]
 pub(crate) struct Model {
@@ -57,6 +72,10 @@ pub(crate) struct Model {
     /// Those that exist, by id. Ids grow with time.
     pub(crate) posts: BTreeMap<u64, Post>,
     pub(crate) deleted: Vec<u64>,
+    /// Those that exist, by id.
+    pub(crate) comments: BTreeMap<u64, Comment>,
+    /// Since when.
+    marks: BTreeMap<(Mark, User, u64), usize>,
     /// What a reader's timeline shows for sure by now: it was there at a quiet point, or came with an answer.
     arrived: BTreeSet<(User, u64)>,
 }
@@ -147,6 +166,48 @@ impl Model {
         people.into_iter().filter(|person| !self.blocked(reader, person)).collect()
     }
 
+    /// Whether a reader may see what a person does where the reader looks for it.
+    pub(crate) fn meets(&self, reader: User, person: User) -> bool {
+        reader == person || !(self.has(Edge::Hide, person, reader) || self.blocked(reader, person))
+    }
+
+    /// Whether a post is there for a reader who asks for it.
+    pub(crate) fn finds(&self, reader: User, id: u64) -> bool {
+        self.posts.get(&id).is_some_and(|post| self.may_see(reader, post, Surface::Direct))
+    }
+
+    pub(crate) fn marked(&self, mark: Mark, user: User, id: u64) -> bool {
+        self.marks.contains_key(&(mark, user, id))
+    }
+
+    /// How many like a post, comment on it, and have it among their favourites, whoever asks.
+    pub(crate) fn counts(&self, id: u64) -> [usize; 3] {
+        let marks = |mark| self.marks.keys().filter(|(kind, _, post)| (*kind, *post) == (mark, id)).count();
+        let comments = self.comments.values().filter(|comment| comment.post == id).count();
+        [marks(Mark::Like), comments, marks(Mark::Favourite)]
+    }
+
+    /// The comments on a post as a reader is shown them, newest first.
+    pub(crate) fn comments_on(&self, reader: User, id: u64) -> Vec<u64> {
+        let on = self.comments.iter().rev().filter(|(_, comment)| comment.post == id);
+        on.filter(|(_, comment)| self.meets(reader, comment.author)).map(|(id, _)| *id).collect()
+    }
+
+    /// Who likes a post, or has it among their favourites, as a reader is shown them, latest first.
+    pub(crate) fn who_marked(&self, reader: User, mark: Mark, id: u64) -> Vec<User> {
+        let mut found: Vec<_> = self.marks.iter().filter(|((kind, _, post), _)| (*kind, *post) == (mark, id)).collect();
+        found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
+        found.into_iter().map(|((_, user, _), _)| *user).filter(|user| self.meets(reader, user)).collect()
+    }
+
+    /// A user's favourites, latest first.
+    pub(crate) fn favourites(&self, user: User) -> Vec<u64> {
+        let mut found: Vec<_> =
+            self.marks.iter().filter(|((kind, by, _), _)| (*kind, *by) == (Mark::Favourite, user)).collect();
+        found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
+        found.into_iter().map(|((.., id), _)| *id).filter(|id| self.finds(user, *id)).collect()
+    }
+
     // --- what happens ------------------------------------------------------------------------------------
 
     pub(crate) fn publish(&mut self, id: u64, post: Post) {
@@ -157,6 +218,22 @@ impl Model {
     pub(crate) fn delete(&mut self, id: u64) {
         self.posts.remove(&id);
         self.deleted.push(id);
+        self.comments.retain(|_, comment| comment.post != id);
+        self.marks.retain(|(.., post), _| *post != id);
+    }
+
+    pub(crate) fn comment(&mut self, id: u64, comment: Comment) {
+        self.comments.insert(id, comment);
+    }
+
+    /// Sets or takes away; what is so already keeps its time.
+    pub(crate) fn mark(&mut self, mark: Mark, user: User, id: u64, on: bool) {
+        self.changes += 1;
+        if on {
+            self.marks.entry((mark, user, id)).or_insert(self.changes);
+        } else {
+            self.marks.remove(&(mark, user, id));
+        }
     }
 
     /// Changes what a post says and whom it is for.
@@ -234,6 +311,28 @@ mod tests {
         assert_eq!(seen(&model, Visibility::Public), ["ann", "cy"]);
         assert!(model.may_see("dee", &post("ann", Visibility::Public), Surface::Direct), "a mute is not a wall");
         assert!(!model.may_see("bo", &post("ann", Visibility::Public), Surface::Direct));
+    }
+
+    #[test]
+    fn what_is_under_a_post_goes_with_it_and_is_counted_whoever_may_see_it() {
+        let mut model = Model::default();
+        model.publish(1, post("ann", Visibility::Public));
+        model.comment(2, Comment { author: "bo", post: 1, text: String::new() });
+        for user in ["bo", "cy", "bo"] {
+            model.mark(Mark::Like, user, 1, true);
+        }
+        model.mark(Mark::Favourite, "cy", 1, true);
+        model.set(Edge::Hide, "bo", "cy", true);
+        assert_eq!(
+            (model.counts(1), model.comments_on("cy", 1), model.comments_on("dee", 1)),
+            ([2, 1, 1], vec![], vec![2])
+        );
+        assert_eq!(model.who_marked("cy", Mark::Like, 1), ["cy"]);
+        assert_eq!(model.who_marked("ann", Mark::Like, 1), ["cy", "bo"]);
+        model.set(Edge::Block, "ann", "cy", true);
+        assert_eq!((model.favourites("cy"), model.counts(1)), (vec![], [2, 1, 1]));
+        model.delete(1);
+        assert_eq!((model.counts(1), model.comments.len()), ([0, 0, 0], 0));
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub(crate) enum Stores {
     Embedded,
     /// Two nodes on one Redis and one SQLite.
     RedisAndSqlite,
+    /// One node, its broker in memory, PostgreSQL.
+    Postgres,
+    /// Two nodes on one Redis and one PostgreSQL.
+    RedisAndPostgres,
 }
 
 /// What a world's timelines are bounded by.
@@ -67,10 +71,18 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new(stores: Stores, bounds: Bounds) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let ledger = format!("sqlite://{}", folder.path().join("ledger.db").display());
+        let ledger = match stores {
+            Stores::Embedded | Stores::RedisAndSqlite => {
+                format!("sqlite://{}", folder.path().join("ledger.db").display())
+            }
+            Stores::Postgres | Stores::RedisAndPostgres => {
+                let server = crate::postgres_server::shared();
+                server.url(&server.database("template1").await)
+            }
+        };
         let (nodes, redis) = match stores {
-            Stores::Embedded => (1, None),
-            Stores::RedisAndSqlite => (2, Some(RedisServer::start())),
+            Stores::Embedded | Stores::Postgres => (1, None),
+            Stores::RedisAndSqlite | Stores::RedisAndPostgres => (2, Some(RedisServer::start())),
         };
         let url = redis.as_ref().map(RedisServer::url);
         let mut keys = vec![("ledger.url", ledger.as_str())];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use feedline::ledger::{Counts, Durability, Likes, SqliteLedger, SqliteOptions};
+use feedline::ledger::{Durability, Ledger, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions};
 use feedline::model::{PostId, UserId};
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
@@ -17,43 +17,70 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
 use crate::server::{API_KEY, PATIENCE, Server};
 
 /// How long settling may take after something was killed: a partition's lease has to run out first.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(40);
 
+/// The ledger's file in its folder, if it is one.
+const FILE: &str = "ledger.db";
+
 /// Nodes of either kind, and their ledger.
 pub(crate) struct Field {
     pub(crate) nodes: Vec<Server>,
     pub(crate) redis: Option<RedisServer>,
-    pub(crate) ledger: SqliteLedger,
+    pub(crate) postgres: Option<PostgresServer>,
+    pub(crate) ledger: Arc<dyn Ledger>,
     folder: TempDir,
 }
 
 impl Field {
     /// One process with everything in it.
     pub(crate) async fn embedded(keys: &[(&str, &str)]) -> Self {
-        Self::start(None, 1, keys).await
+        Self::sqlite(None, 1, keys).await
     }
 
     /// So many nodes on a Redis with an append-only file.
     pub(crate) async fn redis(nodes: usize, keys: &[(&str, &str)]) -> Self {
-        Self::start(Some(RedisServer::start_appending()), nodes, keys).await
+        Self::sqlite(Some(RedisServer::start_appending()), nodes, keys).await
     }
 
-    async fn start(redis: Option<RedisServer>, nodes: usize, keys: &[(&str, &str)]) -> Self {
+    /// The same, on a PostgreSQL. What it has acknowledged survives its end.
+    pub(crate) async fn postgres(nodes: usize, keys: &[(&str, &str)]) -> Self {
+        let (redis, server) = (RedisServer::start_appending(), PostgresServer::start());
+        let url = server.url("postgres");
+        let options = PostgresOptions::new(PostgresUrl::parse(&url).expect("a URL"));
+        let ledger = PostgresLedger::open(options).await.expect("a ledger");
+        let mut all = vec![("ledger.durability", "full"), ("ledger.timeout", "2s"), ("ledger.connections", "4")];
+        all.extend(keys);
+        let field = Self::start(Some(redis), (Arc::new(ledger), &url), nodes, &all).await;
+        Self { postgres: Some(server), ..field }
+    }
+
+    async fn sqlite(redis: Option<RedisServer>, nodes: usize, keys: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path().join("ledger.db");
+        let path = folder.path().join(FILE);
         let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(&path) };
         let ledger = SqliteLedger::open(options).await.expect("a ledger");
+        let url = format!("sqlite://{}", path.display());
+        let field = Self::start(redis, (Arc::new(ledger), &url), nodes, keys).await;
+        Self { folder, ..field }
+    }
+
+    async fn start(
+        redis: Option<RedisServer>,
+        (ledger, url): (Arc<dyn Ledger>, &str),
+        nodes: usize,
+        keys: &[(&str, &str)],
+    ) -> Self {
         let broker = redis.as_ref().map_or_else(|| "memory:".to_owned(), RedisServer::url);
-        let path = format!("sqlite://{}", path.display());
         let mut all = vec![
             ("broker.url", broker.as_str()),
             ("broker.timeout", "500ms"),
             ("broker.probe_interval", "200ms"),
-            ("ledger.url", &path),
+            ("ledger.url", url),
             ("ledger.durability", "normal"),
         ];
         all.extend(keys);
@@ -61,16 +88,26 @@ impl Field {
         for _ in 0..nodes {
             running.push(Server::start_with(&all).await);
         }
-        Self { nodes: running, redis, ledger, folder }
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        Self { nodes: running, redis, postgres: None, ledger, folder }
+    }
+
+    /// Waits until the ledger answers, after it was killed.
+    pub(crate) async fn answers(&self) {
+        let begun = Instant::now();
+        while let Err(error) = self.ledger.ping().await {
+            assert!(begun.elapsed() < PATIENCE, "{error}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub(crate) fn ports(&self) -> Vec<u16> {
         self.nodes.iter().map(Server::port).collect()
     }
 
-    /// A connection of its own to the file of the ledger: with its lock, nobody else writes.
+    /// A connection of its own to the file of a SQLite ledger: with its lock, nobody else writes.
     pub(crate) fn connection(&self) -> Connection {
-        let db = Connection::open(self.folder.path().join("ledger.db")).expect("the ledger's file");
+        let db = Connection::open(self.folder.path().join(FILE)).expect("the ledger's file");
         db.busy_timeout(PATIENCE).expect("a timeout");
         db
     }
@@ -110,8 +147,9 @@ impl Field {
                 if !expected.contains(&liked) {
                     return Some(format!("{user} and {post}: liked is {liked}, acknowledged was {expected:?}"));
                 }
-                let flags = self.ledger.flags(&UserId::parse(user).expect("a user"), &[PostId(post)]).await;
-                let flag = flags.expect("the flags").first().is_some_and(|(_, flags)| flags.liked);
+                let reader = UserId::parse(user).expect("a user");
+                let page = self.ledger.hydrate(Some(&reader), &[PostId(post)], &[]).await.expect("the flags");
+                let flag = page.flags.first().is_some_and(|(_, flags)| flags.liked);
                 assert_eq!(flag, liked, "{user} and {post}");
             }
             if let Some(stranger) = liked_by.iter().find(|user| !people.contains_key(*user)) {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use feedline::ledger::Likes;
 use feedline::model::PostId;
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -20,10 +19,10 @@ use crate::server::{PATIENCE, token};
 const PEOPLE: usize = 30;
 
 /// How many likes of a load were acknowledged.
-type Acknowledged = Arc<AtomicU64>;
+pub(crate) type Acknowledged = Arc<AtomicU64>;
 
 /// Everybody likes and takes back at random, each one thing after the other, until it is over.
-fn load(
+pub(crate) fn load(
     field: &Field,
     posts: &[u64],
     book: &Book,
@@ -51,11 +50,11 @@ fn load(
 }
 
 /// Waits until so many more likes were acknowledged: what was killed is back, and there is load again.
-async fn more(acknowledged: &Acknowledged, many: u64) {
+pub(crate) async fn more(acknowledged: &Acknowledged, many: u64) {
     let goal = acknowledged.load(Ordering::Relaxed) + many;
     let begun = Instant::now();
     while acknowledged.load(Ordering::Relaxed) < goal {
-        assert!(begun.elapsed() < RECOVERY, "no likes are acknowledged any more");
+        assert!(begun.elapsed() < RECOVERY, "nothing is acknowledged any more");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

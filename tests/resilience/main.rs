@@ -13,6 +13,7 @@ mod crashes;
 mod dice;
 mod hints;
 mod keys;
+mod ledger_crashes;
 mod likers;
 mod likes;
 mod model;
@@ -20,6 +21,10 @@ mod nodes;
 mod outages;
 #[path = "../support/ports.rs"]
 mod ports;
+mod postgres;
+#[path = "../support/postgres.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod postgres_server;
 mod proxy;
 mod pulled;
 #[path = "../support/reader.rs"]

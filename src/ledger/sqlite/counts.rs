@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::posts::id_at;
-use super::{SqliteLedger, json_text, natural};
-use crate::ledger::{Counts, Result};
+use super::{SqliteLedger, json_text, natural, people};
+use crate::ledger::{Counts, Hydration, Result};
 use crate::model::{PostCounts, PostFlags, PostId, UserId};
 
 #[async_trait]
@@ -15,9 +15,13 @@ impl Counts for SqliteLedger {
         self.read(move |db| counts(db, &ids)).await
     }
 
-    async fn flags(&self, reader: &UserId, ids: &[PostId]) -> Result<Vec<(PostId, PostFlags)>> {
-        let (reader, ids) = (reader.clone(), ids.to_vec());
-        self.read(move |db| flags(db, &reader, &ids)).await
+    async fn hydrate(&self, reader: Option<&UserId>, posts: &[PostId], people: &[UserId]) -> Result<Hydration> {
+        let (reader, posts, people) = (reader.cloned(), posts.to_vec(), people.to_vec());
+        self.read(move |db| {
+            let flags = reader.map(|reader| flags(db, &reader, &posts)).transpose()?.unwrap_or_default();
+            Ok(Hydration { counts: counts(db, &posts)?, flags, people: people::users(db, &people)? })
+        })
+        .await
     }
 }
 

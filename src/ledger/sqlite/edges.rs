@@ -35,14 +35,14 @@ impl Edges for SqliteLedger {
         self.read(move |db| list(db, FOLLOWING, &user, before, limit)).await
     }
 
+    async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>> {
+        let reader = reader.clone();
+        self.read(move |db| followees(db, &reader, limit)).await
+    }
+
     async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
         let (author, cursor) = (author.clone(), cursor.to_owned());
         self.read(move |db| followers_after(db, &author, &cursor, limit)).await
-    }
-
-    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>> {
-        let (reader, authors) = (reader.clone(), authors.to_vec());
-        self.read(move |db| followed_among(db, &reader, &authors)).await
     }
 }
 
@@ -138,6 +138,13 @@ pub(super) fn list(
     rows.truncate(limit);
     let next = rows.last().filter(|_| more).map(|(_, seq)| *seq);
     Ok(Listed { items: rows.into_iter().map(|(user, _)| user).collect(), next })
+}
+
+const FOLLOWEES: &str = "SELECT followee FROM follows INDEXED BY follows_edge \
+    WHERE follower = ?1 ORDER BY followee LIMIT ?2";
+
+fn followees(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<UserId>> {
+    db.prepare_cached(FOLLOWEES)?.query_map(params![reader.as_str(), count(limit)], |row| id_at(row, 0))?.collect()
 }
 
 pub(super) const FANOUT: &str = "SELECT follower FROM follows INDEXED BY follows_fanout \

@@ -20,6 +20,11 @@ impl Posts for SqliteLedger {
         self.read(move |db| posts(db, &ids)).await
     }
 
+    async fn restricted_among(&self, ids: &[PostId]) -> Result<Vec<PostId>> {
+        let ids = ids.to_vec();
+        self.read(move |db| restricted_among(db, &ids)).await
+    }
+
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let (author, lease) = (author.clone(), lease.clone());
         self.write(move |db| delete(db, id, &author, now, &lease)).await
@@ -113,6 +118,14 @@ pub(super) fn delete(
     topics::leave(db, &post)?;
     let (topics, visibility) = (post.topics, post.visibility);
     jobs::create(db, Work::Delete { post: id, author: author.clone(), topics, visibility }, now, lease).map(Some)
+}
+
+/// The index holds those alone that are not for everyone, so that nearly all look-ups end in it.
+const RESTRICTED: &str = "SELECT value FROM json_each(?1) WHERE value IN \
+    (SELECT id FROM posts INDEXED BY posts_restricted WHERE coalesce(body ->> '$.visibility', 'public') <> 'public')";
+
+fn restricted_among(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<PostId>> {
+    db.prepare_cached(RESTRICTED)?.query_map([json_text(ids)?], id)?.collect()
 }
 
 /// An author's posts below an id. The index is named because the planner, which has no statistics, would be free

@@ -1,0 +1,62 @@
+//! Many rows at once, for benchmarks and tests.
+
+use super::{PostgresLedger, integer, texts};
+use crate::ledger::Result;
+use crate::model::{Millis, UserId};
+
+/// Rows that go into one transaction.
+const BULK: usize = 2_000;
+
+const USERS: &str = "\
+    WITH made AS (
+        INSERT INTO users (id, name, created_at) SELECT id, id, $2 FROM unnest($1::text[]) AS t (id)
+        ON CONFLICT DO NOTHING RETURNING id
+    )
+    INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made";
+
+const FOLLOWS: &str = "\
+    WITH locked AS MATERIALIZED (
+        SELECT id FROM users WHERE id = ANY ($1) OR id = ANY ($2) ORDER BY id FOR NO KEY UPDATE
+    ), made AS (
+        INSERT INTO follows (follower, followee, seq, at)
+        SELECT follower, followee, nextval('follows_seq'), $3 FROM unnest($1::text[], $2::text[]) AS t (follower, followee)
+        WHERE (SELECT count(*) FROM locked) > 0
+        ON CONFLICT DO NOTHING RETURNING follower, followee, seq
+    ), mirrored AS (
+        INSERT INTO followers (followee, follower, seq) SELECT followee, follower, seq FROM made
+    ), tally AS (
+        SELECT id, sum(following) AS following, sum(followers) AS followers FROM (
+            SELECT follower, 1, 0 FROM made UNION ALL SELECT followee, 0, 1 FROM made
+        ) AS t (id, following, followers) GROUP BY id
+    )
+    UPDATE users SET following = users.following + tally.following, followers = users.followers + tally.followers
+    FROM tally WHERE users.id = tally.id";
+
+impl PostgresLedger {
+    /// Makes many users at once, named like their ids; those that exist stay as they are. For benchmarks and tests.
+    ///
+    /// # Errors
+    ///
+    /// As for any write. What was made before the error stays.
+    pub async fn bulk_users(&self, ids: &[UserId], now: Millis) -> Result<()> {
+        for ids in ids.chunks(BULK) {
+            self.pool.write(USERS, &[&texts(ids), &integer(now)]).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes many edges (follower, followee) at once; those that exist stay as they are. All users must exist. Blocks
+    /// are not looked at. For benchmarks and tests.
+    ///
+    /// # Errors
+    ///
+    /// As for any write. What was made before the error stays.
+    pub async fn bulk_follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
+        for edges in edges.chunks(BULK) {
+            let (followers, followees): (Vec<&str>, Vec<&str>) =
+                edges.iter().map(|(from, to)| (from.as_str(), to.as_str())).unzip();
+            self.pool.write(FOLLOWS, &[&followers, &followees, &integer(now)]).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Comments and their threads.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, texts};
+use crate::ledger::comments::DEEPEST;
+use crate::ledger::{Commented, Comments, LedgerError, Result, Thread, Uncommented};
+use crate::model::{Comment, CommentId, PostId, Tally, UserId};
+
+/// No comment has this id: it stands for no parent.
+const NONE: CommentId = CommentId::ZERO;
+
+const CREATE: &str = "\
+    SELECT outcome, new_likes, new_comments, new_version FROM feedline_comment($1, $2, $3, $4, $5, $6, $7)";
+
+const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along FROM feedline_uncomment($1)";
+
+/// Each in one partition: under which post it is, and then itself.
+pub(super) const COMMENTS: &str = "\
+    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies
+    FROM unnest($1::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
+    CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0) c";
+
+/// A range of (parent, id), which only the index of threads answers in order: with `parent = …` the server may rather walk
+/// all comments on the post.
+pub(super) const IN_THREAD: &str = "\
+    SELECT id, post, parent, author, text, mentions, likes, replies
+    FROM comments WHERE post = $1 AND (parent, id) < ($2, $3) AND parent >= $2 ORDER BY parent DESC, id DESC LIMIT $4";
+
+#[async_trait]
+impl Comments for PostgresLedger {
+    async fn create_comment(&self, comment: &Comment) -> Result<Commented> {
+        let (id, post) = (integer(comment.id.0), integer(comment.post.0));
+        let parent = integer(comment.parent.unwrap_or(NONE).0);
+        let author = comment.author.as_ref().map(UserId::as_str);
+        let text = comment.text.as_deref().map(plain);
+        let mentions = (!comment.mentions.is_empty()).then(|| texts(&comment.mentions));
+        let deepest = i32::try_from(DEEPEST).unwrap_or(i32::MAX);
+        let rows = self.pool.write(CREATE, &[&id, &post, &parent, &author, &text, &mentions, &deepest]).await?;
+        let row = one(&rows)?;
+        Ok(match at(row, 0)? {
+            "stored" => Commented::Stored(tally(row)?),
+            "before" => Commented::Before,
+            "no post" => Commented::NoPost,
+            "no parent" => Commented::NoParent,
+            "too deep" => Commented::TooDeep,
+            other => return Err(LedgerError::Failed(format!("a comment: {other}"))),
+        })
+    }
+
+    async fn comments(&self, ids: &[CommentId]) -> Result<Vec<Comment>> {
+        let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        self.pool.read(COMMENTS, &[&wanted]).await?.iter().map(comment).collect()
+    }
+
+    async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
+        let (post, parent) = (integer(thread.post.0), integer(thread.parent.unwrap_or(NONE).0));
+        let rows = self.pool.read(IN_THREAD, &[&post, &parent, &integer(before.0), &count(limit)]).await?;
+        rows.iter().map(comment).collect()
+    }
+
+    async fn delete_comment(&self, id: CommentId) -> Result<Option<Uncommented>> {
+        let rows = self.pool.write(DELETE, &[&integer(id.0)]).await?;
+        let row = one(&rows)?;
+        let Some(stays) = at::<Option<bool>>(row, 0)? else { return Ok(None) };
+        let along: Vec<i64> = at(row, 4)?;
+        let along = along.into_iter().map(|id| CommentId(u64::try_from(id).unwrap_or_default())).collect();
+        Ok(Some(Uncommented { stays, along, tally: tally(row)? }))
+    }
+}
+
+/// Reads `likes, comments, likes_version` from the second column on.
+fn tally(row: &Row) -> Result<Tally> {
+    Ok(Tally { likes: natural_at(row, 1)?, comments: natural_at(row, 2)?, version: natural_at(row, 3)? })
+}
+
+/// Reads `id, post, parent, author, text, mentions, likes, replies`.
+fn comment(row: &Row) -> Result<Comment> {
+    let id = CommentId(natural_at(row, 0)?);
+    let parent = CommentId(natural_at(row, 2)?);
+    let deleted = at::<Option<&str>>(row, 3)?.is_none();
+    let mentions: Option<Vec<&str>> = at(row, 5)?;
+    Ok(Comment {
+        id,
+        post: PostId(natural_at(row, 1)?),
+        parent: (parent != NONE).then_some(parent),
+        author: if deleted { None } else { Some(id_at(row, 3)?) },
+        text: at(row, 4)?,
+        mentions: super::user_ids(mentions.unwrap_or_default())?,
+        created_at: id.time(),
+        likes: natural_at(row, 6)?,
+        replies: natural_at(row, 7)?,
+    })
+}

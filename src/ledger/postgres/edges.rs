@@ -1,0 +1,89 @@
+//! Who follows whom.
+
+use async_trait::async_trait;
+
+use super::{PostgresLedger, at, count, id_at, integer, json_text, natural_at, one, texts};
+use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
+use crate::model::{Millis, User, UserId};
+
+const FOLLOW: &str = "SELECT there, job FROM feedline_follow($1, $2, $3, $4, $5, $6)";
+
+const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4, $5, $6)";
+
+const FOLLOWING_COUNT: &str = "SELECT following FROM users WHERE id = $1";
+
+pub(super) const FOLLOWERS: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, f.seq
+    FROM (SELECT follower, seq FROM followers WHERE followee = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) f
+    JOIN users u ON u.id = f.follower ORDER BY f.seq DESC";
+
+pub(super) const FOLLOWING: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, f.seq
+    FROM (SELECT followee, seq FROM follows WHERE follower = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) f
+    JOIN users u ON u.id = f.followee ORDER BY f.seq DESC";
+
+pub(super) const FANOUT: &str = "\
+    SELECT follower FROM followers WHERE followee = $1 AND follower > $2 ORDER BY follower LIMIT $3";
+
+pub(super) const FOLLOWED_AMONG: &str = "SELECT followee FROM follows WHERE follower = $1 AND followee = ANY ($2)";
+
+#[async_trait]
+impl Edges for PostgresLedger {
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let work = Work::Follow { reader: follower.clone(), author: followee.clone() };
+        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.until));
+        let rows = self
+            .pool
+            .write(FOLLOW, &[&follower.as_str(), &followee.as_str(), &at_time, &json, &&*lease.holder, &until])
+            .await?;
+        let row = one(&rows)?;
+        if !at::<bool>(row, 0)? {
+            return Err(LedgerError::Failed(format!("{follower:?} or {followee:?} does not exist")));
+        }
+        Ok(at::<Option<i64>>(row, 1)?.map(|id| Job { id, work, cursor: String::new(), created_at: now }))
+    }
+
+    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let work = Work::Unfollow { reader: follower.clone(), author: followee.clone() };
+        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.until));
+        let rows = self
+            .pool
+            .write(UNFOLLOW, &[&follower.as_str(), &followee.as_str(), &at_time, &json, &&*lease.holder, &until])
+            .await?;
+        Ok(at::<Option<i64>>(one(&rows)?, 0)?.map(|id| Job { id, work, cursor: String::new(), created_at: now }))
+    }
+
+    async fn following_count(&self, follower: &UserId) -> Result<u64> {
+        let rows = self.pool.read(FOLLOWING_COUNT, &[&follower.as_str()]).await?;
+        rows.first().map_or(Ok(0), |row| natural_at(row, 0))
+    }
+
+    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        self.list(FOLLOWERS, user, before, limit).await
+    }
+
+    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        self.list(FOLLOWING, user, before, limit).await
+    }
+
+    async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
+        let rows = self.pool.read(FANOUT, &[&author.as_str(), &cursor, &count(limit)]).await?;
+        rows.iter().map(|row| id_at(row, 0)).collect()
+    }
+
+    async fn followed_among(&self, reader: &UserId, authors: &[UserId]) -> Result<Vec<UserId>> {
+        let rows = self.pool.read(FOLLOWED_AMONG, &[&reader.as_str(), &texts(authors)]).await?;
+        rows.iter().map(|row| id_at(row, 0)).collect()
+    }
+}
+
+impl PostgresLedger {
+    /// A page of [`FOLLOWERS`] or [`FOLLOWING`]. Numbers of one user become visible in their order, so a page never
+    /// passes one that shows up later.
+    async fn list(&self, sql: &'static str, whose: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        // One more than asked tells whether there is a next page.
+        let wanted = count(limit.saturating_add(1));
+        let rows = self.pool.read(sql, &[&whose.as_str(), &before.unwrap_or(i64::MAX), &wanted]).await?;
+        super::listed(&rows, limit)
+    }
+}

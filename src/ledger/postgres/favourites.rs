@@ -1,0 +1,155 @@
+//! Favourites. Each is in two tables, one for each direction; functions of the database keep them, and the counts, alike.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::people::user;
+use super::{PostgresLedger, at, count, integer, natural_at, one};
+use crate::ledger::{Added, Favourite, Favourites, Holder, LedgerError, Result};
+use crate::model::{Millis, ObjectId, ObjectType, UserId};
+
+const ADD: &str = "SELECT outcome, since FROM feedline_favour($1, $2, $3, $4, $5, $6)";
+
+const REMOVE: &str = "SELECT feedline_unfavour(ARRAY[$1], $2, $3, $4)";
+
+const FORGET: &str = "SELECT feedline_forget($1, $2, $3, $4)";
+
+pub(super) const LIST: &str = "\
+    SELECT seq, object, at FROM favourites WHERE owner = $1 AND type = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4";
+
+const COUNT: &str = "SELECT count FROM favourites_of_users WHERE owner = $1 AND type = $2";
+
+pub(super) const AMONG: &str = "\
+    SELECT seq, object, at FROM favourites WHERE owner = $1 AND type = $2 AND object = ANY ($3)";
+
+pub(super) const HOLDERS: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, f.seq, f.at FROM (
+        SELECT owner, seq, at FROM favourite_holders
+        WHERE type = $1 AND object = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4
+    ) f
+    JOIN users u ON u.id = f.owner ORDER BY f.seq DESC";
+
+const HOLDERS_COUNT: &str = "SELECT count FROM favourites_of_objects WHERE type = $1 AND object = $2";
+
+pub(super) const COMMON: &str = "\
+    SELECT one.seq, one.object, one.at FROM favourites one CROSS JOIN LATERAL (
+        SELECT FROM favourites WHERE owner = $5 AND type = $2 AND object = one.object OFFSET 0
+    ) other
+    WHERE one.owner = $1 AND one.type = $2 AND one.seq < $3 ORDER BY one.seq DESC LIMIT $4";
+
+pub(super) const COMMON_COUNT: &str = "\
+    WITH has AS MATERIALIZED (
+        SELECT id, coalesce((SELECT count FROM favourites_of_users WHERE owner = id AND type = $3), 0) AS many, place
+        FROM unnest(ARRAY[$1, $2]::text[]) WITH ORDINALITY AS t (id, place)
+    )
+    SELECT count(*) FROM favourites fewer CROSS JOIN LATERAL (
+        SELECT FROM favourites WHERE owner = (SELECT id FROM has ORDER BY many DESC, place DESC LIMIT 1)
+            AND type = $3 AND object = fewer.object OFFSET 0
+    ) more
+    WHERE fewer.owner = (SELECT id FROM has ORDER BY many, place LIMIT 1) AND fewer.type = $3";
+
+/// The post that an object is: `None` if it is of another type, -1 if there can be no such post.
+fn post(kind: &ObjectType, id: &ObjectId) -> Option<i64> {
+    kind.is_post().then(|| id.post().map_or(-1, |id| integer(id.0)))
+}
+
+#[async_trait]
+impl Favourites for PostgresLedger {
+    async fn add_favourite(
+        &self,
+        user: &UserId,
+        kind: &ObjectType,
+        id: &ObjectId,
+        now: Millis,
+        most: u64,
+    ) -> Result<Added> {
+        let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
+        let rows =
+            self.pool.write(ADD, &[&user.as_str(), &kind_text, &object, &post, &integer(now), &integer(most)]).await?;
+        let row = one(&rows)?;
+        Ok(match at(row, 0)? {
+            "since" => Added::Since(natural_at(row, 1)?),
+            "full" => Added::Full,
+            _ => Added::Absent,
+        })
+    }
+
+    async fn remove_favourite(&self, user: &UserId, kind: &ObjectType, id: &ObjectId) -> Result<bool> {
+        let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
+        let rows = self.pool.write(REMOVE, &[&user.as_str(), &kind_text, &object, &post]).await?;
+        Ok(natural_at(one(&rows)?, 0)? > 0)
+    }
+
+    async fn favourites(
+        &self,
+        user: &UserId,
+        kind: &ObjectType,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Favourite>> {
+        let before = before.unwrap_or(i64::MAX);
+        let rows = self.pool.read(LIST, &[&user.as_str(), &kind.as_str(), &before, &count(limit)]).await?;
+        rows.iter().map(favourite).collect()
+    }
+
+    async fn favourites_count(&self, user: &UserId, kind: &ObjectType) -> Result<u64> {
+        let rows = self.pool.read(COUNT, &[&user.as_str(), &kind.as_str()]).await?;
+        rows.first().map_or(Ok(0), |row| natural_at(row, 0))
+    }
+
+    async fn favourites_among(&self, user: &UserId, kind: &ObjectType, ids: &[ObjectId]) -> Result<Vec<Favourite>> {
+        let objects: Vec<&str> = ids.iter().map(ObjectId::as_str).collect();
+        let rows = self.pool.read(AMONG, &[&user.as_str(), &kind.as_str(), &objects]).await?;
+        rows.iter().map(favourite).collect()
+    }
+
+    async fn holders(
+        &self,
+        kind: &ObjectType,
+        id: &ObjectId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Holder>> {
+        let before = before.unwrap_or(i64::MAX);
+        let rows = self.pool.read(HOLDERS, &[&kind.as_str(), &id.as_str(), &before, &count(limit)]).await?;
+        let holder = |row| Ok(Holder { seq: at(row, 4)?, user: user(row)?, at: natural_at(row, 5)? });
+        rows.iter().map(holder).collect()
+    }
+
+    async fn holders_count(&self, kind: &ObjectType, id: &ObjectId) -> Result<u64> {
+        let rows = self.pool.read(HOLDERS_COUNT, &[&kind.as_str(), &id.as_str()]).await?;
+        rows.first().map_or(Ok(0), |row| natural_at(row, 0))
+    }
+
+    async fn common_favourites(
+        &self,
+        user: &UserId,
+        other: &UserId,
+        kind: &ObjectType,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Favourite>> {
+        let (before, limit) = (before.unwrap_or(i64::MAX), count(limit));
+        let rows = self.pool.read(COMMON, &[&user.as_str(), &kind.as_str(), &before, &limit, &other.as_str()]).await?;
+        rows.iter().map(favourite).collect()
+    }
+
+    async fn common_favourites_count(&self, user: &UserId, other: &UserId, kind: &ObjectType) -> Result<u64> {
+        let rows = self.pool.read(COMMON_COUNT, &[&user.as_str(), &other.as_str(), &kind.as_str()]).await?;
+        natural_at(one(&rows)?, 0)
+    }
+
+    /// Somebody who takes it out meanwhile counts too, so that fewer than `limit` says what it must.
+    async fn forget_object(&self, kind: &ObjectType, id: &ObjectId, limit: usize) -> Result<usize> {
+        let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
+        let rows = self.pool.write(FORGET, &[&kind_text, &object, &post, &count(limit)]).await?;
+        Ok(usize::try_from(natural_at(one(&rows)?, 0)?).unwrap_or(limit))
+    }
+}
+
+/// Reads `seq, object, at`.
+fn favourite(row: &Row) -> Result<Favourite> {
+    let text: &str = at(row, 1)?;
+    let id = ObjectId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is no object's id")))?;
+    Ok(Favourite { seq: at(row, 0)?, id, at: natural_at(row, 2)? })
+}

@@ -1,0 +1,62 @@
+//! Named writes and their answers.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{PostgresLedger, at, count, integer, natural_at, one, plain};
+use crate::ledger::{Begun, Idempotency, Keyed, Result, Turn};
+use crate::model::{Millis, PostId, UserId};
+
+const BEGIN: &str = "SELECT outcome, old_id, old_answer FROM feedline_begin($1, $2, $3, $4, $5, $6, $7, $8)";
+
+const RECALL: &str = "\
+    SELECT answer FROM idempotency
+    WHERE owner = $1 AND key = $2 AND operation = $3 AND input = $4 AND begun_at >= $5 AND answer IS NOT NULL";
+
+const FINISH: &str = "UPDATE idempotency SET answer = $3 WHERE owner = $1 AND key = $2 AND answer IS NULL";
+
+const MOVE: &str = "UPDATE idempotency SET until = $4 WHERE owner = $1 AND key = $2 AND until = $3";
+
+/// One that was begun anew meanwhile stays: the outer condition is looked at again once the row is this statement's.
+const FORGET: &str = "\
+    DELETE FROM idempotency USING (
+        SELECT owner, key FROM idempotency WHERE begun_at < $1 ORDER BY begun_at LIMIT $2
+    ) old
+    WHERE idempotency.owner = old.owner AND idempotency.key = old.key AND idempotency.begun_at < $1 RETURNING 1";
+
+#[async_trait]
+impl Idempotency for PostgresLedger {
+    async fn begin(&self, write: &Keyed, reserved: PostId, turn: Turn) -> Result<Begun> {
+        let (user, key, input) = (write.user.as_str(), plain(&write.key), &write.input[..]);
+        let (now, until, since) = (integer(turn.now), integer(turn.until), integer(turn.since));
+        let parameters: super::pool::Parameters<'_> =
+            &[&user, &key, &write.operation, &input, &integer(reserved.0), &now, &until, &since];
+        let rows = self.pool.write(BEGIN, parameters).await?;
+        let row = one(&rows)?;
+        Ok(match at(row, 0)? {
+            "fresh" => Begun::Fresh,
+            "answered" => Begun::Answered(Bytes::from(at::<Vec<u8>>(row, 2)?)),
+            "running" => Begun::Running,
+            "again" => Begun::Again(PostId(natural_at(row, 1)?)),
+            _ => Begun::Reused,
+        })
+    }
+
+    async fn recall(&self, write: &Keyed, since: Millis) -> Result<Option<Bytes>> {
+        let (user, key, input) = (write.user.as_str(), plain(&write.key), &write.input[..]);
+        let rows = self.pool.read(RECALL, &[&user, &key, &write.operation, &input, &integer(since)]).await?;
+        rows.first().map(|row| at::<Vec<u8>>(row, 0).map(Bytes::from)).transpose()
+    }
+
+    async fn finish(&self, user: &UserId, key: &str, answer: &[u8]) -> Result<()> {
+        self.pool.write(FINISH, &[&user.as_str(), &plain(key), &answer]).await.map(drop)
+    }
+
+    async fn move_turn(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()> {
+        self.pool.write(MOVE, &[&user.as_str(), &plain(key), &integer(from), &integer(to)]).await.map(drop)
+    }
+
+    async fn forget_begun(&self, before: Millis, limit: usize) -> Result<usize> {
+        Ok(self.pool.write(FORGET, &[&integer(before), &count(limit)]).await?.len())
+    }
+}

@@ -1,0 +1,109 @@
+//! Who likes what, and how far the queue of likes is settled.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, id_at, integer, natural_at};
+use crate::ledger::{LedgerError, LikeBatch, Likes, Listed, Result, RevertReason, Reverted, SettledLikes};
+use crate::model::{CommentId, Object, PostId, Tally, User};
+
+const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
+
+const SETTLE: &str = "\
+    SELECT what, is_post, number, new_likes, new_comments, new_version, note, whose
+    FROM feedline_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
+
+const TOLD: &str = "DELETE FROM like_reverts WHERE id = ANY ($1)";
+
+const TALLIES: &str = "\
+    SELECT '', p, n, new_likes, new_comments, new_version FROM feedline_tallies($1, $2)";
+
+pub(super) const LIKERS: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, l.seq
+    FROM (SELECT owner, seq FROM likes WHERE post = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) l
+    JOIN users u ON u.id = l.owner ORDER BY l.seq DESC";
+
+#[async_trait]
+impl Likes for PostgresLedger {
+    async fn like_position(&self, partition: u16) -> Result<String> {
+        let rows = self.pool.read(POSITION, &[&i32::from(partition)]).await?;
+        rows.first().map_or_else(|| Ok(String::new()), |row| at(row, 0))
+    }
+
+    async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>> {
+        let all = || batch.changes.iter().chain(&batch.unseen);
+        let owners: Vec<&str> = all().map(|change| change.user.as_str()).collect();
+        let (of_posts, numbers): (Vec<bool>, Vec<i64>) = all().map(|change| parts(change.object)).unzip();
+        let likings: Vec<bool> = all().map(|change| change.liked).collect();
+        let times: Vec<i64> = all().map(|change| integer(change.at)).collect();
+        let unseen: Vec<bool> = (0..owners.len()).map(|place| place >= batch.changes.len()).collect();
+        let (partition, now) = (i32::from(batch.partition), integer(batch.now));
+        let parameters: super::pool::Parameters<'_> =
+            &[&partition, &batch.from, &batch.to, &owners, &of_posts, &numbers, &likings, &times, &unseen, &now];
+        let rows = self.pool.write(SETTLE, parameters).await?;
+        let mut settled = SettledLikes::default();
+        for row in &rows {
+            match at(row, 0)? {
+                "tally" => settled.tallies.push(tally(row)?),
+                "added" => settled.added.push((id_at(row, 7)?, object(row)?)),
+                "reverted" => {
+                    let (id, user) = (at(row, 6)?, id_at(row, 7)?);
+                    settled.reverted.push(Reverted { id, user, object: object(row)?, reason: RevertReason::Gone });
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(settled))
+    }
+
+    async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
+        let rows = self.pool.read(UNTOLD, &[&i32::from(partition), &count(limit)]).await?;
+        rows.iter().map(reverted).collect()
+    }
+
+    async fn reverts_told(&self, ids: &[i64]) -> Result<()> {
+        self.pool.write(TOLD, &[&ids]).await.map(drop)
+    }
+
+    async fn like_tallies(&self, objects: &[Object]) -> Result<Vec<(Object, Tally)>> {
+        let (of_posts, numbers): (Vec<bool>, Vec<i64>) = objects.iter().copied().map(parts).unzip();
+        self.pool.read(TALLIES, &[&of_posts, &numbers]).await?.iter().map(tally).collect()
+    }
+
+    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+        // One more than asked tells whether there is a next page.
+        let wanted = count(limit.saturating_add(1));
+        let rows = self.pool.read(LIKERS, &[&integer(post.0), &before.unwrap_or(i64::MAX), &wanted]).await?;
+        super::listed(&rows, limit)
+    }
+}
+
+/// An object as the database's functions take it: whether it is a post, and its number.
+fn parts(object: Object) -> (bool, i64) {
+    (matches!(object, Object::Post(_)), integer(object.number()))
+}
+
+/// Reads an object from the second column on.
+fn object(row: &Row) -> Result<Object> {
+    let number = natural_at(row, 2)?;
+    Ok(if at(row, 1)? { Object::Post(PostId(number)) } else { Object::Comment(CommentId(number)) })
+}
+
+/// Reads an object and its tally from the second column on.
+fn tally(row: &Row) -> Result<(Object, Tally)> {
+    let tally = Tally { likes: natural_at(row, 3)?, comments: natural_at(row, 4)?, version: natural_at(row, 5)? };
+    Ok((object(row)?, tally))
+}
+
+fn reverted(row: &Row) -> Result<Reverted> {
+    let (object, reason): (&str, &str) = (at(row, 2)?, at(row, 3)?);
+    let strange = || LedgerError::Failed(format!("a like of {object:?} reverted because {reason:?}"));
+    Ok(Reverted {
+        id: at(row, 0)?,
+        user: id_at(row, 1)?,
+        object: Object::parse(object).ok_or_else(strange)?,
+        reason: RevertReason::parse(reason).ok_or_else(strange)?,
+    })
+}

@@ -1,0 +1,362 @@
+//! The shared ledger: a PostgreSQL database that any number of nodes use.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `url`, `tls` | where it is, and encrypted connections |
+//! | `open` | how a connection is set up; the schema's steps |
+//! | `pool` | connections that callers share and that come back by themselves |
+//! | `errors` | what an error means |
+//! | `people` and all the others | the statements, by concept |
+//!
+//! Every write is one statement (some call a function of the database, made by the migrations), and so one transaction
+//! without a moment in which it is open and nobody works on it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
+//! first, in the order of their ids, and takes numbers (`seq`, a job's id) afterwards. So there is no deadlock between
+//! them, counts are exact, and whoever sees a number sees every lower one of the same user.
+
+mod barriers;
+mod bulk;
+mod comments;
+mod counts;
+mod edges;
+mod errors;
+mod favourites;
+mod idempotency;
+mod jobs;
+mod likes;
+mod notifications;
+mod open;
+mod people;
+mod pool;
+mod posts;
+mod pulled;
+mod reading;
+mod timeline;
+mod tls;
+mod topics;
+mod url;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use self::open::Endpoint;
+pub use self::open::PostgresOptions;
+use self::pool::Pool;
+pub use self::url::PostgresUrl;
+use super::{Ledger, LedgerError, Listed, Result};
+use crate::model::{User, UserId};
+
+/// The ledger in a PostgreSQL database.
+pub struct PostgresLedger {
+    name: String,
+    pool: Pool,
+}
+
+impl PostgresLedger {
+    /// Connects and brings the schema up to date. Several nodes may do so at once. A schema that is newer than this
+    /// program is used if whoever made it said that it may.
+    ///
+    /// # Errors
+    ///
+    /// Names the place, without user and password, and says why: not to be reached, not allowed in, too old, or of a
+    /// newer schema that this program must not use.
+    pub async fn open(options: PostgresOptions) -> Result<Self> {
+        let endpoint = Endpoint::new(&options)?;
+        endpoint.migrate().await?;
+        let name = endpoint.name.clone();
+        Ok(Self { name, pool: Pool::open(endpoint, options.connections).await? })
+    }
+}
+
+#[async_trait]
+impl Ledger for PostgresLedger {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.pool.round_trips()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        let rows = self.pool.read("SELECT pg_is_in_recovery() FROM migrations LIMIT 1", &[]).await?;
+        match at::<bool>(one(&rows)?, 0)? {
+            false => Ok(()),
+            true => Err(LedgerError::Unreachable("it is a standby, which takes no writes".to_owned())),
+        }
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+#[cfg(test)]
+impl PostgresLedger {
+    fn endpoint(&self) -> &Endpoint {
+        self.pool.endpoint()
+    }
+}
+
+/// A column.
+fn at<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
+    row.try_get(column).map_err(|error| LedgerError::Failed(errors::text(&error)))
+}
+
+/// A column that holds a user's id.
+fn id_at(row: &Row, column: usize) -> Result<UserId> {
+    let text: &str = at(row, column)?;
+    UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")))
+}
+
+/// A column that holds a number of ours. None is ever negative.
+fn natural_at(row: &Row, column: usize) -> Result<u64> {
+    at::<i64>(row, column).map(|number| u64::try_from(number).unwrap_or_default())
+}
+
+/// A column that holds JSON.
+fn json_at<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T> {
+    serde_json::from_str(at(row, column)?).map_err(|error| LedgerError::Failed(format!("what is kept: {error}")))
+}
+
+/// The row of a statement that always answers with one.
+fn one(rows: &[Row]) -> Result<&Row> {
+    rows.first().ok_or_else(|| LedgerError::Failed("an answer without a row".to_owned()))
+}
+
+/// Ids of users out of a list.
+fn user_ids(texts: Vec<&str>) -> Result<Vec<UserId>> {
+    let id = |text: &str| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")));
+    texts.into_iter().map(id).collect()
+}
+
+/// A page of people: users, and their place in the fifth column. There is a next page if there are more than `limit`.
+fn listed(rows: &[Row], limit: usize) -> Result<Listed<User>> {
+    let shown = rows.get(..limit).unwrap_or(rows);
+    let next = match shown.last().filter(|_| rows.len() > limit) {
+        Some(last) => Some(at(last, 4)?),
+        None => None,
+    };
+    Ok(Listed { items: shown.iter().map(people::user).collect::<Result<_>>()?, next })
+}
+
+/// A number as PostgreSQL keeps it. Times and ids stay far below the bound.
+fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A limit as PostgreSQL takes it.
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A value as JSON.
+fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| LedgerError::Failed(error.to_string()))
+}
+
+/// Text that people wrote. PostgreSQL takes any character but NUL.
+fn plain(text: &str) -> String {
+    text.replace('\0', "\u{FFFD}")
+}
+
+/// Ids as an array.
+fn texts(ids: &[UserId]) -> Vec<&str> {
+    ids.iter().map(UserId::as_str).collect()
+}
+
+#[cfg(test)]
+#[path = "../../../tests/support/ports.rs"]
+mod ports;
+#[cfg(test)]
+#[path = "../../../tests/support/postgres.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod postgres_server;
+
+#[cfg(test)]
+mod tests {
+    use super::postgres_server::{PostgresServer, shared};
+    use super::*;
+    use crate::ledger::{Durability, Lease, People as _, Posts as _};
+    use crate::model::{Post, PostId, Visibility};
+
+    /// What a statement costs: rows read from tables and their indexes, as the server counted them.
+    struct Cost {
+        /// The whole plan, for people.
+        plan: String,
+        rows: f64,
+    }
+
+    async fn ledger(server: &PostgresServer) -> (PostgresLedger, String) {
+        let name = server.database("template1").await;
+        let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
+        let options = PostgresOptions { durability: Durability::Normal, connections: 1, ..PostgresOptions::new(url) };
+        (PostgresLedger::open(options).await.expect("it opens"), name)
+    }
+
+    /// Runs a statement as a connection of the ledger would, and looks at what it did. A table that is read without an
+    /// index is a failure.
+    async fn cost(ledger: &PostgresLedger, sql: &str, arguments: &str) -> Cost {
+        let client = ledger.endpoint().connect(|| ()).await.expect("a connection");
+        client.batch_execute(&format!("PREPARE asked AS {sql}")).await.expect(sql);
+        let explain = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE asked ({arguments})");
+        let lines = client.simple_query(&explain).await.expect("a plan");
+        let line = |message: &tokio_postgres::SimpleQueryMessage| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        let lines: Vec<String> = lines.iter().filter_map(line).collect();
+        let plan = lines.join("\n");
+        let mut rows = 0.0;
+        for line in lines.iter().filter(|line| line.contains("Scan") && line.contains("(actual")) {
+            assert!(!line.contains("Seq Scan"), "{plan}");
+            if line.contains("Index") {
+                let number = |name: &str| -> f64 {
+                    let rest = line.split_once(name).map_or("0", |(_, rest)| rest);
+                    rest.split([' ', ')']).next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
+                };
+                rows += number("rows=") * number("loops=");
+            }
+        }
+        Cost { plan, rows }
+    }
+
+    fn id(text: &str) -> UserId {
+        UserId::parse(text).expect("a user id")
+    }
+
+    #[tokio::test]
+    async fn every_list_is_read_from_one_partition_in_its_order() {
+        let (ledger, _) = ledger(shared()).await;
+        let lists = [
+            (edges::FOLLOWERS, "'u', 9, 9", 1),
+            (edges::FOLLOWING, "'u', 9, 9", 1),
+            (edges::FANOUT, "'u', 'a', 9", 1),
+            (edges::FOLLOWED_AMONG, "'u', '{a,b}'", 1),
+            (posts::BY_AUTHOR, "'u', 9, 9", 1),
+            (posts::BY_TOPIC, "'t', 9, 9", 1),
+            (comments::IN_THREAD, "1, 0, 9, 9", 1),
+            (likes::LIKERS, "1, 9, 9", 1),
+            (pulled::AMONG, "'u', '{a,b}'", 1),
+            (favourites::LIST, "'u', 'post', 9, 9", 1),
+            (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
+            (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
+            // Groups, and their people.
+            (notifications::LIST, "'u', 9, 9, 9", 2),
+            (notifications::UNREAD, "'u', 9, 9", 2),
+        ];
+        for (sql, arguments, tables) in lists {
+            let Cost { plan, .. } = cost(&ledger, sql, arguments).await;
+            let is_partition = |line: &&str| {
+                let index = line.contains("Index") && line.contains("Scan");
+                index && !line.contains(" on users ") && !line.contains(" on notified ")
+            };
+            assert_eq!(plan.lines().filter(is_partition).count(), tables, "{sql}\n{plan}");
+            // Nothing is put in order but, in the end, the page itself.
+            let sorts = plan
+                .lines()
+                .skip_while(|line| !line.contains("Limit"))
+                .any(|line| line.trim_start_matches([' ', '-', '>']).starts_with("Sort ("));
+            assert!(!sorts, "{sql}\n{plan}");
+        }
+        for (sql, arguments) in [
+            (jobs::CARRIES, "'u', 9"),
+            (comments::COMMENTS, "'{1,2}'"),
+            (counts::COUNTS, "'{1,2}'"),
+            (counts::FLAGS, "'u', '{1,2}'"),
+            (people::SEARCH, "'a', 'b', 'a', '', 9"),
+            (people::SECOND_DEGREE, "'u', 9, 9, 9"),
+            (favourites::COMMON, "'u', 'post', 9, 9, 'v'"),
+            (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
+            (topics::RECENT, "9, 'a', 9"),
+            (topics::GO_ON, "9, 9, 'a', 9, 9"),
+            (barriers::RELATIONS, "'{a,b}', '{c,d}'"),
+            (barriers::BARRED, "'{a,b}'"),
+            (pulled::CARRIAGE, "'u'"),
+            (pulled::AFTER, "0, 9"),
+            (pulled::DUE, "'u', 0, 9"),
+        ] {
+            cost(&ledger, sql, arguments).await;
+        }
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn what_was_ever_written_costs_a_timeline_nothing() {
+        let server = shared();
+        let (ledger, name) = ledger(server).await;
+        let (me, authors) = (id("me"), (0..200).map(|n| id(&format!("a{n}"))).collect::<Vec<_>>());
+        ledger.bulk_users(std::slice::from_ref(&me), 1).await.expect("a user");
+        ledger.bulk_users(&authors, 1).await.expect("users");
+        let edges: Vec<_> = authors.iter().map(|author| (me.clone(), author.clone())).collect();
+        ledger.bulk_follows(&edges, 1).await.expect("edges");
+        // Everybody wrote a lot long ago; of late nearly all that was written is one author's.
+        let written = "INSERT INTO author_posts SELECT 'a' || a, 1000 * n + a \
+                       FROM generate_series(0, 199) a, generate_series(1, 100) n; \
+                       INSERT INTO author_posts SELECT 'a7', n FROM generate_series(1000000, 1005000) n; \
+                       INSERT INTO posts SELECT n, 'a7', '{}', '', '{}' FROM generate_series(1000000, 1005000) n";
+        server.ask(&name, written).await;
+        for (before, most) in [("9000000", 1_600.0), ("90000", 1_600.0), ("1000100", 1_600.0)] {
+            let Cost { plan, rows } = cost(&ledger, timeline::TIMELINE, &format!("'me', {before}, 50")).await;
+            // A followee's edge, two posts of each, and no more than the page of those who have more.
+            assert!(rows > 400.0 && rows < most, "{rows} rows before {before}\n{plan}");
+        }
+        let wanted: Vec<String> = (1_000_000..1_000_050).map(|id| id.to_string()).collect();
+        let Cost { plan, rows } = cost(&ledger, posts::POSTS, &format!("'{{{}}}'", wanted.join(","))).await;
+        assert!((50.0..60.0).contains(&rows), "{rows} rows\n{plan}");
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn what_was_ever_pulled_costs_a_reader_nothing() {
+        let server = shared();
+        let (ledger, name) = ledger(server).await;
+        // A few wrote nearly all of the log: the server knows that when it plans.
+        let written = "INSERT INTO follows SELECT 'me', 'a' || n, n, 0 FROM generate_series(0, 99) n; \
+                       INSERT INTO pulled SELECT n, n, 'a' || (n % 10), 'p', n, false, 0 FROM generate_series(1, 50000) n; \
+                       INSERT INTO comments (post, id, parent, depth) \
+                       SELECT 1, n, CASE WHEN n = 7 THEN 6 WHEN n % 2 = 0 THEN 0 ELSE 2 END, 0 FROM generate_series(1, 9000) n; \
+                       ANALYZE";
+        server.ask(&name, written).await;
+        for (mark, most) in [("49980", 200.0), ("0", 800.0)] {
+            let Cost { plan, rows } = cost(&ledger, pulled::DUE, &format!("'me', {mark}, 50")).await;
+            assert!(rows > 100.0 && rows < most && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+        }
+        for (sql, arguments) in [(pulled::CARRIAGE, "'me'"), (comments::IN_THREAD, "1, 6, 99999, 50")] {
+            let Cost { plan, rows } = cost(&ledger, sql, arguments).await;
+            assert!(rows < 5.0 && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+        }
+        ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_call_that_commits_goes_on_without_its_caller() {
+        let (ledger, _) = ledger(shared()).await;
+        let ann = id("ann");
+        ledger.ensure_user(&ann, 1).await.expect("a user");
+        let post = Post {
+            id: PostId(1),
+            author: ann,
+            text: String::new(),
+            media: Vec::new(),
+            location: None,
+            topics: Vec::new(),
+            mentions: Vec::new(),
+            platform: None,
+            visibility: Visibility::Public,
+            data: None,
+            created_at: 1,
+            edited_at: None,
+        };
+        let lease = Lease { holder: "w".into(), until: 9 };
+        // Callers that go away in the middle leave nothing behind that would count as under way.
+        for _ in 0..20 {
+            let mut call = Box::pin(ledger.create_post(&post, &lease));
+            let _ = futures::poll!(&mut call);
+        }
+        assert!(ledger.posts(&[]).await.expect("an answer").is_empty());
+        tokio::time::timeout(std::time::Duration::from_secs(4), ledger.close()).await.expect("nothing is under way");
+    }
+}

@@ -1,0 +1,128 @@
+//! Notifications, in groups. What notes and marks them is in functions of the database: see the migration.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, integer, natural_at, one, user_ids};
+use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
+use crate::ledger::{Group, Happening, LedgerError, Mark, Marked, Notifications, Result};
+use crate::model::{Millis, NotificationId, Object, UserId, What};
+
+/// How many people of a group that goes are cleared away at once.
+const CLEARED: i64 = 500;
+
+/// Ids come out in the order in which their groups changed.
+const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+const MARK: &str = "SELECT feedline_mark($1, $2, $3)";
+
+macro_rules! groups {
+    ($which:literal) => {
+        concat!(
+            "SELECT n.id, n.kind, n.object, n.seq, n.people, n.created_at, n.updated_at, \
+             n.seq <= m.read_upto, n.seq <= m.seen_upto, \
+             ARRAY(SELECT person FROM notification_people p WHERE p.owner = $1 AND p.notification = n.id \
+                   ORDER BY p.seq DESC LIMIT $2) \
+             FROM (SELECT read_upto, seen_upto FROM notified WHERE owner = $1) m \
+             CROSS JOIN LATERAL (SELECT * FROM notifications WHERE owner = $1 AND ",
+            $which,
+            ") n ORDER BY n.seq DESC"
+        )
+    };
+}
+
+pub(super) const LIST: &str = groups!("seq < $3 ORDER BY seq DESC LIMIT $4");
+
+pub(super) const UNREAD: &str = groups!("seq > m.read_upto ORDER BY seq DESC LIMIT $3");
+
+const THESE: &str = groups!("id = ANY ($3)");
+
+#[async_trait]
+impl Notifications for PostgresLedger {
+    /// Noting and reading what came of it are two round trips. A group that has grown further in between is told as it is
+    /// then.
+    async fn notify(&self, to: &UserId, happenings: &[Happening], now: Millis, window: Millis) -> Result<Vec<Group>> {
+        if happenings.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = happenings.iter().map(|happening| integer(happening.id.0)).collect();
+        let kinds: Vec<&str> = happenings.iter().map(|happening| happening.what.kind()).collect();
+        let object = |happening: &Happening| happening.what.object().map(Object::to_text).unwrap_or_default();
+        let objects: Vec<String> = happenings.iter().map(object).collect();
+        let people: Vec<&str> = happenings.iter().map(|happening| happening.by.as_str()).collect();
+        let again: Vec<bool> = happenings.iter().map(|happening| happening.what.is_new_each_time()).collect();
+        let (at_time, recent) = (integer(now), integer(window));
+        let rows = self
+            .pool
+            .write(
+                NOTIFY,
+                &[
+                    &to.as_str(),
+                    &ids,
+                    &kinds,
+                    &objects,
+                    &people,
+                    &again,
+                    &at_time,
+                    &recent,
+                    &integer(KEPT_GROUPS),
+                    &CLEARED,
+                ],
+            )
+            .await?;
+        let changed = rows.iter().map(|row| at::<i64>(row, 0)).collect::<Result<Vec<_>>>()?;
+        if changed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut groups = self.groups(THESE, &[&to.as_str(), &count(NEWEST_PEOPLE), &changed]).await?;
+        groups.reverse();
+        Ok(groups)
+    }
+
+    async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {
+        let before = before.unwrap_or(i64::MAX);
+        self.groups(LIST, &[&user.as_str(), &count(NEWEST_PEOPLE), &before, &count(limit)]).await
+    }
+
+    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<Group>> {
+        let ids: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
+        self.groups(THESE, &[&user.as_str(), &count(NEWEST_PEOPLE), &ids]).await
+    }
+
+    async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>> {
+        self.groups(UNREAD, &[&user.as_str(), &count(NEWEST_PEOPLE), &count(limit)]).await
+    }
+
+    async fn mark_notifications(&self, user: &UserId, upto: Option<NotificationId>, mark: Mark) -> Result<Marked> {
+        let upto = upto.map_or(0, |id| integer(id.0));
+        let rows = self.pool.write(MARK, &[&user.as_str(), &upto, &(mark == Mark::Read)]).await?;
+        Ok(match at(one(&rows)?, 0)? {
+            "anew" => Marked::Anew,
+            "before" => Marked::Before,
+            _ => Marked::Nothing,
+        })
+    }
+}
+
+impl PostgresLedger {
+    async fn groups(&self, sql: &'static str, parameters: super::pool::Parameters<'_>) -> Result<Vec<Group>> {
+        self.pool.read(sql, parameters).await?.iter().map(group).collect()
+    }
+}
+
+fn group(row: &Row) -> Result<Group> {
+    let (kind, object): (&str, &str) = (at(row, 1)?, at(row, 2)?);
+    let what = What::from_parts(kind, Object::parse(object))
+        .ok_or_else(|| LedgerError::Failed(format!("{kind:?} of {object:?} is nothing to be notified of")))?;
+    Ok(Group {
+        id: NotificationId(natural_at(row, 0)?),
+        what,
+        seq: at(row, 3)?,
+        people: user_ids(at(row, 9)?)?,
+        count: natural_at(row, 4)?,
+        created_at: natural_at(row, 5)?,
+        updated_at: natural_at(row, 6)?,
+        read: at(row, 7)?,
+        seen: at(row, 8)?,
+    })
+}

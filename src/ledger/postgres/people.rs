@@ -1,0 +1,149 @@
+//! Users and accounts.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, texts};
+use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, fold, past};
+use crate::model::{Edges, Millis, Profile, User, UserId};
+
+const CREATE_ACCOUNT: &str = "\
+    WITH made AS (
+        INSERT INTO users (id, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id
+    )
+    , found AS (
+        INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made UNION SELECT $5, id FROM made
+    )
+    INSERT INTO accounts (\"user\", password) SELECT id, $4 FROM made RETURNING 1";
+
+const PASSWORD: &str = "SELECT password FROM accounts WHERE \"user\" = $1";
+
+/// Writes nothing, and takes no lock, if there is one.
+/// Ids are ASCII: the database folds them as the program does.
+const ENSURE: &str = "\
+    WITH made AS (
+        INSERT INTO users (id, name, created_at) VALUES ($1, $1, $2) ON CONFLICT DO NOTHING RETURNING id
+    )
+    INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made";
+
+const UPDATE: &str = "SELECT id, name, avatar, created_at FROM feedline_update_user($1, $2, $3, $4, $5)";
+
+/// A walk along the terms. Who is found by two of them is told at the lesser.
+pub(super) const SEARCH: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, t.term FROM user_terms t JOIN users u ON u.id = t.owner
+    WHERE t.term < $2 AND (t.term, t.owner) > ($3, $4) AND NOT EXISTS (
+        SELECT FROM user_terms other WHERE other.owner = t.owner AND other.term >= $1 AND other.term < t.term OFFSET 0)
+    ORDER BY t.term, t.owner LIMIT $5";
+
+/// At most `$2` × `$3` steps of an index, besides one for each whom `$1` follows.
+pub(super) const SECOND_DEGREE: &str = "\
+    WITH mine AS MATERIALIZED (
+        SELECT followee, seq FROM follows WHERE follower = $1
+    ), latest AS MATERIALIZED (
+        SELECT followee FROM mine ORDER BY seq DESC LIMIT $2
+    )
+    SELECT theirs.followee, count(*) FROM latest CROSS JOIN LATERAL (
+        SELECT followee FROM follows WHERE follower = latest.followee ORDER BY seq DESC LIMIT $3
+    ) theirs
+    WHERE theirs.followee <> $1 AND theirs.followee NOT IN (SELECT followee FROM mine)
+    GROUP BY theirs.followee ORDER BY count(*) DESC, theirs.followee LIMIT $4";
+
+const NOTIFY_OF: &str = "SELECT feedline_notify_of($1, $2, $3, $4)";
+
+const UNNOTIFY_OF: &str = "\
+    WITH gone AS (DELETE FROM post_notices WHERE owner = $1 AND author = $2)
+    DELETE FROM post_notices_of WHERE author = $2 AND owner = $1";
+
+const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1)";
+
+const PROFILE: &str = "\
+    SELECT id, name, avatar, created_at, followers, following, posts,
+           EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1),
+           EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2),
+           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'hide' AND whom = $1),
+           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'mute' AND whom = $1),
+           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'block' AND whom = $1),
+           EXISTS (SELECT FROM post_notices WHERE owner = $2 AND author = $1)
+    FROM users WHERE id = $1";
+
+#[async_trait]
+impl People for PostgresLedger {
+    async fn create_account(&self, account: NewAccount) -> Result<bool> {
+        let (id, name, made) = (account.user.as_str(), plain(&account.name), integer(account.created_at));
+        let rows = self.pool.write(CREATE_ACCOUNT, &[&id, &name, &made, &account.password, &fold(&name)]).await?;
+        Ok(!rows.is_empty())
+    }
+
+    async fn password(&self, user: &UserId) -> Result<Option<String>> {
+        let rows = self.pool.read(PASSWORD, &[&user.as_str()]).await?;
+        rows.first().map(|row| at(row, 0)).transpose()
+    }
+
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<()> {
+        self.pool.write(ENSURE, &[&user.as_str(), &integer(now)]).await.map(drop)
+    }
+
+    async fn users(&self, ids: &[UserId]) -> Result<Vec<User>> {
+        self.pool.read(USERS, &[&texts(ids)]).await?.iter().map(user).collect()
+    }
+
+    async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
+        let rows = self.pool.read(PROFILE, &[&user.as_str(), &viewer.map(UserId::as_str)]).await?;
+        rows.first().map(profile).transpose()
+    }
+
+    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<User>> {
+        let name = change.name.as_deref().map(plain);
+        let folded = name.as_deref().map(fold);
+        let moves = change.avatar.is_some();
+        let avatar = change.avatar.as_ref().and_then(|avatar| avatar.as_deref().map(plain));
+        let rows = self.pool.write(UPDATE, &[&user.as_str(), &name, &folded, &moves, &avatar]).await?;
+        rows.first().map(self::user).transpose()
+    }
+
+    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<Found>> {
+        let prefix = plain(prefix);
+        let Some(end) = past(&prefix) else { return Ok(Vec::new()) };
+        let (term, id) = after.map_or((prefix.clone(), ""), |(term, user)| (plain(term), user.as_str()));
+        let rows = self.pool.read(SEARCH, &[&prefix, &end, &term, &id, &count(limit)]).await?;
+        rows.iter().map(|row| Ok(Found { user: user(row)?, term: at(row, 4)? })).collect()
+    }
+
+    async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>> {
+        let (followees, each, people) = (count(reach.followees), count(reach.each), count(reach.people));
+        let rows = self.pool.read(SECOND_DEGREE, &[&reader.as_str(), &followees, &each, &people]).await?;
+        rows.iter().map(|row| Ok((id_at(row, 0)?, natural_at(row, 1)?))).collect()
+    }
+
+    async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {
+        let rows =
+            self.pool.write(NOTIFY_OF, &[&user.as_str(), &author.as_str(), &integer(now), &integer(most)]).await?;
+        at(one(&rows)?, 0)
+    }
+
+    async fn unnotify_of(&self, user: &UserId, author: &UserId) -> Result<()> {
+        self.pool.write(UNNOTIFY_OF, &[&user.as_str(), &author.as_str()]).await.map(drop)
+    }
+}
+
+/// Reads `id, name, avatar, created_at` from the first four columns.
+pub(super) fn user(row: &Row) -> Result<User> {
+    Ok(User { id: id_at(row, 0)?, name: at(row, 1)?, avatar: at(row, 2)?, created_at: natural_at(row, 3)? })
+}
+
+fn profile(row: &Row) -> Result<Profile> {
+    Ok(Profile {
+        user: user(row)?,
+        followers: natural_at(row, 4)?,
+        following: natural_at(row, 5)?,
+        posts: natural_at(row, 6)?,
+        edges: Edges {
+            following: at(row, 7)?,
+            followed_by: at(row, 8)?,
+            hiding: at(row, 9)?,
+            muting: at(row, 10)?,
+            blocking: at(row, 11)?,
+            notify: at(row, 12)?,
+        },
+    })
+}

@@ -1,0 +1,103 @@
+//! Posts, and the lists of an author and of a topic.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::pool::Parameters;
+use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one, plain, timeline};
+use crate::ledger::{Job, Lease, LedgerError, Posts, Result, Work};
+use crate::model::{Millis, Post, PostId, UserId, Visibility};
+
+const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+/// One look-up an id, each in one partition: an array in the condition would be looked up in all of them.
+pub(super) const POSTS: &str = "\
+    SELECT post.body FROM unnest($1::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT body FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0) post";
+
+const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
+
+const EDIT: &str = "\
+    SELECT made, old_topics, old_visibility FROM feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+
+pub(super) const BY_AUTHOR: &str = "\
+    SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
+
+pub(super) const BY_TOPIC: &str = "\
+    SELECT post FROM post_topics WHERE topic = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
+
+#[async_trait]
+impl Posts for PostgresLedger {
+    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
+        let work = Work::Post { post: post.id, author: post.author.clone() };
+        let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
+        let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
+        let (made, until) = (integer(post.created_at), integer(lease.until));
+        let parameters: Parameters<'_> =
+            &[&id, &author, &post.topics, &visibility, &public, &body, &json, &made, &&*lease.holder, &until];
+        let rows = self.pool.write(CREATE, parameters).await?;
+        let row = one(&rows)?;
+        match at(row, 0)? {
+            "stored" => Ok(Some(Job { id: at(row, 1)?, work, cursor: String::new(), created_at: post.created_at })),
+            "before" => Ok(None),
+            _ => Err(LedgerError::Failed(format!("{:?} does not exist", post.author))),
+        }
+    }
+
+    async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
+        let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        self.pool.read(POSTS, &[&wanted]).await?.iter().map(|row| json_at(row, 0)).collect()
+    }
+
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
+        let parameters: Parameters<'_> = &[&number, &author.as_str(), &at_time, &&*lease.holder, &until];
+        let rows = self.pool.write(DELETE, parameters).await?;
+        let row = one(&rows)?;
+        let Some(job) = at::<Option<i64>>(row, 0)? else { return Ok(None) };
+        let (author, topics, visibility) = (author.clone(), at(row, 1)?, json_at(row, 2)?);
+        let work = Work::Delete { post: id, author, topics, visibility };
+        Ok(Some(Job { id: job, work, cursor: String::new(), created_at: now }))
+    }
+
+    async fn edit_post(&self, post: &Post, lease: &Lease) -> Result<Vec<Job>> {
+        let (id, author, now) = (post.id, post.author.clone(), post.edited_at.unwrap_or(post.created_at));
+        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
+        let (visibility, body) = (json_text(&post.visibility)?, json_text(post)?);
+        let public = post.visibility == Visibility::Public;
+        let parameters: Parameters<'_> =
+            &[&number, &author.as_str(), &post.topics, &visibility, &public, &body, &at_time, &&*lease.holder, &until];
+        let rows = self.pool.write(EDIT, parameters).await?;
+        let row = one(&rows)?;
+        let Some(made) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(Vec::new()) };
+        let (topics, visibility) = (at(row, 1)?, json_at(row, 2)?);
+        // As many of them as were made.
+        let work = [
+            Work::Edit { post: id, author: author.clone(), topics, visibility },
+            Work::Narrow { post: id, author: author.clone() },
+            Work::Widen { post: id, author },
+        ];
+        let job = |(id, work)| Job { id, work, cursor: String::new(), created_at: now };
+        Ok(made.into_iter().zip(work).map(job).collect())
+    }
+
+    async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let rows = self.pool.read(BY_AUTHOR, &[&author.as_str(), &integer(before.0), &count(limit)]).await?;
+        ids(&rows)
+    }
+
+    async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        ids(&self.pool.read(BY_TOPIC, &[&plain(topic), &integer(before.0), &count(limit)]).await?)
+    }
+
+    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let parameters: Parameters<'_> = &[&reader.as_str(), &integer(before.0), &count(limit)];
+        ids(&self.pool.read(timeline::TIMELINE, parameters).await?)
+    }
+}
+
+fn ids(rows: &[Row]) -> Result<Vec<PostId>> {
+    rows.iter().map(|row| natural_at(row, 0).map(PostId)).collect()
+}

@@ -1,0 +1,116 @@
+//! The pulled log.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, texts};
+use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
+use crate::model::{Entry, Millis, UserId};
+
+/// A range in the order of its index: see [`DUE`].
+pub(super) const CARRIAGE: &str = "\
+    SELECT followers, (SELECT count(*) > 0 FROM (
+        SELECT FROM pulled WHERE author >= $1 AND author <= $1 ORDER BY author, mark LIMIT 1
+    ) p) FROM users WHERE id = $1";
+
+const PULL: &str = "SELECT feedline_pull($1, $2, $3, $4, $5, $6)";
+
+const TOP: &str = "SELECT coalesce(max(mark), 0) FROM pulled";
+
+pub(super) const AFTER: &str =
+    "SELECT kind, post, mark, author, repeated, at FROM pulled WHERE mark > $1 ORDER BY mark LIMIT $2";
+
+/// One short search of the log for each followee, however long the log is, and none if it has nothing new. It is said as
+/// a range from (author, mark) to the author's end, which only the index of both answers in order: with `author = …` the
+/// server may rather walk the whole log by mark, once for each followee. The log's end is in each row, and in one without
+/// an entry if nothing is due.
+pub(super) const DUE: &str = "\
+    WITH last AS MATERIALIZED (
+        SELECT coalesce(max(mark), 0) AS mark FROM pulled
+    ), due AS MATERIALIZED (
+        SELECT new.kind, new.post, new.mark FROM follows CROSS JOIN LATERAL (
+            SELECT kind, post, mark FROM pulled
+            WHERE (author, mark) > (follows.followee, $2) AND author <= follows.followee
+            ORDER BY author, mark LIMIT $3
+        ) new
+        WHERE follows.follower = $1 AND (SELECT mark FROM last) > $2 ORDER BY new.mark LIMIT $3
+    )
+    SELECT due.kind, due.post, due.mark, last.mark FROM last LEFT JOIN due ON true ORDER BY due.mark";
+
+pub(super) const AMONG: &str = "SELECT follower FROM followers WHERE followee = $1 AND follower = ANY ($2)";
+
+/// In order, up to the first that is young enough.
+const FORGET: &str = "\
+    DELETE FROM pulled WHERE mark = ANY (ARRAY(
+        SELECT mark FROM (SELECT mark, at FROM pulled ORDER BY mark LIMIT $2) oldest WHERE at < $1)) RETURNING 1";
+
+#[async_trait]
+impl PulledLog for PostgresLedger {
+    async fn carriage(&self, author: &UserId) -> Result<Carriage> {
+        let rows = self.pool.read(CARRIAGE, &[&author.as_str()]).await?;
+        let carriage = |row| Ok(Carriage { followers: natural_at(row, 0)?, pulled: at(row, 1)? });
+        rows.first().map_or(Ok(Carriage::default()), carriage)
+    }
+
+    async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
+        let Some(post) = entry.post() else {
+            return Err(LedgerError::Failed("only what concerns a post is pulled".to_owned()));
+        };
+        let (kind, _) = entry.encode();
+        let (kind, post, now) = (char::from(kind).to_string(), integer(post.0), integer(now));
+        let rows = self.pool.write(PULL, &[&job, &author.as_str(), &kind, &post, &repeated, &now]).await?;
+        natural_at(one(&rows)?, 0)
+    }
+
+    async fn pulled_top(&self) -> Result<u64> {
+        natural_at(one(&self.pool.read(TOP, &[]).await?)?, 0)
+    }
+
+    async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<Pulled>> {
+        let rows = self.pool.read(AFTER, &[&integer(mark), &count(limit)]).await?;
+        rows.iter().map(pulled).collect()
+    }
+
+    async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<Due> {
+        let rows = self.pool.read(DUE, &[&reader.as_str(), &integer(mark), &count(limit)]).await?;
+        let end = natural_at(one(&rows)?, 3)?.max(mark);
+        let (mut entries, mut reached) = (Vec::new(), end);
+        for row in &rows {
+            if let Some(place) = at::<Option<i64>>(row, 2)? {
+                entries.push(entry(row)?);
+                reached = u64::try_from(place).unwrap_or_default();
+            }
+        }
+        let more = end > mark && entries.len() == limit;
+        Ok(Due { entries, mark: if more { reached } else { end }, more })
+    }
+
+    async fn followers_among(&self, author: &UserId, users: &[UserId]) -> Result<Vec<UserId>> {
+        let rows = self.pool.read(AMONG, &[&author.as_str(), &texts(users)]).await?;
+        rows.iter().map(|row| id_at(row, 0)).collect()
+    }
+
+    async fn forget_pulled(&self, before: Millis, limit: usize) -> Result<usize> {
+        Ok(self.pool.write(FORGET, &[&integer(before), &count(limit)]).await?.len())
+    }
+}
+
+/// An entry, of which the first two columns are kind and post.
+fn entry(row: &Row) -> Result<Entry> {
+    let (kind, post): (&str, i64) = (at(row, 0)?, at(row, 1)?);
+    let letter = kind.bytes().next().unwrap_or_default();
+    Entry::decode(letter, Bytes::from(post.to_string()))
+        .ok_or_else(|| LedgerError::Failed(format!("{kind:?} is no kind of entry")))
+}
+
+/// Reads `kind, post, mark, author, repeated, at`.
+fn pulled(row: &Row) -> Result<Pulled> {
+    Ok(Pulled {
+        entry: entry(row)?,
+        mark: natural_at(row, 2)?,
+        author: id_at(row, 3)?,
+        repeated: at(row, 4)?,
+        at: natural_at(row, 5)?,
+    })
+}

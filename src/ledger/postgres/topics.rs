@@ -1,0 +1,43 @@
+//! Topics, by their latest activity.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, integer, natural_at, plain};
+use crate::ledger::{Result, STIRRED, Topic, TopicCursor, Topics};
+use crate::model::PostId;
+
+pub(super) const RECENT: &str = "\
+    SELECT name, posts, last FROM topics WHERE (last, name) < ($1, $2) ORDER BY last DESC, name DESC LIMIT $3";
+
+/// Topics below a cursor, at one moment: those that were not active since the list was begun at `$1`, and those that
+/// were, where they stood before.
+pub(super) const GO_ON: &str = "\
+    WITH resting AS (
+        SELECT name, posts, last FROM topics WHERE (last, name) < ($2, $3) ORDER BY last DESC, name DESC LIMIT $4
+    ), stirred AS (
+        SELECT topics.name, topics.posts, stood.post AS last FROM topics CROSS JOIN LATERAL (
+            SELECT post FROM post_topics WHERE topic = topics.name AND public AND post <= $1 ORDER BY post DESC LIMIT 1
+        ) stood
+        WHERE topics.last > $1 AND (stood.post, topics.name) < ($2, $3) ORDER BY topics.last DESC LIMIT $5
+    )
+    SELECT name, posts, last FROM (SELECT * FROM resting UNION ALL SELECT * FROM stirred) t
+    ORDER BY last DESC, name DESC LIMIT $4";
+
+#[async_trait]
+impl Topics for PostgresLedger {
+    async fn topics(&self, cursor: Option<TopicCursor>, limit: usize) -> Result<Vec<Topic>> {
+        let rows = match cursor {
+            None => self.pool.read(RECENT, &[&integer(PostId::MAX.0), &"", &count(limit)]).await?,
+            Some(TopicCursor { begun, last, name }) => {
+                let (begun, last, name) = (integer(begun.0), integer(last.0), plain(&name));
+                self.pool.read(GO_ON, &[&begun, &last, &name, &count(limit), &count(STIRRED)]).await?
+            }
+        };
+        rows.iter().map(topic).collect()
+    }
+}
+
+fn topic(row: &Row) -> Result<Topic> {
+    Ok(Topic { name: at(row, 0)?, posts: natural_at(row, 1)?, last: PostId(natural_at(row, 2)?) })
+}

@@ -1,0 +1,289 @@
+//! What is under posts, and what people do, against the table of who sees what: comments, likes, favourites,
+//! notifications, people.
+
+use serde_json::{Value, json};
+
+use crate::audience::{AUTHOR, Differences, TABLE, call, connect, divide, done, mentioned_in, publish, server};
+use crate::client::Client;
+use crate::server::{API_KEY, Server};
+
+/// Who is kept from the author later, and is a friend until then.
+const DIVIDED: [&str; 4] = ["muting", "hidden", "blocked", "blocking"];
+
+/// A row of [`TABLE`] without its column of timelines: asked for by name, brought.
+type Row = (&'static str, &'static str, &'static str);
+
+fn row(who: &str) -> Row {
+    let (who, direct, brought, _) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
+    (who, direct, brought)
+}
+
+/// The table as it is as long as nothing stands between anybody.
+fn undivided() -> Vec<Row> {
+    let before =
+        |(who, direct, brought)| if DIVIDED.contains(&who) { (who, "+++-+", "+++-+") } else { (who, direct, brought) };
+    TABLE.iter().map(|(who, direct, brought, _)| before((*who, *direct, *brought))).collect()
+}
+
+fn divided() -> Vec<Row> {
+    TABLE.iter().map(|(who, direct, brought, _)| (*who, *direct, *brought)).collect()
+}
+
+/// Which of the posts something tells of in any way at all, by their ids.
+fn named(told: &Value, ids: &[u64]) -> String {
+    let text = told.to_string();
+    ids.iter().map(|id| if text.contains(&id.to_string()) { '+' } else { '-' }).collect()
+}
+
+fn both(one: &str, other: &str) -> String {
+    one.chars().zip(other.chars()).map(|it| if it == ('+', '+') { '+' } else { '-' }).collect()
+}
+
+/// A call with a body, as a backend makes it for somebody (nobody, without a name): whether there is what it is about.
+async fn finds(server: &Server, who: &str, method: &str, path: &str, body: &Value) -> bool {
+    let headers = [("x-api-key", API_KEY), ("x-user", who)];
+    let headers = if who.is_empty() { &headers[..1] } else { &headers[..] };
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = server.http(method, &format!("/api/v1{path}"), headers, &body).await;
+    assert!(answer.status.is_success() || answer.status == 404, "{who:?} {method} {path}: {answer:?}");
+    answer.status.is_success()
+}
+
+/// For which of these it is found.
+async fn found(server: &Server, who: &str, method: &str, paths: impl Iterator<Item = String>, body: &Value) -> String {
+    let mut found = String::new();
+    for path in paths {
+        found.push(if finds(server, who, method, &path, body).await { '+' } else { '-' });
+    }
+    found
+}
+
+/// Everything that is read and done under posts, and all that one has of them; `comments` are the author's, one each.
+async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], differences: &mut Differences) {
+    let friend = row("friend").1;
+    for (who, direct, brought) in rows.iter().copied() {
+        for way in ["posts/{id}/comments", "posts/{id}/likes", "objects/post/{id}/favourites"] {
+            let paths = ids.iter().map(|id| format!("/{}", way.replace("{id}", &id.to_string())));
+            differences.note(who, way, &found(server, who, "GET", paths, &Value::Null).await, direct);
+        }
+        if who.is_empty() {
+            continue;
+        }
+        for (method, way, body) in [
+            ("POST", "posts/{id}/comments", json!({ "text": "seen" })),
+            ("PUT", "posts/{id}/like", Value::Null),
+            ("PUT", "favourites/post/{id}", Value::Null),
+        ] {
+            let paths = ids.iter().map(|id| format!("/{}", way.replace("{id}", &id.to_string())));
+            let way = format!("{method} {way}");
+            differences.note(who, &way, &found(server, who, method, paths, &body).await, direct);
+        }
+        let paths = comments.iter().map(|comment| format!("/comments/{comment}/like"));
+        differences.note(who, "likes of comments", &found(server, who, "PUT", paths, &Value::Null).await, direct);
+        let replies = ids.iter().zip(comments).map(|(id, comment)| format!("/posts/{id}/comments?under={comment}"));
+        differences.note(who, "replies", &found(server, who, "GET", replies, &Value::Null).await, direct);
+
+        let kept = done(server, who, "GET", "/favourites/post").await;
+        differences.note(who, "favourites.list", &named(&kept, ids), direct);
+        let count = done(server, who, "GET", "/favourites/post/count").await["count"].to_string();
+        differences.note(who, "favourites.count", &count, &direct.matches('+').count().to_string());
+        let mut client = connect(server, who).await;
+        let checked = client.rpc("favourites.check", &json!({ "type": "post", "ids": ids })).await;
+        let is_one = |item: &Value| if item["favourited"] == true { '+' } else { '-' };
+        let checked: String = checked["items"].as_array().expect("items").iter().map(is_one).collect();
+        differences.note(who, "favourites.check", &checked, direct);
+        if who != "friend" {
+            let common = done(server, who, "GET", "/favourites/post/common/friend").await;
+            differences.note(who, "favourites.common", &named(&common["items"], ids), &both(direct, friend));
+            let many = both(direct, friend).matches('+').count();
+            differences.note(who, "the count of favourites.common", &common["count"].to_string(), &many.to_string());
+        }
+        let notified = done(server, who, "GET", "/notifications?limit=100").await;
+        let mentions = notified["items"].as_array().expect("items").iter().filter(|it| it["kind"] == "mention");
+        let mentions: Vec<Value> = mentions.cloned().collect();
+        differences.note(who, "notifications.list", &named(&mentions.into(), ids), mentioned_in(who, brought));
+    }
+}
+
+/// Waits until everybody's mentions have been noted: of what somebody writes now everybody is notified after them.
+async fn noted(server: &Server) {
+    let people: Vec<&str> = TABLE.iter().map(|row| row.0).filter(|who| !who.is_empty()).collect();
+    let mut clients = Vec::new();
+    for who in &people {
+        clients.push((*who, Client::connect(server, who).await));
+    }
+    let names: Vec<String> = people.iter().map(|who| format!("@{who}")).collect();
+    let id = server.post("herald", &names.join(" ")).await.to_string();
+    for (who, client) in &mut clients {
+        while !client.publication(&format!("notifications:{who}")).await.to_string().contains(&id) {}
+    }
+}
+
+#[tokio::test]
+async fn what_is_under_a_post_is_for_those_who_see_it_before_and_after_something_comes_between() {
+    let server = server().await;
+    let ids = publish(&server).await;
+    noted(&server).await;
+    let mut comments = Vec::new();
+    for id in &ids {
+        let said = json!({ "text": "the author was here" });
+        let comment = server.done(AUTHOR, "POST", &format!("/posts/{id}/comments"), &said).await;
+        comments.push(comment["id"].as_u64().expect("an id"));
+    }
+    // What others have in common with the friend must be there first.
+    for (id, _) in ids.iter().zip(row("friend").1.chars()).filter(|(_, sees)| *sees == '+') {
+        done(&server, "friend", "PUT", &format!("/favourites/post/{id}")).await;
+    }
+    let mut differences = Differences::default();
+    check(&server, &ids, &comments, &undivided(), &mut differences).await;
+    differences.none();
+
+    // Whoever is under a post stays there, and hears only what is for them.
+    let mut watchers = Vec::new();
+    for (who, direct, _) in undivided() {
+        let mut client = connect(&server, who).await;
+        let mut positions = Vec::new();
+        for (id, _) in ids.iter().zip(direct.chars()).filter(|(_, sees)| *sees == '+') {
+            positions.push((*id, client.subscribe(&format!("post:{id}")).await));
+        }
+        watchers.push((who, client, positions));
+    }
+    divide(&server).await;
+    let mut differences = Differences::default();
+    for id in &ids {
+        let said = json!({ "text": "<after>" });
+        server.done(AUTHOR, "POST", &format!("/posts/{id}/comments"), &said).await;
+    }
+    for (who, client, positions) in &mut watchers {
+        let (_, direct, _) = row(who);
+        let mut heard = String::new();
+        for (id, sees) in ids.iter().zip(direct.chars()) {
+            // What is to be heard is waited for, and what is not had time to come until then.
+            while sees == '+' && !client.publication(&format!("post:{id}")).await.to_string().contains("<after>") {}
+            heard.push(sees);
+        }
+        for push in client.pushed().await.iter().filter(|push| push.to_string().contains("<after>")) {
+            heard.push_str(&push.to_string());
+        }
+        differences.note(who, "live post:", &heard, direct);
+        // Coming back, asked for what was missed.
+        let mut again = connect(&server, who).await;
+        let mut recovered: String = "-----".into();
+        for (id, position) in positions {
+            let channel = format!("post:{id}");
+            let (offset, epoch) = (position["offset"].as_u64().unwrap_or(0), &position["epoch"]);
+            let from = json!({ "channel": channel, "recover": true, "offset": offset, "epoch": epoch });
+            let reply = again.call(json!({ "subscribe": from })).await;
+            let history = again.call(json!({ "history": { "channel": channel, "limit": -1 } })).await;
+            let (recovers, tells) = [reply, history].map(|told| told.to_string().contains("<after>")).into();
+            assert_eq!(recovers, tells, "{who:?}: recovery and history of {channel}");
+            if recovers {
+                let at = ids.iter().position(|one| one == id).expect("one of them");
+                recovered.replace_range(at..=at, "+");
+            }
+        }
+        differences.note(who, "recovery and history of post:", &recovered, direct);
+    }
+    check(&server, &ids, &comments, &divided(), &mut differences).await;
+    differences.none();
+}
+
+/// Readers, and whether they see what the author did elsewhere: where they look, brought to them, the author's profile.
+const DEEDS: [(&str, bool, bool, bool); 8] = [
+    ("stranger", true, true, true),
+    ("follower", true, true, true),
+    ("friend", true, true, true),
+    ("muting", true, false, true),
+    // Nobody learns that they are hidden from by not finding somebody.
+    ("hidden", false, false, true),
+    ("blocked", false, false, false),
+    ("blocking", false, false, true),
+    ("", true, true, true),
+];
+
+#[tokio::test]
+async fn what_somebody_does_is_for_those_who_may_meet_them() {
+    let server = server().await;
+    // The author comments, likes and keeps on ground that is everybody's, and on each reader's own.
+    let post = server.post("host", "come in").await;
+    done(&server, AUTHOR, "PUT", "/users/host/follow").await;
+    done(&server, AUTHOR, "PUT", &format!("/favourites/post/{post}")).await;
+    let mut places = vec![post];
+    for (who, ..) in DEEDS.iter().filter(|row| !row.0.is_empty()) {
+        places.push(server.post(who, "my own").await);
+    }
+    let mut comments = Vec::new();
+    for place in &places {
+        done(&server, AUTHOR, "PUT", &format!("/posts/{place}/like")).await;
+        let said = json!({ "text": "<bo was here>" });
+        let said = server.done(AUTHOR, "POST", &format!("/posts/{place}/comments"), &said).await;
+        comments.push(said["id"].as_u64().expect("an id"));
+    }
+    // All of that is noted: each like comes as one notification, and so does each comment.
+    for (who, ..) in DEEDS.iter().filter(|row| !row.0.is_empty()) {
+        let mut client = connect(&server, who).await;
+        loop {
+            let kinds = client.rpc("notifications.list", &json!({ "limit": 100 })).await["items"].to_string();
+            if kinds.contains(r#""like""#) && kinds.contains(r#""comment""#) {
+                break;
+            }
+            client.publication(&format!("notifications:{who}")).await;
+        }
+    }
+    let mut watchers = Vec::new();
+    for (who, ..) in DEEDS {
+        let mut client = connect(&server, who).await;
+        client.subscribe(&format!("post:{post}")).await;
+        watchers.push(client);
+    }
+    divide(&server).await;
+    let said = json!({ "text": "<bo again>" });
+    server.done(AUTHOR, "POST", &format!("/posts/{post}/comments"), &said).await;
+    server.done("host", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "<the end>" })).await;
+
+    let mut differences = Differences::default();
+    let word = |yes: bool| if yes { "yes" } else { "no" };
+    for ((who, direct, brought, profile), client) in DEEDS.into_iter().zip(&mut watchers) {
+        let tells = |told: &Value, what: &str| word(told.to_string().contains(what));
+        let bo = r#""id":"bo""#;
+        let under = call(&server, who, "GET", &format!("/posts/{post}/comments?limit=100")).await.body;
+        differences.note(who, "comments.list", tells(&under, "<bo"), word(direct));
+        differences.note(who, "its people", tells(&under["people"], bo), word(direct));
+        let replies = format!("/posts/{post}/comments?under={}", comments[0]);
+        let replies = finds(&server, who, "GET", &replies, &Value::Null).await;
+        differences.note(who, "replies to the author", word(replies), word(direct));
+        let likes = call(&server, who, "GET", &format!("/posts/{post}/likes")).await.body;
+        differences.note(who, "likes.list", tells(&likes, bo), word(direct));
+        let holders = call(&server, who, "GET", &format!("/objects/post/{post}/favourites")).await.body;
+        differences.note(who, "favourites.holders", tells(&holders["items"], bo), word(direct));
+        let mut live = Vec::new();
+        loop {
+            let told = client.publication(&format!("post:{post}")).await;
+            live.push(told.clone());
+            if told.to_string().contains("<the end>") {
+                break;
+            }
+        }
+        differences.note(who, "live post:", tells(&live.into(), "<bo again>"), word(direct));
+        let history = client.done(json!({ "history": { "channel": format!("post:{post}"), "limit": -1 } })).await;
+        differences.note(who, "history of post:", tells(&history, "<bo"), word(direct));
+        let profiled = finds(&server, who, "GET", "/users/bo", &Value::Null).await;
+        differences.note(who, "users.get", word(profiled), word(profile));
+        let unblocked = !["blocked", "blocking"].contains(&who);
+        let people = call(&server, who, "GET", "/users?q=bo").await.body;
+        differences.note(who, "users.search", tells(&people, bo), word(unblocked));
+        let followers = call(&server, who, "GET", "/users/host/followers").await.body;
+        differences.note(who, "users.followers", tells(&followers, bo), word(unblocked));
+        if who.is_empty() {
+            continue;
+        }
+        let common = finds(&server, who, "GET", "/favourites/post/common/bo", &Value::Null).await;
+        differences.note(who, "favourites.common with them", word(common), word(direct));
+        let notified = call(&server, who, "GET", "/notifications?limit=100").await.body;
+        differences.note(who, "notifications.list", tells(&notified["items"], bo), word(brought));
+        let history =
+            client.done(json!({ "history": { "channel": format!("notifications:{who}"), "limit": -1 } })).await;
+        differences.note(who, "history of notifications:", tells(&history, bo), word(brought));
+    }
+    differences.none();
+}

@@ -1,0 +1,326 @@
+//! Several nodes on one PostgreSQL: whatever they do at once, nothing is lost, counted twice, or passed over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use feedline::ledger::{
+    Commented, Comments, Counts, Edges, Favourites, Happening, Jobs, Ledger, LikeBatch, Likes, Notifications, People,
+    PostgresLedger, Posts, PulledLog,
+};
+use feedline::model::{
+    Comment, CommentId, Entry, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
+};
+use futures::future::join_all;
+
+use crate::postgres_server::PostgresServer;
+use crate::support::{
+    LEASE, NOW, PATIENCE, database, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
+};
+
+/// Those who ended up in each other's way would have tried again, and nobody would have noticed. Closes the ledgers: then
+/// all that happened has been counted.
+async fn nobody_was_in_the_way(server: &PostgresServer, name: &str, nodes: &[Arc<PostgresLedger>]) {
+    for ledger in nodes {
+        ledger.close().await;
+    }
+    let client = server.client("postgres").await;
+    let there = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'");
+    let until = Instant::now() + PATIENCE;
+    while client.query_one(&there, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        assert!(Instant::now() < until, "connections stay open");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let deadlocks = format!("SELECT deadlocks FROM pg_stat_database WHERE datname = '{name}'");
+    assert_eq!(client.query_one(&deadlocks, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_follow_each_other_at_two_nodes_are_all_counted() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    let people: Vec<UserId> = (0..6).map(|n| id(&format!("u{n}"))).collect();
+    users(&*nodes[0], &names(&people)).await;
+    // Everybody follows everybody, unfollows some, from both ends at once: opposite orders of the same two rows.
+    for round in 0..6 {
+        let mut tasks = Vec::new();
+        for (at, one) in people.iter().enumerate() {
+            for (to, other) in people.iter().enumerate() {
+                let (ledger, one, other) = (Arc::clone(&nodes[(at + to + round) % 2]), one.clone(), other.clone());
+                tasks.push(tokio::spawn(async move {
+                    if (at * 7 + to * 3 + round) % 4 == 0 {
+                        unfollow(&*ledger, &one, &other).await;
+                    } else {
+                        follow(&*ledger, &one, &other).await;
+                    }
+                    publish(&*ledger, (round * 100 + at * 10 + to) as u64, one.as_str()).await;
+                }));
+            }
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+    let ledger = &nodes[0];
+    for one in &people {
+        let profile = ledger.profile(one, None).await.unwrap().unwrap();
+        assert_eq!(profile.posts, 36);
+        assert_eq!(ledger.author_posts(one, PostId::MAX, 99).await.unwrap().len(), 36);
+        let mut walked = ledger.followers_after(one, "", 99).await.unwrap();
+        let mut listed: Vec<_> =
+            ledger.followers(one, None, 99).await.unwrap().items.into_iter().map(|user| user.id).collect();
+        listed.sort();
+        walked.sort();
+        assert_eq!(walked, listed);
+        assert_eq!(profile.followers, walked.len() as u64);
+        let following = ledger.following(one, None, 99).await.unwrap().items;
+        assert_eq!(profile.following, following.len() as u64);
+        for other in following {
+            assert!(ledger.followers_after(&other.id, "", 99).await.unwrap().contains(one), "both tables agree");
+        }
+    }
+    nobody_was_in_the_way(server, &name, &nodes).await;
+}
+
+fn comment(number: u64, post: u64, parent: u64) -> Comment {
+    Comment {
+        id: CommentId(number),
+        post: PostId(post),
+        parent: (parent > 0).then_some(CommentId(parent)),
+        author: Some(id("ann")),
+        text: Some(String::new()),
+        mentions: Vec::new(),
+        created_at: CommentId(number).time(),
+        likes: 0,
+        replies: 0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_many_write_in_and_delete_from_stays_whole() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["ann"]).await;
+    publish(&*nodes[0], 1, "ann").await;
+    for number in 1..=5 {
+        nodes[0].create_comment(&comment(number, 1, number - 1)).await.unwrap();
+    }
+    // Everywhere in a line of replies: more replies, and deletions of what is replied to.
+    let mut tasks = Vec::new();
+    for round in 0..12_u64 {
+        for number in 1..=5_u64 {
+            let (writer, eraser) =
+                (Arc::clone(&nodes[(round % 2) as usize]), Arc::clone(&nodes[(number % 2) as usize]));
+            let reply = comment(round * 10 + number + 10, 1, number);
+            tasks.push(tokio::spawn(async move {
+                writer.create_comment(&reply).await.unwrap();
+                eraser.delete_comment(reply.id).await.unwrap();
+            }));
+            let eraser = Arc::clone(&nodes[((round + number) % 2) as usize]);
+            tasks.push(tokio::spawn(async move {
+                if round % 4 == 3 {
+                    eraser.delete_comment(CommentId(number)).await.unwrap();
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let client = server.client(&name).await;
+    let wrong = "SELECT (SELECT comments FROM post_counts WHERE post = 1) <> (SELECT count(*) FROM comments WHERE author IS NOT NULL) \
+                     OR EXISTS (SELECT FROM comments c WHERE replies <> (SELECT count(*) FROM comments r WHERE r.parent = c.id)) \
+                     OR EXISTS (SELECT FROM comments c WHERE parent > 0 AND NOT EXISTS (SELECT FROM comments p WHERE p.id = c.parent)) \
+                     OR EXISTS (SELECT FROM comments c WHERE author IS NULL AND replies = 0) \
+                     OR (SELECT count(*) FROM comments) <> (SELECT count(*) FROM comment_posts)";
+    assert!(!client.query_one(wrong, &[]).await.unwrap().get::<_, bool>(0));
+    assert_eq!(nodes[0].counts(&[PostId(1)]).await.unwrap()[0].1.comments, 0, "all were deleted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_happens_to_the_same_posts_at_two_nodes_is_counted() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["ann"]).await;
+    for number in 1..=8 {
+        store(&*nodes[0], post(number, "ann", &["a", "b"])).await.unwrap();
+        nodes[0].create_comment(&comment(number, number, 0)).await.unwrap();
+    }
+    let mut tasks = Vec::new();
+    for partition in 0..4_u16 {
+        let ledger = Arc::clone(&nodes[usize::from(partition) % 2]);
+        tasks.push(tokio::spawn(async move {
+            for round in 0..10_u64 {
+                // Many new users at once, posts and comments in another order each time.
+                let change = |n: u64| {
+                    let number = 1 + (n * (2 * u64::from(partition) + 1) + round) % 8;
+                    let object = if n.is_multiple_of(2) {
+                        Object::Post(PostId(number))
+                    } else {
+                        Object::Comment(CommentId(number))
+                    };
+                    // The partitions share their users' being there, and no (user, object).
+                    let user =
+                        id(&format!("u{}", (n * 7 + round) % 40 + 100 * u64::from(n % 4 == u64::from(partition))));
+                    LikeChange { user, object, liked: !(n + round).is_multiple_of(3), at: NOW }
+                };
+                let mut changes: Vec<LikeChange> = Vec::new();
+                for change in (0..60).map(change) {
+                    if !changes.iter().any(|other| (&other.user, other.object) == (&change.user, change.object)) {
+                        changes.push(change);
+                    }
+                }
+                let (from, to) = (if round == 0 { String::new() } else { round.to_string() }, (round + 1).to_string());
+                let batch = LikeBatch { partition, from, to, changes, unseen: Vec::new(), now: NOW };
+                ledger.settle_likes(batch).await.unwrap().expect("it stands there");
+            }
+        }));
+    }
+    for round in 0..20_u64 {
+        let ledger = Arc::clone(&nodes[(round % 2) as usize]);
+        tasks.push(tokio::spawn(async move {
+            let on = 1 + round % 7;
+            let reply = comment(100 + round, on, 0);
+            ledger.create_comment(&reply).await.unwrap();
+            let posts = ObjectType::parse("post").unwrap();
+            for number in [8, on, 3] {
+                let (ann, object) = (id("ann"), ObjectId::from(PostId(number)));
+                ledger.add_favourite(&ann, &posts, &object, NOW, 99).await.unwrap();
+                ledger.remove_favourite(&ann, &posts, &object).await.unwrap();
+                ledger.add_favourite(&ann, &posts, &object, NOW, 99).await.unwrap();
+            }
+            if round % 3 > 0 {
+                ledger.delete_comment(reply.id).await.unwrap().expect("it is there");
+            }
+            let topics: &[&str] = if round % 2 == 0 { &["b", "c"] } else { &["c", "a"] };
+            let edited = post(on, "ann", topics);
+            assert!(!ledger.edit_post(&edited, &lease("w1", LEASE)).await.unwrap().is_empty());
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let client = server.client(&name).await;
+    let wrong = "SELECT count(*) FROM post_counts c WHERE likes <> (SELECT count(*) FROM likes l WHERE l.post = c.post) \
+                     OR comments <> (SELECT count(*) FROM comments o WHERE o.post = c.post AND author IS NOT NULL) \
+                     OR favourites <> (SELECT count(*) FROM favourites f WHERE f.object = c.post::text) \
+                     OR favourites <> (SELECT count(*) FROM favourite_holders f WHERE f.object = c.post::text) \
+                     OR favourites <> coalesce((SELECT count FROM favourites_of_objects f WHERE f.object = c.post::text), 0)";
+    assert_eq!(client.query_one(wrong, &[]).await.unwrap().get::<_, i64>(0), 0);
+    let wrong = "SELECT (SELECT count(*) FROM comments c WHERE likes <> (SELECT count(*) FROM comment_likes l WHERE l.comment = c.id)) \
+                     + (SELECT count(*) FROM topics t WHERE posts <> (SELECT count(*) FROM post_topics p WHERE p.topic = t.name) \
+                           OR last <> (SELECT max(post) FROM post_topics p WHERE p.topic = t.name)) \
+                     + (SELECT count(*) FROM favourites_of_users u WHERE count <> (SELECT count(*) FROM favourites f WHERE f.owner = u.owner))";
+    assert_eq!(client.query_one(wrong, &[]).await.unwrap().get::<_, i64>(0), 0);
+    drop(client);
+    nobody_was_in_the_way(server, &name, &nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happens_at_two_nodes_at_once_is_one_group() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["ann"]).await;
+    let notes = (1..=40_u64).map(|n| {
+        let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
+        tokio::spawn(async move {
+            let happening = Happening { id: NotificationId(n), what: What::Follow, by };
+            node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
+        })
+    });
+    let told = join_all(notes).await.into_iter().filter(|groups| !groups.as_ref().unwrap().is_empty()).count();
+    assert_eq!(told, 30, "somebody who is in it is not told again");
+    let groups = nodes[0].notifications(&id("ann"), None, 99).await.unwrap();
+    assert_eq!((groups.len(), groups[0].count, groups[0].seq), (1, 30, 30));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_at_many_places_is_done_once() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["ann", "bo"]).await;
+    let (ann, bo) = (id("ann"), id("bo"));
+    for _ in 0..20 {
+        let made = join_all((0..8).map(|n| follow(&*nodes[n % 2], &ann, &bo))).await;
+        assert_eq!(made.iter().filter(|made| **made).count(), 1);
+        let ended = join_all((0..8).map(|n| unfollow(&*nodes[n % 2], &ann, &bo))).await;
+        assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
+    }
+    let (nothing, wanted) = (lease("w1", LEASE), post(7, "ann", &["t"]));
+    let posted = join_all((0..8).map(|n| nodes[n % 2].create_post(&wanted, &nothing))).await;
+    assert_eq!(posted.iter().filter(|posted| matches!(posted, Ok(Some(_)))).count(), 1);
+    assert!(posted.iter().all(Result::is_ok), "the others hear that it was made before: {posted:?}");
+    let said = comment(70, 7, 0);
+    let commented = join_all((0..8).map(|n| nodes[n % 2].create_comment(&said))).await;
+    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(Commented::Stored(_)))).count(), 1);
+    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(Commented::Before))).count(), 7);
+    let deleted = join_all((0..8).map(|n| nodes[n % 2].delete_post(PostId(7), &ann, NOW, &nothing))).await;
+    assert_eq!(deleted.iter().filter(|deleted| matches!(deleted, Ok(Some(_)))).count(), 1);
+    let ann = nodes[0].profile(&ann, None).await.unwrap().unwrap();
+    assert_eq!((ann.following, ann.posts), (0, 0));
+    assert_eq!(nodes[0].backlog().await.unwrap().jobs, 20 * 2 + 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_list() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["star"]).await;
+    let fans: Vec<String> = (0..60).map(|n| format!("fan{n}")).collect();
+    users(&*nodes[0], &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let looks = [
+        "SELECT id FROM jobs WHERE author = 'star'",
+        "SELECT seq FROM followers WHERE followee = 'star'",
+        "SELECT mark FROM pulled",
+    ];
+    let mut watchers = Vec::new();
+    for sql in looks {
+        let (client, over) = (server.client(&name).await, Arc::clone(&over));
+        watchers.push(tokio::spawn(async move {
+            let (mut seen, mut highest) = (std::collections::HashSet::new(), 0);
+            while !over.load(Ordering::Relaxed) {
+                let now: Vec<i64> = client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+                let new: Vec<i64> = now.into_iter().filter(|id| seen.insert(*id)).collect();
+                assert!(new.iter().all(|id| *id > highest), "{new:?} after {highest}: {sql}");
+                highest = new.into_iter().max().unwrap_or(highest);
+            }
+            assert!(!seen.is_empty());
+        }));
+    }
+    let star = id("star");
+    for round in 0..5_u64 {
+        join_all(fans.iter().zip(0_u64..).map(async |(fan, n)| {
+            let ledger = &*nodes[usize::from(n % 2 == 0)];
+            follow(ledger, &id(fan), &star).await;
+            let job = publish(ledger, round * 1_000 + n + 1, "star").await;
+            ledger.pull(job.id, &star, &Entry::Post(PostId(n)), false, NOW).await.unwrap();
+            if round < 4 {
+                unfollow(ledger, &id(fan), &star).await;
+            }
+        }))
+        .await;
+    }
+    over.store(true, Ordering::Relaxed);
+    for watcher in watchers {
+        watcher.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_workers_claim_each_job_once() {
+    let (server, name) = database().await;
+    let nodes = [open_at(server, &name).await, open_at(server, &name).await];
+    users(&*nodes[0], &["ann"]).await;
+    join_all((1..=200).map(|number| publish(&*nodes[0], number, "ann"))).await;
+    let claims = (0..20).map(|n| {
+        let ledger = Arc::clone(&nodes[n % 2]);
+        tokio::spawn(
+            async move { ledger.claim_jobs(LEASE, &lease(&format!("w{n}"), LEASE + 30_000), 17).await.unwrap() },
+        )
+    });
+    let claimed: Vec<i64> =
+        join_all(claims).await.into_iter().flat_map(|jobs| jobs.unwrap().into_iter().map(|job| job.id)).collect();
+    let once: std::collections::BTreeSet<_> = claimed.iter().collect();
+    assert_eq!((claimed.len(), once.len()), (200, 200));
+}

@@ -1,0 +1,287 @@
+//! PostgreSQL's own: opening, locks that are held, outages, encryption.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use feedline::ledger::{
+    Durability, Edges, Ledger, LedgerError, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+};
+use feedline::model::{PostId, UserId};
+use futures::future::join_all;
+
+use crate::postgres_server::PostgresServer;
+use crate::support::{
+    NOW, PATIENCE, database, id, ids, open_at, post, postgres, postgres_options, publish, store, users,
+};
+
+/// Waits until the ledger answers.
+async fn answers(ledger: &dyn Ledger) {
+    let until = Instant::now() + PATIENCE;
+    while let Err(error) = ledger.ping().await {
+        assert!(Instant::now() < until, "it does not come back: {error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn many_may_open_a_new_database_at_once() {
+    let (server, _) = database().await;
+    let name = server.database("template1").await;
+    for ledger in join_all((0..8).map(|_| open_at(server, &name))).await {
+        ledger.ping().await.unwrap();
+        ledger.close().await;
+    }
+    let steps = server.client(&name).await.query("SELECT version FROM migrations", &[]).await.unwrap();
+    assert_eq!(steps.len(), std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count());
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_used_if_its_maker_said_so() {
+    let (server, name) = database().await;
+    let known = std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count();
+    server.ask(&name, &format!("INSERT INTO migrations VALUES (998, {known}, 0)")).await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    ledger.close().await;
+    server.ask(&name, "INSERT INTO migrations VALUES (999, 998, 0)").await;
+    let Err(refused) = PostgresLedger::open(postgres_options(server, &name)).await else { panic!("it opened") };
+    let said = refused.to_string();
+    let place = format!("postgres at 127.0.0.1:{}/{name}", server.port());
+    let why =
+        format!("its schema is version 999, made for programs that know version 998 or later; this one knows {known}");
+    assert_eq!(said, format!("the ledger failed: {place}: {why}"));
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_used_is_named_with_the_reason() {
+    let (server, _) = database().await;
+    let refusal =
+        async |url: &str| match PostgresLedger::open(PostgresOptions::new(PostgresUrl::parse(url).unwrap())).await {
+            Ok(_) => panic!("it opened"),
+            Err(error) => error,
+        };
+    let nowhere = refusal(&server.url("nowhere")).await;
+    assert!(nowhere.to_string().contains("database \"nowhere\" does not exist"), "{nowhere}");
+    let nobody = refusal(&format!("postgres://nobody:hunter2@127.0.0.1:{}/fresh", server.port())).await;
+    assert!(matches!(&nobody, LedgerError::Failed(why) if why.contains("\"nobody\"")), "{nobody}");
+    let unencrypted = refusal(&format!("{}?sslmode=require", server.url("fresh"))).await;
+    assert!(unencrypted.to_string().contains("TLS"), "{unencrypted}");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = refusal(&format!("postgres://ann:hunter2@{closed}/feed")).await;
+    assert!(matches!(&closed, LedgerError::Unreachable(why) if why.contains("refused")), "{closed}");
+    server.ask("postgres", "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'").await;
+    let latin = refusal(&server.url("latin")).await;
+    assert!(latin.to_string().contains("must be in UTF8"), "{latin}");
+    for said in [nobody, closed] {
+        assert!(!said.to_string().contains("hunter2"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_held_for_long_is_an_error_and_passes() {
+    let (server, name) = database().await;
+    let timeout = Duration::from_secs(1);
+    let ledger = PostgresLedger::open(PostgresOptions { timeout, ..postgres_options(server, &name) }).await.unwrap();
+    users(&ledger, &["ann", "bo"]).await;
+    let other = server.client(&name).await;
+    other.batch_execute("BEGIN; SELECT FROM users WHERE id = 'ann' FOR UPDATE").await.unwrap();
+    let refused = store(&ledger, post(1, "ann", &[])).await;
+    assert!(matches!(refused, Err(LedgerError::Busy)), "{refused:?}");
+    publish(&ledger, 2, "bo").await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    publish(&ledger, 1, "ann").await;
+    // A statement that takes too long is ended by the server, which says so.
+    other.batch_execute("BEGIN; LOCK TABLE users").await.unwrap();
+    assert!(ledger.users(&[id("ann")]).await.is_err());
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline' AND state = 'active'";
+    assert_eq!(other.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0);
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
+    let ledger = postgres().await;
+    let fans: Vec<UserId> = (0..5_000).map(|n| id(&format!("fan-{n}"))).collect();
+    let edges: Vec<_> = fans.iter().map(|fan| (fan.clone(), id("star"))).collect();
+    for _ in 0..2 {
+        ledger.bulk_users(&ids(&["star"]), NOW).await.unwrap();
+        ledger.bulk_users(&fans, NOW).await.unwrap();
+        ledger.bulk_follows(&edges, NOW).await.unwrap();
+    }
+    assert_eq!(ledger.profile(&id("star"), None).await.unwrap().unwrap().followers, 5_000);
+    assert_eq!(ledger.following_count(&fans[7]).await.unwrap(), 1);
+    assert_eq!(ledger.followers_after(&id("star"), "", 9_999).await.unwrap().len(), 5_000);
+    assert_eq!(ledger.followers(&id("star"), None, 9_999).await.unwrap().items.len(), 5_000);
+}
+
+#[tokio::test]
+async fn what_people_write_may_hold_any_character() {
+    let ledger = postgres().await;
+    let mut account = crate::support::account("ann");
+    account.name = "a\0b".into();
+    assert!(ledger.create_account(account).await.unwrap());
+    assert_eq!(ledger.users(&[id("ann")]).await.unwrap()[0].name, "a\u{FFFD}b");
+    let mut strange = post(1, "ann", &[]);
+    strange.text = "\0 \\u0000 \u{10FFFF}".into();
+    store(&*ledger, strange.clone()).await.unwrap();
+    assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), [strange]);
+    assert!(ledger.topic_posts("a\0b", PostId::MAX, 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_is_said_at_once_and_outlived() {
+    let mut server = PostgresServer::start();
+    // What was answered is there after the crash.
+    let durability = Durability::Full;
+    let timeout = Duration::from_secs(10);
+    let options = PostgresOptions { durability, timeout, ..postgres_options(&server, "postgres") };
+    let ledger = PostgresLedger::open(options).await.unwrap();
+    users(&ledger, &["ann"]).await;
+    server.kill();
+    for number in 0..50 {
+        let asked = Instant::now();
+        let refused = store(&ledger, post(number, "ann", &[])).await;
+        assert!(matches!(refused, Err(LedgerError::Unreachable(_))), "{refused:?}");
+        assert!(asked.elapsed() < Duration::from_secs(5), "took {:?}", asked.elapsed());
+    }
+    server.start_again();
+    answers(&ledger).await;
+    publish(&ledger, 100, "ann").await;
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn a_read_whose_connection_breaks_is_asked_again_and_a_write_is_not() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    let (locker, other) = (server.client(&name).await, server.client(&name).await);
+    let waiting = format!(
+        "SELECT pid FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'feedline' \
+         AND wait_event_type = 'Lock'"
+    );
+    for writes in [false, true] {
+        locker.batch_execute("BEGIN; LOCK TABLE users").await.unwrap();
+        let asking = Arc::clone(&ledger);
+        let asked = tokio::spawn(async move {
+            if writes { asking.ensure_user(&id("bo"), NOW).await } else { asking.users(&ids(&["ann"])).await.map(drop) }
+        });
+        let until = Instant::now() + PATIENCE;
+        let pid: i32 = loop {
+            assert!(Instant::now() < until, "nobody waits for the lock");
+            match other.query_opt(&waiting, &[]).await.unwrap() {
+                Some(row) => break row.get(0),
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        other.execute("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
+        locker.batch_execute("ROLLBACK").await.unwrap();
+        let answer = asked.await.unwrap();
+        assert_eq!(answer.is_err(), writes, "{answer:?}");
+        answers(&*ledger).await;
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_said_and_outlived() {
+    let server = PostgresServer::start();
+    let timeout = Duration::from_secs(1);
+    let options = PostgresOptions { timeout, connections: 4, ..postgres_options(&server, "postgres") };
+    let ledger = PostgresLedger::open(options).await.unwrap();
+    users(&ledger, &["ann"]).await;
+    // All connections stand: one that is being made would be found out later.
+    let client = server.client("postgres").await;
+    let there =
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline' AND query LIKE '%jit = off%'";
+    let until = Instant::now() + PATIENCE;
+    while client.query_one(there, &[]).await.unwrap().get::<_, i64>(0) < 3 {
+        assert!(Instant::now() < until, "the other connections are not made");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.pause();
+    let refused = store(&ledger, post(1, "ann", &[])).await;
+    assert!(matches!(refused, Err(LedgerError::Unreachable(_))), "{refused:?}");
+    // Nobody else waits to find that out.
+    let asked = Instant::now();
+    for _ in 0..20 {
+        assert!(matches!(ledger.users(&[id("ann")]).await, Err(LedgerError::Unreachable(_))));
+    }
+    // All of them together wait less than two would.
+    assert!(asked.elapsed() < 2 * timeout, "took {:?}", asked.elapsed());
+    server.resume();
+    answers(&ledger).await;
+    publish(&ledger, 2, "ann").await;
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn an_encrypted_connection_checks_whom_it_talks_to() {
+    let certificates = Certificates::make();
+    let server = PostgresServer::start();
+    certificates.install(&server).await;
+    let open = async |host: &str, roots: &str| {
+        let roots = certificates.folder.path().join(roots);
+        let url = server.url("postgres").replace("127.0.0.1", host);
+        let url = format!("{url}?sslmode=verify-full&sslrootcert={}", roots.display());
+        PostgresLedger::open(PostgresOptions::new(PostgresUrl::parse(&url).unwrap())).await
+    };
+    let ledger = open("localhost", "server.crt").await.unwrap();
+    assert!(ledger.name().ends_with("over TLS"), "{}", ledger.name());
+    ledger.ping().await.unwrap();
+    let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE ssl AND application_name = 'feedline'";
+    let client = server.client("postgres").await;
+    assert!(client.query_one(encrypted, &[]).await.unwrap().get::<_, i64>(0) > 0);
+    ledger.close().await;
+    // The right authority and another host; the right host and another authority.
+    for (host, roots) in [("127.0.0.1", "server.crt"), ("localhost", "other.crt")] {
+        let Err(refused) = open(host, roots).await else { panic!("it trusts {host} with {roots}") };
+        assert!(refused.to_string().contains("certificate"), "{refused}");
+    }
+}
+
+/// Certificates that vouch for themselves: one for `localhost`, and another.
+struct Certificates {
+    folder: tempfile::TempDir,
+}
+
+impl Certificates {
+    fn make() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["server", "other"] {
+            let made = std::process::Command::new("openssl")
+                .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+                .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+                .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+                .args(["-keyout", &format!("{name}.key"), "-out", &format!("{name}.crt")])
+                .current_dir(folder.path())
+                .output()
+                .expect("openssl is installed");
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        }
+        Self { folder }
+    }
+
+    /// Has a running server use the first. It writes the files itself: they must be its user's.
+    async fn install(&self, server: &PostgresServer) {
+        let read = |name| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
+        let write = |name: &str, text: String| {
+            let text = text.trim().replace('\n', "\\n");
+            let file = server.data().join(name);
+            let put = format!("umask 077; cat >/dev/null; printf -- \"{text}\\n\" > {}", file.display());
+            format!("COPY (SELECT 1) TO PROGRAM $program${put}$program$")
+        };
+        server.ask("postgres", &write("server.crt", read("server.crt"))).await;
+        server.ask("postgres", &write("server.key", read("server.key"))).await;
+        server.ask("postgres", "ALTER SYSTEM SET ssl = on").await;
+        server.ask("postgres", "SELECT pg_reload_conf()").await;
+        let client = server.client("postgres").await;
+        let until = Instant::now() + PATIENCE;
+        while client.query_one("SELECT current_setting('ssl')", &[]).await.unwrap().get::<_, &str>(0) != "on" {
+            assert!(Instant::now() < until, "the server does not take its certificate");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

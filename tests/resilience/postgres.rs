@@ -1,0 +1,157 @@
+//! Two nodes on one Redis and one PostgreSQL; and the ledger is away: what still works, what says so, and that all heals
+//! by itself.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::cluster::{attempt, done, post, until};
+use crate::postgres_server::PostgresServer;
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+/// How long the ledger may take to answer, in these tests.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Two nodes, and what they share.
+struct Nodes {
+    a: Server,
+    b: Server,
+    postgres: PostgresServer,
+    _redis: RedisServer,
+}
+
+impl Nodes {
+    async fn start() -> Self {
+        let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
+        let (broker, ledger) = (redis.url(), postgres.url("postgres"));
+        let keys = [
+            ("broker.url", broker.as_str()),
+            ("ledger.url", &ledger),
+            ("ledger.timeout", "2s"),
+            ("ledger.connections", "4"),
+            ("fanout.lease", "1s"),
+        ];
+        // Both find an empty database.
+        let (a, b) = tokio::join!(Server::start_with(&keys), Server::start_with(&keys));
+        Self { a, b, postgres, _redis: redis }
+    }
+
+    /// No job is left in the ledger.
+    async fn carried(&self) {
+        let client = self.postgres.client("postgres").await;
+        until("everything is carried", async || {
+            client.query_one("SELECT count(*) FROM jobs", &[]).await.expect("a count").get::<_, i64>(0) == 0
+        })
+        .await;
+    }
+}
+
+/// Asks both nodes for what needs the ledger; each must say at once that it cannot be had.
+async fn says_what_is_wrong(nodes: &Nodes, socket: &mut Client) {
+    for node in [&nodes.a, &nodes.b] {
+        let asked = Instant::now();
+        for n in 0..5 {
+            let text = json!({ "text": format!("lost {n}") });
+            let (status, body) = attempt(node, "ann", "POST", "/posts", &text).await;
+            assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{body}");
+        }
+        // One of them may have had to find out.
+        assert!(asked.elapsed() < 3 * TIMEOUT, "took {:?}", asked.elapsed());
+        assert_eq!(node.http("GET", "/ready", &[], "").await.status, 503);
+        assert_eq!(node.http("GET", "/health", &[], "").await.status, 200);
+    }
+    let asked = Instant::now();
+    let reply = socket.call(json!({ "rpc": { "method": "posts.create", "data": { "text": "lost" } } })).await;
+    assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(503), &json!(true)), "{reply}");
+    assert!(asked.elapsed() < TIMEOUT, "took {:?}", asked.elapsed());
+    // What needs the broker only works.
+    socket.subscribe("topic:anything").await;
+    socket.done(json!({ "unsubscribe": { "channel": "topic:anything" } })).await;
+}
+
+/// Both nodes serve again, on the sockets that stayed up.
+async fn all_is_well(nodes: &Nodes, ann: &mut Client, bo: &mut Client) {
+    nodes.a.ready().await;
+    nodes.b.ready().await;
+    let id = post(&nodes.a, "ann", "after").await;
+    for (socket, channel) in [(ann, "timeline:ann"), (bo, "timeline:bo")] {
+        assert_eq!(socket.publication(channel).await["data"]["post"]["id"], id);
+    }
+    nodes.carried().await;
+}
+
+#[tokio::test]
+async fn what_happens_at_one_node_is_seen_at_the_other() {
+    let nodes = Nodes::start().await;
+    let Nodes { a, b, .. } = &nodes;
+    assert!(!a.log().contains("feedline@"), "the log names the user of the database:\n{}", a.log());
+    done(a, "ann", "GET", "/users/ann").await;
+    let mut bo = Client::connect(b, "bo").await;
+    let first = post(a, "ann", "first").await;
+    done(b, "bo", "PUT", "/users/ann/follow").await;
+    assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], first);
+    let second = post(a, "ann", "second #rust").await;
+    assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], second);
+    let page = bo.rpc("timeline.read", &json!({})).await;
+    assert_eq!((&page["items"][0]["id"], &page["items"][1]["id"]), (&json!(second), &json!(first)), "{page}");
+    let topic = done(b, "bo", "GET", "/topics/rust/posts").await;
+    assert_eq!(topic["items"][0]["id"], second, "{topic}");
+
+    done(a, "ann", "DELETE", &format!("/posts/{second}")).await;
+    let gone = bo.publication("timeline:bo").await["data"].clone();
+    assert_eq!(gone, json!({ "type": "gone", "id": second, "reason": "deleted" }));
+    until("the other node's body is dropped", async || {
+        attempt(b, "bo", "GET", &format!("/posts/{second}"), &Value::Null).await.0 == 404
+    })
+    .await;
+    done(b, "bo", "DELETE", "/users/ann/follow").await;
+    let gone = bo.publication("timeline:bo").await["data"].clone();
+    assert_eq!(gone, json!({ "type": "gone", "id": first, "reason": "unfollowed" }));
+    nodes.carried().await;
+}
+
+#[tokio::test]
+async fn a_ledger_that_does_not_answer_is_said_and_outlived() {
+    let nodes = Nodes::start().await;
+    done(&nodes.a, "ann", "GET", "/users/ann").await;
+    done(&nodes.b, "bo", "PUT", "/users/ann/follow").await;
+    let mut ann = Client::connect(&nodes.a, "ann").await;
+    let mut bo = Client::connect(&nodes.b, "bo").await;
+    nodes.postgres.pause();
+    // Each node's first caller waits for the ledger's timeout.
+    for node in [&nodes.a, &nodes.b] {
+        assert_eq!(attempt(node, "ann", "POST", "/posts", &json!({ "text": "lost" })).await.0, 503);
+    }
+    says_what_is_wrong(&nodes, &mut ann).await;
+    nodes.postgres.resume();
+    nodes.a.ready().await;
+    nodes.b.ready().await;
+    // What was answered with an error may have happened all the same: nobody knows of it.
+    nodes.carried().await;
+    ann.pushed().await;
+    bo.pushed().await;
+    all_is_well(&nodes, &mut ann, &mut bo).await;
+}
+
+#[tokio::test]
+async fn a_ledger_that_is_gone_is_said_and_outlived() {
+    let mut nodes = Nodes::start().await;
+    done(&nodes.a, "ann", "GET", "/users/ann").await;
+    done(&nodes.b, "bo", "PUT", "/users/ann/follow").await;
+    let mut ann = Client::connect(&nodes.a, "ann").await;
+    let mut bo = Client::connect(&nodes.b, "bo").await;
+    let before = post(&nodes.a, "ann", "before").await;
+    for (socket, channel) in [(&mut ann, "timeline:ann"), (&mut bo, "timeline:bo")] {
+        assert_eq!(socket.publication(channel).await["data"]["post"]["id"], before);
+    }
+    nodes.postgres.kill();
+    says_what_is_wrong(&nodes, &mut ann).await;
+    nodes.postgres.start_again();
+    all_is_well(&nodes, &mut ann, &mut bo).await;
+    let page = bo.rpc("timeline.read", &json!({})).await;
+    assert_eq!(page["items"][1]["id"], before, "what was acknowledged is there: {page}");
+    let mine = done(&nodes.b, "bo", "GET", "/users/ann/posts").await;
+    assert_eq!(mine["items"].as_array().map(Vec::len), Some(2), "nothing refused was stored: {mine}");
+}

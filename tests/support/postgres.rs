@@ -1,0 +1,268 @@
+//! A real PostgreSQL for tests: on a free port, with data of its own, stopped when whoever started it is gone.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::NoTls;
+
+/// How long a server may take to start.
+const STARTING: Duration = Duration::from_secs(60);
+
+/// Runs a server until its standard input ends, as it does when the test process ends, however that happens. It listens
+/// before it says where its data is. Arguments: where the programs are, the port, more settings.
+///
+/// Data of a test need not survive a power loss, but a killed server must find it again: `fsync` is off and the rest is not.
+const SCRIPT: &str = r#"
+set -eu
+bin=$1 port=$2; shift 2
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
+"$bin/initdb" -D "$data" -U feedline --auth=trust --encoding=UTF8 --locale=C --no-sync >"$data.log" 2>&1 || { cat "$data.log" >&2; exit 1; }
+rm -f "$data.log"
+mkdir "$data/sockets"
+echo "$data"
+while read -r order; do
+    case $order in
+    start) "$bin/postgres" -D "$data" -p "$port" -k "$data/sockets" -c listen_addresses=127.0.0.1 -c fsync=off \
+        -c max_connections=300 -c shared_buffers=32MB -c max_wal_size=256MB -c autovacuum_naptime=5s "$@" \
+        >>"$data/log" 2>&1 </dev/null & pid=$!; echo "$pid" ;;
+    wait) wait "$pid" || true; echo ended ;;
+    esac
+done
+kill -INT "$pid" 2>/dev/null || true
+# One that has only just been started does not listen yet.
+(sleep 5; kill -INT "$pid"; sleep 10; kill -KILL "$pid") >/dev/null 2>&1 &
+wait "$pid" || true
+kill $! 2>/dev/null || true
+"#;
+
+/// A running PostgreSQL.
+pub(crate) struct PostgresServer {
+    port: u16,
+    data: PathBuf,
+    /// The server's first process.
+    pid: u32,
+    shell: Child,
+    /// `None` once the shell was told to stop.
+    orders: Option<ChildStdin>,
+    answers: BufReader<std::process::ChildStdout>,
+    databases: AtomicU32,
+}
+
+impl PostgresServer {
+    /// Starts one.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with more settings: `-c`, `name=value`.
+    pub(crate) fn start_with(settings: &[&str]) -> Self {
+        // Between finding a free port and PostgreSQL taking it somebody else may; then it is another one's turn.
+        for _ in 0..10 {
+            let port = super::ports::free_port();
+            if let Some(server) = Self::try_start(port, settings) {
+                return server;
+            }
+        }
+        panic!("PostgreSQL does not start");
+    }
+
+    fn try_start(port: u16, settings: &[&str]) -> Option<Self> {
+        let mut shell = as_nobody_special("sh")
+            .args(["-c", SCRIPT, "sh"])
+            .arg(programs())
+            .arg(port.to_string())
+            .args(settings)
+            // What ends the tests from outside, for all in their group, must not keep it from clearing up.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let orders = shell.stdin.take();
+        let mut answers = BufReader::new(shell.stdout.take().expect("its output"));
+        let data = line(&mut answers).into();
+        let databases = AtomicU32::new(0);
+        let mut server = Self { port, data, pid: 0, shell, orders, answers, databases };
+        server.launch().then_some(server)
+    }
+
+    /// Whether it accepts connections in the end. It says so in a file of its own: another one that was quicker to take the
+    /// port would answer there too.
+    fn launch(&mut self) -> bool {
+        self.order("start");
+        self.pid = line(&mut self.answers).parse().expect("a process id");
+        let until = Instant::now() + STARTING;
+        while Instant::now() < until && self.is_alive() {
+            let said = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
+            let mut said = said.lines().map(str::trim_end);
+            if said.next() == Some(&self.pid.to_string()) && said.next_back() == Some("ready") {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// Whether its first process runs: one that ended stays as a zombie until somebody asks after it.
+    fn is_alive(&self) -> bool {
+        self.state().is_some_and(|state| state != 'Z')
+    }
+
+    /// The state of its first process, as the system calls it.
+    fn state(&self) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        // Behind the name, which is in parentheses and may hold anything.
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+
+    /// Stops its first process, so that it starts no others.
+    fn hold(&self) {
+        signal("-STOP", &[self.pid]);
+        let until = Instant::now() + STARTING;
+        while self.state() != Some('T') {
+            assert!(Instant::now() < until, "PostgreSQL does not stand still");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn order(&mut self, order: &str) {
+        let orders = self.orders.as_mut().expect("a shell that takes orders");
+        writeln!(orders, "{order}").expect("to order");
+    }
+
+    /// Where its files are. They are another user's if tests run as root.
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The port at which it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address of a database.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://feedline@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Makes a database that is a copy of another; its name.
+    pub(crate) async fn database(&self, template: &str) -> String {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.ask("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        name
+    }
+
+    /// Runs a statement in a database.
+    pub(crate) async fn ask(&self, database: &str, sql: &str) {
+        self.client(database).await.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+
+    /// A connection of the test's own.
+    pub(crate) async fn client(&self, database: &str) -> tokio_postgres::Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(database), NoTls).await.expect("to connect");
+        tokio::spawn(connection);
+        client
+    }
+
+    /// Ends it as `kill -9` does, with all that work for it.
+    pub(crate) fn kill(&mut self) {
+        // A process that was started meanwhile would outlive the others, and the next server would not start beside it.
+        self.hold();
+        let all = self.family();
+        signal("-KILL", &all);
+        self.order("wait");
+        assert_eq!(line(&mut self.answers), "ended");
+        // Nobody waits for the others: they are gone when they are gone.
+        let until = Instant::now() + STARTING;
+        while all.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+            assert!(Instant::now() < until, "PostgreSQL does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Starts it again on the same port and data, after [`kill`](Self::kill).
+    pub(crate) fn start_again(&mut self) {
+        assert!(self.launch(), "PostgreSQL starts again");
+    }
+
+    /// Stops all its processes where they stand: connections stay open and silent.
+    pub(crate) fn pause(&self) {
+        self.hold();
+        signal("-STOP", &self.family());
+    }
+
+    /// Lets them go on.
+    pub(crate) fn resume(&self) {
+        signal("-CONT", &self.family());
+    }
+
+    /// The server's first process and those it started.
+    fn family(&self) -> Vec<u32> {
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid)).unwrap_or_default();
+        std::iter::once(self.pid).chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect()
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        // One that stands still would not hear that it is to end.
+        signal("-CONT", &self.family());
+        drop(self.orders.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// The server that the tests of this binary share. It ends with the process.
+pub(crate) fn shared() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _one = STARTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    SERVER.get_or_init(PostgresServer::start)
+}
+
+fn line(answers: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    answers.read_line(&mut line).expect("an answer");
+    assert!(!line.is_empty(), "the shell around PostgreSQL has ended");
+    line.trim_end().to_owned()
+}
+
+fn signal(which: &str, pids: &[u32]) {
+    // Some may have gone meanwhile.
+    let _ = Command::new("kill").arg(which).args(pids.iter().map(u32::to_string)).stderr(Stdio::null()).status();
+}
+
+/// A command as a user that PostgreSQL runs as: it refuses root.
+fn as_nobody_special(program: &str) -> Command {
+    let id = Command::new("id").arg("-u").output().expect("id");
+    let mut command = if String::from_utf8_lossy(&id.stdout).trim() == "0" {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", program]);
+        command
+    } else {
+        Command::new(program)
+    };
+    // The working directory may be closed to that user.
+    command.current_dir("/");
+    command
+}
+
+/// Where `initdb` and `postgres` are: Debian keeps them apart for each version. The newest is taken.
+fn programs() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions.map(|entry| entry.path()).filter(|path| path.join("bin/initdb").exists()).max_by_key(version);
+    if let Some(newest) = newest {
+        return newest.join("bin");
+    }
+    let found = Command::new("sh").args(["-c", "command -v initdb"]).output().expect("a shell");
+    let initdb = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim());
+    let folder = initdb.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+    folder.expect("PostgreSQL's server is installed: scripts/install-deps installs it")
+}
