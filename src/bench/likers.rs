@@ -102,12 +102,19 @@ pub(super) struct Person {
     asked: [usize; 2],
     /// The id of the last command.
     last: u64,
-    /// What is not acknowledged yet, oldest first: when it was due, and of which post.
-    waiting: VecDeque<(Instant, u64)>,
-    /// What was acknowledged and is not settled yet: since when, by post.
-    unsettled: HashMap<u64, Instant>,
+    /// What is not acknowledged yet, oldest first.
+    waiting: VecDeque<Asked>,
+    /// What was acknowledged and is not settled yet, by post, oldest first: since when, and whether it is a like.
+    unsettled: HashMap<u64, VecDeque<(Instant, bool)>>,
     /// What was heard of the frame under way.
     text: Vec<u8>,
+}
+
+/// A like that was asked for, or a taking back.
+struct Asked {
+    due: Instant,
+    post: u64,
+    liked: bool,
 }
 
 impl Person {
@@ -173,12 +180,13 @@ impl Person {
     fn ask(&mut self, aim: &Aim, due: Instant, commands: &mut String) {
         let (asked, many) = (self.asked[aim.which], aim.posts.len());
         let post = aim.posts[(self.number * APART + asked) % many];
-        let method = if (asked / many).is_multiple_of(2) { "likes.add" } else { "likes.remove" };
+        let liked = (asked / many).is_multiple_of(2);
+        let method = if liked { "likes.add" } else { "likes.remove" };
         self.asked[aim.which] += 1;
         self.last += 1;
         let id = self.last;
         *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"id\":{post}}}}}}}\n");
-        self.waiting.push_back((due, post));
+        self.waiting.push_back(Asked { due, post, liked });
     }
 
     /// Reads what has come, once it is whole. Answers come in the order of the commands.
@@ -190,18 +198,30 @@ impl Person {
         ensure!(!text.contains("\"error\":"), "the server refused a like: {text}");
         let now = Instant::now();
         for _ in text.matches("\"state\":\"accepted\"") {
-            let (due, post) = self.waiting.pop_front().context("an answer that nobody asked for")?;
-            self.unsettled.entry(post).or_insert(now);
+            let Asked { due, post, liked } = self.waiting.pop_front().context("an answer that nobody asked for")?;
+            self.unsettled.entry(post).or_default().push_back((now, liked));
             if load.counts(now) {
                 load.acknowledged.fetch_add(1, Ordering::Relaxed);
                 load.answers.lock().record((now - due).as_micros() as u64)?;
             }
         }
         for settled in text.split("\"like.settled\",\"id\":").skip(1) {
-            let digits = settled.split(',').next().unwrap_or_default();
+            let (digits, rest) = settled.split_once(',').unwrap_or_default();
             let post = digits.parse().with_context(|| format!("not a post's id: {digits}"))?;
-            let Some(since) = self.unsettled.remove(&post).filter(|since| load.counts(*since)) else { continue };
-            load.settling.lock().record((now - since).as_micros() as u64)?;
+            // One word may be of several likes and takings back in turn; it says what the last of them was.
+            let last = rest.starts_with("\"liked\":true");
+            let Some(unsettled) = self.unsettled.get_mut(&post) else { continue };
+            while let Some((since, liked)) = unsettled.pop_front() {
+                if load.counts(since) {
+                    load.settling.lock().record((now - since).as_micros() as u64)?;
+                }
+                if liked == last {
+                    break;
+                }
+            }
+            if unsettled.is_empty() {
+                self.unsettled.remove(&post);
+            }
         }
         self.text.clear();
         Ok(())

@@ -31,6 +31,14 @@ const STATEMENTS: usize = 256;
 /// The write-ahead log is cut back to this many bytes once it has been copied into the file.
 const WAL_BYTES: i64 = 64 << 20;
 
+/// Pages that the writer keeps in memory, in KiB. A batch of likes, spread over many posts, touches thousands: with
+/// SQLite's 2 MB they are read from the file, and written to the log early, again and again.
+const WRITER_CACHE: i64 = 32 << 10;
+
+/// Pages in the write-ahead log before they are copied into the file. SQLite's 1,000 are one batch of likes, and each copy
+/// is flushed to the disk.
+const CHECKPOINT_PAGES: i64 = 4_000;
+
 /// What a finished write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -117,6 +125,8 @@ fn define(db: &Connection) -> rusqlite::Result<()> {
 
 fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
+    db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    db.pragma_update(None, "cache_size", -WRITER_CACHE)?;
     db.pragma_update(None, "foreign_keys", true)?;
     match durability {
         Durability::Full => {
