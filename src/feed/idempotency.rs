@@ -59,7 +59,8 @@ impl Feed {
         let Request { caller, client, input, .. } = asked;
         let body = operation.body();
         let Some(write) = write else {
-            return body(Arc::clone(self), Call { caller, client, reserved: None, attempt: Attempt::First }, input).await;
+            return body(Arc::clone(self), Call { caller, client, reserved: None, attempt: Attempt::First }, input)
+                .await;
         };
         let run = move |feed: &Arc<Self>, reserved, attempt| {
             body(Arc::clone(feed), Call { caller, client, reserved: Some(reserved), attempt }, input)
