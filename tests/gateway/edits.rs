@@ -145,7 +145,12 @@ async fn a_narrower_audience_loses_the_post_and_a_wider_one_gets_it_live() {
     for channel in everywhere {
         assert_eq!(told(&mut ann, channel).await, so("gone", id, "deleted"), "{channel}");
     }
-    assert_eq!(told(&mut ann, "timeline:ann").await, so("gone", id, "deleted"));
+    let mut left = told(&mut ann, "timeline:ann").await;
+    // The first edit's job may have found the second's audience, and brought the post in: then the second told its text.
+    if left == so("edited", id, "two #t") {
+        left = told(&mut ann, "timeline:ann").await;
+    }
+    assert_eq!(left, so("gone", id, "deleted"));
     let last = write(&server, "bo", &json!({ "text": "last #t" })).await;
     for client in [&mut cy, &mut stranger] {
         for channel in ["user:bo", "topic:t"] {

@@ -56,7 +56,7 @@ impl Drop for Witness {
         if std::thread::panicking() {
             let (seed, world) = (self.seed, &self.run.world);
             eprintln!("{}", self.run.story.join("\n"));
-            eprintln!("FEEDLINE_SEED={seed} repeats it ({:?}, {:?})", world.stores, world.bounds);
+            eprintln!("FEEDLINE_SEED={seed} repeats it ({:?}, {:?}, fanout.push_limit {})", world.stores, world.bounds, world.push_limit);
         }
     }
 }

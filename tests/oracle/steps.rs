@@ -44,11 +44,12 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) async fn new(seed: u64, stores: Stores) -> Self {
         let bounds = if seed.is_multiple_of(2) { Bounds::Wide } else { Bounds::Narrow };
+        let mut dice = Dice::new(seed);
         Self {
-            world: World::new(stores, bounds).await,
+            world: World::new(stores, bounds, &mut dice).await,
             story: Vec::new(),
             model: Model::default(),
-            dice: Dice::new(seed),
+            dice,
             has: Has::look(),
             walks: Vec::new(),
             written: 0,

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::acts::Call;
 use crate::api::attempt;
+use crate::dice::Dice;
 use crate::model::{USERS, User};
 use crate::reader::Reader;
 use crate::redis_server::RedisServer;
@@ -44,6 +45,10 @@ impl Bounds {
     }
 }
 
+/// How many followers an author may have whose posts are written to each of them: more than there are, as many as some
+/// have from time to time, none.
+const PUSH_LIMITS: [&str; 3] = ["10000", "2", "0"];
+
 /// A fan-out has several pages, and what is broken is noticed soon.
 const KEYS: [(&str, &str); 6] = [
     ("client.recovery_limit", "5000"),
@@ -58,6 +63,8 @@ const KEYS: [(&str, &str); 6] = [
 pub(crate) struct World {
     pub(crate) stores: Stores,
     pub(crate) bounds: Bounds,
+    /// One of [`PUSH_LIMITS`].
+    pub(crate) push_limit: &'static str,
     pub(crate) nodes: Vec<Server>,
     /// The node that is asked.
     pub(crate) home: usize,
@@ -69,7 +76,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn new(stores: Stores, bounds: Bounds) -> Self {
+    pub(crate) async fn new(stores: Stores, bounds: Bounds, dice: &mut Dice) -> Self {
+        let push_limit = *dice.pick(&PUSH_LIMITS);
         let folder = tempfile::tempdir().expect("a temporary directory");
         let ledger = match stores {
             Stores::Embedded | Stores::RedisAndSqlite => {
@@ -88,6 +96,7 @@ impl World {
         let mut keys = vec![("ledger.url", ledger.as_str())];
         keys.extend(KEYS);
         keys.extend(bounds.keys());
+        keys.push(("fanout.push_limit", push_limit));
         keys.extend(url.as_deref().map(|url| ("broker.url", url)));
         let mut running = Vec::new();
         for _ in 0..nodes {
@@ -95,7 +104,7 @@ impl World {
         }
         let readers = USERS.map(Reader::new).into();
         let world =
-            Self { stores, bounds, nodes: running, home: 0, is_blurred: false, redis, readers, _folder: folder };
+            Self { stores, bounds, push_limit, nodes: running, home: 0, is_blurred: false, redis, readers, _folder: folder };
         for user in USERS {
             crate::api::done(world.home(), user, "GET", &format!("/users/{user}")).await;
         }
