@@ -13,6 +13,11 @@ use crate::model::UserId;
 /// How much the cache may hold, in bytes: of people who follow 300, some 10,000.
 const CAPACITY: u64 = 48 << 20;
 
+/// How long it is believed. A follow or its end drops it on every node at once, and a node that may have missed something
+/// forgets everything. Should it be wrong all the same, little depends on it: an unfollow takes posts out of the stored
+/// timeline, and who is not in the list is asked for again.
+const FRESH: Duration = Duration::from_secs(600);
+
 /// Of somebody who follows more, nothing is kept: all of them would be read to know of a few.
 const MOST: usize = 10_000;
 
@@ -69,13 +74,13 @@ pub(super) struct Followees {
 }
 
 impl Followees {
-    /// An empty cache in front of the ledger. An entry lives for `fresh`.
-    pub(super) fn new(ledger: Arc<dyn Ledger>, fresh: Duration) -> Self {
+    /// An empty cache in front of the ledger.
+    pub(super) fn new(ledger: Arc<dyn Ledger>) -> Self {
         let weigh = |reader: &UserId, ids: &Option<Arc<Ids>>| {
             let bytes = reader.as_str().len() + ids.as_ref().map_or(0, |ids| ids.bytes()) + 256;
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
-        let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(fresh).build();
+        let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(FRESH).build();
         Self { ledger, cache, forgotten: AtomicU64::new(0) }
     }
 

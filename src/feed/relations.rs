@@ -64,7 +64,7 @@ impl Relations {
     /// An empty cache in front of the ledger.
     pub(super) fn new(ledger: Arc<dyn Ledger>) -> Self {
         Self {
-            followees: Followees::new(Arc::clone(&ledger), FRESH),
+            followees: Followees::new(Arc::clone(&ledger)),
             ledger,
             pairs: Cache::builder().max_capacity(PAIRS).time_to_live(FRESH).build(),
             barred: Cache::builder().max_capacity(AUTHORS).time_to_live(FRESH).build(),

@@ -5,7 +5,8 @@
 //! boundary (a post id) does not move whatever arrives. Below the inbox's floor the ledger is asked; one cursor runs
 //! through both.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use super::Feed;
 use super::audience::Surface;
@@ -174,18 +175,18 @@ fn below(id: PostId) -> PostId {
 
 /// What remains of an inbox's log above its floor, newest first, each post once.
 pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
-    let mut here: HashMap<PostId, bool> = HashMap::with_capacity(inbox.entries.len());
-    for (_, entry) in &inbox.entries {
+    // Newest first, as they nearly are already, and each post's latest entry before its earlier ones.
+    let mut latest: Vec<(PostId, u64, bool)> = Vec::with_capacity(inbox.entries.len());
+    for (offset, entry) in inbox.entries.iter().rev() {
         match entry {
-            Entry::Post(id) => drop(here.insert(*id, true)),
-            Entry::Gone(id, _) => drop(here.insert(*id, false)),
+            Entry::Post(id) => latest.push((*id, *offset, true)),
+            Entry::Gone(id, _) => latest.push((*id, *offset, false)),
             Entry::Edited(_) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) | Entry::Left(_) => {}
         }
     }
-    let mut posts: Vec<PostId> =
-        here.into_iter().filter(|(id, here)| *here && *id > inbox.floor).map(|(id, _)| id).collect();
-    posts.sort_unstable_by(|a, b| b.cmp(a));
-    posts
+    latest.sort_unstable_by_key(|(id, offset, _)| Reverse((*id, *offset)));
+    latest.dedup_by_key(|(id, ..)| *id);
+    latest.into_iter().filter(|(id, _, here)| *here && *id > inbox.floor).map(|(id, ..)| id).collect()
 }
 
 #[cfg(test)]

@@ -56,7 +56,10 @@ impl Drop for Witness {
         if std::thread::panicking() {
             let (seed, world) = (self.seed, &self.run.world);
             eprintln!("{}", self.run.story.join("\n"));
-            eprintln!("FEEDLINE_SEED={seed} repeats it ({:?}, {:?}, fanout.push_limit {})", world.stores, world.bounds, world.push_limit);
+            eprintln!(
+                "FEEDLINE_SEED={seed} repeats it ({:?}, {:?}, fanout.push_limit {})",
+                world.stores, world.bounds, world.push_limit
+            );
         }
     }
 }

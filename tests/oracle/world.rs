@@ -103,8 +103,17 @@ impl World {
             running.push(Server::start_with(&keys).await);
         }
         let readers = USERS.map(Reader::new).into();
-        let world =
-            Self { stores, bounds, push_limit, nodes: running, home: 0, is_blurred: false, redis, readers, _folder: folder };
+        let world = Self {
+            stores,
+            bounds,
+            push_limit,
+            nodes: running,
+            home: 0,
+            is_blurred: false,
+            redis,
+            readers,
+            _folder: folder,
+        };
         for user in USERS {
             crate::api::done(world.home(), user, "GET", &format!("/users/{user}")).await;
         }
