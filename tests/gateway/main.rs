@@ -4,6 +4,9 @@
 mod client;
 #[path = "../support/ports.rs"]
 mod ports;
+#[path = "../support/postgres.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod postgres_server;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod redis_server;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
@@ -50,6 +51,13 @@ async fn a_page_costs_as_many_round_trips_however_long_it_is() {
 async fn a_page_costs_as_many_round_trips_however_long_it_is_with_redis() {
     let redis = RedisServer::start();
     costs_the_same(&Server::start_with(&[("broker.url", &redis.url())]).await).await;
+}
+
+#[tokio::test]
+async fn a_page_costs_as_many_round_trips_however_long_it_is_with_redis_and_postgres() {
+    let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
+    let keys = [("broker.url", redis.url()), ("ledger.url", postgres.url("postgres"))];
+    costs_the_same(&Server::start_with(&keys.each_ref().map(|(key, url)| (*key, url.as_str()))).await).await;
 }
 
 async fn costs_the_same(server: &Server) {
