@@ -117,6 +117,7 @@ impl Run {
 
     async fn crash(&mut self) {
         let act = self.choose();
+        self.wait_for_news(&act).await;
         let after = Duration::from_micros(self.dice.below(6_000) as u64);
         self.story.push(format!("node {} is killed {after:?} after", self.world.home));
         let answer = self.world.crash(&act.call(), after).await;
@@ -175,12 +176,19 @@ impl Run {
             if act.expected(&self.model) >= 300 {
                 return;
             }
-            let theirs = check::pages(self.world.home(), act.by(), &path, 50).await.expect("what one made oneself");
-            if let Some(found) = theirs.iter().find(|item| item["text"] == *text) {
-                self.story.push(format!("it happened: {}", found["id"]));
-                act.apply(&mut self.model, found, false);
+            let until = Instant::now() + self.world.stores.aftermath();
+            loop {
+                let theirs = check::pages(self.world.home(), act.by(), &path, 50).await.expect("what one made oneself");
+                if let Some(found) = theirs.iter().find(|item| item["text"] == *text) {
+                    self.story.push(format!("it happened: {}", found["id"]));
+                    act.apply(&mut self.model, found, false);
+                    return;
+                }
+                if Instant::now() >= until {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            return;
         }
         let until = Instant::now() + PATIENCE;
         loop {

@@ -27,6 +27,17 @@ pub(crate) enum Stores {
     RedisAndPostgres,
 }
 
+impl Stores {
+    /// For how long something may still happen that a node asked for before it was killed: PostgreSQL ends a statement
+    /// though nobody waits for it any more.
+    pub(crate) fn aftermath(self) -> Duration {
+        match self {
+            Self::Embedded | Self::RedisAndSqlite => Duration::ZERO,
+            Self::Postgres | Self::RedisAndPostgres => Duration::from_secs(1),
+        }
+    }
+}
+
 /// What a world's timelines are bounded by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bounds {
