@@ -15,7 +15,7 @@ use super::floor::JOIN;
 use super::frames::push_text;
 use super::report::{Better, Report, Row, Target as Goal, median};
 use super::seed;
-use super::server::{Process, Setup};
+use super::server::Process;
 
 /// How many listen.
 pub(super) const SOCKETS: usize = 1_000;
@@ -45,7 +45,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let (own, target, secret) = match &bench.options.server {
         Some(addr) => (None, Target::feedline(*addr), seed::secret_from_environment()?),
         None => {
-            let setup = Setup::new(&seed::secret())?;
+            let setup = bench.setup().await?;
             let server = bench.serve(&setup).await?;
             let (target, secret) = (server.feedline(), setup.secret.clone());
             (Some((server, setup)), target, secret)
@@ -60,8 +60,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let bare =
         Side { room: Room::floor(bench, floor.floor()).await?, process: Some(&floor.process), tallies: Vec::new() };
     let report = compare(bench, [server, bare]).await?;
-    if let Some((server, _setup)) = own {
+    if let Some((server, setup)) = own {
         server.stop().await?;
+        bench.strike(setup).await?;
     }
     floor.stop().await?;
     Ok(report)

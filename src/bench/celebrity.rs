@@ -4,7 +4,6 @@
 //! past the limit from which on authors are pulled, so that what differs is the number of those who are not there: the
 //! ratio says what they cost.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -14,11 +13,11 @@ use super::Bench;
 use super::arrivals::Audience;
 use super::client::open_all;
 use super::fanout::Author;
+use super::ledger::Filling;
 use super::live;
 use super::report::{Better, Report, Row, Target, median};
 use super::seed::{self, AUTHOR};
-use super::server::{Process, Setup};
-use crate::ledger::{Durability, Ledger as _, SqliteLedger, SqliteOptions};
+use super::server::Process;
 use crate::model::UserId;
 
 /// Whom few follow.
@@ -69,21 +68,17 @@ impl Size {
 pub(super) async fn run(bench: &Bench, size: Size) -> Result<Report> {
     ensure!(size.followers >= size.few(), "--followers is at least twice --connected");
     let mut report = Report::new("celebrity");
-    let redis = bench.broker_if_asked(&mut report);
-    let mut setup = Setup::new(&seed::secret())?;
-    if let Some(redis) = redis {
-        redis.clone_into(&mut setup.broker);
-    }
+    let mut setup = bench.setup_as_asked(&mut report).await?;
     // Both authors are past it.
     setup.push_limit = Some(size.few() - 1);
     let begun = Instant::now();
-    gather(bench, &setup.ledger(), size).await?;
+    gather(bench, &setup.ledger, size).await?;
     report.notes.push(format!(
         "{} people and {} edges put into the ledger in {:.0} s, {:.0} MB",
         size.followers,
         size.followers + size.few(),
         begun.elapsed().as_secs_f64(),
-        std::fs::metadata(setup.ledger())?.len() as f64 / 1e6,
+        setup.ledger_size()? as f64 / 1e6,
     ));
 
     let server = bench.serve(&setup).await?;
@@ -108,17 +103,16 @@ pub(super) async fn run(bench: &Bench, size: Size) -> Result<Report> {
     compare(&mut report, size, &sides);
     report.notes.push(format!("server's memory: {:.0} MB", server.process.resident()? as f64 / 1e6));
     server.stop().await?;
-    bench.forget(&setup).await?;
+    bench.strike(setup).await?;
     Ok(report)
 }
 
 /// Puts the people into a ledger before its server starts, and lets them follow.
-async fn gather(bench: &Bench, ledger: &Path, size: Size) -> Result<()> {
-    let ledger =
-        SqliteLedger::open(SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(ledger) }).await?;
+async fn gather(bench: &Bench, ledger: &str, size: Size) -> Result<()> {
+    let ledger = Filling::open(ledger).await?;
     let id = |name: &str| UserId::parse(name).context("a name that is no id");
     let (author, few, now) = (id(AUTHOR)?, id(FEW)?, crate::feed::now());
-    ledger.bulk_users(&[author.clone(), few.clone()], now).await?;
+    ledger.users(&[author.clone(), few.clone()], now).await?;
     bench.bar.set_message(format!("{} people", size.followers));
     bench.begin(size.followers);
     for first in (0..size.followers).step_by(AT_ONCE) {
@@ -127,8 +121,8 @@ async fn gather(bench: &Bench, ledger: &Path, size: Size) -> Result<()> {
         let mut edges: Vec<(UserId, UserId)> = people.iter().map(|person| (person.clone(), author.clone())).collect();
         let among_few = people.iter().zip(numbers).filter(|(_, n)| size.is_among_few(*n));
         edges.extend(among_few.map(|(person, _)| (person.clone(), few.clone())));
-        ledger.bulk_users(&people, now).await?;
-        ledger.bulk_follows(&edges, now).await?;
+        ledger.users(&people, now).await?;
+        ledger.follows(&edges, now).await?;
         bench.bar.inc(people.len() as u64);
     }
     ledger.close().await;

@@ -1,12 +1,10 @@
 //! People who follow many, and what those wrote: a ledger as an application has it after a while.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result};
 
 use super::Bench;
+use super::ledger::Filling;
 use super::seed;
-use crate::ledger::{Durability, Ledger as _, SqliteLedger, SqliteOptions};
 use crate::model::{Post, PostId, UserId, Visibility};
 
 /// How many write.
@@ -26,16 +24,15 @@ pub(super) fn author(n: usize) -> String {
 }
 
 /// Fills a ledger before its server starts.
-pub(super) async fn gather(bench: &Bench, ledger: &Path, readers: usize) -> Result<()> {
-    let ledger =
-        SqliteLedger::open(SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(ledger) }).await?;
+pub(super) async fn gather(bench: &Bench, ledger: &str, readers: usize) -> Result<()> {
+    let ledger = Filling::open(ledger).await?;
     let id = |name: String| UserId::parse(&name).context("a name that is no id");
     let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(author(n))).collect::<Result<_>>()?;
     let people: Vec<UserId> = (0..readers).map(|n| id(seed::user(n))).collect::<Result<_>>()?;
     let now = crate::feed::now();
     bench.bar.set_message(format!("{readers} people, {AUTHORS} authors"));
-    ledger.bulk_users(&authors, now).await?;
-    ledger.bulk_users(&people, now).await?;
+    ledger.users(&authors, now).await?;
+    ledger.users(&people, now).await?;
 
     bench.bar.set_message(format!("{} edges", readers * FOLLOWEES));
     bench.begin(readers);
@@ -43,7 +40,7 @@ pub(super) async fn gather(bench: &Bench, ledger: &Path, readers: usize) -> Resu
         // A stride of its own for each, so that no two read the same timeline.
         let followees = (0..FOLLOWEES).map(|step| authors[(n * 7 + step * 3) % AUTHORS].clone());
         let edges: Vec<(UserId, UserId)> = followees.map(|author| (person.clone(), author)).collect();
-        ledger.bulk_follows(&edges, now).await?;
+        ledger.follows(&edges, now).await?;
         bench.bar.inc(1);
     }
 
@@ -55,7 +52,7 @@ pub(super) async fn gather(bench: &Bench, ledger: &Path, readers: usize) -> Resu
             let at = begin + (round * AUTHORS + n) as u64 * APART;
             post(PostId::from_parts(at, 0, 0), author)
         });
-        ledger.bulk_posts(&written.collect::<Vec<_>>()).await?;
+        ledger.posts(&written.collect::<Vec<_>>()).await?;
         bench.bar.inc(1);
     }
     ledger.close().await;

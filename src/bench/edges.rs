@@ -16,7 +16,7 @@ use super::client::{Socket, Target as Address};
 use super::crowd::{self, author};
 use super::report::{Better, Report, Row, Target, median};
 use super::seed;
-use super::server::{Listening, Setup};
+use super::server::Listening;
 use super::web::Web;
 
 /// People with full inboxes.
@@ -38,12 +38,8 @@ const STEPS: [(&str, Method, &str); 5] = [
 /// Runs the scenario.
 pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("edges");
-    let redis = bench.broker_if_asked(&mut report);
-    let mut setup = Setup::new(&seed::secret())?;
-    if let Some(redis) = redis {
-        redis.clone_into(&mut setup.broker);
-    }
-    crowd::gather(bench, &setup.ledger(), READERS).await?;
+    let setup = bench.setup_as_asked(&mut report).await?;
+    crowd::gather(bench, &setup.ledger, READERS).await?;
     let server = bench.serve(&setup).await?;
     bench.bar.set_message("filling inboxes");
     bench.begin(READERS);
@@ -77,7 +73,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     report.notes.push(format!("slowest live delivery with nothing else going on: {:.2} ms", median(&quiet)));
     report.rows.push(row("slowest live delivery meanwhile".to_owned(), busy, Some(Target::AtMost(20.0))));
     server.stop().await?;
-    bench.forget(&setup).await?;
+    bench.strike(setup).await?;
     Ok(report)
 }
 

@@ -6,7 +6,6 @@ use super::Bench;
 use super::client::open_all;
 use super::report::{Better, Report, Row, Target};
 use super::seed;
-use super::server::Setup;
 
 /// How many connections.
 const CONNECTIONS: usize = 10_000;
@@ -16,11 +15,10 @@ const WARM_UP: usize = 100;
 /// Runs the scenario.
 pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("idle");
-    let redis = bench.broker_if_asked(&mut report);
     let mut measured = Vec::new();
     for run in 1..=bench.options.runs {
         bench.bar.set_message(format!("run {run}"));
-        measured.push(measure(bench, redis).await?);
+        measured.push(measure(bench, &mut report).await?);
     }
     report.rows.push(Row {
         name: format!("resident, {CONNECTIONS} connections signed in, 2 channels each"),
@@ -33,11 +31,8 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-async fn measure(bench: &Bench, redis: Option<&str>) -> Result<f64> {
-    let mut setup = Setup::new(&seed::secret())?;
-    if let Some(redis) = redis {
-        redis.clone_into(&mut setup.broker);
-    }
+async fn measure(bench: &Bench, report: &mut Report) -> Result<f64> {
+    let setup = bench.setup_as_asked(report).await?;
     let greetings: Vec<String> =
         (0..CONNECTIONS + WARM_UP).map(|n| seed::connect(&setup.secret, &seed::user(n))).collect::<Result<_>>()?;
     let (first, all) = greetings.split_at(WARM_UP);
@@ -50,6 +45,6 @@ async fn measure(bench: &Bench, redis: Option<&str>) -> Result<f64> {
     let after = server.process.resident()?;
     drop(sockets);
     server.stop().await?;
-    bench.forget(&setup).await?;
+    bench.strike(setup).await?;
     Ok(after.saturating_sub(before) as f64 / CONNECTIONS as f64)
 }

@@ -4,7 +4,6 @@
 //! takes and how long it is until the person is told that the like is settled. On Redis, beside it and in the same run,
 //! what the same Redis does with nothing but `XADD`s of the same size, pipelined.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -22,12 +21,12 @@ use tokio::time::sleep;
 use super::Bench;
 use super::client::open_all;
 use super::crowd;
+use super::ledger::Filling;
 use super::likers::{self, Aim, Load, Pace, Person};
 use super::report::{Better, Report, Row, Target, median};
 use super::seed;
-use super::server::{Listening, Process, Setup};
+use super::server::{Listening, Process};
 use super::web::Web;
-use crate::ledger::{Durability, Ledger as _, SqliteLedger, SqliteOptions};
 use crate::model::{PostId, UserId};
 
 /// How many like, each over a socket: more than a batch of settling takes from one post would need to repeat somebody.
@@ -77,7 +76,7 @@ struct Tally {
 pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
     let on_redis = kept.map_or(bench.options.redis.is_some(), |kept| kept == Kept::Redis);
     let mut report = Report::new("likes");
-    let mut setup = Setup::new(&seed::secret())?;
+    let mut setup = bench.setup().await?;
     let mut floor = None;
     let mut redis = None;
     if on_redis {
@@ -86,7 +85,7 @@ pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
         redis = own;
         setup.broker = url;
     }
-    let posts = write(bench, &setup.ledger()).await?;
+    let posts = write(bench, &setup.ledger).await?;
     let server = bench.serve(&setup).await?;
     let mut crowd = Crowd::gather(bench, &server, &setup.secret).await?;
     let aims = [Aim { posts: posts[..POSTS].into(), which: 0 }, Aim { posts: posts[POSTS..].into(), which: 1 }];
@@ -116,11 +115,11 @@ pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
     rows(&mut report, "spread over 10,000 posts", &tops[0], &halves[0], against, Some(goal));
     let goal = Target::RatioAtLeast(1.0);
     rows(&mut report, "all of one post", &tops[1], &halves[1], Some(("spread", spread)), Some(goal));
-    let broker = if on_redis { "Redis" } else { "memory, queue in files" };
-    report.notes.push(format!("{PEOPLE} people, a socket each; ledger: SQLite; broker: {broker}"));
+    let queue = if on_redis { "Redis" } else { "files" };
+    report.notes.push(format!("{PEOPLE} people, a socket each; {}, queue of likes in {queue}", setup.note()));
     drop(crowd);
     server.stop().await?;
-    bench.forget(&setup).await?;
+    bench.strike(setup).await?;
     match redis {
         Some(redis) => redis.stop().await.map(|()| report),
         None => Ok(report),
@@ -175,20 +174,19 @@ fn rows(
 }
 
 /// Fills a ledger before its server starts: [`POSTS`] posts, and one more.
-async fn write(bench: &Bench, ledger: &Path) -> Result<Vec<u64>> {
+async fn write(bench: &Bench, ledger: &str) -> Result<Vec<u64>> {
     bench.bar.set_message(format!("writing {POSTS} posts"));
-    let ledger =
-        SqliteLedger::open(SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(ledger) }).await?;
+    let ledger = Filling::open(ledger).await?;
     let id = |name: String| UserId::parse(&name).context("a name that is no id");
     let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(crowd::author(n))).collect::<Result<_>>()?;
     let people: Vec<UserId> = (0..PEOPLE).map(|n| id(seed::user(n))).collect::<Result<_>>()?;
     let now = crate::feed::now();
-    ledger.bulk_users(&authors, now).await?;
-    ledger.bulk_users(&people, now).await?;
+    ledger.users(&authors, now).await?;
+    ledger.users(&people, now).await?;
     let begin = now.saturating_sub(3_600_000);
     let ids: Vec<PostId> = (0..=POSTS as u64).map(|n| PostId::from_parts(begin + n, 0, 0)).collect();
     let posts: Vec<_> = ids.iter().enumerate().map(|(n, id)| crowd::post(*id, &authors[n % AUTHORS])).collect();
-    ledger.bulk_posts(&posts).await?;
+    ledger.posts(&posts).await?;
     ledger.close().await;
     Ok(ids.into_iter().map(|id| id.0).collect())
 }

@@ -25,11 +25,13 @@ mod fanout;
 pub mod floor;
 mod frames;
 mod idle;
+mod ledger;
 mod likers;
 mod likes;
 mod live;
 mod page_cost;
 mod pin;
+mod postgres;
 mod reconnect;
 mod report;
 mod seed;
@@ -126,6 +128,9 @@ struct Options {
     /// A Redis on this machine to use, as redis://127.0.0.1:6379; without it, scenarios that need one start their own
     #[arg(long, global = true, value_name = "URL", value_parser = loopback_redis)]
     redis: Option<String>,
+    /// What keeps the ledger of the server
+    #[arg(long, global = true, value_enum, default_value_t)]
+    ledger: ledger::Kind,
     /// A server on this machine that runs already (broadcast only), as http://127.0.0.1:8000
     #[arg(long, global = true, value_name = "URL", value_parser = loopback_server)]
     server: Option<SocketAddr>,
@@ -143,6 +148,27 @@ impl Bench {
     fn begin(&self, steps: usize) {
         self.bar.set_length(steps as u64);
         self.bar.set_position(0);
+    }
+
+    /// How a server is set up that has the ledger asked for.
+    async fn setup(&self) -> Result<Setup> {
+        let mut setup = Setup::new(&seed::secret())?;
+        if self.options.ledger == ledger::Kind::Postgres {
+            self.bar.set_message("starting PostgreSQL");
+            let (server, data, url) = postgres::start(self.pinning.cores().map(|cores| cores.clients)).await?;
+            (setup.ledger, setup.postgres) = (url, Some((server, data)));
+        }
+        Ok(setup)
+    }
+
+    /// Takes down what was set up, but for the server.
+    async fn strike(&self, setup: Setup) -> Result<()> {
+        self.forget(&setup).await?;
+        match setup.postgres {
+            // Its data go once it has ended.
+            Some((server, _data)) => server.stop().await,
+            None => Ok(()),
+        }
     }
 
     /// Starts a server.
@@ -166,11 +192,18 @@ impl Bench {
         Ok((Some(redis), url))
     }
 
-    /// The Redis given, for scenarios that do without one.
-    fn broker_if_asked(&self, report: &mut Report) -> Option<&str> {
-        let name = if self.options.redis.is_some() { "Redis" } else { "memory" };
-        report.notes.push(format!("broker: {name}"));
-        self.options.redis.as_deref()
+    /// The same, with the Redis given as its broker, for scenarios that do without one. Says so in the report.
+    async fn setup_as_asked(&self, report: &mut Report) -> Result<Setup> {
+        let mut setup = self.setup().await?;
+        if let Some(redis) = &self.options.redis {
+            redis.clone_into(&mut setup.broker);
+        }
+        // Where each run has a setup of its own, it is the same.
+        let note = setup.note();
+        if !report.notes.contains(&note) {
+            report.notes.push(note);
+        }
+        Ok(setup)
     }
 
     /// Removes what was written to a Redis that somebody else keeps.

@@ -11,7 +11,6 @@ use super::Bench;
 use super::crowd;
 use super::report::{Better, Report, Row, Target, median};
 use super::seed;
-use super::server::Setup;
 use super::web::Web;
 
 /// Posts on a page.
@@ -33,12 +32,8 @@ struct Page {
 /// Runs the scenario.
 pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("page-cost");
-    let redis = bench.broker_if_asked(&mut report);
-    let mut setup = Setup::new(&seed::secret())?;
-    if let Some(redis) = redis {
-        redis.clone_into(&mut setup.broker);
-    }
-    crowd::gather(bench, &setup.ledger(), READERS).await?;
+    let setup = bench.setup_as_asked(&mut report).await?;
+    crowd::gather(bench, &setup.ledger, READERS).await?;
     let server = bench.serve(&setup).await?;
     let mut web = Web::open(server.addr).await?;
     bench.begin(READERS + bench.options.runs);
@@ -79,7 +74,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
         });
     }
     server.stop().await?;
-    bench.forget(&setup).await?;
+    bench.strike(setup).await?;
     Ok(report)
 }
 

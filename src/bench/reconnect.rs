@@ -10,7 +10,7 @@ use super::Bench;
 use super::client::{Socket, Target, open_all};
 use super::report::{Better, Report, Row, Target as Goal, median};
 use super::seed::{self, AUTHOR};
-use super::server::{Process, Setup};
+use super::server::Process;
 
 /// How many connections.
 const CONNECTIONS: usize = 10_000;
@@ -34,11 +34,10 @@ struct Tally {
 /// Runs the scenario.
 pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("reconnect");
-    let redis = bench.broker_if_asked(&mut report);
     let mut tallies = Vec::new();
     for run in 1..=bench.options.runs {
         bench.bar.set_message(format!("run {run}"));
-        tallies.push(measure(bench, redis).await?);
+        tallies.push(measure(bench, &mut report).await?);
     }
     let each = |of: fn(&Tally) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
     report.rows.push(Row {
@@ -59,12 +58,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-async fn measure(bench: &Bench, redis: Option<&str>) -> Result<Tally> {
-    let mut setup = Setup::new(&seed::secret())?;
-    if let Some(redis) = redis {
-        redis.clone_into(&mut setup.broker);
-    }
-    seed::followers(&setup.ledger(), CONNECTIONS).await?;
+async fn measure(bench: &Bench, report: &mut Report) -> Result<Tally> {
+    let setup = bench.setup_as_asked(report).await?;
+    seed::followers(&setup.ledger, CONNECTIONS).await?;
     let server = bench.serve(&setup).await?;
     let target = server.feedline();
     let greet = |n: usize| seed::connect(&setup.secret, &seed::user(n));
@@ -89,7 +85,7 @@ async fn measure(bench: &Bench, redis: Option<&str>) -> Result<Tally> {
     let own = (Process::own_cpu()? - own).as_secs_f64();
     drop(back);
     server.stop().await?;
-    bench.forget(&setup).await?;
+    bench.strike(setup).await?;
     let count = CONNECTIONS as f64;
     Ok(Tally { per_core: count / used, rate: count / took, server: used / took, clients: own / took })
 }

@@ -1,6 +1,5 @@
 //! The people of the bench, their tokens, and what they say.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,8 +10,8 @@ use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
 use super::frames::MARK;
+use super::ledger::Filling;
 use crate::broker::{Broker, InboxOptions, RedisBroker, RedisOptions};
-use crate::ledger::{Durability, Ledger as _, SqliteLedger, SqliteOptions};
 use crate::model::UserId;
 
 /// Bytes of a payload, quotes included.
@@ -75,16 +74,15 @@ pub(super) fn post(id: u64) -> String {
 }
 
 /// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`].
-pub(super) async fn followers(ledger: &Path, followers: usize) -> Result<()> {
-    let ledger =
-        SqliteLedger::open(SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(ledger) }).await?;
+pub(super) async fn followers(ledger: &str, followers: usize) -> Result<()> {
+    let ledger = Filling::open(ledger).await?;
     let author = UserId::parse(AUTHOR).context("the author's name is no id")?;
     let mut people: Vec<UserId> = (0..followers).filter_map(|n| UserId::parse(&user(n))).collect();
     let edges: Vec<(UserId, UserId)> = people.iter().map(|person| (person.clone(), author.clone())).collect();
     people.push(author);
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
-    ledger.bulk_users(&people, now).await?;
-    ledger.bulk_follows(&edges, now).await?;
+    ledger.users(&people, now).await?;
+    ledger.follows(&edges, now).await?;
     ledger.close().await;
     Ok(())
 }

@@ -14,6 +14,8 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::client::Target;
+use super::ledger::SQLITE;
+use super::postgres;
 
 /// How long a process may take to be ready, and to end when asked to.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -65,14 +67,21 @@ pub(super) struct Setup {
     pub prefix: String,
     /// From how many followers on authors are pulled; `None`: as by default.
     pub push_limit: Option<usize>,
+    /// The ledger's address.
+    pub ledger: String,
+    /// The PostgreSQL that keeps the ledger, if one was started for it.
+    pub postgres: Option<(Listening, postgres::Data)>,
 }
 
 impl Setup {
     /// The embedded default.
     pub(super) fn new(secret: &str) -> Result<Self> {
         let prefix = format!("feedline-bench-{}", std::process::id());
+        let folder = Folder::new()?;
         Ok(Self {
-            folder: Folder::new()?,
+            ledger: format!("{SQLITE}{}", folder.path().join("feedline.db").display()),
+            postgres: None,
+            folder,
             secret: secret.to_owned(),
             broker: "memory:".to_owned(),
             prefix,
@@ -80,9 +89,17 @@ impl Setup {
         })
     }
 
-    /// The ledger's file.
-    pub(super) fn ledger(&self) -> PathBuf {
-        self.folder.path().join("feedline.db")
+    /// How much the ledger takes on the disk, in bytes.
+    pub(super) fn ledger_size(&self) -> Result<u64> {
+        let Some((_, data)) = &self.postgres else { return Ok(fs::metadata(&self.ledger[SQLITE.len()..])?.len()) };
+        data.size()
+    }
+
+    /// What keeps the ledger and the broker, for people.
+    pub(super) fn note(&self) -> String {
+        let ledger = if self.postgres.is_some() { "PostgreSQL" } else { "SQLite" };
+        let broker = if self.broker.starts_with("redis") { "Redis" } else { "memory" };
+        format!("ledger: {ledger}; broker: {broker}")
     }
 
     fn environment(&self, listen: SocketAddr) -> Vec<(&'static str, String)> {
@@ -93,7 +110,7 @@ impl Setup {
             ("FEEDLINE__AUTH__HMAC_SECRET", self.secret.clone()),
             ("FEEDLINE__BROKER__URL", self.broker.clone()),
             ("FEEDLINE__BROKER__PREFIX", self.prefix.clone()),
-            ("FEEDLINE__LEDGER__URL", format!("sqlite://{}", self.ledger().display())),
+            ("FEEDLINE__LEDGER__URL", self.ledger.clone()),
             ("FEEDLINE__NAMESPACES", r#"[{"name":"bench","publish":"anyone"}]"#.to_owned()),
             // One publisher stands for many.
             ("FEEDLINE__CLIENT__COMMANDS_PER_SECOND", "0".to_owned()),
@@ -132,6 +149,21 @@ impl Process {
     /// CPU time it used so far.
     pub(super) fn cpu(&self) -> Result<Duration> {
         cpu(&self.pid.to_string())
+    }
+
+    /// CPU time it used so far, with the processes it started.
+    pub(super) fn family_cpu(&self) -> Result<Duration> {
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid))?;
+        // One that has ended since is not counted.
+        let children: Duration = children.split_whitespace().filter_map(|pid| cpu(pid).ok()).sum();
+        Ok(self.cpu()? + children)
+    }
+
+    /// Whether this process may do everything.
+    pub(super) fn is_of_root() -> bool {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let user = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+        user.split_whitespace().nth(1) == Some("0")
     }
 
     /// CPU time this process used so far.
@@ -229,6 +261,20 @@ pub(super) struct Listening {
 }
 
 impl Listening {
+    /// Starts a process that is to listen at `addr`, on one core if told to, and waits until it is ready.
+    pub(super) async fn start(
+        name: &'static str,
+        command: Command,
+        core: Option<usize>,
+        addr: SocketAddr,
+        ready: impl AsyncFn() -> bool,
+    ) -> Result<Self> {
+        let folder = Folder::new()?;
+        let mut process = Process::start(name, command, core, &folder)?;
+        process.wait_until(ready).await?;
+        Ok(Self { process, addr, _folder: Some(folder) })
+    }
+
     /// Stops it.
     pub(super) async fn stop(self) -> Result<()> {
         self.process.stop().await
@@ -282,7 +328,7 @@ pub(super) async fn redis(core: Option<usize>) -> Result<Listening> {
 }
 
 /// A loopback address that nobody listens on. Somebody else may take it first; then the start fails and says so.
-fn free_address() -> Result<SocketAddr> {
+pub(super) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 

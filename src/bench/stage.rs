@@ -49,10 +49,10 @@ impl Stage {
     /// Starts a Redis (or takes the one given), puts the followers into a ledger and fills their inboxes.
     pub(super) async fn set(bench: &Bench) -> Result<Self> {
         let (redis, url) = bench.redis().await?;
-        let mut setup = Setup::new(&seed::secret())?;
+        let mut setup = bench.setup().await?;
         setup.broker.clone_from(&url);
         bench.bar.set_message("filling the ledger");
-        seed::followers(&setup.ledger(), FOLLOWERS).await?;
+        seed::followers(&setup.ledger, FOLLOWERS).await?;
         let followers: Vec<UserId> = (0..FOLLOWERS).filter_map(|n| UserId::parse(&seed::user(n))).collect();
 
         let ears = Arc::new(Ears::default());
@@ -69,7 +69,7 @@ impl Stage {
 
     /// Takes down what was set up, but for the server.
     pub(super) async fn strike(self, bench: &Bench) -> Result<()> {
-        bench.forget(&self.setup).await?;
+        bench.strike(self.setup).await?;
         match self.redis {
             Some(redis) => redis.stop().await,
             None => Ok(()),

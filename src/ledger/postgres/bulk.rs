@@ -1,8 +1,8 @@
 //! Many rows at once, for benchmarks and tests.
 
-use super::{PostgresLedger, integer, texts};
+use super::{PostgresLedger, integer, json_text, texts};
 use crate::ledger::Result;
-use crate::model::{Millis, UserId};
+use crate::model::{Millis, Post, UserId};
 
 /// Rows that go into one transaction.
 const BULK: usize = 2_000;
@@ -32,6 +32,19 @@ const FOLLOWS: &str = "\
     UPDATE users SET following = users.following + tally.following, followers = users.followers + tally.followers
     FROM tally WHERE users.id = tally.id";
 
+const POSTS: &str = "\
+    WITH new AS (
+        SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS t (id, author, visibility, body)
+    ), made AS (
+        INSERT INTO posts (id, author, topics, visibility, body) SELECT id, author, '{}', visibility, body FROM new
+        RETURNING id, author
+    ), listed AS (
+        INSERT INTO author_posts (author, post) SELECT author, id FROM made
+    ), tally AS (
+        SELECT author, count(*) AS posts FROM made GROUP BY author
+    )
+    UPDATE users SET posts = users.posts + tally.posts FROM tally WHERE users.id = tally.author";
+
 impl PostgresLedger {
     /// Makes many users at once, named like their ids; those that exist stay as they are. For benchmarks and tests.
     ///
@@ -56,6 +69,23 @@ impl PostgresLedger {
             let (followers, followees): (Vec<&str>, Vec<&str>) =
                 edges.iter().map(|(from, to)| (from.as_str(), to.as_str())).unzip();
             self.pool.write(FOLLOWS, &[&followers, &followees, &integer(now)]).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores many posts at once, without jobs and in no topic: nobody has a timeline yet that they would have to be
+    /// carried to. Their authors must exist, their ids be new. For benchmarks and tests.
+    ///
+    /// # Errors
+    ///
+    /// As for any write. What was stored before the error stays.
+    pub async fn bulk_posts(&self, posts: &[Post]) -> Result<()> {
+        for posts in posts.chunks(BULK) {
+            let ids: Vec<i64> = posts.iter().map(|post| integer(post.id.0)).collect();
+            let authors: Vec<&str> = posts.iter().map(|post| post.author.as_str()).collect();
+            let visibilities = posts.iter().map(|post| json_text(&post.visibility)).collect::<Result<Vec<_>>>()?;
+            let bodies = posts.iter().map(json_text).collect::<Result<Vec<_>>>()?;
+            self.pool.write(POSTS, &[&ids, &authors, &visibilities, &bodies]).await?;
         }
         Ok(())
     }

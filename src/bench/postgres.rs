@@ -1,0 +1,112 @@
+//! A PostgreSQL of the bench's own, with settings as they come but for the memory it may use.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::process::Command;
+
+use super::server::{Listening, Process, free_address};
+
+/// The user and the database.
+const NAME: &str = "feedline";
+/// Where Debian keeps `initdb` and `postgres`, apart for each version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+/// What it may use of the machine, and how many may connect. That a commit is on the disk before it is answered stays as it is.
+const SETTINGS: [&str; 3] = ["shared_buffers=512MB", "max_wal_size=4GB", "max_connections=200"];
+
+/// Its data. They may belong to another user, so they go as a whole.
+#[derive(Debug)]
+pub(super) struct Data(PathBuf);
+
+impl Data {
+    /// How much they take, in bytes.
+    pub(super) fn size(&self) -> Result<u64> {
+        fn below(folder: &Path) -> std::io::Result<u64> {
+            std::fs::read_dir(folder)?.try_fold(0, |sum, entry| {
+                let entry = entry?;
+                let (kind, size) = (entry.file_type()?, entry.metadata().map_or(0, |about| about.len()));
+                Ok(sum + if kind.is_dir() { below(&entry.path())? } else { size })
+            })
+        }
+        Ok(below(&self.0)?)
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        // What cannot be removed is the system's to remove: it is in the folder for temporary files.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Starts one, on one core if told to. Answers with it and the address of its database.
+pub(super) async fn start(core: Option<usize>) -> Result<(Listening, Data, String)> {
+    let programs = programs()?;
+    let made = said(command(Path::new("mktemp")).args(["-d", "-t", "feedline-bench-postgres-XXXXXXXX"])).await?;
+    let data = Data(made.trim().into());
+    let mut initdb = command(&programs.join("initdb"));
+    initdb.arg("-D").arg(&data.0).args(["-U", NAME, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
+    said(&mut initdb).await?;
+    let addr = free_address()?;
+    let mut postgres = command(&programs.join("postgres"));
+    postgres.arg("-D").arg(&data.0).arg("-k").arg(&data.0).args(["-p", &addr.port().to_string()]);
+    for setting in SETTINGS.into_iter().chain(["listen_addresses=127.0.0.1"]) {
+        postgres.args(["-c", setting]);
+    }
+    let url = format!("postgres://{NAME}@{addr}/{NAME}");
+    let start = Listening::start("postgres", postgres, core, addr, async || is_ready(&url).await);
+    Ok((start.await?, data, url))
+}
+
+/// Whether the database is there. The first time it answers it is made.
+async fn is_ready(url: &str) -> bool {
+    let connect = async |url: &str| {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        Ok::<_, tokio_postgres::Error>(client)
+    };
+    if connect(url).await.is_ok() {
+        return true;
+    }
+    let Some((server, _)) = url.rsplit_once('/') else { return false };
+    match connect(&format!("{server}/postgres")).await {
+        // Whether it worked is seen at the next look.
+        Ok(client) => client.batch_execute(&format!("CREATE DATABASE {NAME}")).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Runs a command to its end. What it printed.
+async fn said(command: &mut Command) -> Result<String> {
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().await.with_context(|| format!("cannot start {program}"))?;
+    ensure!(output.status.success(), "{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A command as a user that PostgreSQL runs as: it refuses root.
+fn command(program: &Path) -> Command {
+    let mut command = if Process::is_of_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    // The working directory may be closed to that user.
+    command.current_dir("/");
+    command
+}
+
+/// Where `initdb` and `postgres` are. The newest are taken.
+fn programs() -> Result<PathBuf> {
+    let versions = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten().map(|entry| entry.path());
+    let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions.filter(|path| path.join("bin/initdb").exists()).max_by_key(version);
+    let on_path = || std::env::split_paths(&std::env::var_os("PATH")?).find(|path| path.join("initdb").exists());
+    newest
+        .map(|path| path.join("bin"))
+        .or_else(on_path)
+        .context("this needs PostgreSQL's server: there is no initdb here")
+}
