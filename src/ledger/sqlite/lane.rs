@@ -30,6 +30,9 @@ pub(super) trait Work: Send {
     /// Nobody waits for the answer any more: the caller timed out or went away.
     fn abandoned(&self) -> bool;
 
+    /// Whether it wants a transaction of its own: it is large.
+    fn is_alone(&self) -> bool;
+
     /// Runs its statements and keeps their result.
     fn run(&mut self, db: &Connection) -> Ran;
 
@@ -39,6 +42,7 @@ pub(super) trait Work: Send {
 
 struct Call<T, F> {
     job: Option<F>,
+    alone: bool,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Result<T>>,
 }
@@ -50,6 +54,10 @@ where
 {
     fn abandoned(&self) -> bool {
         self.answer.is_closed()
+    }
+
+    fn is_alone(&self) -> bool {
+        self.alone
     }
 
     fn run(&mut self, db: &Connection) -> Ran {
@@ -111,8 +119,25 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.have_run(job, false).await
+    }
+
+    /// The same, in a transaction of its own if it writes.
+    pub(super) async fn call_alone<T, F>(&self, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.have_run(job, true).await
+    }
+
+    async fn have_run<T, F>(&self, job: F, alone: bool) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
-        self.submit(Box::new(Call { job: Some(job), result: None, answer }))?;
+        self.submit(Box::new(Call { job: Some(job), alone, result: None, answer }))?;
         match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(closed()),

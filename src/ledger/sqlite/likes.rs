@@ -1,6 +1,6 @@
 //! Who likes what, and how far the queue of likes is settled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::people::{self, id_at, user};
 use super::{SqliteLedger, count, integer, json_text, natural};
 use crate::ledger::{LikeBatch, Likes, Listed, Result, RevertReason, Reverted, SettledLikes};
-use crate::model::{LikeChange, Millis, Object, PostId, Tally, User};
+use crate::model::{LikeChange, Object, PostId, Tally, User, UserId};
 
 #[async_trait]
 impl Likes for SqliteLedger {
@@ -18,7 +18,7 @@ impl Likes for SqliteLedger {
     }
 
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>> {
-        self.write(move |db| settle(db, &batch)).await
+        self.write_alone(move |db| settle(db, &batch)).await
     }
 
     async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
@@ -58,8 +58,10 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
     for change in &batch.unseen {
         by_object.entry(change.object).or_default().unseen.push(change);
     }
+    // Who likes much is made sure of once.
+    let mut sure = HashSet::new();
     for (object, asked) in by_object {
-        let difference = apply(db, batch, object, &asked, &mut settled)?;
+        let difference = apply(db, batch, object, &asked, &mut sure, &mut settled)?;
         if difference != 0 {
             count_up(db, object, difference)?;
         }
@@ -79,11 +81,12 @@ struct Asked<'a> {
 }
 
 /// Applies the changes of one object. By how many its likes grew.
-fn apply(
+fn apply<'a>(
     db: &Connection,
     batch: &LikeBatch,
     object: Object,
-    asked: &Asked<'_>,
+    asked: &Asked<'a>,
+    sure: &mut HashSet<&'a UserId>,
     settled: &mut SettledLikes,
 ) -> rusqlite::Result<i64> {
     let there = match object {
@@ -100,8 +103,11 @@ fn apply(
     }
     let mut difference = 0;
     for change in &asked.changes {
+        if there && change.liked && sure.insert(&change.user) {
+            people::ensure(db, &change.user, batch.now)?;
+        }
         match (there, change.liked) {
-            (true, true) if add(db, change, batch.now)? => {
+            (true, true) if add(db, change)? => {
                 difference += 1;
                 settled.added.push((change.user.clone(), object));
             }
@@ -115,8 +121,7 @@ fn apply(
 }
 
 /// Whether it is new.
-fn add(db: &Connection, change: &LikeChange, now: Millis) -> rusqlite::Result<bool> {
-    people::ensure(db, &change.user, now)?;
+fn add(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     let sql = match change.object {
         Object::Post(_) => "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
         Object::Comment(_) => {
@@ -137,6 +142,7 @@ fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
+/// What comes of it is read by a statement of its own: one that answers with what it wrote keeps copies to undo it.
 fn count_up(db: &Connection, object: Object, difference: i64) -> rusqlite::Result<()> {
     let sql = match object {
         Object::Post(_) => {

@@ -137,6 +137,16 @@ impl SqliteLedger {
         self.writer.lane.call(job).await
     }
 
+    /// Writes much, in a transaction of its own.
+    async fn write_alone<T, F>(&self, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        self.writer.lane.call_alone(job).await
+    }
+
     /// Bounds what takes more than one call.
     async fn within<T>(&self, calls: impl Future<Output = Result<T>> + Send) -> Result<T> {
         tokio::time::timeout(self.timeout, calls)

@@ -128,6 +128,8 @@ fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     db.pragma_update(None, "cache_size", -WRITER_CACHE)?;
     db.pragma_update(None, "foreign_keys", true)?;
+    // What a call that fails would have to undo is kept there too, and else written to a file.
+    db.pragma_update(None, "temp_store", "MEMORY")?;
     match durability {
         Durability::Full => {
             db.pragma_update(None, "synchronous", "FULL")?;

@@ -1,7 +1,8 @@
 //! The one thread that writes: group commit.
 //!
 //! While one transaction is on its way to the disk, calls gather in the queue; the next transaction takes them all.
-//! So the time of a flush is shared by as many callers as there happen to be.
+//! So the time of a flush is shared by as many callers as there happen to be. A large call has a transaction to itself:
+//! to be undone without the others, each page it changes would have to be copied first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,9 +37,17 @@ impl Writer {
 }
 
 fn serve(db: &Connection, queue: &Queue, commits: &AtomicU64) {
-    while let Ok(first) = queue.recv() {
+    // A call that did not fit into the batch before.
+    let mut left = None;
+    while let Some(first) = left.take().or_else(|| queue.recv().ok()) {
         let mut batch = vec![first];
-        batch.extend(queue.try_iter().take(BATCH - 1));
+        while batch.len() < BATCH && !batch[0].is_alone() && left.is_none() {
+            match queue.try_recv() {
+                Ok(next) if next.is_alone() => left = Some(next),
+                Ok(next) => batch.push(next),
+                Err(_) => break,
+            }
+        }
         let failed = match transact(db, &mut batch) {
             Ok(()) => {
                 commits.fetch_add(1, Ordering::Relaxed);
@@ -61,6 +70,11 @@ fn serve(db: &Connection, queue: &Queue, commits: &AtomicU64) {
 /// Runs the batch in one transaction. With an error nothing of it stays.
 fn transact(db: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
     run(db, "BEGIN IMMEDIATE")?;
+    if let [work] = batch {
+        // The whole transaction is its to undo.
+        let ran = if work.abandoned() { Ran::Well } else { work.run(db) };
+        return run(db, if ran == Ran::Well { "COMMIT" } else { "ROLLBACK" });
+    }
     for work in batch {
         if !work.abandoned() {
             isolate(db, work.as_mut())?;
