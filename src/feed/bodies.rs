@@ -1,6 +1,6 @@
 //! Puts bodies to ids: one fetch from the ledger however many wait, and one encoding however many are told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -79,13 +79,18 @@ const FRESH: Duration = Duration::from_secs(30);
 /// How much the cache may hold, in bytes of JSON.
 const CAPACITY: u64 = 64 << 20;
 
+/// How many are fetched at once, unless one caller wants more.
+const AT_ONCE: usize = 500;
+
 /// The bodies of posts, with a cache.
 pub(super) struct Bodies {
     ledger: Arc<dyn Ledger>,
     counts: PushedCounts,
     /// `None` of a post that is not there (any more).
     cache: Cache<PostId, Option<Arc<Body>>>,
-    /// Held while fetching: whoever comes second finds the first one's catch in the cache.
+    /// What is to be fetched next.
+    wanted: parking_lot::Mutex<HashSet<PostId>>,
+    /// Held while fetching, all that is wanted at once: whoever comes second finds the first one's catch in the cache.
     fetching: Mutex<()>,
     /// How often something was forgotten. What is fetched meanwhile may be from before, and is not kept.
     forgotten: AtomicU64,
@@ -100,7 +105,14 @@ impl Bodies {
         };
         let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(FRESH).build();
         let counts = PushedCounts::new(Arc::clone(&ledger));
-        Self { ledger, counts, cache, fetching: Mutex::new(()), forgotten: AtomicU64::new(0) }
+        Self {
+            ledger,
+            counts,
+            cache,
+            wanted: parking_lot::Mutex::default(),
+            fetching: Mutex::new(()),
+            forgotten: AtomicU64::new(0),
+        }
     }
 
     /// Puts a post in that was just written: nothing came of it yet.
@@ -143,6 +155,11 @@ impl Bodies {
         self.cache.invalidate_all();
     }
 
+    /// The body of a post as it is remembered: `Some(None)` of one that is not there.
+    pub(super) fn remembered(&self, id: PostId) -> Option<Option<Arc<Body>>> {
+        self.cache.get(&id)
+    }
+
     /// The bodies of those of `ids` that exist.
     ///
     /// # Errors
@@ -151,6 +168,7 @@ impl Bodies {
         let mut found = HashMap::new();
         let mut missing = self.cached(ids, &mut found);
         if !missing.is_empty() {
+            self.wanted.lock().extend(&missing);
             let _one_at_a_time = self.fetching.lock().await;
             missing = self.cached(missing, &mut found);
             if !missing.is_empty() {
@@ -175,15 +193,27 @@ impl Bodies {
         missing
     }
 
-    async fn fetch(&self, ids: &[PostId], found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
+    /// Fetches these, and with them what others wait for.
+    async fn fetch(&self, missing: &[PostId], found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
+        let mut ids = missing.to_vec();
+        {
+            let mut wanted = self.wanted.lock();
+            for id in missing {
+                wanted.remove(id);
+            }
+            // What does not fit is fetched by whoever wants it.
+            ids.extend(wanted.drain().take(AT_ONCE.saturating_sub(ids.len())));
+        }
         let before = self.forgotten.load(Ordering::SeqCst);
-        for post in self.ledger.posts(ids).await? {
+        let mut nowhere: HashSet<PostId> = ids.iter().copied().collect();
+        for post in self.ledger.posts(&ids).await? {
+            nowhere.remove(&post.id);
             let body = self.insert(post)?;
-            found.insert(body.post.id, body);
+            if missing.contains(&body.post.id) {
+                found.insert(body.post.id, body);
+            }
         }
-        for id in ids.iter().filter(|id| !found.contains_key(id)) {
-            self.cache.insert(*id, None);
-        }
+        nowhere.into_iter().for_each(|id| self.cache.insert(id, None));
         if self.forgotten.load(Ordering::SeqCst) != before {
             ids.iter().for_each(|id| self.cache.invalidate(id));
         }
