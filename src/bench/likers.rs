@@ -104,8 +104,8 @@ pub(super) struct Person {
     last: u64,
     /// What is not acknowledged yet, oldest first.
     waiting: VecDeque<Asked>,
-    /// What was acknowledged and is not settled yet, by post, oldest first: since when, and whether it is a like.
-    unsettled: HashMap<u64, VecDeque<(Instant, bool)>>,
+    /// What was acknowledged and is not settled yet, by post, oldest first: since when.
+    unsettled: HashMap<u64, VecDeque<Instant>>,
     /// What was heard of the frame under way.
     text: Vec<u8>,
 }
@@ -114,7 +114,6 @@ pub(super) struct Person {
 struct Asked {
     due: Instant,
     post: u64,
-    liked: bool,
 }
 
 impl Person {
@@ -186,7 +185,7 @@ impl Person {
         self.last += 1;
         let id = self.last;
         *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"id\":{post}}}}}}}\n");
-        self.waiting.push_back(Asked { due, post, liked });
+        self.waiting.push_back(Asked { due, post });
     }
 
     /// Reads what has come, once it is whole. Answers come in the order of the commands.
@@ -198,8 +197,8 @@ impl Person {
         ensure!(!text.contains("\"error\":"), "the server refused a like: {text}");
         let now = Instant::now();
         for _ in text.matches("\"state\":\"accepted\"") {
-            let Asked { due, post, liked } = self.waiting.pop_front().context("an answer that nobody asked for")?;
-            self.unsettled.entry(post).or_default().push_back((now, liked));
+            let Asked { due, post } = self.waiting.pop_front().context("an answer that nobody asked for")?;
+            self.unsettled.entry(post).or_default().push_back(now);
             if load.counts(now) {
                 load.acknowledged.fetch_add(1, Ordering::Relaxed);
                 load.answers.lock().record((now - due).as_micros() as u64)?;
@@ -208,15 +207,13 @@ impl Person {
         for settled in text.split("\"like.settled\",\"id\":").skip(1) {
             let (digits, rest) = settled.split_once(',').unwrap_or_default();
             let post = digits.parse().with_context(|| format!("not a post's id: {digits}"))?;
-            // One word may be of several likes and takings back in turn; it says what the last of them was.
-            let last = rest.starts_with("\"liked\":true");
+            // One word may be of several likes and takings back in turn; it says of how many.
+            let asks = rest.split_once("\"asks\":").map_or("", |(_, rest)| rest);
+            let asks: usize = asks.split(',').next().unwrap_or_default().parse().context("not a number of asks")?;
             let Some(unsettled) = self.unsettled.get_mut(&post) else { continue };
-            while let Some((since, liked)) = unsettled.pop_front() {
+            for since in unsettled.drain(..asks.min(unsettled.len())) {
                 if load.counts(since) {
                     load.settling.lock().record((now - since).as_micros() as u64)?;
-                }
-                if liked == last {
-                    break;
                 }
             }
             if unsettled.is_empty() {

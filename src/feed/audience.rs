@@ -158,6 +158,16 @@ impl Feed {
         Ok(pairs.iter().map(sees).collect())
     }
 
+    /// Whether a post is there for everyone, or the reader's own, as far as memory can tell; `None` if it takes a look.
+    pub(super) fn sees_public(&self, reader: &UserId, post: PostId) -> Option<bool> {
+        let body = self.bodies.remembered(post)?;
+        let Some(Post { author, visibility, .. }) = body.as_ref().map(|body| &body.post) else { return Some(false) };
+        if author == reader {
+            return Some(true);
+        }
+        (*visibility == Visibility::Public && !self.relations.is_barred(author)?).then_some(true)
+    }
+
     /// Of each reader and person, in their order, whether the reader, asking by name, may see what the person does.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -67,6 +68,7 @@ mod presentation;
 mod pulled;
 mod rates;
 mod reading;
+mod recent;
 mod relations;
 mod telling;
 mod timelines;
@@ -351,10 +353,12 @@ impl Feed {
 
     /// Takes what another node said: something cached to drop, counts, that the pulled log has grown. Answers what clients
     /// of this node are to be told.
-    pub fn on_signal(&self, message: &[u8]) -> Vec<Whisper> {
-        if message == pulled::GROWN {
-            self.pulled.grown.notify_one();
-            return Vec::new();
+    pub fn on_signal(&self, message: &Bytes) {
+        if *message == pulled::GROWN {
+            return self.pulled.grown.notify_one();
+        }
+        if message.starts_with(likes::SETTLED.as_bytes()) {
+            return self.likes.on_settled(message.slice(likes::SETTLED.len()..));
         }
         let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
         if let Some(id) = text(FORGET).and_then(PostId::parse) {
@@ -364,7 +368,6 @@ impl Feed {
         if let Some((Some(one), Some(other))) = pair.map(|(one, other)| (UserId::parse(one), UserId::parse(other))) {
             self.relations.forget(&one, &other);
         }
-        text(likes::SETTLED.as_bytes()).map_or_else(Vec::new, |settled| self.likes.on_settled(settled))
     }
 
     /// Until now other nodes may have said something that was not heard here.

@@ -157,6 +157,11 @@ impl Relations {
         Ok(())
     }
 
+    /// Whether an author's posts are not for everyone alike, whatever their visibility says; `None` if it is not remembered.
+    pub(super) fn is_barred(&self, author: &UserId) -> Option<bool> {
+        self.barred.get(author)
+    }
+
     /// Those of `authors` whose posts are not for everyone alike, whatever their visibility says.
     ///
     /// # Errors

@@ -75,24 +75,29 @@ impl Asks {
             settled.reverted.iter().map(|(user, object)| (user, *object)).collect();
         let last: HashMap<(&UserId, Object), bool> =
             done.iter().map(|ask| ((&ask.change.user, ask.change.object), ask.change.liked)).collect();
-        let mut told = HashSet::new();
+        let mut asks: HashMap<(&Arc<str>, Object), u64> = HashMap::new();
+        for Ask { client, change, .. } in &done {
+            *asks.entry((client, change.object)).or_default() += 1;
+        }
         let whispers = done.iter().filter_map(|Ask { client, change, .. }| {
             let key = (&change.user, change.object);
-            if reverted.contains(&key) || !told.insert((client, change.object)) {
-                return None;
-            }
+            // Taken out with the first of them.
+            let asks = asks.remove(&(client, change.object)).filter(|_| !reverted.contains(&key))?;
             // One that was settled before this node knew its place is not in the message that comes next.
             let tally = settled.tallies.get(&change.object).copied().or_else(|| counts.tally(change.object))?;
-            Some(whisper(client, change, *last.get(&key)?, tally))
+            Some(whisper(client, change, *last.get(&key)?, asks, tally))
         });
         whispers.collect()
     }
 }
 
-fn whisper(client: &Arc<str>, change: &LikeChange, liked: bool, tally: Tally) -> Whisper {
+/// It says of how many likes and takings back it is, so that a client that asked in quick succession knows whether another
+/// word will follow.
+fn whisper(client: &Arc<str>, change: &LikeChange, liked: bool, asks: u64, tally: Tally) -> Whisper {
     let (id, Tally { likes, version, .. }) = (change.object.number(), tally);
-    let data =
-        format!(r#""data":{{"type":"like.settled","id":{id},"liked":{liked},"likes":{likes},"version":{version}}}"#);
+    let data = format!(
+        r#""data":{{"type":"like.settled","id":{id},"liked":{liked},"asks":{asks},"likes":{likes},"version":{version}}}"#
+    );
     Whisper { client: Arc::clone(client), channel: super::notifications(&change.user), members: data.into() }
 }
 
@@ -126,11 +131,14 @@ mod tests {
             reverted: vec![(UserId::parse("bo").unwrap(), Object::Post(PostId(8)))],
         };
         let told = asks.settled(&settled, &counts);
-        let members = r#""data":{"type":"like.settled","id":7,"liked":false,"likes":4,"version":3}"#;
-        let expected = ["phone", "desk"].map(|client| Whisper {
+        let members = |asks| {
+            let counts = r#""likes":4,"version":3"#;
+            format!(r#""data":{{"type":"like.settled","id":7,"liked":false,"asks":{asks},{counts}}}"#)
+        };
+        let expected = [("phone", 2), ("desk", 1)].map(|(client, asks)| Whisper {
             client: client.into(),
             channel: "notifications:ann".to_owned(),
-            members: members.into(),
+            members: members(asks).into(),
         });
         assert_eq!(told, expected);
         assert_eq!(asks.settled(&settled, &counts), []);

@@ -3,12 +3,14 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `mod.rs` | the operations: what is checked, what is answered |
+//! | `looks` | whether an object is there to be liked, from memory if that can tell |
 //! | `entry` | a like as the queue keeps it |
 //! | `asks` | which clients asked, and are told when it is settled |
 //! | `intake` | gathers likes that come at the same time into one append |
 //! | `provisional` | counts that contain what is acknowledged and not settled yet |
 //! | `settler` | takes batches off a partition of the queue into the ledger |
 //! | `settled` | what a settler tells every node |
+//! | `hearing` | what every node makes of it |
 //! | `notices` | who is notified of a like |
 //! | `teller` | counts on `post:<id>`, a few a second |
 //!
@@ -20,19 +22,20 @@
 
 mod asks;
 mod entry;
+mod hearing;
 mod intake;
+mod looks;
 mod notices;
 mod provisional;
 mod settled;
 mod settler;
 mod teller;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use moka::sync::Cache;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +43,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::audience::Surface;
 use super::input::{OneComment, PostList, UserPage};
+use super::recent::Recent;
 use super::{Call, Caller, Feed, FeedError, Result, now};
 use crate::broker::{Keep, Queue};
 use crate::ledger::Listed;
@@ -50,7 +54,6 @@ pub use asks::Whisper;
 use asks::Asks;
 use intake::Asked;
 use provisional::Counts;
-use settled::Settled;
 pub(super) use settler::SETTLED;
 
 /// How likes are taken and told.
@@ -65,7 +68,7 @@ pub struct LikesOptions {
 }
 
 /// How many last acknowledged states are remembered here, and for how long.
-const STATES: u64 = 200_000;
+const STATES: usize = 200_000;
 const STATES_FOR: Duration = Duration::from_secs(600);
 
 /// How many batches of settled likes may wait for their notifications.
@@ -74,8 +77,8 @@ const TO_NOTIFY: usize = 64;
 /// For how long it is remembered where a comment stands.
 const UNDER_FOR: Duration = Duration::from_secs(30);
 
-/// How long a like waits for a look at its object. Past that, and for a while afterwards, likes are acknowledged on trust:
-/// settling looks again, and takes back what is not to be.
+/// How long a like waits for what its node does not know. Past that, and for a while afterwards, likes are acknowledged on
+/// trust: settling looks again, and takes back what is not to be.
 const LOOK: Duration = Duration::from_millis(500);
 const ON_TRUST: Duration = Duration::from_secs(2);
 
@@ -90,11 +93,15 @@ pub(super) struct Likes {
     /// The other end; the intake takes it when it starts.
     asked: Mutex<Option<mpsc::Receiver<Asked>>>,
     /// The last state that was acknowledged here: who likes twice is counted once.
-    states: Cache<(UserId, Object), bool>,
+    states: Recent<(UserId, Object), bool>,
     counts: Counts,
     asks: Asks,
+    /// What settlers said, here and at other nodes.
+    heard: mpsc::Sender<Bytes>,
+    /// The other end; held by whoever listens.
+    to_hear: tokio::sync::Mutex<mpsc::Receiver<Bytes>>,
     /// Where comments stand that were liked lately; `None` of those that are not there. Settling looks again.
-    under: Cache<CommentId, Option<Under>>,
+    under: Recent<CommentId, Option<looks::Under>>,
     /// Who is to hear of likes that were settled.
     added: mpsc::Sender<notices::Batch>,
     /// The other end; the notifier takes it when it starts.
@@ -111,6 +118,7 @@ impl Likes {
     pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions) -> Self {
         let (intake, asked) = mpsc::channel(intake::WAITING);
         let (added, to_notify) = mpsc::channel(TO_NOTIFY);
+        let (heard, to_hear) = mpsc::channel(hearing::WAITING);
         let queue_partitions = queue.partitions();
         let partitions = usize::from(queue_partitions);
         Self {
@@ -118,10 +126,12 @@ impl Likes {
             queue,
             intake,
             asked: Mutex::new(Some(asked)),
-            states: Cache::builder().max_capacity(STATES).time_to_live(STATES_FOR).build(),
+            states: Recent::new(STATES, STATES_FOR),
             counts: Counts::new(),
             asks: Asks::new(queue_partitions),
-            under: Cache::builder().max_capacity(STATES).time_to_live(UNDER_FOR).build(),
+            under: Recent::new(STATES, UNDER_FOR),
+            heard,
+            to_hear: tokio::sync::Mutex::new(to_hear),
             added,
             to_notify: Mutex::new(Some(to_notify)),
             woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
@@ -137,17 +147,6 @@ impl Likes {
         u16::try_from(mixed % u64::from(self.queue.partitions())).unwrap_or_default()
     }
 
-    /// Hears from a settler, here or at another node, how far it came and what the counts are. Answers what clients of this
-    /// node are to be told.
-    pub(super) fn on_settled(&self, message: &str) -> Vec<Whisper> {
-        let Some(settled) = Settled::parse(message) else {
-            tracing::debug!("a message about settled likes could not be read");
-            return Vec::new();
-        };
-        self.counts.on_settled(&settled);
-        self.asks.settled(&settled, &self.counts)
-    }
-
     /// Any of the counts may have changed without this node hearing of it.
     pub(super) fn on_resync(&self) {
         self.counts.forget_all();
@@ -155,24 +154,8 @@ impl Likes {
     }
 }
 
-/// Where a comment stands.
-#[derive(Clone, Debug)]
-struct Under {
-    /// Under which post.
-    post: PostId,
-    /// Who wrote it.
-    author: UserId,
-}
-
 fn notifications(user: &UserId) -> String {
     format!("notifications:{user}")
-}
-
-fn comment(object: Object) -> Option<CommentId> {
-    match object {
-        Object::Comment(comment) => Some(comment),
-        Object::Post(_) => None,
-    }
 }
 
 /// What is answered at once.
@@ -275,13 +258,15 @@ impl Feed {
         let user = call.caller.user()?;
         self.may_like(user, object).await?;
         // Looked up before the like is on its way: what is settled meanwhile is told with its place.
-        let known = self.known_count(object).await;
+        let known = match self.likes.counts.get(object) {
+            Some(known) => Some(known),
+            None => Box::pin(self.known_count(object)).await,
+        };
         let partition = self.likes.partition(object);
         let change = LikeChange { user: user.clone(), object, liked, at: now() };
         let place = self.enqueue_like(partition, &change, call.client).await?;
         let key = (change.user, object);
-        let before = self.likes.states.get(&key);
-        self.likes.states.insert(key, liked);
+        let before = self.likes.states.insert(key, liked);
         let difference = match (before == Some(liked), liked) {
             (true, _) => 0,
             (false, true) => 1,
@@ -291,87 +276,9 @@ impl Feed {
         Ok(Accepted { state: State::Accepted, liked, likes })
     }
 
-    /// Refuses what memory can tell is not to be liked. Where it cannot tell, and the ledger does not answer either,
-    /// settling will.
-    async fn may_like(&self, user: &UserId, object: Object) -> Result<()> {
-        let trusted = &self.likes.on_trust;
-        if now() < trusted.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        match tokio::time::timeout(LOOK, self.look_at(user, object)).await {
-            Ok(Err(error)) if !error.is_temporary() => Err(error),
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => {
-                tracing::warn!(?object, "the ledger does not answer, likes are taken on trust for a while");
-                let while_long = u64::try_from(ON_TRUST.as_millis()).unwrap_or(u64::MAX);
-                trusted.store(now().saturating_add(while_long), Ordering::Relaxed);
-                Ok(())
-            }
-        }
-    }
-
-    /// Whether an object is there for this user.
-    async fn look_at(&self, user: &UserId, object: Object) -> Result<()> {
-        if self.each_may_like(&[(user.clone(), object)]).await?.contains(&true) {
-            return Ok(());
-        }
-        Err(match object {
-            Object::Post(_) => NO_POST,
-            Object::Comment(_) => NO_COMMENT,
-        })
-    }
-
-    /// Of each user and object, in their order, whether the object is there for them: the post, and of a comment also who
-    /// wrote it.
-    async fn each_may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
-        let under = self.under(pairs.iter().map(|(_, object)| *object)).await?;
-        let place = |object: &Object| match object {
-            Object::Post(post) => Some((*post, None)),
-            Object::Comment(comment) => under.get(comment).map(|under| (under.post, Some(under.author.clone()))),
-        };
-        let (mut posts, mut people) = (Vec::new(), Vec::new());
-        for (user, (post, author)) in pairs.iter().filter_map(|(user, object)| Some((user, place(object)?))) {
-            posts.push((user.clone(), post));
-            people.extend(author.map(|author| (user.clone(), author)));
-        }
-        let mut sees_post = self.each_sees(&posts).await?.into_iter();
-        let mut sees_person = self.each_sees_person(&people).await?.into_iter();
-        let may = |(_, object): &(UserId, Object)| match place(object) {
-            None => false,
-            Some((_, None)) => sees_post.next() == Some(true),
-            Some((_, Some(_))) => [sees_post.next(), sees_person.next()] == [Some(true); 2],
-        };
-        Ok(pairs.iter().map(may).collect())
-    }
-
-    /// Where those of `objects` that are comments stand, of those that are there.
-    async fn under(&self, objects: impl Iterator<Item = Object> + Send) -> Result<HashMap<CommentId, Under>> {
-        let comments: HashSet<CommentId> = objects.filter_map(comment).collect();
-        let known = &self.likes.under;
-        let mut found = HashMap::new();
-        let mut missing = Vec::new();
-        for comment in comments {
-            match known.get(&comment) {
-                Some(under) => found.extend(under.map(|under| (comment, under))),
-                None => missing.push(comment),
-            }
-        }
-        if !missing.is_empty() {
-            for comment in self.ledger.comments(&missing).await? {
-                let under = comment.author.map(|author| Under { post: comment.post, author });
-                found.extend(under.map(|under| (comment.id, under)));
-            }
-            missing.iter().for_each(|comment| known.insert(*comment, found.get(comment).cloned()));
-        }
-        Ok(found)
-    }
-
-    /// The count of an object; asks the broker, then the ledger, if this node does not know it. `None` if it cannot be had
+    /// The count of an object that this node does not know; asks the broker, then the ledger. `None` if it cannot be had
     /// now.
     async fn known_count(&self, object: Object) -> Option<provisional::Known> {
-        if let Some(known) = self.likes.counts.get(object) {
-            return Some(known);
-        }
         let asked = tokio::time::timeout(LOOK, async {
             if let Some(tally) = self.broker.tallies(&[object]).await?.into_iter().flatten().next() {
                 return Ok(tally);

@@ -7,22 +7,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::sync::Cache;
 use parking_lot::Mutex;
 
-use super::settled::Settled;
+use super::super::recent::Recent;
 use crate::broker::Place;
 use crate::model::{Object, Tally};
 
 /// How many objects' counts are known here.
-const MOST: u64 = 100_000;
+const MOST: usize = 100_000;
 
 /// For how long. It bounds how long a node that missed a message can be wrong.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// The counts known here.
 pub(super) struct Counts {
-    known: Cache<Object, Known>,
+    known: Recent<Object, Known>,
 }
 
 /// The count of one object.
@@ -41,7 +40,7 @@ struct Count {
 
 impl Counts {
     pub(super) fn new() -> Self {
-        Self { known: Cache::builder().max_capacity(MOST).time_to_live(FRESH).build() }
+        Self { known: Recent::new(MOST, FRESH) }
     }
 
     pub(super) fn get(&self, object: Object) -> Option<Known> {
@@ -50,13 +49,13 @@ impl Counts {
 
     /// Puts in what a store says, unless somebody was first.
     pub(super) fn insert(&self, object: Object, tally: Tally) -> Known {
-        self.known.get_with(object, || {
+        self.known.get_or_insert(object, || {
             Known(Arc::new(Mutex::new(Count { tally, settled: None, pending: VecDeque::new(), difference: 0 })))
         })
     }
 
     pub(super) fn forget_all(&self) {
-        self.known.invalidate_all();
+        self.known.clear();
     }
 
     /// The settled tally of an object, if it is known here.
@@ -64,12 +63,10 @@ impl Counts {
         self.known.get(&object).map(|known| known.0.lock().tally)
     }
 
-    /// A batch was settled, here or at another node.
-    pub(super) fn on_settled(&self, settled: &Settled) {
-        for (object, tally) in &settled.tallies {
-            if let Some(known) = self.known.get(object) {
-                known.0.lock().settle(settled.partition, settled.through, *tally);
-            }
+    /// A partition was settled up to a place, here or at another node, and an object's tally is this since then.
+    pub(super) fn settle(&self, partition: u16, through: Place, object: Object, tally: Tally) {
+        if let Some(known) = self.known.get(&object) {
+            known.0.lock().settle(partition, through, tally);
         }
     }
 }
@@ -119,9 +116,8 @@ mod tests {
         Place { major, minor: 0 }
     }
 
-    fn settled(through: u64, likes: u64, version: u64) -> Settled {
-        let tallies = [(POST, Tally { likes, comments: 0, version })].into();
-        Settled { through: at(through), tallies, ..Settled::default() }
+    fn settle(counts: &Counts, through: u64, likes: u64, version: u64) {
+        counts.settle(0, at(through), POST, Tally { likes, comments: 0, version });
     }
 
     #[test]
@@ -130,13 +126,13 @@ mod tests {
         let known = counts.insert(POST, Tally { likes: 10, comments: 0, version: 4 });
         assert_eq!(known.accept(0, at(1), 1), 11);
         assert_eq!(known.accept(0, at(2), 1), 12);
-        counts.on_settled(&settled(1, 11, 5));
+        settle(&counts, 1, 11, 5);
         assert_eq!(known.accept(0, at(3), 0), 12);
-        counts.on_settled(&settled(3, 12, 6));
+        settle(&counts, 3, 12, 6);
         // This one was settled before its append was answered here.
         assert_eq!(known.accept(0, at(3), 1), 12);
         // A message that was overtaken changes nothing.
-        counts.on_settled(&settled(2, 11, 5));
+        settle(&counts, 2, 11, 5);
         assert_eq!(known.accept(0, at(4), -1), 11);
     }
 }

@@ -19,10 +19,15 @@ use crate::ledger::{LikeBatch, RevertReason, SettledLikes};
 use crate::model::{Entry, Epoch, LikeChange, Object, UserId};
 
 /// How many entries a batch takes.
-const BATCH: usize = 1_000;
+const BATCH: usize = 4_000;
 
 /// How long likes gather before a batch that is not full is taken: a transaction of the ledger is shared by that many.
 const GATHER: Duration = Duration::from_millis(50);
+
+/// Where the last batch had more entries than this, others are on their way, and the next gathers for longer: what is
+/// written to the ledger for one like, many write to as well.
+const MANY: usize = 500;
+const GATHER_MANY: Duration = Duration::from_millis(150);
 
 /// How often a partition is looked at without a word from this node's intake: others append too.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -33,6 +38,9 @@ const TRY_EVERY: Duration = Duration::from_millis(1_000);
 /// The first pause after a failure; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How many likes are looked at in one step.
+const LOOKS: usize = 500;
 
 /// How many reverted likes are told in one step.
 const REVERTS: usize = 200;
@@ -58,8 +66,8 @@ struct Seat {
 enum Turn {
     /// There may be more at once.
     More,
-    /// What there was is settled.
-    Done,
+    /// What there was is settled, so many.
+    Done(usize),
     /// Another node has the partition.
     Elsewhere,
 }
@@ -76,7 +84,7 @@ impl Feed {
                     failures = FIRST_PAUSE;
                     match turn {
                         Turn::More => Duration::ZERO,
-                        Turn::Done => self.until_more(partition, &seat, begun).await,
+                        Turn::Done(many) => self.until_more(partition, &seat, begun, many).await,
                         Turn::Elsewhere => TRY_EVERY.mul_f64(rand::random_range(0.8..1.2)),
                     }
                 }
@@ -105,7 +113,7 @@ impl Feed {
     }
 
     /// Waits until there may be something to settle or to tell. Answers how long to wait on, so that likes gather.
-    async fn until_more(&self, partition: u16, seat: &Option<Seat>, begun: Instant) -> Duration {
+    async fn until_more(&self, partition: u16, seat: &Option<Seat>, begun: Instant, many: usize) -> Duration {
         let look = begun + LOOK_EVERY;
         let until = seat.as_ref().and_then(|seat| seat.teller.next()).map_or(look, |next| next.min(look));
         tokio::select! {
@@ -113,7 +121,8 @@ impl Feed {
             () = tokio::time::sleep_until(until) => {}
             () = self.fanout.stopped() => {}
         }
-        GATHER.saturating_sub(begun.elapsed())
+        let gather = if many > MANY { GATHER_MANY } else { GATHER };
+        gather.saturating_sub(begun.elapsed())
     }
 
     async fn settle_turn(&self, partition: u16, seat: &mut Option<Seat>) -> Result<Turn> {
@@ -153,7 +162,7 @@ impl Feed {
         self.tell_reverts(partition, sitting).await?;
         self.tell_counts(&mut sitting.teller).await?;
         self.trim_settled(partition, sitting).await?;
-        Ok(if many == BATCH { Turn::More } else { Turn::Done })
+        Ok(if many == BATCH { Turn::More } else { Turn::Done(many) })
     }
 
     /// Begins where the ledger says that the last settler ended, and with what that one may not have told.
@@ -215,7 +224,13 @@ impl Feed {
     /// meanwhile. Whoever takes a like back may do so whatever they see.
     async fn part_unseen(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
         let asked: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object)).collect();
-        let mut seen = self.each_may_like(&asked).await?.into_iter();
+        let mut seen = Vec::with_capacity(asked.len());
+        for asked in asked.chunks(LOOKS) {
+            seen.append(&mut self.each_may_like(asked).await?);
+            // All may be found in memory, and others wait for this thread too.
+            tokio::task::yield_now().await;
+        }
+        let mut seen = seen.into_iter();
         Ok(changes.into_iter().partition(|change| seen.next() == Some(true) || !change.liked))
     }
 
@@ -237,7 +252,7 @@ impl Feed {
             let reverts = self.ledger.untold_reverts(partition, REVERTS).await?;
             seat.reverts = reverts.len() == REVERTS;
             for reverted in &reverts {
-                self.likes.states.invalidate(&(reverted.user.clone(), reverted.object));
+                self.likes.states.remove(&(reverted.user.clone(), reverted.object));
                 self.tell_revert(reverted.id, &reverted.user, reverted.object, reverted.reason).await.inspect_err(
                     |_| {
                         seat.reverts = true;

@@ -64,11 +64,15 @@ impl Teller {
         self.told.get(object).map_or_else(Instant::now, |told| *told + self.pause)
     }
 
-    /// Those that may be told now.
-    fn take_due(&mut self, now: Instant) -> Vec<(Object, Tally)> {
+    /// Forgets when those were told that may be told again.
+    fn forget(&mut self, now: Instant) {
         self.told.retain(|_, told| *told + self.pause > now);
+    }
+
+    /// Those that may be told now.
+    fn due_at(&self, now: Instant) -> Vec<(Object, Tally)> {
         let told = &self.told;
-        let due = self.dirty.iter().filter(|(object, _)| !told.contains_key(object));
+        let due = self.dirty.iter().filter(|(object, _)| told.get(object).is_none_or(|told| *told + self.pause <= now));
         due.take(AT_ONCE).map(|(object, dirty)| (*object, dirty.tally)).collect()
     }
 
@@ -81,12 +85,15 @@ impl Teller {
 impl Feed {
     /// Writes the tallies of those objects whose turn it is to the broker, and tells those who look at them.
     pub(super) async fn tell_counts(&self, teller: &mut Teller) -> Result<()> {
+        teller.forget(Instant::now());
         loop {
             let now = Instant::now();
-            let due = teller.take_due(now);
+            let due = teller.due_at(now);
             if due.is_empty() {
                 return Ok(());
             }
+            // A broker in memory answers without a pause, and others wait for this thread too.
+            tokio::task::yield_now().await;
             let looked_at = self.broker.set_tallies(&due).await?;
             let looks: Vec<_> =
                 due.iter().zip(looked_at).filter(|(_, looked_at)| *looked_at).map(|(it, _)| *it).collect();

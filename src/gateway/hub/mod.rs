@@ -301,7 +301,7 @@ impl Listener for Ears {
     }
 
     fn signal(&self, message: &Bytes) {
-        self.0.feed.on_signal(message).iter().for_each(|whisper| self.0.whisper(whisper));
+        self.0.feed.on_signal(message);
     }
 
     fn resync(&self) {

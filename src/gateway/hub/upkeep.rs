@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::Hub;
 use super::room::{Accepted, Room};
 use crate::broker::BrokerError;
+use crate::feed::Whisper;
 
 /// How long a room stays without members: somebody who comes back soon finds it warm.
 const LINGER: Duration = Duration::from_secs(10);
@@ -43,6 +44,11 @@ impl Hub {
                 }
                 hub.compare_all(&stop).await;
             }
+        });
+        let (hub, stop) = (Arc::clone(self), stopping.clone());
+        tasks.spawn(async move {
+            let tell = |whisper: &Whisper| hub.whisper(whisper);
+            stop.run_until_cancelled(hub.feed.hear_settled(tell)).await;
         });
         let (hub, stop) = (Arc::clone(self), stopping.clone());
         tasks.spawn(async move {

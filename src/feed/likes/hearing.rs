@@ -1,0 +1,51 @@
+//! What every node makes of what a settler tells: counts, and words to the clients that asked.
+//!
+//! A settler may tell of thousands of likes at once. Their clients are told a few at a time: each word wakes a connection,
+//! and whoever likes meanwhile would wait behind all of them for the acknowledgement.
+
+use bytes::Bytes;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::super::Feed;
+use super::settled::Settled;
+use super::{Likes, Whisper};
+
+/// How many messages may wait. A node that is so far behind forgets what it knows of counts, and asks for them again.
+pub(super) const WAITING: usize = 64;
+
+/// How many counts are looked at, and clients told, before it is others' turn.
+const AT_ONCE: usize = 32;
+
+impl Likes {
+    /// A settler, here or at another node, told how far it came and what the counts are.
+    pub(in super::super) fn on_settled(&self, message: Bytes) {
+        if let Err(TrySendError::Full(_)) = self.heard.try_send(message) {
+            tracing::warn!("too many likes are settled for this node to follow, it asks for their counts again");
+            self.on_resync();
+        }
+    }
+}
+
+impl Feed {
+    /// Hears what settlers tell, until dropped, and passes on what clients of this node are to be told.
+    pub async fn hear_settled(&self, tell: impl Fn(&Whisper) + Send) {
+        let mut heard = self.likes.to_hear.lock().await;
+        while let Some(message) = heard.recv().await {
+            let Some(settled) = std::str::from_utf8(&message).ok().and_then(Settled::parse) else {
+                tracing::debug!("a message about settled likes could not be read");
+                continue;
+            };
+            let Settled { partition, through, tallies, .. } = &settled;
+            for (place, (object, tally)) in tallies.iter().enumerate() {
+                if place % AT_ONCE == AT_ONCE - 1 {
+                    tokio::task::yield_now().await;
+                }
+                self.likes.counts.settle(*partition, *through, *object, *tally);
+            }
+            for whispers in self.likes.asks.settled(&settled, &self.likes.counts).chunks(AT_ONCE) {
+                whispers.iter().for_each(&tell);
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
