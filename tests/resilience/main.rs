@@ -36,3 +36,4 @@ mod reverts;
 #[path = "../support/server.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod server;
+mod settled;

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use feedline::model::PostId;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::cluster::{done, post, until};
+use crate::cluster::{attempt, done, post, until};
 use crate::likers::{Backend, Field, RECOVERY};
-use crate::server::token;
+use crate::server::{Server, token};
 
 /// The publications of a type on somebody's notifications, as a client that was away recovers them.
 async fn recovered(field: &Field, user: &str, position: &Value, kind: &str) -> Vec<Value> {
@@ -63,6 +64,110 @@ async fn a_like_of_what_is_gone_is_taken_back_everywhere_on_redis() {
 #[tokio::test]
 async fn a_like_of_what_is_gone_is_taken_back_everywhere_embedded() {
     a_like_of_what_is_gone_is_taken_back_everywhere(Field::embedded(&[]).await).await;
+}
+
+/// While it is there, nothing is settled.
+enum Hold {
+    /// The lock of the ledger's file: nothing else is written either.
+    File(Connection),
+    /// A lock on how far the queue is settled: everything else goes on.
+    Table(tokio_postgres::Client),
+}
+
+impl Hold {
+    async fn on(field: &Field) -> Self {
+        let Some(postgres) = &field.postgres else {
+            let db = field.connection();
+            db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+            return Self::File(db);
+        };
+        let client = postgres.client("postgres").await;
+        client.batch_execute("BEGIN; LOCK TABLE like_positions").await.expect("the lock");
+        Self::Table(client)
+    }
+
+    /// Deletes two comments, the second of which has a reply, and lets go.
+    async fn delete(self, node: &Server, [plain, answered]: [u64; 2]) {
+        match self {
+            // As a node does it of which this one did not hear yet.
+            Self::File(db) => {
+                db.execute("DELETE FROM comments WHERE id = ?1", [plain.to_string()]).expect("to delete");
+                let sql = "UPDATE comments SET author = NULL, text = NULL, mentions = NULL WHERE id = ?1";
+                db.execute(sql, [answered.to_string()]).expect("to delete");
+                db.execute_batch("COMMIT").expect("to commit");
+            }
+            Self::Table(client) => {
+                for id in [plain, answered] {
+                    done(node, "ann", "DELETE", &format!("/comments/{id}")).await;
+                }
+                client.batch_execute("COMMIT").await.expect("to let go");
+            }
+        }
+    }
+}
+
+async fn comment(node: &Server, said: &Value, on: u64) -> u64 {
+    let (status, body) = attempt(node, "ann", "POST", &format!("/posts/{on}/comments"), said).await;
+    assert_eq!(status, 201, "{body}");
+    body["id"].as_u64().expect("an id")
+}
+
+async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(field: Field) {
+    let (first, last) = (&field.nodes[0], field.nodes.last().expect("a node"));
+    let on = post(first, "ann", "say something").await;
+    let mut comments = [0; 3];
+    for id in &mut comments {
+        *id = comment(first, &json!({ "text": "something" }), on).await;
+    }
+    let [plain, answered, kept] = comments;
+    comment(first, &json!({ "text": "a reply", "reply_to": answered }), on).await;
+    let mut phone = Client::open(first).await;
+    let connected = phone.done(json!({ "connect": { "token": token("bo") } })).await;
+    let position = connected["connect"]["subs"]["notifications:bo"].clone();
+    let mut desk = Client::connect(last, "bo").await;
+
+    let hold = Hold::on(&field).await;
+    for id in comments {
+        let answer = phone.rpc("likes.add", &json!({ "id": id, "object": "comment" })).await;
+        assert_eq!((&answer["state"], &answer["liked"]), (&json!("accepted"), &json!(true)), "{answer}");
+    }
+    hold.delete(last, [plain, answered]).await;
+
+    let number = |data: &Value| data["id"].as_u64().expect("an id");
+    let reverted = [plain, answered].map(|id| json!({ "type": "like.reverted", "id": id, "reason": "gone" }));
+    let (mut at_phone, mut at_desk) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        at_phone.push(phone.publication("notifications:bo").await["data"].take());
+    }
+    for _ in 0..2 {
+        at_desk.push(desk.publication("notifications:bo").await["data"].take());
+    }
+    let mut recovered = recovered(&field, "bo", &position, "like.reverted").await;
+    for told in [&mut at_phone, &mut at_desk, &mut recovered] {
+        told.sort_by_key(number);
+    }
+    // The phone alone had asked.
+    let settled = at_phone.pop().expect("three");
+    assert_eq!((&settled["type"], &settled["id"]), (&json!("like.settled"), &json!(kept)), "{settled}");
+    assert_eq!([at_phone, at_desk, recovered], [reverted.to_vec(), reverted.to_vec(), reverted.to_vec()]);
+    for device in [&mut phone, &mut desk] {
+        assert_eq!(device.pushed().await, [Value::Null; 0], "nobody is told twice");
+    }
+}
+
+#[tokio::test]
+async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere_on_redis() {
+    a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(Field::redis(2, &[]).await).await;
+}
+
+#[tokio::test]
+async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere_on_postgres() {
+    a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(Field::postgres(2, &[]).await).await;
+}
+
+#[tokio::test]
+async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere_embedded() {
+    a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(Field::embedded(&[]).await).await;
 }
 
 async fn a_like_of_somebody_blocked_meanwhile_is_taken_back(mut field: Field) {
