@@ -3,12 +3,13 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use feedline::ledger::{Durability, Jobs, SqliteLedger, SqliteOptions};
+use feedline::ledger::{Durability, Jobs, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions};
 use feedline::model::UserId;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) use crate::api::{attempt, done, entry};
+use crate::postgres_server::shared;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
@@ -23,9 +24,43 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Server>,
     pub(crate) redis: RedisServer,
     /// The nodes' ledger, to fill it and to look into it.
-    ledger: SqliteLedger,
+    ledger: Shared,
     keys: Vec<(String, String)>,
-    _folder: TempDir,
+}
+
+/// What several nodes share as a ledger.
+enum Shared {
+    Sqlite { ledger: SqliteLedger, _folder: TempDir },
+    Postgres(PostgresLedger),
+}
+
+impl Shared {
+    /// A file of its own, and its address.
+    async fn file() -> (Self, String) {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("ledger.db");
+        let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(&path) };
+        let ledger = SqliteLedger::open(options).await.expect("a ledger");
+        (Self::Sqlite { ledger, _folder: folder }, format!("sqlite://{}", path.display()))
+    }
+
+    /// A database of its own, and its address.
+    async fn database() -> (Self, String) {
+        let url = shared().url(&shared().database("template1").await);
+        let options = PostgresOptions {
+            durability: Durability::Normal,
+            connections: 2,
+            ..PostgresOptions::new(PostgresUrl::parse(&url).expect("a URL"))
+        };
+        (Self::Postgres(PostgresLedger::open(options).await.expect("a ledger")), url)
+    }
+
+    fn jobs(&self) -> &dyn Jobs {
+        match self {
+            Self::Sqlite { ledger, .. } => ledger,
+            Self::Postgres(ledger) => ledger,
+        }
+    }
 }
 
 impl Cluster {
@@ -41,18 +76,30 @@ impl Cluster {
         Self::start_on(redis, &url, nodes, keys).await
     }
 
+    /// Nodes on a PostgreSQL.
+    pub(crate) async fn start_on_postgres(redis: RedisServer, nodes: usize, keys: &[(&str, &str)]) -> Self {
+        let url = redis.url();
+        let keys = [&[("ledger.connections", "4")], keys].concat();
+        Self::start_all(redis, &url, Shared::database().await, nodes, &keys).await
+    }
+
     /// Nodes that reach the Redis at another address than its own.
     pub(crate) async fn start_on(redis: RedisServer, url: &str, nodes: usize, keys: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path().join("ledger.db");
-        let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(&path) };
-        let ledger = SqliteLedger::open(options).await.expect("a ledger");
-        let path = format!("sqlite://{}", path.display());
+        Self::start_all(redis, url, Shared::file().await, nodes, keys).await
+    }
+
+    async fn start_all(
+        redis: RedisServer,
+        url: &str,
+        (ledger, ledger_url): (Shared, String),
+        nodes: usize,
+        keys: &[(&str, &str)],
+    ) -> Self {
         let mut all = vec![
             ("broker.url", url),
             ("broker.timeout", "500ms"),
             ("broker.probe_interval", "200ms"),
-            ("ledger.url", &path),
+            ("ledger.url", &ledger_url),
             ("ledger.durability", "normal"),
             ("fanout.lease", "1s"),
             ("client.recovery_limit", "5000"),
@@ -63,7 +110,7 @@ impl Cluster {
             running.push(Server::start_with(&all).await);
         }
         let keys = all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Self { nodes: running, redis, ledger, keys, _folder: folder }
+        Self { nodes: running, redis, ledger, keys }
     }
 
     /// Starts another node that reaches the Redis at another address than the others.
@@ -80,14 +127,22 @@ impl Cluster {
         people.sort_unstable();
         people.dedup();
         let edges: Vec<_> = edges.iter().map(|(follower, followee)| (id(follower), id(followee))).collect();
-        self.ledger.bulk_users(&people, 1).await.expect("users");
-        self.ledger.bulk_follows(&edges, 1).await.expect("edges");
+        match &self.ledger {
+            Shared::Sqlite { ledger, .. } => {
+                ledger.bulk_users(&people, 1).await.expect("users");
+                ledger.bulk_follows(&edges, 1).await.expect("edges");
+            }
+            Shared::Postgres(ledger) => {
+                ledger.bulk_users(&people, 1).await.expect("users");
+                ledger.bulk_follows(&edges, 1).await.expect("edges");
+            }
+        }
     }
 
     /// Waits until no job is left in the ledger; how long that took.
     pub(crate) async fn carried(&self, patience: Duration) -> Duration {
         let begun = Instant::now();
-        while self.ledger.backlog().await.expect("the backlog").jobs > 0 {
+        while self.ledger.jobs().backlog().await.expect("the backlog").jobs > 0 {
             assert!(begun.elapsed() < patience, "jobs are left after {patience:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::cluster::{Cluster, attempt, done, log_since, position, post, until};
 use crate::dice::Dice;
+use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
 const FOLLOWERS: usize = 60;
@@ -16,14 +17,51 @@ fn follower(n: usize) -> String {
     format!("f{n:03}")
 }
 
-/// Nodes on which a star has many followers.
-async fn star(nodes: usize, keys: &[(&str, &str)]) -> Cluster {
-    let mut all = vec![("fanout.push_limit", "10"), ("fanout.page", "8")];
-    all.extend(keys);
-    let cluster = Cluster::start_with(nodes, &all).await;
+/// From how many followers on an author is pulled, and how many are served at once.
+const KEYS: [(&str, &str); 2] = [("fanout.push_limit", "10"), ("fanout.page", "8")];
+
+/// Two nodes that share a Redis and a file, on which a star has many followers.
+async fn on_sqlite() -> Cluster {
+    let redis = RedisServer::start_appending();
+    let url = redis.url();
+    star(Cluster::start_on(redis, &url, 2, &KEYS).await).await
+}
+
+/// The same, with a PostgreSQL.
+async fn on_postgres() -> Cluster {
+    star(Cluster::start_on_postgres(RedisServer::start_appending(), 2, &KEYS).await).await
+}
+
+async fn star(cluster: Cluster) -> Cluster {
     let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "star".to_owned())).collect();
     cluster.load(&edges).await;
     cluster
+}
+
+/// Runs each case with each ledger.
+macro_rules! on_both_ledgers {
+    ($($case:ident)*) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(super::on_sqlite().await).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(super::on_postgres().await).await;
+            })*
+        }
+    };
+}
+
+on_both_ledgers! {
+    a_post_comes_once_to_whoever_is_connected_to_two_nodes
+    a_sign_that_is_lost_costs_a_moment
+    a_node_that_dies_while_it_appends_loses_nothing
+    a_redis_that_comes_back_empty_or_with_old_data_loses_nothing
+    what_is_done_at_one_node_holds_at_the_other
 }
 
 /// The next so many posts told on a user's timeline.
@@ -42,9 +80,7 @@ async fn logged(node: &Server, user: &str, since: &Value) -> Vec<u64> {
     log_since(node, user, since).await.into_iter().map(|(_, _, post)| post).collect()
 }
 
-#[tokio::test]
-async fn a_post_comes_once_to_whoever_is_connected_to_two_nodes() {
-    let cluster = star(2, &[]).await;
+async fn a_post_comes_once_to_whoever_is_connected_to_two_nodes(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let mut clients = Vec::new();
     let mut since = Vec::new();
@@ -76,9 +112,7 @@ async fn a_post_comes_once_to_whoever_is_connected_to_two_nodes() {
     }
 }
 
-#[tokio::test]
-async fn a_sign_that_is_lost_costs_a_moment() {
-    let cluster = star(2, &[]).await;
+async fn a_sign_that_is_lost_costs_a_moment(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let mut at_b = Client::connect(b, &follower(1)).await;
     let since = position(a, &follower(2)).await;
@@ -97,10 +131,8 @@ async fn a_sign_that_is_lost_costs_a_moment() {
     assert_eq!(logged(b, &follower(2), &since).await, posts);
 }
 
-#[tokio::test]
-async fn a_node_that_dies_while_it_appends_loses_nothing() {
+async fn a_node_that_dies_while_it_appends_loses_nothing(mut cluster: Cluster) {
     let mut dice = Dice::new(Dice::seed());
-    let mut cluster = star(2, &[]).await;
     let users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
     for round in 0..Dice::rounds(4) {
         let (dying, other) = (round % 2, 1 - round % 2);
@@ -127,14 +159,7 @@ async fn a_node_that_dies_while_it_appends_loses_nothing() {
     }
 }
 
-#[tokio::test]
-async fn a_redis_that_comes_back_empty_or_with_old_data_loses_nothing() {
-    let redis = crate::redis_server::RedisServer::start_appending();
-    let url = redis.url();
-    let keys = [("fanout.push_limit", "10"), ("fanout.page", "8")];
-    let mut cluster = Cluster::start_on(redis, &url, 2, &keys).await;
-    let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "star".to_owned())).collect();
-    cluster.load(&edges).await;
+async fn a_redis_that_comes_back_empty_or_with_old_data_loses_nothing(mut cluster: Cluster) {
     let mut posts = BTreeSet::new();
     for keeps in [true, false] {
         let mut live = Client::connect(&cluster.nodes[1], &follower(0)).await;
@@ -184,9 +209,7 @@ async fn word(client: &mut Client, user: &str) -> (String, u64) {
     (data["type"].as_str().expect("a type").to_owned(), id.expect("a post"))
 }
 
-#[tokio::test]
-async fn what_is_done_at_one_node_holds_at_the_other() {
-    let cluster = star(2, &[]).await;
+async fn what_is_done_at_one_node_holds_at_the_other(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let [ann, bo, away] = [follower(0), follower(1), follower(2)];
     let (mut at_b, mut other) = (Client::connect(b, &ann).await, Client::connect(b, &bo).await);
