@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::audience::{AUTHOR, Differences, TABLE, call, connect, divide, done, mentioned_in, publish, server};
 use crate::client::Client;
-use crate::server::{API_KEY, Server};
+use crate::server::{API_KEY, Server, token};
 
 /// Who is kept from the author later, and is a friend until then.
 const DIVIDED: [&str; 4] = ["muting", "hidden", "blocked", "blocking"];
@@ -99,10 +99,27 @@ async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], dif
             differences.note(who, "the count of favourites.common", &common["count"].to_string(), &many.to_string());
         }
         let notified = done(server, who, "GET", "/notifications?limit=100").await;
-        let mentions = notified["items"].as_array().expect("items").iter().filter(|it| it["kind"] == "mention");
-        let mentions: Vec<Value> = mentions.cloned().collect();
+        let is_mention = |it: &&Value| it["kind"] == "mention";
+        let mentions: Vec<Value> =
+            notified["items"].as_array().expect("items").iter().filter(is_mention).cloned().collect();
         differences.note(who, "notifications.list", &named(&mentions.into(), ids), mentioned_in(who, brought));
+        let recovered = recovered_notifications(server, who).await;
+        let recovered = recovered.as_array().expect("publications").iter().map(|it| &it["data"]["notification"]);
+        let mentions: Vec<Value> = recovered.filter(is_mention).cloned().collect();
+        differences.note(who, "recovery of notifications:", &named(&mentions.into(), ids), mentioned_in(who, brought));
     }
+}
+
+/// Everything in somebody's log of notifications, as a client recovers it that was never there.
+async fn recovered_notifications(server: &Server, who: &str) -> Value {
+    let channel = format!("notifications:{who}");
+    let history = connect(server, who).await.done(json!({ "history": { "channel": channel } })).await;
+    let from = json!({ "recover": true, "offset": 0, "epoch": history["history"]["epoch"] });
+    let mut client = Client::open(server).await;
+    let connected = client.done(json!({ "connect": { "token": token(who), "subs": { channel.clone(): from } } })).await;
+    let recovered = connected["connect"]["subs"][&channel].clone();
+    assert_eq!(recovered["recovered"], true, "{who}: {recovered}");
+    recovered["publications"].clone()
 }
 
 /// Waits until everybody's mentions have been noted: of what somebody writes now everybody is notified after them.
@@ -207,6 +224,7 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
     // The author comments, likes and keeps on ground that is everybody's, and on each reader's own.
     let post = server.post("host", "come in").await;
     done(&server, AUTHOR, "PUT", "/users/host/follow").await;
+    done(&server, "host", "PUT", "/users/bo/follow").await;
     done(&server, AUTHOR, "PUT", &format!("/favourites/post/{post}")).await;
     let mut places = vec![post];
     for (who, ..) in DEEDS.iter().filter(|row| !row.0.is_empty()) {
@@ -284,6 +302,13 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
         let history =
             client.done(json!({ "history": { "channel": format!("notifications:{who}"), "limit": -1 } })).await;
         differences.note(who, "history of notifications:", tells(&history, bo), word(brought));
+        let recovered = recovered_notifications(&server, who).await;
+        differences.note(who, "recovery of notifications:", tells(&recovered, bo), word(brought));
+        // The host follows the author, and whoever follows the host and not the author may be told of that.
+        done(&server, who, "DELETE", "/users/bo/follow").await;
+        done(&server, who, "PUT", "/users/host/follow").await;
+        let suggested = call(&server, who, "GET", "/users/suggested?limit=100").await.body;
+        differences.note(who, "users.suggest", tells(&suggested["items"], bo), word(brought));
     }
     differences.none();
 }
