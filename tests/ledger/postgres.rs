@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Durability, Edges, Ledger, LedgerError, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+    Barriers, Comments, Durability, Edges, Favourites, Happening, Ledger, LedgerError, LikeBatch, Likes, Notifications,
+    People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
 };
-use feedline::model::{PostId, UserId};
+use feedline::model::{
+    Barrier, Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
+};
 use futures::future::join_all;
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{
-    NOW, PATIENCE, database, id, ids, open_at, post, postgres, postgres_options, publish, store, users,
+    LEASE, NOW, PATIENCE, database, follow, id, ids, lease, open_at, post, postgres, postgres_options, publish, store,
+    users,
 };
 
 /// Waits until the ledger answers.
@@ -113,6 +117,83 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
     assert_eq!(ledger.following_count(&fans[7]).await.unwrap(), 1);
     assert_eq!(ledger.followers_after(&id("star"), "", 9_999).await.unwrap().len(), 5_000);
     assert_eq!(ledger.followers(&id("star"), None, 9_999).await.unwrap().items.len(), 5_000);
+}
+
+#[tokio::test]
+async fn source_002_rows_are_sharded_by_author_post_and_user() {
+    /// Tables, and the columns by whose hash their rows are told apart.
+    const SHARDED: [(&str, &str); 13] = [
+        ("author_posts", "author"),
+        ("posts", "id"),
+        ("post_counts", "post"),
+        ("comments", "post"),
+        ("likes", "post"),
+        ("comment_likes", "comment"),
+        ("follows", "follower"),
+        ("followers", "followee"),
+        ("barriers", "maker"),
+        ("barred", "whom"),
+        ("favourites", "owner"),
+        ("favourite_holders", "type, object"),
+        ("notifications", "owner"),
+    ];
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    let people: Vec<UserId> = (0..24).map(|n| id(&format!("u{n}"))).collect();
+    ledger.bulk_users(&people, NOW).await.unwrap();
+    // Everybody's rows concern a few others and a few others' posts: under any other column they would be elsewhere.
+    let mut likes = Vec::new();
+    let kind = ObjectType::parse("post").unwrap();
+    for (number, one) in (1_u64..).zip(&people) {
+        publish(&*ledger, number, one.as_str()).await;
+        publish(&*ledger, number + 100, one.as_str()).await;
+        let said = Comment {
+            id: CommentId(number),
+            post: PostId(number),
+            parent: None,
+            author: Some(one.clone()),
+            text: Some(String::new()),
+            mentions: Vec::new(),
+            created_at: NOW,
+            likes: 0,
+            replies: 0,
+        };
+        ledger.create_comment(&said).await.unwrap();
+        ledger.create_comment(&Comment { id: CommentId(number + 100), ..said }).await.unwrap();
+    }
+    for (number, one) in people.iter().enumerate() {
+        for step in 1..4 {
+            let (other, at) = (&people[(number + step) % people.len()], 1 + (number + step) as u64 % 24);
+            follow(&*ledger, one, other).await;
+            ledger.bar(Barrier::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
+            ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
+            let what = What::Like(Object::Post(PostId(at)));
+            let happening = Happening { id: NotificationId((number * 4 + step) as u64), what, by: other.clone() };
+            ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
+            for object in [Object::Post(PostId(at)), Object::Comment(CommentId(at))] {
+                likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });
+            }
+        }
+    }
+    let batch =
+        LikeBatch { partition: 0, from: String::new(), to: "1".into(), changes: likes, unseen: Vec::new(), now: NOW };
+    ledger.settle_likes(batch).await.unwrap().expect("it stands there");
+    let client = server.client(&name).await;
+    for (table, columns) in SHARDED {
+        let rows = format!(
+            "SELECT (SELECT count(*) FROM pg_inherits WHERE inhparent = '{table}'::regclass), \
+                    (SELECT count(DISTINCT tableoid) FROM {table}), \
+                    (SELECT count(*) > count(DISTINCT ({columns})) FROM {table}), \
+                    (SELECT count(*) FROM (SELECT FROM {table} GROUP BY {columns} HAVING count(DISTINCT tableoid) > 1) t)"
+        );
+        let row = client.query_one(&rows, &[]).await.unwrap();
+        let [parts, used, torn] = [0, 1, 3].map(|column| row.get::<_, i64>(column));
+        assert_eq!((parts, torn), (16, 0), "{table}: its parts, and how many of its {columns} are in several");
+        assert!(used > 4, "{table}: rows in {used} parts only");
+        let several = row.get::<_, bool>(2) || ["posts", "post_counts"].contains(&table);
+        assert!(several, "{table}: no {columns} has several rows, which proves nothing");
+    }
+    ledger.close().await;
 }
 
 #[tokio::test]
