@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
 use crate::cluster::{pause, post, resume, until};
@@ -310,6 +310,8 @@ async fn a_full_queue_refuses_and_drops_nothing(field: Field) {
             assert_eq!((status, &body["error"]["code"]), (503, &json!("busy")), "{body}");
         }
     }
+    let refused = field.nodes[0].call("u15", "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
+    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (503, Some("1")), "{refused:?}");
     let answer = device.call(json!({ "rpc": { "method": "likes.add", "data": { "id": id } } })).await;
     assert_eq!((&answer["error"]["code"], &answer["error"]["temporary"]), (&json!(503), &json!(true)), "{answer}");
     db.execute_batch("COMMIT").expect("to let go");
