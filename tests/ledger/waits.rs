@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use feedline::ledger::{Begun, Edges, Idempotency, Keyed, Posts, Turn, Work};
-use feedline::model::PostId;
+use feedline::ledger::{Begun, Edges, Happening, Idempotency, Keyed, Mark, Marked, Notifications, Posts, Turn, Work};
+use feedline::model::{NotificationId, PostId, What};
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{NOW, PATIENCE, database, delete, follow, id, open_at, post, store, users};
@@ -76,4 +76,17 @@ async fn a_key_that_is_begun_anew_while_old_ones_go_stays() {
     let anew = format!("UPDATE idempotency SET begun_at = {}", NOW + 5);
     assert_eq!(meanwhile((server, &name), ("ann", &anew), call).await, 0);
     assert_eq!(ledger.begin(&write, PostId(2), turn).await.unwrap(), Begun::Running);
+}
+
+#[tokio::test]
+async fn a_mark_that_waited_for_another_changes_nothing() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    let follows = Happening { id: NotificationId(1), what: What::Follow, by: id("bo") };
+    ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
+    let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
+    let asking = Arc::clone(&ledger);
+    let call = async move { asking.mark_notifications(&id("ann"), None, Mark::Read).await.unwrap() };
+    assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, Marked::Before);
 }

@@ -333,6 +333,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_commit_waits_for_as_much_as_was_asked_for() {
+        let server = shared();
+        let name = server.database("template1").await;
+        let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
+        for (of_the_server, durability, expected) in [
+            ("on", Durability::Full, "on"),
+            ("on", Durability::Normal, "off"),
+            ("off", Durability::Full, "on"),
+            ("off", Durability::Normal, "off"),
+            // More than this node would ask for.
+            ("remote_apply", Durability::Full, "remote_apply"),
+        ] {
+            server.ask(&name, &format!("ALTER DATABASE {name} SET synchronous_commit = '{of_the_server}'")).await;
+            let options = PostgresOptions { durability, ..PostgresOptions::new(url.clone()) };
+            let client = Endpoint::new(&options).expect("a place").connect(|| ()).await.expect("a connection");
+            let row = client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer");
+            assert_eq!(row.get::<_, &str>(0), expected, "{durability:?}, where the server says {of_the_server}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_call_that_commits_goes_on_without_its_caller() {
         let (ledger, _) = ledger(shared()).await;
         let ann = id("ann");
