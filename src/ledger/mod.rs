@@ -20,6 +20,7 @@ mod pulled;
 mod reading;
 mod sqlite;
 mod topics;
+mod under;
 
 use async_trait::async_trait;
 
@@ -39,6 +40,7 @@ pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
 pub use self::topics::{STIRRED, Topic, TopicCursor, Topics};
+pub use self::under::{Most, Newest, Under};
 pub use crate::model::Tally;
 
 /// What can go wrong with a ledger.
@@ -80,6 +82,7 @@ pub trait Ledger:
     + Comments
     + Notifications
     + Counts
+    + Under
     + Favourites
     + Topics
     + Reading

@@ -20,4 +20,5 @@ mod sqlite;
 mod support;
 mod timeline;
 mod topics;
+mod under;
 mod waits;

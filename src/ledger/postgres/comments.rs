@@ -79,7 +79,7 @@ fn tally(row: &Row) -> Result<Tally> {
 }
 
 /// Reads `id, post, parent, author, text, mentions, likes, replies`.
-fn comment(row: &Row) -> Result<Comment> {
+pub(super) fn comment(row: &Row) -> Result<Comment> {
     let id = CommentId(natural_at(row, 0)?);
     let parent = CommentId(natural_at(row, 2)?);
     let deleted = at::<Option<&str>>(row, 3)?.is_none();

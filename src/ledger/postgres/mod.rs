@@ -33,6 +33,7 @@ mod reading;
 mod timeline;
 mod tls;
 mod topics;
+mod under;
 mod url;
 
 use async_trait::async_trait;
@@ -266,6 +267,7 @@ mod tests {
             (comments::COMMENTS, "'{1,2}'"),
             (counts::COUNTS, "'{1,2}'"),
             (counts::HYDRATE, "'u', '{1,2}', '{a,b}'"),
+            (under::NEWEST, "'{1,2}', 9, 9"),
             (posts::RESTRICTED, "'{1,2}'"),
             (people::SEARCH, "'a', 'b', 'a', '', 9"),
             (people::SECOND_DEGREE, "'u', 9, 9, 9"),
@@ -351,6 +353,25 @@ mod tests {
             let row = client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer");
             assert_eq!(row.get::<_, &str>(0), expected, "{durability:?}, where the server says {of_the_server}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_under_posts_costs_a_page_as_much_as_it_shows() {
+        let server = shared();
+        let (ledger, name) = ledger(server).await;
+        // Nearly everything is under one post, and nearly all comments there are replies.
+        let written = "INSERT INTO likes SELECT 1, 'a' || n, n, 0 FROM generate_series(1, 9000) n; \
+                       INSERT INTO likes SELECT n, 'a', 9000 + n, 0 FROM generate_series(2, 50) n; \
+                       INSERT INTO comments (post, id, parent, depth) \
+                       SELECT 1, n, CASE WHEN n < 20 THEN 0 ELSE 2 END, 0 FROM generate_series(1, 9000) n; \
+                       INSERT INTO comments (post, id, parent, depth) SELECT n, 9000 + n, 0, 0 FROM generate_series(2, 50) n; \
+                       ANALYZE";
+        server.ask(&name, written).await;
+        let posts: Vec<String> = (1..=50).map(|id| id.to_string()).collect();
+        let arguments = format!("'{{{}}}', 32, 12", posts.join(","));
+        let Cost { plan, rows } = cost(&ledger, under::NEWEST, &arguments).await;
+        assert!((140.0..200.0).contains(&rows) && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+        ledger.close().await;
     }
 
     #[tokio::test]

@@ -75,7 +75,7 @@ fn tally(db: &Connection, post: i64, change: i64) -> rusqlite::Result<Tally> {
 }
 
 /// Reads `id, post, parent, author, text, mentions, likes, replies`.
-fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
+pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
     let id = CommentId(natural(row.get(0)?));
     let parent = CommentId(natural(row.get(2)?));
     let mentions = row.get_ref(5)?.as_str_or_null()?.map(serde_json::from_str).transpose();

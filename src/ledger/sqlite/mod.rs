@@ -28,6 +28,7 @@ mod reading;
 mod suggest;
 mod timeline;
 mod topics;
+mod under;
 mod writer;
 
 use std::sync::Arc;
@@ -236,6 +237,7 @@ mod tests {
             posts::BY_TOPIC,
             comments::IN_THREAD,
             likes::LIKERS,
+            under::LIKERS,
             notifications::NEWEST,
             notifications::LIST,
             notifications::AFTER,

@@ -1,0 +1,43 @@
+//! The newest of what is under posts.
+
+use async_trait::async_trait;
+
+use super::comments::comment;
+use super::posts::numbers;
+use super::{PostgresLedger, at, count, id_at, natural_at};
+use crate::ledger::{Most, Newest, Result, Under};
+use crate::model::PostId;
+
+/// A walk along an index for each post, each in one partition. Rows of one shape: a comment, or in its columns who likes
+/// which post, with a place in the list as the id. Why `parent` is looked at as it is: see the comments of a thread.
+pub(super) const NEWEST: &str = "\
+    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, true
+    FROM unnest($1::bigint[]) AS wanted (post)
+    CROSS JOIN LATERAL (
+        SELECT * FROM comments WHERE comments.post = wanted.post AND (parent, id) < (0, 9223372036854775807) AND parent >= 0
+        ORDER BY parent DESC, id DESC LIMIT $3
+    ) c
+    UNION ALL
+    SELECT l.seq, wanted.post, 0, l.owner, NULL, NULL, 0, 0, false
+    FROM unnest($1::bigint[]) AS wanted (post)
+    CROSS JOIN LATERAL (
+        SELECT owner, seq FROM likes WHERE likes.post = wanted.post ORDER BY seq DESC LIMIT $2
+    ) l
+    ORDER BY 1 DESC";
+
+#[async_trait]
+impl Under for PostgresLedger {
+    async fn newest_under(&self, posts: &[PostId], most: Most) -> Result<Newest> {
+        let (likers, comments) = (count(most.likers), count(most.comments));
+        let rows = self.pool.read(NEWEST, &[&numbers(posts), &likers, &comments]).await?;
+        let mut newest = Newest::default();
+        for row in &rows {
+            if at(row, 8)? {
+                newest.comments.push(comment(row)?);
+            } else {
+                newest.likers.push((PostId(natural_at(row, 1)?), id_at(row, 3)?));
+            }
+        }
+        Ok(newest)
+    }
+}

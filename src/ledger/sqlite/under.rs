@@ -1,0 +1,44 @@
+//! The newest of what is under posts.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::comments::{IN_THREAD, comment};
+use super::people::id_at;
+use super::{SqliteLedger, count, integer};
+use crate::ledger::{Most, Newest, Result, Under};
+use crate::model::{CommentId, PostId};
+
+pub(super) const LIKERS: &str = "SELECT user FROM likes INDEXED BY likes_of WHERE post = ?1 ORDER BY seq DESC LIMIT ?2";
+
+#[async_trait]
+impl Under for SqliteLedger {
+    async fn newest_under(&self, posts: &[PostId], most: Most) -> Result<Newest> {
+        let mut posts = posts.to_vec();
+        posts.sort_unstable();
+        posts.dedup();
+        self.read(move |db| newest(db, &posts, most)).await
+    }
+}
+
+/// A short walk along an index for each post, all of them in one visit to the reader's thread.
+fn newest(db: &Connection, posts: &[PostId], most: Most) -> rusqlite::Result<Newest> {
+    let mut newest = Newest::default();
+    let (mut likers, mut comments) = (db.prepare_cached(LIKERS)?, db.prepare_cached(IN_THREAD)?);
+    for post in posts {
+        if most.likers > 0 {
+            let wanted = params![integer(post.0), count(most.likers)];
+            for liker in likers.query_map(wanted, |row| id_at(row, 0))? {
+                newest.likers.push((*post, liker?));
+            }
+        }
+        if most.comments > 0 {
+            let on_the_post = integer(CommentId::ZERO.0);
+            let wanted = params![integer(post.0), on_the_post, integer(CommentId::MAX.0), count(most.comments)];
+            for comment in comments.query_map(wanted, comment)? {
+                newest.comments.push(comment?);
+            }
+        }
+    }
+    Ok(newest)
+}

@@ -1,0 +1,119 @@
+//! The newest of what is under many posts at once.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Ledger, LikeBatch, Most, Newest, Thread};
+use feedline::model::{Comment, CommentId, LikeChange, Object, PostId};
+
+use crate::support::{NOW, conformance, id, publish, users};
+
+conformance! {
+    each_post_has_its_newest_and_no_more_than_asked_for
+    what_was_deleted_stays_or_goes_as_in_the_lists
+    nothing_is_under_nothing
+}
+
+type Any = Arc<dyn Ledger>;
+
+async fn comment(ledger: &dyn Ledger, number: u64, post: u64, parent: Option<u64>) {
+    let comment = Comment {
+        id: CommentId(number),
+        post: PostId(post),
+        parent: parent.map(CommentId),
+        author: Some(id("ann")),
+        text: Some(format!("comment {number}")),
+        mentions: vec![id("bo")],
+        created_at: CommentId(number).time(),
+        likes: 0,
+        replies: 0,
+    };
+    ledger.create_comment(&comment).await.expect("it is stored");
+}
+
+/// Settles these likes, in this order; `from` and `to` are places in the queue.
+async fn like(ledger: &dyn Ledger, from: &str, to: &str, likes: &[(u64, u64)], liked: bool) {
+    let change = |(user, post): &(u64, u64)| LikeChange {
+        user: id(&format!("u{user}")),
+        object: Object::Post(PostId(*post)),
+        liked,
+        at: NOW,
+    };
+    let changes = likes.iter().map(change).collect();
+    let batch = LikeBatch { partition: 3, from: from.into(), to: to.into(), changes, unseen: Vec::new(), now: NOW };
+    ledger.settle_likes(batch).await.expect("an answer").expect("it is applied");
+}
+
+/// What the lists of each of these posts begin with.
+async fn listed(ledger: &dyn Ledger, posts: &[PostId], most: Most) -> Newest {
+    let mut listed = Newest::default();
+    for post in posts {
+        let likers = ledger.likers(*post, None, most.likers).await.unwrap().items;
+        listed.likers.extend(likers.into_iter().map(|user| (*post, user.id)));
+        let thread = Thread { post: *post, parent: None };
+        listed.comments.extend(ledger.comments_in(thread, CommentId::MAX, most.comments).await.unwrap());
+    }
+    listed
+}
+
+/// The posts one after the other; what is under one of them stays in its order.
+fn by_post(mut newest: Newest) -> Newest {
+    newest.likers.sort_by_key(|(post, _)| *post);
+    newest.comments.sort_by_key(|comment| comment.post);
+    newest
+}
+
+async fn each_post_has_its_newest_and_no_more_than_asked_for(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let posts: Vec<PostId> = (1..=40).map(PostId).collect();
+    let mut likes = Vec::new();
+    for post in 1..=40 {
+        publish(&*ledger, post, "ann").await;
+        // Post 1 has nothing, and post 40 has 9 of each.
+        for nth in 0..post.min(10) - 1 {
+            likes.push((nth, post));
+            comment(&*ledger, 1_000 * (nth + 1) + post, post, None).await;
+            comment(&*ledger, 100_000 + 1_000 * nth + post, post, Some(1_000 * (nth + 1) + post)).await;
+        }
+    }
+    // Liked crosswise, so that no post's likes lie together.
+    likes.sort_unstable_by_key(|(user, post)| (user * 7 % 10, post * 3 % 41));
+    like(&*ledger, "", "1", &likes, true).await;
+    for (likers, comments) in [(8, 3), (1, 1), (0, 3), (8, 0), (0, 0), (100, 100)] {
+        let most = Most { likers, comments };
+        let before = ledger.round_trips();
+        let newest = ledger.newest_under(&posts, most).await.unwrap();
+        assert_eq!(ledger.round_trips() - before, 1);
+        assert_eq!(by_post(newest), listed(&*ledger, &posts, most).await, "{most:?}");
+    }
+    // Each once, and nothing of others.
+    let most = Most { likers: 2, comments: 2 };
+    let some = [PostId(7), PostId(3), PostId(7), PostId(999)];
+    let newest = ledger.newest_under(&some, most).await.unwrap();
+    assert_eq!(by_post(newest), listed(&*ledger, &[PostId(3), PostId(7)], most).await);
+}
+
+async fn what_was_deleted_stays_or_goes_as_in_the_lists(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    for number in 10..15 {
+        comment(&*ledger, number, 1, None).await;
+    }
+    comment(&*ledger, 20, 1, Some(13)).await;
+    for number in [13, 14] {
+        ledger.delete_comment(CommentId(number)).await.unwrap().expect("it was there");
+    }
+    like(&*ledger, "", "1", &[(1, 1), (2, 1), (3, 1), (4, 1)], true).await;
+    like(&*ledger, "1", "2", &[(4, 1), (2, 1)], false).await;
+    let most = Most { likers: 2, comments: 2 };
+    let newest = ledger.newest_under(&[PostId(1)], most).await.unwrap();
+    assert_eq!(newest.likers, [(PostId(1), id("u3")), (PostId(1), id("u1"))]);
+    let comments: Vec<_> = newest.comments.iter().map(|comment| (comment.id.0, comment.author.is_some())).collect();
+    assert_eq!(comments, [(13, false), (12, true)], "one stays for its reply, without its author");
+    assert_eq!(newest, listed(&*ledger, &[PostId(1)], most).await);
+}
+
+async fn nothing_is_under_nothing(ledger: Any) {
+    let most = Most { likers: 9, comments: 9 };
+    assert_eq!(ledger.newest_under(&[], most).await.unwrap(), Newest::default());
+    assert_eq!(ledger.newest_under(&[PostId(5)], most).await.unwrap(), Newest::default());
+}
