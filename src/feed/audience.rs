@@ -131,6 +131,25 @@ impl Feed {
         Ok(people)
     }
 
+    /// Those of `people` who pass, by what is between the reader and them; the reader does. Between most people there is nothing,
+    /// and that costs no more than their place in a cache that all readers share.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn people_among(
+        &self,
+        reader: Option<&UserId>,
+        mut people: HashSet<UserId>,
+        passes: impl Fn(Relation) -> bool + Send,
+    ) -> Result<HashSet<UserId>> {
+        if reader.is_some() {
+            let barred = self.relations.barred(people.iter().cloned()).await?;
+            let between = self.between(reader, barred).await?;
+            people.retain(|person| passes(relation(&between, reader, person)));
+        }
+        Ok(people)
+    }
+
     /// Of each reader and post, in their order, whether the post exists and the reader, asking for it by name, may see it.
     /// What everyone may see costs nothing but its author's place in a cache.
     ///

@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::along::{PageItem, Part, With};
 use super::audience::Surface;
 use super::input::{Done, checked_limit, cursor_of, default_limit, number};
 use super::pages::Filling;
 use super::{Body, Caller, Feed, FeedError, Result, now};
 use crate::ledger::{Added, Favourite};
-use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, ShownPost, UserId};
+use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
 
 /// How many objects can be checked at once.
 const CHECKED: usize = 100;
@@ -62,6 +64,11 @@ pub(super) struct FavouriteList {
     /// Where the page before said to go on.
     #[serde(default)]
     cursor: Option<String>,
+    /// Of posts: what each is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
+    #[serde(default)]
+    #[schemars(with = "Vec<Part>")]
+    with: Option<Value>,
 }
 
 /// A page of what somebody else has among their favourites, too.
@@ -80,6 +87,11 @@ pub(super) struct CommonList {
     /// Where the page before said to go on.
     #[serde(default)]
     cursor: Option<String>,
+    /// Of posts: what each is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
+    #[serde(default)]
+    #[schemars(with = "Vec<Part>")]
+    with: Option<Value>,
 }
 
 /// A page of who has an object.
@@ -122,7 +134,7 @@ pub(super) struct FavouriteItem {
     at: Millis,
     /// If it is a post: the post.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<ShownPost>")]
+    #[schemars(with = "Option<PageItem>")]
     post: Option<Box<RawValue>>,
 }
 
@@ -131,7 +143,7 @@ pub(super) struct FavouriteItem {
 pub(super) struct FavouritePage {
     /// The favourites, latest first.
     items: Vec<FavouriteItem>,
-    /// Of posts: their authors, by id.
+    /// Of posts: their authors, by id; and all others that they bring along, if these were asked for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     people: BTreeMap<String, Person>,
     /// Where to go on; absent at the end.
@@ -227,8 +239,8 @@ impl Feed {
 
     pub(super) async fn list_favourites(&self, caller: Caller, list: FavouriteList) -> Result<FavouritePage> {
         let source = Source { user: caller.user()?, kind: &list.kind, other: None };
-        let cursor = cursor_of(list.cursor.as_deref())?;
-        self.page_of_favourites(&source, cursor, checked_limit(list.limit)?).await
+        let (cursor, with) = (cursor_of(list.cursor.as_deref())?, With::read(list.with.as_ref())?);
+        self.page_of_favourites(&source, cursor, checked_limit(list.limit)?, &with).await
     }
 
     pub(super) async fn count_favourites(&self, caller: Caller, of: OneType) -> Result<Count> {
@@ -283,7 +295,7 @@ impl Feed {
     pub(super) async fn common_favourites(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
         let user = caller.user()?;
         let cursor: Option<i64> = cursor_of(list.cursor.as_deref())?;
-        let limit = checked_limit(list.limit)?;
+        let (limit, with) = (checked_limit(list.limit)?, With::read(list.with.as_ref())?);
         let seen = self.people_seen_by(Some(user), Surface::Direct, [list.user.clone()]).await?;
         if seen.is_empty() || self.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
             return Err(FeedError::NotFound("no such user"));
@@ -293,7 +305,7 @@ impl Feed {
             None => Some(self.count_of(&source).await?),
             Some(_) => None,
         };
-        Ok(CommonPage { count, page: self.page_of_favourites(&source, cursor, limit).await? })
+        Ok(CommonPage { count, page: self.page_of_favourites(&source, cursor, limit, &with).await? })
     }
 
     /// Takes a deleted post out of everybody's favourites. Nobody can add it any more.
@@ -312,6 +324,7 @@ impl Feed {
         source: &Source<'_>,
         cursor: Option<i64>,
         limit: usize,
+        with: &With,
     ) -> Result<FavouritePage> {
         let mut page = Filling::new(cursor, limit);
         while let Some((before, wanted)) = page.wants() {
@@ -321,7 +334,7 @@ impl Feed {
         }
         let (shown, next) = page.finish();
         let bodies: Vec<Arc<Body>> = shown.iter().filter_map(Shown::body).cloned().collect();
-        let posts = self.page_of_posts(Some(source.user), &bodies, None).await?;
+        let posts = self.page_of_posts(Some(source.user), &bodies, None, with).await?;
         // All of them are posts, or none is.
         let mut presented = posts.items.into_iter();
         let item =

@@ -6,10 +6,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::along::{PageItem, Part, With};
 use super::{FeedError, Result};
-use crate::model::{CommentId, Person, PostId, ShownPost, User, UserId};
+use crate::model::{CommentId, Person, PostId, User, UserId};
 
 /// How many items a page has where nothing is said, and at most.
 pub(super) const DEFAULT_LIMIT: u64 = 20;
@@ -29,6 +31,19 @@ pub(super) struct OneUser {
 pub(super) struct OnePost {
     /// Its id.
     pub(super) id: PostId,
+}
+
+/// A post, to be read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadPost {
+    /// Its id.
+    pub(super) id: PostId,
+    /// What it is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// `newest_comments`), `people` (who all of these are, and the first 10 whom it and each comment names).
+    #[serde(default)]
+    #[schemars(with = "Vec<Part>")]
+    with: Option<Value>,
 }
 
 /// A comment.
@@ -52,6 +67,26 @@ pub(super) struct UserList {
     /// Where the page before said to go on.
     #[serde(default)]
     cursor: Option<String>,
+}
+
+/// A page of what a user wrote.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuthorList {
+    /// The author's id.
+    pub(super) id: UserId,
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// What each post is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
+    #[serde(default)]
+    #[schemars(with = "Vec<Part>")]
+    with: Option<Value>,
 }
 
 /// A page of what belongs to a post.
@@ -82,6 +117,11 @@ pub(super) struct TopicList {
     /// Where the page before said to go on.
     #[serde(default)]
     cursor: Option<String>,
+    /// What each post is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
+    #[serde(default)]
+    #[schemars(with = "Vec<Part>")]
+    with: Option<Value>,
 }
 
 /// A page of comments.
@@ -115,6 +155,24 @@ pub(super) struct OwnList {
     cursor: Option<String>,
 }
 
+/// A page of one's timeline.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TimelineList {
+    /// How many, 1 to 100.
+    #[serde(default = "default_limit", deserialize_with = "number")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u64,
+    /// Where the page before said to go on.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// What each post is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
+    #[serde(default)]
+    #[schemars(with = "Vec<Part>")]
+    with: Option<Value>,
+}
+
 /// People to be found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -144,7 +202,19 @@ macro_rules! pages {
     )*};
 }
 
-pages!(UserList, PostList, TopicList, CommentList, OwnList, Search);
+pages!(UserList, AuthorList, PostList, TopicList, CommentList, OwnList, TimelineList, Search);
+
+macro_rules! bring_along {
+    ($($list:ty),*) => {$(
+        impl $list {
+            pub(super) fn with(&self) -> Result<With> {
+                With::read(self.with.as_ref())
+            }
+        }
+    )*};
+}
+
+bring_along!(ReadPost, AuthorList, TopicList, TimelineList);
 
 pub(super) fn default_limit() -> u64 {
     DEFAULT_LIMIT
@@ -191,9 +261,9 @@ pub(super) fn cursor_of<C: Cursor>(text: Option<&str>) -> Result<Option<C>> {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PostPage {
     /// The posts, newest first.
-    #[schemars(with = "Vec<ShownPost>")]
+    #[schemars(with = "Vec<PageItem>")]
     pub(super) items: Vec<Box<RawValue>>,
-    /// Their authors, by id.
+    /// Their authors, by id; and all others that they bring along, if these were asked for.
     pub(super) people: BTreeMap<String, Person>,
     /// Where to go on; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -45,6 +45,7 @@ use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
 
 mod accounts;
+mod along;
 mod audience;
 mod barriers;
 mod bodies;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::favourites;
-use super::input::{self, OneUser, OwnList, PostPage, UserPage};
+use super::input::{self, OneUser, OwnList, PostPage, TimelineList, UserPage};
 use super::{Call, Caller, Feed, FeedError, Result, Updates};
 use crate::model::{Comment, Position, Profile, ShownPost, User};
 
@@ -185,12 +185,13 @@ struct Update {
 }
 
 impl Feed {
-    async fn read_own_timeline(&self, caller: Caller, list: OwnList) -> Result<TimelinePage> {
-        let (limit, cursor) = (list.limit()?, list.cursor()?);
+    async fn read_own_timeline(&self, caller: Caller, list: TimelineList) -> Result<TimelinePage> {
+        let (limit, cursor, with) = (list.limit()?, list.cursor()?, list.with()?);
         let (reader, is_first) = (caller.user()?, cursor.is_none());
         let read = self.read_timeline(reader, cursor, limit).await?;
         let state = async { if is_first { self.read_state(reader, &read.held).await.map(Some) } else { Ok(None) } };
-        let (page, state) = tokio::try_join!(self.page_of_posts(Some(reader), &read.items, read.next), state)?;
+        let page = self.page_of_posts(Some(reader), &read.items, read.next, &with);
+        let (page, state) = tokio::try_join!(page, state)?;
         Ok(TimelinePage { page, position: read.position, read: state })
     }
 
@@ -258,7 +259,7 @@ impl Operations {
             "users.suggest" Get "/users/suggested" 200 User, suggest_users: OwnList => super::people::SuggestionPage, "Whom those one follows follow, most mutual first.";
             "users.notify" Put "/users/{id}/notify" 200 User, tell_me_of: OneUser => input::Done, "Asks to be told when someone posts.";
             "users.unnotify" Delete "/users/{id}/notify" 200 User, tell_me_no_more_of: OneUser => input::Done, "Ends that.";
-            "users.posts" Get "/users/{id}/posts" 200 Reader, user_posts: input::UserList => PostPage, "An author's posts, newest first, to the very first.";
+            "users.posts" Get "/users/{id}/posts" 200 Reader, user_posts: input::AuthorList => PostPage, "An author's posts, newest first, to the very first.";
             "users.follow" Put "/users/{id}/follow" 200 User, follow: OneUser => input::Done, "Follows someone; their posts come into the timeline, live.";
             "users.unfollow" Delete "/users/{id}/follow" 200 User, unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";
             "users.followers" Get "/users/{id}/followers" 200 Reader, followers: input::UserList => UserPage, "Who follows someone, latest first.";
@@ -270,7 +271,7 @@ impl Operations {
             "users.block" Put "/users/{id}/block" 200 User, block: OneUser => input::Done, "Neither sees anything of the other's, and follows end both ways.";
             "users.unblock" Delete "/users/{id}/block" 200 User, unblock: OneUser => input::Done, "Ends blocking. Who followed whom does not come back.";
             "posts.create" Post "/posts" 201 User, create_post: super::posts::Draft => ShownPost, "Publishes a post.";
-            "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::OnePost => ShownPost, "A post.";
+            "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::ReadPost => super::along::LonePost, "A post.";
             "posts.edit" Patch "/posts/{id}" 200 User, edit_own_post: super::edits::Edit => ShownPost, "Changes one's own post, everywhere. What is not given stays, null clears.";
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
             "comments.create" Post "/posts/{id}/comments" 201 User, create_comment: super::comments::CommentDraft => Comment, "Comments on a post, or replies to a comment.";
@@ -283,7 +284,7 @@ impl Operations {
             "comments.like" Put "/comments/{id}/like" 200 User, like_comment: input::OneComment => super::likes::Accepted, "Likes a comment; likes.add with object comment is the same.";
             "comments.unlike" Delete "/comments/{id}/like" 200 User, unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
             "likes.list" Get "/posts/{id}/likes" 200 Reader, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
-            "timeline.read" Get "/timeline" 200 User, read_own_timeline: OwnList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
+            "timeline.read" Get "/timeline" 200 User, read_own_timeline: TimelineList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
             "favourites.add" Put "/favourites/{type}/{id}" 200 User, add_favourite: favourites::OneObject => favourites::FavouriteItem, "Adds an object of any type to one's favourites; adding again keeps the first time.";
             "favourites.remove" Delete "/favourites/{type}/{id}" 200 User, remove_favourite: favourites::OneObject => input::Done, "Takes an object out of one's favourites.";

@@ -1,20 +1,21 @@
 //! Posts: what may be in one, and how it is written, got and deleted.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::along::{Part, With};
 use super::audience::Surface;
 use super::graph::NO_USER;
-use super::input::{Done, OnePost, PostPage, UserList};
+use super::input::{AuthorList, Done, OnePost, PostPage, ReadPost};
 use super::pages::Posts;
-use super::presentation::shown;
+use super::presentation::{behind, shown};
 use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
-use crate::model::{Location, Media, Object, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
+use crate::model::{Location, Media, Object, Person, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
 const NAMED: usize = 200;
@@ -69,9 +70,16 @@ impl Feed {
         shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 
-    pub(super) async fn get_post(&self, caller: Caller, post: OnePost) -> Result<Box<RawValue>> {
+    pub(super) async fn get_post(&self, caller: Caller, post: ReadPost) -> Result<Box<RawValue>> {
+        #[derive(Serialize)]
+        struct People {
+            people: BTreeMap<String, Person>,
+        }
+        let with = post.with()?;
         let body = self.post(&caller, post.id).await?;
-        self.present(caller.reader(), &[body]).await?.pop().ok_or(NO_POST)
+        let PostPage { mut items, people, .. } = self.page_of_posts(caller.reader(), &[body], None, &with).await?;
+        let post = items.pop().ok_or(NO_POST)?;
+        if with.has(Part::People) { behind(&post, &People { people }) } else { Ok(post) }
     }
 
     pub(super) async fn delete_post(&self, call: Call, post: OnePost) -> Result<Done> {
@@ -94,8 +102,8 @@ impl Feed {
         Ok(Done {})
     }
 
-    pub(super) async fn user_posts(&self, caller: Caller, list: UserList) -> Result<PostPage> {
-        let (limit, cursor) = (list.limit()?, list.cursor()?);
+    pub(super) async fn user_posts(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
+        let (limit, cursor, with) = (list.limit()?, list.cursor()?, list.with()?);
         let unknown = self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty();
         if unknown || !self.may_read_user(caller.reader(), &list.id).await? {
             return Err(NO_USER);
@@ -105,16 +113,16 @@ impl Feed {
             let ids = self.ledger.author_posts(&list.id, before, count).await?;
             page.take_posts(&ids, &self.seen_by(caller.reader(), Surface::Direct, ids.iter().copied()).await?);
         }
-        self.post_page(&caller, page).await
+        self.post_page(&caller, page, &with).await
     }
 
     /// A page of posts as this caller reads it.
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(super) async fn post_page(&self, caller: &Caller, page: Posts) -> Result<PostPage> {
+    pub(super) async fn post_page(&self, caller: &Caller, page: Posts, with: &With) -> Result<PostPage> {
         let (items, next) = page.finish();
-        self.page_of_posts(caller.reader(), &items, next).await
+        self.page_of_posts(caller.reader(), &items, next, with).await
     }
 
     pub(super) async fn post(&self, caller: &Caller, id: PostId) -> Result<Arc<Body>> {

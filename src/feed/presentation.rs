@@ -12,6 +12,7 @@ use moka::sync::Cache;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::along::{Along, Beneath, With};
 use super::input::PostPage;
 use super::{Body, Feed, FeedError, Result};
 use crate::ledger::{Hydration, Ledger};
@@ -25,11 +26,13 @@ const REMEMBERED: u64 = 100_000;
 
 /// What stands behind the author's part.
 #[derive(Serialize)]
-struct Behind {
+struct Behind<'a> {
     #[serde(flatten)]
     counts: PostCounts,
     #[serde(flatten)]
     flags: Option<PostFlags>,
+    #[serde(flatten)]
+    beneath: Option<&'a Beneath>,
 }
 
 impl Feed {
@@ -39,10 +42,11 @@ impl Feed {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn present(&self, reader: Option<&UserId>, bodies: &[Arc<Body>]) -> Result<Vec<Box<RawValue>>> {
-        Ok(self.hydrate(reader, bodies, &[]).await?.0)
+        Ok(self.hydrate(reader, bodies, &[], &Along::default()).await?.0)
     }
 
-    /// A page of posts, with its people: in one round trip.
+    /// A page of posts, with its people: in one round trip, and what they bring along in a few more. How many there are does
+    /// not depend on the page.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -51,10 +55,12 @@ impl Feed {
         reader: Option<&UserId>,
         bodies: &[Arc<Body>],
         next: Option<PostId>,
+        with: &With,
     ) -> Result<PostPage> {
-        let authors: HashSet<&UserId> = bodies.iter().map(|body| &body.post.author).collect();
-        let authors: Vec<UserId> = authors.into_iter().cloned().collect();
-        let (items, people) = self.hydrate(reader, bodies, &authors).await?;
+        let along = self.along(reader, bodies, with).await?;
+        let people: HashSet<&UserId> = bodies.iter().map(|body| &body.post.author).chain(along.people.iter()).collect();
+        let people: Vec<UserId> = people.into_iter().cloned().collect();
+        let (items, people) = self.hydrate(reader, bodies, &people, &along).await?;
         Ok(PostPage { items, people, next: next.map(|id| format!("p{id}")) })
     }
 
@@ -63,6 +69,7 @@ impl Feed {
         reader: Option<&UserId>,
         bodies: &[Arc<Body>],
         people: &[UserId],
+        along: &Along,
     ) -> Result<(Vec<Box<RawValue>>, BTreeMap<String, Person>)> {
         if bodies.is_empty() {
             return Ok(Default::default());
@@ -74,7 +81,8 @@ impl Feed {
         let present = |body: &Arc<Body>| {
             let id = &body.post.id;
             let flags = reader.map(|_| flags.get(id).copied().unwrap_or_default());
-            shown(body.json_for(reader), counts.get(id).copied().unwrap_or_default(), flags)
+            let counts = counts.get(id).copied().unwrap_or_default();
+            behind(body.json_for(reader), &Behind { counts, flags, beneath: along.beneath(*id) })
         };
         Ok((bodies.iter().map(present).collect::<Result<_>>()?, by_id(people)))
     }
@@ -99,9 +107,14 @@ fn by_id(users: Vec<User>) -> BTreeMap<String, Person> {
     users.into_iter().map(|user| (user.id.to_string(), Person::from(user))).collect()
 }
 
-/// A post's JSON with more members at its end. The author's part is not encoded again.
+/// A post's JSON with what came of it at its end.
 pub(super) fn shown(post: &RawValue, counts: PostCounts, flags: Option<PostFlags>) -> Result<Box<RawValue>> {
-    let behind = serde_json::to_string(&Behind { counts, flags }).ok();
+    behind(post, &Behind { counts, flags, beneath: None })
+}
+
+/// A post's JSON with more members, at least one, at its end. The author's part is not encoded again.
+pub(super) fn behind(post: &RawValue, members: &impl Serialize) -> Result<Box<RawValue>> {
+    let behind = serde_json::to_string(members).ok();
     let parts = behind.as_deref().and_then(|behind| Some((post.get().strip_suffix('}')?, behind.strip_prefix('{')?)));
     let spliced = parts.map(|(post, behind)| RawValue::from_string(format!("{post},{behind}")));
     spliced.and_then(std::result::Result::ok).ok_or_else(|| {

@@ -68,13 +68,13 @@ impl Feed {
         if !is_topic(&name) {
             return Err(FeedError::invalid("name", "a topic is 1 to 100 letters, digits and underscores"));
         }
-        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        let (limit, cursor, with) = (list.limit()?, list.cursor()?, list.with()?);
         let ids = self.ledger.topic_posts(&name, PostId::MAX, PLAZA).await?;
         let mut page = Posts::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let ids: Vec<PostId> = ids.iter().copied().filter(|id| *id < before).take(count).collect();
             page.take_posts(&ids, &self.seen_by(caller.reader(), Surface::Brought, ids.iter().copied()).await?);
         }
-        self.post_page(&caller, page).await
+        self.post_page(&caller, page, &with).await
     }
 }

@@ -68,7 +68,12 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
     let parameter = |(name, schema): (&String, &Value)| {
         let (place, required) =
             if in_path(name) { ("path", true) } else { ("query", required.contains(&name.as_str())) };
-        json!({ "name": name, "in": place, "required": required, "schema": schema })
+        let mut parameter = json!({ "name": name, "in": place, "required": required, "schema": schema });
+        if schema["type"] == "array" {
+            // With commas between, not the name again and again.
+            parameter["explode"] = false.into();
+        }
+        parameter
     };
     let mut parameters: Vec<Value> =
         members.iter().filter(|(name, _)| in_path(name) || !has_body).map(parameter).collect();

@@ -298,6 +298,15 @@ async fn the_openapi_document_describes_every_operation() {
             path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
         assert_eq!(in_path, templated, "{id}");
         assert!(parameters.iter().all(|parameter| parameter["schema"].is_object()), "{id}");
+        // A list in a query has commas, and says so.
+        let is_list = |parameter: &&Value| parameter["schema"]["type"] == "array";
+        for list in parameters.iter().filter(is_list) {
+            assert_eq!((&list["in"], &list["explode"]), (&json!("query"), &json!(false)), "{id}");
+            assert_eq!(list["schema"]["items"]["$ref"], "#/components/schemas/Part", "{id}");
+        }
+        let lists =
+            ["timeline.read", "users.posts", "topics.read", "favourites.list", "favourites.common", "posts.get"];
+        assert_eq!(parameters.iter().filter(is_list).count(), usize::from(lists.contains(&id)), "{id}");
     }
     let paths = document["paths"].as_object().unwrap();
     let described: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();

@@ -62,7 +62,8 @@ async fn found(server: &Server, who: &str, method: &str, paths: impl Iterator<It
 async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], differences: &mut Differences) {
     let friend = row("friend").1;
     for (who, direct, brought) in rows.iter().copied() {
-        for way in ["posts/{id}/comments", "posts/{id}/likes", "objects/post/{id}/favourites"] {
+        let along = "posts/{id}?with=likers,comments,people";
+        for way in ["posts/{id}/comments", "posts/{id}/likes", "objects/post/{id}/favourites", along] {
             let paths = ids.iter().map(|id| format!("/{}", way.replace("{id}", &id.to_string())));
             differences.note(who, way, &found(server, who, "GET", paths, &Value::Null).await, direct);
         }
@@ -218,11 +219,26 @@ const DEEDS: [(&str, bool, bool, bool); 8] = [
     ("", true, true, true),
 ];
 
+/// Whether the author is found in what the host's post brings along, in each way in which it is read.
+async fn brought_along(server: &Server, who: &str, post: u64) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    for way in [format!("/posts/{post}?"), "/users/host/posts?".into(), "/topics/open/posts?".into()] {
+        let page = call(server, who, "GET", &format!("{way}with=likers,comments,people")).await.body;
+        let item = page["items"].get(0).unwrap_or(&page);
+        assert_eq!(item["id"], post, "{who:?} {way}");
+        for (part, what) in [("likers", r#""bo""#), ("newest_comments", "<bo")] {
+            found.push((format!("{part} of {way}"), item[part].to_string().contains(what)));
+        }
+        found.push((format!("people of {way}"), page["people"].get(AUTHOR).is_some()));
+    }
+    found
+}
+
 #[tokio::test]
 async fn what_somebody_does_is_for_those_who_may_meet_them() {
     let server = server().await;
     // The author comments, likes and keeps on ground that is everybody's, and on each reader's own.
-    let post = server.post("host", "come in").await;
+    let post = server.post("host", "come in #open").await;
     done(&server, AUTHOR, "PUT", "/users/host/follow").await;
     done(&server, "host", "PUT", "/users/bo/follow").await;
     done(&server, AUTHOR, "PUT", &format!("/favourites/post/{post}")).await;
@@ -267,6 +283,9 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
         let under = call(&server, who, "GET", &format!("/posts/{post}/comments?limit=100")).await.body;
         differences.note(who, "comments.list", tells(&under, "<bo"), word(direct));
         differences.note(who, "its people", tells(&under["people"], bo), word(direct));
+        for (way, saw) in brought_along(&server, who, post).await {
+            differences.note(who, &way, word(saw), word(direct));
+        }
         let replies = format!("/posts/{post}/comments?under={}", comments[0]);
         let replies = finds(&server, who, "GET", &replies, &Value::Null).await;
         differences.note(who, "replies to the author", word(replies), word(direct));

@@ -13,6 +13,7 @@ mod redis_server;
 #[path = "../support/server.rs"]
 mod server;
 
+mod along;
 mod audience;
 mod backend;
 mod barriers;

@@ -61,29 +61,68 @@ async fn a_page_costs_as_many_round_trips_however_long_it_is_with_redis_and_post
 }
 
 async fn costs_the_same(server: &Server) {
-    // The posts of a page are by as many people as it has posts.
+    // The posts of a page are by as many people as it has posts, and as many do something under them and are named there.
     let mut ann = Client::connect(server, "ann").await;
     for n in 0..110 {
         let author = format!("author-{n}");
         server.follow("ann", &author).await;
-        server.post(&author, "about #all").await;
-        server.post("bo", "by one").await;
+        let text = format!("what @author-{} said", n / 2);
+        for post in [server.post(&author, "about #all").await, server.post("bo", "by one").await] {
+            server.done(&author, "POST", &format!("/posts/{post}/comments"), &json!({ "text": text })).await;
+            server.done(&author, "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+            server.done("ann", "PUT", &format!("/favourites/post/{post}"), &Value::Null).await;
+        }
+        // Something stands between each of them and somebody: what is between them and the reader has to be looked up.
+        server.done("cy", "PUT", &format!("/users/{author}/mute"), &Value::Null).await;
     }
     for (method, mut input) in [
         ("timeline.read", json!({})),
         ("users.posts", json!({ "id": "bo" })),
         ("topics.read", json!({ "name": "all" })),
+        ("favourites.list", json!({ "type": "post" })),
     ] {
-        let mut costs = Vec::new();
-        for limit in [1, 20, 100] {
-            input["limit"] = limit.into();
-            let page = ann.rpc(method, &input).await;
-            assert_eq!(page["items"].as_array().map(Vec::len), Some(limit), "{method}");
-            costs.push(cost(server, &mut ann, method, &input).await);
+        let mut plain = None;
+        for with in ["", "people", "likers", "comments", "likers,comments,people"] {
+            input["with"] = with.into();
+            let mut costs = Vec::new();
+            for limit in [1, 20, 100] {
+                input["limit"] = limit.into();
+                let page = ann.rpc(method, &input).await;
+                assert_eq!(page["items"].as_array().map(Vec::len), Some(limit), "{method}");
+                costs.push(cost(server, &mut ann, method, &input).await);
+            }
+            let first = costs[0];
+            assert!(costs.iter().all(|cost| *cost == first), "{method} of 1, 20, 100 with {with:?}: {costs:?}");
+            assert!(first.0 >= 1 && first.0 <= 8, "{method} makes some round trips and not many: {costs:?}");
+            let (ledger, redis) = *plain.get_or_insert(first);
+            // Whatever they bring along: one more.
+            assert!(first.0 <= ledger + 1 && first.1 == redis, "{method} with {with:?}: {costs:?}, without {plain:?}");
         }
-        assert!(costs.iter().all(|cost| *cost == costs[0]), "{method} of 1, 20 and 100: {costs:?}");
-        assert!(costs[0].0 >= 1 && costs[0].0 <= 8, "{method} makes some round trips and not many: {costs:?}");
     }
+    let mut costs = Vec::new();
+    for limit in [1, 20, 100] {
+        costs.push(cost_of_the_first(server, limit).await);
+    }
+    assert!(
+        costs.iter().all(|cost| *cost == costs[0]),
+        "1, 20 and 100 for somebody of whom nothing is known: {costs:?}"
+    );
+}
+
+/// The same for readers who ask for the first time.
+async fn cost_of_the_first(server: &Server, limit: usize) -> (u64, u64) {
+    let input = json!({ "id": "bo", "limit": limit, "with": "likers,comments,people" });
+    let mut fewest = (u64::MAX, u64::MAX);
+    for n in 0..8 {
+        let mut new = Client::connect(server, &format!("new-{limit}-{n}")).await;
+        // They become users, and their own timeline is made, without a look at anybody else.
+        new.rpc("timeline.read", &json!({})).await;
+        let before = made(server).await;
+        new.rpc("users.posts", &input).await;
+        let after = made(server).await;
+        fewest = (fewest.0.min(after.0 - before.0), fewest.1.min(after.1 - before.1));
+    }
+    fewest
 }
 
 /// Round trips to the ledger and to Redis that a page takes: the fewest of a few attempts, for others ask meanwhile, too.
