@@ -82,7 +82,9 @@ pub trait People: Send + Sync {
     /// Those of `ids` that exist, each once, in any order. Any number of ids, one round trip.
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>>;
 
-    /// A user with counts, and the edges seen from `viewer`.
+    /// A user with counts, and the edges seen from `viewer` (`None`: somebody anonymous). The posts counted are those that
+    /// the viewer may see where they ask for them: all of them if it is their own profile, none where a hide or a block stands
+    /// between the two. The cost depends on how many there are that are not for everyone.
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>>;
 
     /// Changes what is said of a user, and what they are found by, in one transaction; the user as they are then.

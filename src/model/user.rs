@@ -47,7 +47,7 @@ pub struct Profile {
     pub followers: u64,
     /// How many they follow.
     pub following: u64,
-    /// How many posts of theirs exist.
+    /// How many posts of theirs whoever asked may see.
     pub posts: u64,
     /// What is between the two.
     pub edges: Edges,

@@ -173,6 +173,10 @@ async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences
         }
         let profile = pages(server, who, "/users/bo/posts").await;
         differences.note(who, "users.posts", &seen(&profile, ids), direct);
+        // As many as the list has, for whoever finds the author at all.
+        let counted = call(server, who, "GET", "/users/bo").await.body["posts"].as_u64().unwrap_or(0);
+        let listed = profile.as_array().expect("items").len();
+        differences.note(who, "the count of users.get", &counted.to_string(), &listed.to_string());
         let topic = pages(server, who, "/topics/t/posts").await;
         differences.note(who, "topics.read", &seen(&topic, ids), brought);
         let (mut by_id, mut subscribed) = (String::new(), String::new());

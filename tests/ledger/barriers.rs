@@ -16,6 +16,7 @@ conformance! {
     a_merged_timeline_leaves_out_the_muted_and_the_hiding
     an_edited_post_moves_between_topics
     jobs_of_a_wider_audience_count_as_carrying
+    a_profile_counts_the_posts_that_its_viewer_may_see
 }
 
 type Any = Arc<dyn Ledger>;
@@ -201,4 +202,69 @@ async fn jobs_of_a_wider_audience_count_as_carrying(ledger: Any) {
     edited.visibility = Visibility::Followers;
     ledger.edit_post(&edited, &lease("w1", LEASE)).await.unwrap();
     assert!(carries(&id("ann")).await);
+}
+
+async fn a_profile_counts_the_posts_that_its_viewer_may_see(ledger: Any) {
+    let viewers = ["ann", "bo", "fan", "friend", "followed", "stranger", "hidden", "muted", "muting", "only_to"];
+    users(&*ledger, &viewers).await;
+    for (from, to) in [("fan", "ann"), ("friend", "ann"), ("ann", "friend"), ("ann", "followed"), ("only_to", "ann")] {
+        follow(&*ledger, &id(from), &id(to)).await;
+    }
+    let visible =
+        |number: u64, visibility: Visibility| feedline::model::Post { visibility, ..post(number, "ann", &[]) };
+    let named = |number: u64, named: fn(Vec<UserId>) -> Visibility, who: &[&str]| visible(number, named(ids(who)));
+    for one in [
+        visible(1, Visibility::Public),
+        visible(2, Visibility::Followers),
+        visible(3, Visibility::Followers),
+        visible(4, Visibility::Friends),
+        named(5, Visibility::OnlyTo, &["bo", "fan"]),
+        named(6, Visibility::OnlyTo, &["stranger"]),
+        named(7, Visibility::NotTo, &["stranger", "fan"]),
+        named(8, Visibility::NotTo, &["nobody"]),
+        visible(9, Visibility::Friends),
+        named(10, Visibility::OnlyTo, &["friend"]),
+        // Somebody is called as the visibility is.
+        named(11, Visibility::NotTo, &["only_to"]),
+        // Others' posts are none of hers.
+        feedline::model::Post { author: id("bo"), ..visible(12, Visibility::Followers) },
+    ] {
+        store(&*ledger, one).await.unwrap();
+    }
+    delete(&*ledger, 9, "ann").await.expect("it was there");
+    for (barrier, maker, whom) in
+        [(Barrier::Hide, "ann", "hidden"), (Barrier::Mute, "ann", "muted"), (Barrier::Mute, "muting", "ann")]
+    {
+        bar(&*ledger, barrier, maker, whom).await.expect("it is new");
+    }
+    let counted = async |viewer: &str| {
+        let viewer = (!viewer.is_empty()).then(|| id(viewer));
+        ledger.profile(&id("ann"), viewer.as_ref()).await.unwrap().expect("ann").posts
+    };
+    for (viewer, posts) in [
+        ("ann", 10),
+        ("", 4),
+        ("bo", 4),
+        ("stranger", 3),
+        ("fan", 6),
+        ("friend", 8),
+        ("followed", 4),
+        ("only_to", 5),
+        ("hidden", 0),
+        ("muted", 4),
+        ("muting", 4),
+        ("nobody", 3),
+    ] {
+        assert_eq!(counted(viewer).await, posts, "for {viewer:?}");
+    }
+    // A block counts both ways; what is edited is counted as it is by then.
+    bar(&*ledger, Barrier::Block, "ann", "bo").await.expect("it is new");
+    bar(&*ledger, Barrier::Block, "stranger", "ann").await.expect("it is new");
+    assert_eq!((counted("bo").await, counted("stranger").await), (0, 0));
+    let wider = feedline::model::Post { edited_at: Some(NOW), ..visible(4, Visibility::Public) };
+    let narrower = feedline::model::Post { edited_at: Some(NOW), ..named(1, Visibility::OnlyTo, &["fan"]) };
+    for edit in [wider, narrower] {
+        assert!(!ledger.edit_post(&edit, &lease("w1", LEASE)).await.unwrap().is_empty());
+    }
+    assert_eq!((counted("").await, counted("fan").await, counted("friend").await), (4, 7, 7));
 }

@@ -271,6 +271,7 @@ mod tests {
             (posts::RESTRICTED, "'{1,2}'"),
             (people::SEARCH, "'a', 'b', 'a', '', 9"),
             (people::SECOND_DEGREE, "'u', 9, 9, 9"),
+            (people::PROFILE, "'u', 'v'"),
             (favourites::COMMON, "'u', 'post', 9, 9, 'v'"),
             (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
             (topics::RECENT, "9, 'a', 9"),
@@ -353,6 +354,23 @@ mod tests {
             let row = client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer");
             assert_eq!(row.get::<_, &str>(0), expected, "{durability:?}, where the server says {of_the_server}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_for_everyone_costs_a_profile_nothing() {
+        let server = shared();
+        let (ledger, name) = ledger(server).await;
+        ledger.bulk_users(&[id("a"), id("v")], 1).await.expect("users");
+        let written = r#"INSERT INTO posts SELECT n, 'a', '{}', CASE WHEN n % 200 = 0 THEN '"followers"' WHEN n % 200 = 1 THEN '"friends"'
+                         WHEN n % 200 = 2 THEN '{"not_to":["v"]}' ELSE '"public"' END, '{}' FROM generate_series(1, 9000) n;
+                         UPDATE users SET posts = 9000 WHERE id = 'a'; ANALYZE"#;
+        server.ask(&name, written).await;
+        assert_eq!(ledger.profile(&id("a"), Some(&id("v"))).await.expect("an answer").expect("a profile").posts, 8_865);
+        let Cost { plan, rows } = cost(&ledger, people::PROFILE, "'a', 'v'").await;
+        assert!((135.0..160.0).contains(&rows), "{rows} rows\n{plan}");
+        let Cost { plan, rows } = cost(&ledger, people::PROFILE, "'a', 'a'").await;
+        assert!(rows < 10.0, "one's own are all, {rows} rows\n{plan}");
+        ledger.close().await;
     }
 
     #[tokio::test]

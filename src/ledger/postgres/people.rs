@@ -56,15 +56,30 @@ const UNNOTIFY_OF: &str = "\
 
 const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1)";
 
-const PROFILE: &str = "\
-    SELECT id, name, avatar, created_at, followers, following, posts,
-           EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1),
-           EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2),
-           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'hide' AND whom = $1),
-           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'mute' AND whom = $1),
-           EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'block' AND whom = $1),
-           EXISTS (SELECT FROM post_notices WHERE owner = $2 AND author = $1)
-    FROM users WHERE id = $1";
+/// The count of posts is that of all, less those of some that the viewer is not among: counted along indexes that hold no
+/// others, and only where it takes them.
+pub(super) const PROFILE: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following,
+           CASE WHEN u.id = $2 THEN u.posts WHEN e.barred OR e.blocking THEN 0 ELSE u.posts
+               - CASE WHEN e.following THEN 0 ELSE (
+                   SELECT count(*) FROM posts WHERE author = $1 AND visibility = '\"followers\"' AND deleted_at IS NULL
+               ) END
+               - CASE WHEN e.following AND e.followed_by THEN 0 ELSE (
+                   SELECT count(*) FROM posts WHERE author = $1 AND visibility = '\"friends\"' AND deleted_at IS NULL
+               ) END
+               - (SELECT count(*) FROM posts WHERE author = $1 AND left(visibility, 1) = '{' AND deleted_at IS NULL
+                  AND NOT CASE WHEN left(visibility, 9) = '{\"only_to' THEN e.following AND visibility::jsonb -> 'only_to' ? $2
+                               ELSE NOT coalesce(visibility::jsonb -> 'not_to' ? $2, false) END)
+           END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify
+    FROM users u CROSS JOIN LATERAL (SELECT
+        EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS following,
+        EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed_by,
+        EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'hide' AND whom = $1) AS hiding,
+        EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'mute' AND whom = $1) AS muting,
+        EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'block' AND whom = $1) AS blocking,
+        EXISTS (SELECT FROM barriers WHERE maker = $1 AND kind IN ('hide', 'block') AND whom = $2) AS barred,
+        EXISTS (SELECT FROM post_notices WHERE owner = $2 AND author = $1) AS notify OFFSET 0
+    ) e WHERE u.id = $1";
 
 #[async_trait]
 impl People for PostgresLedger {

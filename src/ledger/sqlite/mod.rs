@@ -281,6 +281,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_profile_looks_at_no_posts_that_are_for_everyone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        let explain = format!("EXPLAIN QUERY PLAN {}", people::PROFILE);
+        let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+            db.prepare(&explain)?.query_map(["u", "v"], |row| row.get(3))?.collect()
+        });
+        let plan = plan.await.expect("a plan");
+        let walks = |table: &str| plan.iter().filter(|step| step.contains(table)).collect::<Vec<_>>();
+        assert_eq!(walks(" posts "), ["SEARCH posts USING INDEX posts_of_some (author=?)"], "{plan:?}");
+        for table in ["follows", "barriers", "post_notices", " u "] {
+            assert!(walks(table).iter().all(|step| step.starts_with("SEARCH")), "{plan:?}");
+        }
+        ledger.close().await;
+    }
+
+    #[tokio::test]
     async fn a_statement_is_prepared_once_whatever_is_bound() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");

@@ -175,15 +175,30 @@ pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<Use
     db.prepare_cached(sql)?.query_map([json_text(ids)?], user)?.collect()
 }
 
+/// The count of posts is that of all, less those of some that the viewer is not among. The index is named because it alone
+/// spares a look at what is for everyone.
+pub(super) const PROFILE: &str = "SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following, \
+    CASE WHEN u.id = ?2 THEN u.posts WHEN e.barred OR e.blocking THEN 0 ELSE u.posts - ( \
+        SELECT count(*) FROM posts INDEXED BY posts_of_some \
+        WHERE author = ?1 AND coalesce(body ->> '$.visibility', 'public') <> 'public' \
+        AND NOT CASE substr(coalesce(body ->> '$.visibility', 'public'), 1, 9) \
+            WHEN 'followers' THEN e.following \
+            WHEN 'friends' THEN e.following AND e.followed_by \
+            WHEN '{\"only_to' THEN e.following \
+                AND EXISTS (SELECT 1 FROM json_each(body, '$.visibility.only_to') WHERE value = ?2) \
+            ELSE NOT EXISTS (SELECT 1 FROM json_each(body, '$.visibility.not_to') WHERE value = ?2) END) \
+    END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify \
+    FROM users u CROSS JOIN (SELECT \
+        EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
+        EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) AS followed_by, \
+        EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'hide' AND whom = ?1) AS hiding, \
+        EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'mute' AND whom = ?1) AS muting, \
+        EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) AS blocking, \
+        EXISTS (SELECT 1 FROM barriers WHERE maker = ?1 AND kind IN ('hide', 'block') AND whom = ?2) AS barred, \
+        EXISTS (SELECT 1 FROM post_notices WHERE user = ?2 AND author = ?1) AS notify \
+    ) e WHERE u.id = ?1";
+
 pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> rusqlite::Result<Option<Profile>> {
-    let sql = "SELECT id, name, avatar, created_at, followers, following, posts, \
-               EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1), \
-               EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2), \
-               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'hide' AND whom = ?1), \
-               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'mute' AND whom = ?1), \
-               EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1), \
-               EXISTS (SELECT 1 FROM post_notices WHERE user = ?2 AND author = ?1) \
-               FROM users WHERE id = ?1";
     let read = |row: &Row<'_>| {
         Ok(Profile {
             user: user(row)?,
@@ -200,5 +215,5 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
             },
         })
     };
-    db.prepare_cached(sql)?.query_row(params![id.as_str(), viewer.map(UserId::as_str)], read).optional()
+    db.prepare_cached(PROFILE)?.query_row(params![id.as_str(), viewer.map(UserId::as_str)], read).optional()
 }
