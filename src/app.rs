@@ -141,8 +141,8 @@ async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
             SqliteLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
         }
         LedgerUrl::Postgres(url) => {
-            let url = url.clone();
-            let options = PostgresOptions { url, durability, timeout, connections: config.ledger.connections };
+            let connections = config.ledger.connections;
+            let options = PostgresOptions { durability, timeout, connections, ..PostgresOptions::new(url.clone()) };
             PostgresLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
         }
     };

@@ -1,6 +1,6 @@
 //! PostgreSQL's own: opening, locks that are held, outages, encryption.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
@@ -54,6 +54,75 @@ async fn a_newer_schema_is_used_if_its_maker_said_so() {
     let why =
         format!("its schema is version 999, made for programs that know version 998 or later; this one knows {known}");
     assert_eq!(said, format!("the ledger failed: {place}: {why}"));
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("nobody panicked").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_start_waits_for_another_nodes_steps_and_says_so_and_not_for_ever() {
+    let (server, name) = database().await;
+    let other = server.client(&name).await;
+    let process: i32 = other.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    other.execute("SELECT pg_advisory_lock($1)", &[&0x6665_6564_6c69_6e65_i64]).await.unwrap();
+    let log = Log::default();
+    let writer = log.clone();
+    let logged = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    let refused = {
+        let _logged = tracing::subscriber::set_default(logged);
+        let options = PostgresOptions { patience: Duration::from_millis(300), ..postgres_options(server, &name) };
+        PostgresLedger::open(options).await.err().expect("it is not its turn")
+    };
+    let said = format!(
+        "the ledger is unreachable: postgres at 127.0.0.1:{}/{name}: another node is bringing the schema up to date and did \
+         not end within 300ms; if it hangs, end the server's process {process}",
+        server.port()
+    );
+    assert_eq!(refused.to_string(), said);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(log.matches("another node brings the schema up to date, waiting for it").count(), 1, "{log}");
+
+    // Whoever waits long enough has their turn.
+    let opening = tokio::spawn(PostgresLedger::open(postgres_options(server, &name)));
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND query LIKE 'SELECT pg_try_advisory%'";
+    let until = Instant::now() + PATIENCE;
+    while other.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(Instant::now() < until, "nobody waits");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!opening.is_finished());
+    other.execute("SELECT pg_advisory_unlock_all()", &[]).await.unwrap();
+    opening.await.unwrap().expect("it opens").close().await;
+}
+
+#[tokio::test]
+async fn a_step_that_waits_for_a_lock_ends_with_the_reason() {
+    let (server, name) = database().await;
+    // The last step is to be taken again, and somebody holds what it is about.
+    let steps = std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count();
+    let again =
+        "DROP INDEX posts_for_followers, posts_for_friends, posts_for_named; DELETE FROM migrations WHERE version =";
+    server.ask(&name, &format!("{again} {steps}")).await;
+    let other = server.client(&name).await;
+    other.batch_execute("BEGIN; LOCK TABLE posts IN ROW EXCLUSIVE MODE").await.unwrap();
+    let options = PostgresOptions { patience: Duration::from_millis(300), ..postgres_options(server, &name) };
+    let refused = PostgresLedger::open(options).await.err().expect("it is held up");
+    let said = refused.to_string();
+    assert!(said.ends_with("needs a lock that somebody else holds, see pg_locks: gave up after 300ms"), "{said}");
+    other.batch_execute("COMMIT").await.unwrap();
+    open_at(server, &name).await.close().await;
 }
 
 #[tokio::test]

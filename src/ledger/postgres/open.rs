@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Transaction};
 
 use super::errors::{sort, text};
 use super::tls::Encryption;
@@ -34,6 +36,10 @@ const STEPS: &[Step] = &[
 /// Names the lock that one of several starting nodes holds while it brings the schema up to date: "feedline" in ASCII.
 const LOCK: i64 = 0x6665_6564_6c69_6e65;
 
+/// How often a node looks whether another has done with the schema, and how often it says that it waits.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
 /// The oldest version that is known to do.
 const OLDEST_SERVER: u32 = 14;
 
@@ -48,12 +54,15 @@ pub struct PostgresOptions {
     pub timeout: Duration,
     /// Connections, at least 1.
     pub connections: usize,
+    /// How long the opening waits for another node that brings the schema up to date, and for each lock that a step takes.
+    pub patience: Duration,
 }
 
 impl PostgresOptions {
-    /// The defaults for a place: full durability, 5 seconds, 8 connections.
+    /// The defaults for a place: full durability, 5 seconds, 8 connections, 10 minutes for the schema.
     pub fn new(url: PostgresUrl) -> Self {
-        Self { url, durability: Durability::default(), timeout: Duration::from_secs(5), connections: 8 }
+        let (timeout, patience) = (Duration::from_secs(5), Duration::from_secs(600));
+        Self { url, durability: Durability::default(), timeout, connections: 8, patience }
     }
 }
 
@@ -62,6 +71,7 @@ pub(super) struct Endpoint {
     pub(super) name: String,
     /// For one attempt to connect, and for one answer.
     pub(super) timeout: Duration,
+    patience: Duration,
     config: tokio_postgres::Config,
     encryption: Encryption,
     /// What a connection is told first.
@@ -79,7 +89,8 @@ impl Endpoint {
         let encryption = Encryption::new(options.url.tls()).map_err(LedgerError::Failed)?;
         let encrypted = if *options.url.tls() == Tls::Off { "" } else { " over TLS" };
         let name = format!("postgres at {}{encrypted}", options.url.place());
-        Ok(Self { name, timeout: options.timeout, config, encryption, settings: settings(options) })
+        let (timeout, patience) = (options.timeout, options.patience);
+        Ok(Self { name, timeout, patience, config, encryption, settings: settings(options) })
     }
 
     /// A connection that is set up. `on_end` is called when it has ended.
@@ -115,11 +126,17 @@ impl Endpoint {
         let mut client = self.connect(|| ()).await?;
         let migrated = async {
             self.check(&client).await?;
-            migrate(&mut client, &self.name).await
+            migrate(&mut client, &self.name, self.patience).await
         };
         migrated.await.map_err(|problem| match problem {
+            Problem::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                let (name, patience) = (&self.name, self.patience);
+                let why = "a step of the schema needs a lock that somebody else holds, see pg_locks";
+                LedgerError::Unreachable(format!("{name}: {why}: gave up after {patience:?}"))
+            }
             Problem::Database(error) => self.explain(&error),
             Problem::Unfit(why) => LedgerError::Failed(format!("{}: {why}", self.name)),
+            Problem::Waited(why) => LedgerError::Unreachable(format!("{}: {why}", self.name)),
         })
     }
 
@@ -167,6 +184,8 @@ fn settings(options: &PostgresOptions) -> String {
 enum Problem {
     Database(tokio_postgres::Error),
     Unfit(String),
+    /// Another node did not come to an end with it.
+    Waited(String),
 }
 
 impl From<tokio_postgres::Error> for Problem {
@@ -175,13 +194,50 @@ impl From<tokio_postgres::Error> for Problem {
     }
 }
 
-async fn migrate(client: &mut Client, name: &str) -> std::result::Result<(), Problem> {
+/// Of several nodes that start at once the first does the work; the others wait here, find it done, and do not wait for one
+/// that hangs for ever.
+async fn take_turn(transaction: &Transaction<'_>, name: &str, patience: Duration) -> std::result::Result<(), Problem> {
+    let began = Instant::now();
+    let mut told: Option<Instant> = None;
+    loop {
+        let sql = "SELECT pg_try_advisory_xact_lock($1)";
+        if transaction.query_one(sql, &[&LOCK]).await?.try_get(0)? {
+            return Ok(());
+        }
+        let waited = began.elapsed();
+        if waited >= patience {
+            return Err(Problem::Waited(format!(
+                "another node is bringing the schema up to date and did not end within {patience:?}; if it hangs, end {}",
+                holder(transaction).await?
+            )));
+        }
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            told = Some(Instant::now());
+            tracing::info!(ledger = name, ?waited, "another node brings the schema up to date, waiting for it");
+        }
+        tokio::time::sleep(LOOK_EVERY.min(patience - waited)).await;
+    }
+}
+
+/// Who is at it, as the server's operator knows them.
+async fn holder(transaction: &Transaction<'_>) -> std::result::Result<String, Problem> {
+    let sql = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted \
+               AND (classid::bigint << 32) | objid::bigint = $1 \
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let rows = transaction.query(sql, &[&LOCK]).await?;
+    let process = rows.first().map(|row| row.try_get::<_, i32>(0)).transpose()?;
+    Ok(process.map_or_else(|| "it".to_owned(), |process| format!("the server's process {process}")))
+}
+
+async fn migrate(client: &mut Client, name: &str, patience: Duration) -> std::result::Result<(), Problem> {
     let transaction = client.transaction().await?;
-    // Of several nodes that start at once the first does the work; the others wait here and find it done. A step may take
-    // longer than a call, and must not be lost in a crash that this node outlives.
-    let patience = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL synchronous_commit = on";
-    transaction.batch_execute(patience).await?;
-    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+    // A step may take longer than a call, and must not be lost in a crash that this node outlives.
+    let settings = format!(
+        "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {}; SET LOCAL synchronous_commit = on",
+        patience.as_millis().max(1)
+    );
+    transaction.batch_execute(&settings).await?;
+    take_turn(&transaction, name, patience).await?;
     let there = "SELECT to_regclass('migrations') IS NOT NULL";
     if !transaction.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
         let table = "CREATE TABLE migrations (version int PRIMARY KEY, needs int NOT NULL, applied_at bigint NOT NULL)";
