@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::acts::Has;
 use crate::api::attempt;
 use crate::dice::Dice;
 use crate::model::{Edge, Mark, Model, TOPICS, USERS, User};
 use crate::server::{PATIENCE, Server};
+use crate::under::under;
 use crate::world::{Bounds, World};
 
 /// What differs, in words.
@@ -29,23 +29,25 @@ pub(crate) async fn get(node: &Server, user: User, path: &str) -> (u16, Value) {
     let until = Instant::now() + PATIENCE;
     loop {
         let (status, body) = attempt(node, user, "GET", path, &Value::Null).await;
-        if !is_passing(status) || Instant::now() > until {
+        if !is_passing(status, &body) || Instant::now() > until {
             return (status, body);
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Whether an answer says only that a store did not answer, or that there was none.
-pub(crate) fn is_passing(status: u16) -> bool {
-    matches!(status, 0 | 429 | 503)
+/// Whether an answer says only that a store did not answer, or that another attempt is at it, or that there was none.
+pub(crate) fn is_passing(status: u16, body: &Value) -> bool {
+    matches!(status, 0 | 429 | 503) || body["error"]["code"] == "in_progress"
 }
 
-/// All pages of a list, by cursor to the very end. Pages must be as long as asked for, except the last.
+/// All pages of a list, by cursor to the very end. Pages must be as long as asked for, except the last. The path may ask
+/// for more than pages.
 pub(crate) async fn pages(node: &Server, user: User, path: &str, limit: usize) -> Result<Vec<Value>, String> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
+    let and = if path.contains('?') { '&' } else { '?' };
     loop {
-        let (status, mut page) = get(node, user, &format!("{path}?limit={limit}{cursor}")).await;
+        let (status, mut page) = get(node, user, &format!("{path}{and}limit={limit}{cursor}")).await;
         let Value::Array(items) = page["items"].take() else {
             return Err(format!("{path} for {user}: {status} {page}"));
         };
@@ -60,16 +62,16 @@ pub(crate) async fn pages(node: &Server, user: User, path: &str, limit: usize) -
     }
 }
 
-fn ids(items: &[Value]) -> Vec<u64> {
+pub(crate) fn ids(items: &[Value]) -> Vec<u64> {
     items.iter().map(|item| item["id"].as_u64().expect("an id")).collect()
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, model: &T) -> Verdict {
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, model: &T) -> Verdict {
     if real == model { Ok(()) } else { Err(format!("{what} is {real:?}, not {model:?}")) }
 }
 
 /// Whatever is under a user's name is not there for whom they block.
-async fn not_found(node: &Server, reader: User, path: &str) -> Verdict {
+pub(crate) async fn not_found(node: &Server, reader: User, path: &str) -> Verdict {
     same(&format!("{path} for {reader}"), &get(node, reader, path).await.0, &404)
 }
 
@@ -103,32 +105,8 @@ fn as_it_is(model: &Model, reader: User, item: &Value) -> Verdict {
 }
 
 /// The items of a list by their names.
-fn names(items: &[Value]) -> Vec<&str> {
+pub(crate) fn names(items: &[Value]) -> Vec<&str> {
     items.iter().filter_map(|item| item["id"].as_str()).collect()
-}
-
-/// What is under a post.
-async fn under(node: &Server, model: &Model, reader: User, id: u64, limit: usize) -> Verdict {
-    let (comments, likes) = (format!("/posts/{id}/comments"), format!("/posts/{id}/likes"));
-    let holders = format!("/objects/post/{id}/favourites");
-    if !model.finds(reader, id) {
-        for path in [comments, likes, holders] {
-            not_found(node, reader, &path).await?;
-        }
-        return Ok(());
-    }
-    let items = pages(node, reader, &comments, limit).await?;
-    same(&format!("{comments} for {reader}"), &ids(&items), &model.comments_on(reader, id))?;
-    for item in &items {
-        let comment = &model.comments[&item["id"].as_u64().expect("an id")];
-        let said = (&json!(comment.author), &json!(comment.text));
-        same(&format!("a comment on {id}"), &(&item["author"], &item["text"]), &said)?;
-    }
-    for (path, mark) in [(likes, Mark::Like), (holders, Mark::Favourite)] {
-        let items = pages(node, reader, &path, limit).await?;
-        same(&format!("{path} for {reader}"), &names(&items), &model.who_marked(reader, mark, id))?;
-    }
-    Ok(())
 }
 
 async fn favourites(node: &Server, model: &Model, user: User, limit: usize) -> Verdict {
@@ -169,7 +147,7 @@ pub(crate) async fn post(node: &Server, model: &Model, reader: User, id: u64) ->
 }
 
 /// A profile's counts, and what it says of the two.
-async fn person(node: &Server, model: &Model, reader: User, user: User, has: Has) -> Verdict {
+async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdict {
     let path = format!("/users/{user}");
     if !model.may_read_user(reader, user) {
         return not_found(node, reader, &path).await;
@@ -181,7 +159,7 @@ async fn person(node: &Server, model: &Model, reader: User, user: User, has: Has
     let edges = (&body["edges"]["following"], &body["edges"]["followed_by"]);
     let expected = [(reader, user), (user, reader)].map(|(from, to)| json!(model.has(Edge::Follow, from, to)));
     same(&format!("what is between {reader} and {user}"), &edges, &(&expected[0], &expected[1]))?;
-    if has.audience && reader != user {
+    if reader != user {
         let edges = ["hiding", "muting", "blocking"].map(|name| &body["edges"][name]);
         let expected = [Edge::Hide, Edge::Mute, Edge::Block].map(|edge| json!(model.has(edge, reader, user)));
         same(&format!("what {reader} put between them and {user}"), &edges, &expected.each_ref())?;
@@ -202,7 +180,7 @@ async fn people(node: &Server, model: &Model, reader: User, user: User, list: &s
 }
 
 /// One look at something, at random. It is of what is so at once.
-pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice, has: Has) -> Verdict {
+pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice) -> Verdict {
     let (node, reader, user) = (world.home(), *dice.pick(&USERS), *dice.pick(&USERS));
     let limit = *dice.pick(&[1, 3, 7, 20, 50]);
     match dice.below(12) {
@@ -217,7 +195,7 @@ pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice, has: Has
             let topic = *dice.pick(&TOPICS);
             posts(node, model, reader, &format!("/topics/{topic}/posts"), limit, &model.topic(reader, topic)).await
         }
-        5 => person(node, model, reader, user, has).await,
+        5 => person(node, model, reader, user).await,
         6 => people(node, model, reader, user, ["followers", "following"][dice.below(2)], limit).await,
         _ => {
             let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
@@ -227,11 +205,11 @@ pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice, has: Has
 }
 
 /// Everything, at every node.
-pub(crate) async fn everything(world: &World, model: &Model, has: Has) -> Verdict {
+pub(crate) async fn everything(world: &World, model: &Model) -> Verdict {
     for node in &world.nodes {
         for reader in USERS {
             timeline(node, model, reader, 17, Exactness::All).await?;
-            person(node, model, USERS[0], reader, has).await?;
+            person(node, model, USERS[0], reader).await?;
             profile(node, model, USERS[1], reader, 17).await?;
             for list in ["followers", "following"] {
                 people(node, model, reader, reader, list, 2).await?;

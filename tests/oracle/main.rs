@@ -3,14 +3,17 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `model` | the rules: who is shown what. No sockets, no time |
+//! | `threads` | the rules of comments |
 //! | `acts` | what users do: what it does to the model, how it is asked for |
-//! | `steps` | the random choice of what happens next |
+//! | `plan` | the random choice of what happens next |
+//! | `steps` | doing it |
 //! | `world` | the real thing: processes, stores, sockets, and what goes wrong with them |
-//! | `check` | the comparison |
+//! | `check`, `under` | the comparison |
 //!
 //! Steps are done one after the other. What is exact the moment it is answered is compared then; what is carried by
-//! fan-out is compared at quiet points. A round that fails prints its steps and its seed; `FEEDLINE_SEED` repeats it as far
-//! as timing lets it. Rounds follow each other for `FEEDLINE_SOAK` seconds; without that there are a few short ones.
+//! fan-out is compared at quiet points. What a round does is a function of its seed: a round that fails prints its steps
+//! and the command that does the same again, as far as the timing of stores and nodes lets it. Rounds follow each other for
+//! `FEEDLINE_SOAK` seconds; without that there are a few short ones.
 
 mod acts;
 #[path = "../support/api.rs"]
@@ -20,6 +23,7 @@ mod check;
 #[path = "../support/dice.rs"]
 mod dice;
 mod model;
+mod plan;
 #[path = "../support/ports.rs"]
 mod ports;
 #[path = "../support/postgres.rs"]
@@ -34,11 +38,14 @@ mod redis_server;
 #[expect(dead_code, reason = "shared with other tests")]
 mod server;
 mod steps;
+mod threads;
+mod under;
 mod world;
 
 use std::time::{Duration, Instant};
 
 use dice::Dice;
+use plan::Plan;
 use steps::Run;
 use world::Stores;
 
@@ -47,31 +54,34 @@ const STEPS: usize = 200;
 
 /// Tells what happened when a round fails.
 struct Witness {
+    test: &'static str,
     seed: u64,
+    soaks: bool,
     run: Run,
 }
 
 impl Drop for Witness {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let (seed, world) = (self.seed, &self.run.world);
-            eprintln!("{}", self.run.story.join("\n"));
-            eprintln!(
-                "FEEDLINE_SEED={seed} repeats it ({:?}, {:?}, fanout.push_limit {})",
-                world.stores, world.bounds, world.push_limit
-            );
+            let Self { test, seed, run: Run { world, plan, story, .. }, .. } = self;
+            eprintln!("{}", story.join("\n"));
+            eprintln!("{:?}, {:?}, fanout.push_limit {}", world.stores, world.bounds, plan.push_limit);
+            // A soak has steps that a short run has no time for; one of no length has a single round.
+            let rounds = if self.soaks { "FEEDLINE_SOAK=0" } else { "FEEDLINE_ROUNDS=1" };
+            eprintln!("to repeat it: FEEDLINE_SEED={seed} {rounds} cargo test --test oracle {test} -- --nocapture");
         }
     }
 }
 
 /// Rounds with one seed after the other, until the time is over.
-async fn agree(stores: Stores) {
+async fn agree(test: &'static str, stores: Stores) {
     let soak = std::env::var("FEEDLINE_SOAK").ok();
     let soak = soak.map(|seconds| Duration::from_secs(seconds.parse().expect("FEEDLINE_SOAK is in seconds")));
-    let (begun, first) = (Instant::now(), Dice::seed());
+    let (begun, first, soaks) = (Instant::now(), Dice::seed(), soak.is_some());
     for round in 0.. {
         let seed = first.wrapping_add(round);
-        let mut witness = Witness { seed, run: Run::new(seed, stores).await };
+        let run = Run::new(Plan::new(seed, stores, soaks), stores).await;
+        let mut witness = Witness { test, seed, soaks, run };
         witness.run.past().await;
         for _ in 0..STEPS {
             witness.run.step().await;
@@ -85,22 +95,18 @@ async fn agree(stores: Stores) {
     }
 }
 
-#[tokio::test]
-async fn a_node_alone_agrees_with_the_model() {
-    agree(Stores::Embedded).await;
+macro_rules! tests {
+    ($($test:ident: $stores:ident;)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            agree(stringify!($test), Stores::$stores).await;
+        })*
+    };
 }
 
-#[tokio::test]
-async fn two_nodes_on_one_redis_agree_with_the_model() {
-    agree(Stores::RedisAndSqlite).await;
-}
-
-#[tokio::test]
-async fn a_node_alone_on_postgres_agrees_with_the_model() {
-    agree(Stores::Postgres).await;
-}
-
-#[tokio::test]
-async fn two_nodes_on_one_redis_and_one_postgres_agree_with_the_model() {
-    agree(Stores::RedisAndPostgres).await;
+tests! {
+    a_node_alone_agrees_with_the_model: Embedded;
+    two_nodes_on_one_redis_agree_with_the_model: RedisAndSqlite;
+    a_node_alone_on_postgres_agrees_with_the_model: Postgres;
+    two_nodes_on_one_redis_and_one_postgres_agree_with_the_model: RedisAndPostgres;
 }

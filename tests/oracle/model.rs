@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use crate::threads::Comment;
+
 pub(crate) const USERS: [&str; 6] = ["ann", "bo", "cy", "dee", "eve", "flo"];
 pub(crate) const TOPICS: [&str; 3] = ["rust", "music", "food"];
 
@@ -48,19 +50,12 @@ pub(crate) struct Post {
     pub(crate) visibility: Visibility,
 }
 
-/// What somebody said under a post.
-#[derive(Clone, Debug)]
-pub(crate) struct Comment {
-    pub(crate) author: User,
-    pub(crate) post: u64,
-    pub(crate) text: String,
-}
-
-/// What a user makes of a post.
+/// What a user makes of a post or, the last, of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mark {
     Like,
     Favourite,
+    CommentLike,
 }
 
 /// The feed as it must be.
@@ -72,8 +67,10 @@ pub(crate) struct Model {
     /// Those that exist, by id. Ids grow with time.
     pub(crate) posts: BTreeMap<u64, Post>,
     pub(crate) deleted: Vec<u64>,
-    /// Those that exist, by id.
+    /// Those that exist, by id, and those that were deleted and stay for the sake of their replies.
     pub(crate) comments: BTreeMap<u64, Comment>,
+    /// The latter.
+    pub(crate) emptied: BTreeSet<u64>,
     /// Since when.
     marks: BTreeMap<(Mark, User, u64), usize>,
     /// What a reader's timeline shows for sure by now: it was there at a quiet point, or came with an answer.
@@ -180,17 +177,21 @@ impl Model {
         self.marks.contains_key(&(mark, user, id))
     }
 
-    /// How many like a post, comment on it, and have it among their favourites, whoever asks.
-    pub(crate) fn counts(&self, id: u64) -> [usize; 3] {
-        let marks = |mark| self.marks.keys().filter(|(kind, _, post)| (*kind, *post) == (mark, id)).count();
-        let comments = self.comments.values().filter(|comment| comment.post == id).count();
-        [marks(Mark::Like), comments, marks(Mark::Favourite)]
+    /// What a user made that of.
+    pub(crate) fn marked_by(&self, mark: Mark, user: User) -> Vec<u64> {
+        let theirs = self.marks.keys().filter(|(kind, by, _)| (*kind, *by) == (mark, user));
+        theirs.map(|(.., id)| *id).collect()
     }
 
-    /// The comments on a post as a reader is shown them, newest first.
-    pub(crate) fn comments_on(&self, reader: User, id: u64) -> Vec<u64> {
-        let on = self.comments.iter().rev().filter(|(_, comment)| comment.post == id);
-        on.filter(|(_, comment)| self.meets(reader, comment.author)).map(|(id, _)| *id).collect()
+    /// How many made that of a post or a comment, whoever asks.
+    pub(crate) fn how_many(&self, mark: Mark, id: u64) -> usize {
+        self.marks.keys().filter(|(kind, _, of)| (*kind, *of) == (mark, id)).count()
+    }
+
+    /// How many like a post, comment on it at any depth, and have it among their favourites, whoever asks.
+    pub(crate) fn counts(&self, id: u64) -> [usize; 3] {
+        let said = self.comments.iter().filter(|(which, comment)| comment.post == id && !self.emptied.contains(which));
+        [self.how_many(Mark::Like, id), said.count(), self.how_many(Mark::Favourite, id)]
     }
 
     /// Who likes a post, or has it among their favourites, as a reader is shown them, latest first.
@@ -219,11 +220,14 @@ impl Model {
         self.posts.remove(&id);
         self.deleted.push(id);
         self.comments.retain(|_, comment| comment.post != id);
-        self.marks.retain(|(.., post), _| *post != id);
+        self.forget_marks();
     }
 
-    pub(crate) fn comment(&mut self, id: u64, comment: Comment) {
-        self.comments.insert(id, comment);
+    /// What is made of something goes with it.
+    pub(crate) fn forget_marks(&mut self) {
+        let (posts, comments) = (&self.posts, &self.comments);
+        self.marks.retain(|(_, _, id), _| posts.contains_key(id) || comments.contains_key(id));
+        self.emptied.retain(|id| comments.contains_key(id));
     }
 
     /// Sets or takes away; what is so already keeps its time.
@@ -311,28 +315,6 @@ mod tests {
         assert_eq!(seen(&model, Visibility::Public), ["ann", "cy"]);
         assert!(model.may_see("dee", &post("ann", Visibility::Public), Surface::Direct), "a mute is not a wall");
         assert!(!model.may_see("bo", &post("ann", Visibility::Public), Surface::Direct));
-    }
-
-    #[test]
-    fn what_is_under_a_post_goes_with_it_and_is_counted_whoever_may_see_it() {
-        let mut model = Model::default();
-        model.publish(1, post("ann", Visibility::Public));
-        model.comment(2, Comment { author: "bo", post: 1, text: String::new() });
-        for user in ["bo", "cy", "bo"] {
-            model.mark(Mark::Like, user, 1, true);
-        }
-        model.mark(Mark::Favourite, "cy", 1, true);
-        model.set(Edge::Hide, "bo", "cy", true);
-        assert_eq!(
-            (model.counts(1), model.comments_on("cy", 1), model.comments_on("dee", 1)),
-            ([2, 1, 1], vec![], vec![2])
-        );
-        assert_eq!(model.who_marked("cy", Mark::Like, 1), ["cy"]);
-        assert_eq!(model.who_marked("ann", Mark::Like, 1), ["cy", "bo"]);
-        model.set(Edge::Block, "ann", "cy", true);
-        assert_eq!((model.favourites("cy"), model.counts(1)), (vec![], [2, 1, 1]));
-        model.delete(1);
-        assert_eq!((model.counts(1), model.comments.len()), ([0, 0, 0], 0));
     }
 
     #[test]

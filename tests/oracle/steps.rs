@@ -1,16 +1,18 @@
-//! A run: what happens next is chosen at random, done to the real thing and to the model, and compared.
+//! A run: each step of the plan is done to the real thing and to the model, and compared.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::acts::{Act, Has, choose};
+use crate::acts::{Act, Call};
 use crate::check::{self, Verdict, get, is_passing};
 use crate::dice::Dice;
 use crate::model::{Mark, Model, USERS, User};
+use crate::plan::{Deed, How, Plan, Step};
 use crate::server::PATIENCE;
-use crate::world::{Bounds, Stores, World};
+use crate::under;
+use crate::world::{Stores, World};
 
 /// How long after everything is healed readers may take: longer than nodes wait until they compare their positions with
 /// the logs although nothing seems wrong.
@@ -26,15 +28,23 @@ struct Walk {
     must: BTreeSet<u64>,
 }
 
+/// A write that has a name, and what was answered.
+struct Named {
+    call: Call,
+    status: u16,
+    body: Value,
+}
+
 /// A world, its model, and what happened so far.
 pub(crate) struct Run {
     pub(crate) world: World,
+    pub(crate) plan: Plan,
     pub(crate) story: Vec<String>,
     model: Model,
-    dice: Dice,
-    has: Has,
+    /// The ids of what the plan numbers from 1 on.
+    ids: Vec<u64>,
+    named: Vec<Named>,
     walks: Vec<Walk>,
-    written: usize,
     /// What was ever in somebody's timeline.
     ever: BTreeSet<(User, u64)>,
     walked: usize,
@@ -42,29 +52,34 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) async fn new(seed: u64, stores: Stores) -> Self {
-        let bounds = if seed.is_multiple_of(2) { Bounds::Wide } else { Bounds::Narrow };
-        let mut dice = Dice::new(seed);
+    pub(crate) async fn new(plan: Plan, stores: Stores) -> Self {
         Self {
-            world: World::new(stores, bounds, &mut dice).await,
+            world: World::new(stores, plan.bounds, plan.push_limit).await,
+            plan,
             story: Vec::new(),
             model: Model::default(),
-            dice,
-            has: Has::look(),
+            ids: Vec::new(),
+            named: Vec::new(),
             walks: Vec::new(),
-            written: 0,
             ever: BTreeSet::new(),
             walked: 0,
             crashes: 0,
         }
     }
 
-    /// What was written before anything is compared: more than a narrow inbox keeps.
+    /// What was done before anything is compared.
     pub(crate) async fn past(&mut self) {
-        let many = if self.world.bounds == Bounds::Narrow { 260 } else { 20 };
-        for _ in 0..many {
-            self.act().await;
+        for step in self.plan.past() {
+            // What shows at once is looked at by one after the other.
+            let mut looks = Dice::new(self.story.len() as u64);
+            self.take(step, &mut looks).await;
         }
+    }
+
+    pub(crate) async fn step(&mut self) {
+        let (step, mut looks) = self.plan.next();
+        self.take(step, &mut looks).await;
+        self.look(&mut looks).await;
     }
 
     pub(crate) fn summary(&self) -> String {
@@ -79,65 +94,59 @@ impl Run {
         )
     }
 
-    pub(crate) async fn step(&mut self) {
-        match self.dice.below(100) {
-            0..60 => self.act().await,
-            60..68 => self.come_or_go(),
-            68..86 => self.turn_a_page().await,
-            86..90 => self.crash().await,
-            90..94 => self.trouble_redis(),
-            94..97 => self.quiet().await,
-            _ => tokio::time::sleep(Duration::from_millis(self.dice.below(100) as u64)).await,
-        }
-        self.look().await;
-    }
-
-    fn choose(&mut self) -> Act {
-        self.written += 1;
-        choose(&mut self.dice, &self.model, self.has, self.written)
-    }
-
-    async fn act(&mut self) {
-        let act = self.choose();
-        self.wait_for_news(&act).await;
-        let answer = self.world.ask(&act.call()).await;
-        self.note(&act, answer).await;
-    }
-
-    /// Where another node may have done what this one did not hear of yet, somebody who does something with a post sees
-    /// soon whether it is there for them.
-    async fn wait_for_news(&self, act: &Act) {
-        let (Some(id), true) = (act.post(), self.world.is_blurred) else { return };
-        let until = Instant::now() + SETTLING;
-        while let Err(difference) = check::post(self.world.home(), &self.model, act.by(), id).await {
-            assert!(Instant::now() < until, "before {act:?}: {difference}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    async fn crash(&mut self) {
-        let act = self.choose();
-        self.wait_for_news(&act).await;
-        let after = Duration::from_micros(self.dice.below(6_000) as u64);
-        self.story.push(format!("node {} is killed {after:?} after", self.world.home));
-        let answer = self.world.crash(&act.call(), after).await;
-        self.crashes += 1;
-        self.note(&act, answer).await;
-    }
-
-    /// What was answered has happened. If nothing was, it is found out what became of it.
-    async fn note(&mut self, act: &Act, (status, body): (u16, Value)) {
-        self.story.push(format!("{act:?}: {status} {}", body["id"]));
-        if is_passing(status) {
-            self.find_out(act).await;
-        } else {
-            let expected = act.expected(&self.model);
-            assert!(status == expected || on_trust(act, status), "{act:?}: {status} {body}, not {expected}");
-            if expected < 300 {
-                act.apply(&mut self.model, &body, true);
-                self.settle(act).await;
-                self.look_at_once(act).await;
+    async fn take(&mut self, step: Step, looks: &mut Dice) {
+        self.story.push(format!("{step:?}"));
+        match step {
+            Step::Do(deed) => self.act(deed, looks).await,
+            Step::Repeat { write, node } => self.repeat(write, node).await,
+            Step::Misuse { write, text } => self.misuse(write, &text).await,
+            Step::Go { user, node, lets_inbox_go } => {
+                self.world.reader(user).go(node.map(|node| self.world.nodes[node].port()));
+                if lets_inbox_go {
+                    self.world.let_inbox_go(user);
+                }
             }
+            Step::Read => self.turn_a_page(looks).await,
+            Step::LoseRedis { restart: true, .. } => self.world.restart_redis(),
+            Step::LoseRedis { told, .. } => self.world.flush(told),
+            Step::Quiet { home } => {
+                self.quiet().await;
+                self.world.home = home;
+            }
+            Step::Wait(time) => tokio::time::sleep(time).await,
+        }
+    }
+
+    async fn act(&mut self, deed: Deed, looks: &mut Dice) {
+        let Deed { act, key, how } = deed;
+        let is_named = key.is_some();
+        let act = act.renamed(|number| self.ids[usize::try_from(number).expect("a small number") - 1]);
+        self.wait_for_news(&act).await;
+        let call = act.call(key);
+        let (status, body) = match how {
+            How::Once => self.world.ask(&call).await,
+            How::AlsoAt(node) => self.ask_two(&call, node).await,
+            How::Killed(after) => {
+                self.crashes += 1;
+                self.world.crash(&call, after).await
+            }
+        };
+        self.story.push(format!("    {status} {}", body["id"]));
+        let expected = act.expected(&self.model);
+        let is_first = !is_passing(status, &body);
+        let (status, body) = if is_first { (status, body) } else { self.ask_again(&act, &call, expected).await };
+        let is_gone = !is_first && (status == if is_named { 200 } else { 404 }) && act.takes_away();
+        let is_right = status == expected || is_gone || on_trust(&act, status);
+        assert!(is_right, "{act:?}: {status} {body}, not {expected}");
+        if expected < 300 {
+            let made = act.makes().map(|_| body["id"].as_u64().expect("an id"));
+            self.ids.extend(made);
+            act.apply(&mut self.model, made, is_first);
+            self.settle(&act).await;
+            self.look_at_once(&act, looks).await;
+        }
+        if is_named {
+            self.named.push(Named { call, status, body });
         }
         for reader in USERS {
             self.ever.extend(self.model.timeline(reader).into_iter().map(|id| (reader, id)));
@@ -147,9 +156,55 @@ impl Run {
         }
     }
 
+    /// Asks the home node and another one, or itself, for one write at the same time. They must answer the same.
+    async fn ask_two(&mut self, call: &Call, node: usize) -> (u16, Value) {
+        let (one, other) = tokio::join!(self.world.ask(call), self.world.ask_at(node, call));
+        // It may be the other that did it.
+        self.world.is_blurred |= node != self.world.home;
+        if is_passing(one.0, &one.1) {
+            return other;
+        }
+        assert!(is_passing(other.0, &other.1) || one == other, "{call:?} at two nodes at once: {one:?} and {other:?}");
+        one
+    }
+
+    /// A named write is asked for once more: it is answered as the first time, and nothing happens.
+    async fn repeat(&mut self, write: usize, node: usize) {
+        let Named { call, status, body } = &self.named[write];
+        let (again, told) = self.world.ask_at(node, call).await;
+        let same = (again, &told) == (*status, body);
+        assert!(same || is_passing(again, &told), "{call:?} again: {again} {told}, not {status} {body}");
+    }
+
+    /// The name of a write is given to another one: that is refused, and nothing happens.
+    async fn misuse(&mut self, write: usize, text: &str) {
+        let Named { call, .. } = &self.named[write];
+        let call = Call { method: "POST", path: "/posts".into(), body: json!({ "text": text }), ..call.clone() };
+        let (status, told) = self.world.ask(&call).await;
+        let is_refused = (status, &told["error"]["code"]) == (422, &json!("idempotency_conflict"));
+        assert!(is_refused || is_passing(status, &told), "{call:?}: {status} {told}");
+    }
+
+    /// Where another node may have done what this one did not hear of yet, somebody who does something with a post or a
+    /// comment sees soon whether it is there for them.
+    async fn wait_for_news(&self, act: &Act) {
+        let (Some(id), true) = (act.post(), self.world.is_blurred) else { return };
+        let (node, model, by) = (self.world.home(), &self.model, act.by());
+        let until = Instant::now() + SETTLING;
+        loop {
+            let mut seen = check::post(node, model, by, id).await;
+            if let (Ok(()), Some(comment)) = (&seen, act.comment()) {
+                seen = under::around(node, model, by, comment).await;
+            }
+            let Err(difference) = seen else { return };
+            assert!(Instant::now() < until, "before {act:?}: {difference}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// What a post says, and that it is gone, shows with the answer at the node that gave it.
-    async fn look_at_once(&mut self, act: &Act) {
-        let reader = *self.dice.pick(&USERS);
+    async fn look_at_once(&self, act: &Act, looks: &mut Dice) {
+        let reader = *looks.pick(&USERS);
         if let (Some(id), false) = (act.post(), self.world.is_blurred) {
             let seen = check::post(self.world.home(), &self.model, reader, id).await;
             seen.unwrap_or_else(|difference| panic!("right after {act:?}: {difference}"));
@@ -159,98 +214,59 @@ impl Run {
     /// A like is acknowledged, and settled soon. The next step comes after that, or what it does would decide whether the
     /// like may be settled.
     async fn settle(&self, act: &Act) {
-        let Act::Mark { mark: Mark::Like, by, id, on } = act else { return };
+        let Act::Mark { mark, by, id, on, .. } = act else { return };
         let until = Instant::now() + PATIENCE;
         loop {
-            let (status, post) = get(self.world.home(), by, &format!("/posts/{id}")).await;
-            if post["liked"] == *on {
+            let is_settled = match mark {
+                Mark::Favourite => true,
+                Mark::Like => get(self.world.home(), by, &format!("/posts/{id}")).await.1["liked"] == *on,
+                Mark::CommentLike => under::around(self.world.home(), &self.model, by, *id).await.is_ok(),
+            };
+            if is_settled {
                 return;
             }
-            assert!(Instant::now() < until, "{act:?} is not settled: {status} {post}");
+            assert!(Instant::now() < until, "{act:?} is not settled");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    async fn find_out(&mut self, act: &Act) {
-        if let Some((path, text)) = act.listed() {
-            if act.expected(&self.model) >= 300 {
-                return;
-            }
+    /// What was not answered is asked for again, until it is. What has no name and makes something may have happened; then
+    /// it is found.
+    async fn ask_again(&mut self, act: &Act, call: &Call, expected: u16) -> (u16, Value) {
+        if let (Some(path), Some(text), None, true) = (act.list(), act.makes(), &call.key, expected < 300) {
             let until = Instant::now() + self.world.stores.aftermath();
             loop {
                 let theirs = check::pages(self.world.home(), act.by(), &path, 50).await.expect("what one made oneself");
-                if let Some(found) = theirs.iter().find(|item| item["text"] == *text) {
-                    self.story.push(format!("it happened: {}", found["id"]));
-                    act.apply(&mut self.model, found, false);
-                    return;
+                if let Some(found) = theirs.into_iter().find(|item| item["text"] == *text) {
+                    self.story.push(format!("    it happened: {}", found["id"]));
+                    return (expected, found);
                 }
                 if Instant::now() >= until {
-                    return;
+                    break;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
         let until = Instant::now() + PATIENCE;
         loop {
-            let (status, body) = self.world.ask(&act.call()).await;
-            if !is_passing(status) {
-                self.story.push(format!("asked again: {status}"));
-                let expected = act.expected(&self.model);
-                let is_gone = act.takes_away() && status == 404;
-                let is_right = status == expected || is_gone || on_trust(act, status);
-                assert!(is_right, "{act:?} again: {status} {body}, not {expected}");
-                if expected < 300 {
-                    act.apply(&mut self.model, &body, false);
-                    self.settle(act).await;
-                }
-                return;
+            let (status, body) = self.world.ask(call).await;
+            if !is_passing(status, &body) {
+                self.story.push(format!("    asked again: {status} {}", body["id"]));
+                return (status, body);
             }
             assert!(Instant::now() < until, "{act:?}: {status} {body} for {PATIENCE:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    fn come_or_go(&mut self) {
-        let user = *self.dice.pick(&USERS);
-        let node = self.dice.below(self.world.nodes.len());
-        let reader = self.world.reader(user);
-        let leaves = reader.is_going() && self.dice.below(3) == 0;
-        reader.go((!leaves).then(|| self.world.nodes[node].port()));
-        self.story.push(if leaves { format!("{user} leaves") } else { format!("{user} comes to node {node}") });
-        // Away for long, the inbox is let go.
-        if leaves && self.dice.below(2) == 0 {
-            self.world.let_inbox_go(user);
-            self.story.push(format!("the inbox of {user} goes"));
-        }
-    }
-
-    fn trouble_redis(&mut self) {
-        if self.world.redis.is_none() {
-            return;
-        }
-        let soaking = std::env::var_os("FEEDLINE_SOAK").is_some();
-        match self.dice.below(3) {
-            0 => {
-                self.story.push("redis comes back empty".to_owned());
-                self.world.restart_redis();
-            }
-            // To find out by themselves takes nodes longer than a short run has.
-            told => {
-                let told = told == 1 || !soaking;
-                self.story.push(format!("redis is flushed, told: {told}"));
-                self.world.flush(told);
-            }
-        }
-    }
-
-    async fn turn_a_page(&mut self) {
+    async fn turn_a_page(&mut self, looks: &mut Dice) {
         if self.walks.len() < 3 {
-            let (reader, limit) = (*self.dice.pick(&USERS), *self.dice.pick(&[1, 2, 5, 9]));
+            let (reader, limit) = (*looks.pick(&USERS), *looks.pick(&[1, 2, 5, 9]));
             let must = self.model.arrived(reader);
             self.walks.push(Walk { reader, limit, cursor: String::new(), read: Vec::new(), must });
         }
-        let at = self.dice.below(self.walks.len());
-        for _ in 0..1 + self.dice.below(6) {
+        let at = looks.below(self.walks.len());
+        for _ in 0..1 + looks.below(6) {
             let walk = &mut self.walks[at];
             let (reader, limit) = (walk.reader, walk.limit);
             let path = format!("/timeline?limit={limit}{}", walk.cursor);
@@ -277,10 +293,10 @@ impl Run {
     }
 
     /// Looks at something that must be so at once; where another node may have done what this one did not hear of, soon.
-    async fn look(&mut self) {
+    async fn look(&self, looks: &mut Dice) {
         let until = Instant::now() + if self.world.is_blurred { SETTLING } else { Duration::ZERO };
         loop {
-            let seen = check::look(&self.world, &self.model, &mut self.dice, self.has).await;
+            let seen = check::look(&self.world, &self.model, looks).await;
             let Err(difference) = seen else { return };
             assert!(Instant::now() < until, "{difference}");
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -289,9 +305,8 @@ impl Run {
 
     /// Nothing is done for as long as it takes until everything that is under way has arrived, everywhere.
     pub(crate) async fn quiet(&mut self) {
-        self.story.push("quiet".to_owned());
         let until = Instant::now() + SETTLING;
-        while let Err(difference) = check::everything(&self.world, &self.model, self.has).await {
+        while let Err(difference) = check::everything(&self.world, &self.model).await {
             assert!(Instant::now() < until, "{difference}, {SETTLING:?} after the last step");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -302,11 +317,10 @@ impl Run {
         }
         self.model.all_arrived();
         self.world.is_blurred = false;
-        self.world.home = self.dice.below(self.world.nodes.len());
     }
 }
 
 /// While the ledger is slow likes are taken without a look, and taken back when they are settled.
 fn on_trust(act: &Act, status: u16) -> bool {
-    matches!(act, Act::Mark { mark: Mark::Like, .. }) && status == 200
+    matches!(act, Act::Mark { mark: Mark::Like | Mark::CommentLike, .. }) && status == 200
 }

@@ -7,8 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::acts::Call;
-use crate::api::attempt;
-use crate::dice::Dice;
+use crate::api::attempt_named;
 use crate::model::{USERS, User};
 use crate::reader::Reader;
 use crate::redis_server::RedisServer;
@@ -28,6 +27,13 @@ pub(crate) enum Stores {
 }
 
 impl Stores {
+    pub(crate) fn nodes(self) -> usize {
+        match self {
+            Self::Embedded | Self::Postgres => 1,
+            Self::RedisAndSqlite | Self::RedisAndPostgres => 2,
+        }
+    }
+
     /// For how long something may still happen that a node asked for before it was killed: PostgreSQL ends a statement
     /// though nobody waits for it any more.
     pub(crate) fn aftermath(self) -> Duration {
@@ -56,10 +62,6 @@ impl Bounds {
     }
 }
 
-/// How many followers an author may have whose posts are written to each of them: more than there are, as many as some
-/// have from time to time, none.
-const PUSH_LIMITS: [&str; 3] = ["10000", "2", "0"];
-
 /// A fan-out has several pages, and what is broken is noticed soon.
 const KEYS: [(&str, &str); 6] = [
     ("client.recovery_limit", "5000"),
@@ -74,8 +76,6 @@ const KEYS: [(&str, &str); 6] = [
 pub(crate) struct World {
     pub(crate) stores: Stores,
     pub(crate) bounds: Bounds,
-    /// One of [`PUSH_LIMITS`].
-    pub(crate) push_limit: &'static str,
     pub(crate) nodes: Vec<Server>,
     /// The node that is asked.
     pub(crate) home: usize,
@@ -87,8 +87,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn new(stores: Stores, bounds: Bounds, dice: &mut Dice) -> Self {
-        let push_limit = *dice.pick(&PUSH_LIMITS);
+    /// `push_limit`: how many followers an author may have whose posts are written to each of them.
+    pub(crate) async fn new(stores: Stores, bounds: Bounds, push_limit: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let ledger = match stores {
             Stores::Embedded | Stores::RedisAndSqlite => {
@@ -99,10 +99,7 @@ impl World {
                 server.url(&server.database("template1").await)
             }
         };
-        let (nodes, redis) = match stores {
-            Stores::Embedded | Stores::Postgres => (1, None),
-            Stores::RedisAndSqlite | Stores::RedisAndPostgres => (2, Some(RedisServer::start())),
-        };
+        let redis = (stores.nodes() > 1).then(RedisServer::start);
         let url = redis.as_ref().map(RedisServer::url);
         let mut keys = vec![("ledger.url", ledger.as_str())];
         keys.extend(KEYS);
@@ -110,21 +107,12 @@ impl World {
         keys.push(("fanout.push_limit", push_limit));
         keys.extend(url.as_deref().map(|url| ("broker.url", url)));
         let mut running = Vec::new();
-        for _ in 0..nodes {
+        for _ in 0..stores.nodes() {
             running.push(Server::start_with(&keys).await);
         }
         let readers = USERS.map(Reader::new).into();
-        let world = Self {
-            stores,
-            bounds,
-            push_limit,
-            nodes: running,
-            home: 0,
-            is_blurred: false,
-            redis,
-            readers,
-            _folder: folder,
-        };
+        let world =
+            Self { stores, bounds, nodes: running, home: 0, is_blurred: false, redis, readers, _folder: folder };
         for user in USERS {
             crate::api::done(world.home(), user, "GET", &format!("/users/{user}")).await;
         }
@@ -137,7 +125,13 @@ impl World {
 
     /// Asks the home node: the status (0: no answer) and the body.
     pub(crate) async fn ask(&self, call: &Call) -> (u16, Value) {
-        attempt(self.home(), call.user, call.method, &call.path, &call.body).await
+        self.ask_at(self.home, call).await
+    }
+
+    /// Asks a node.
+    pub(crate) async fn ask_at(&self, node: usize, call: &Call) -> (u16, Value) {
+        let Call { user, method, path, body, key } = call;
+        attempt_named(&self.nodes[node], user, key.as_deref(), method, path, body).await
     }
 
     /// Kills the home node so long after it was asked for something. What it answered, if it did. Another node is home

@@ -6,7 +6,20 @@ use crate::server::{API_KEY, Server};
 
 /// An operation by HTTP as a backend does it for a user; the status (0: no answer) and the body.
 pub(crate) async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    let headers = [("x-api-key", API_KEY), ("x-user", user)];
+    attempt_named(node, user, None, method, path, body).await
+}
+
+/// The same of a write that has a name.
+pub(crate) async fn attempt_named(
+    node: &Server,
+    user: &str,
+    key: Option<&str>,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> (u16, Value) {
+    let mut headers = vec![("x-api-key", API_KEY), ("x-user", user)];
+    headers.extend(key.map(|key| ("idempotency-key", key)));
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = node.try_http(method, &format!("/api/v1{path}"), &headers, body).await;
     answer.map_or((0, Value::Null), |answer| (answer.status.as_u16(), answer.body))

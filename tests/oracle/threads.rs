@@ -1,0 +1,108 @@
+//! The rules of comments: what is under a post, in which thread, and what stays when it is deleted.
+
+use crate::model::{Model, User};
+
+/// What somebody said under a post.
+#[derive(Clone, Debug)]
+pub(crate) struct Comment {
+    pub(crate) author: User,
+    pub(crate) post: u64,
+    /// The comment that it replies to.
+    pub(crate) reply_to: Option<u64>,
+    pub(crate) text: String,
+}
+
+impl Model {
+    /// Whether a comment is there for a reader who wants to reply to it or to like it.
+    pub(crate) fn finds_comment(&self, reader: User, id: u64) -> bool {
+        !self.emptied.contains(&id) && self.finds_thread(reader, id)
+    }
+
+    /// Whether a reader finds what replies to a comment, which may be deleted.
+    pub(crate) fn finds_thread(&self, reader: User, id: u64) -> bool {
+        self.comments.get(&id).is_some_and(|comment| {
+            self.finds(reader, comment.post) && (self.emptied.contains(&id) || self.meets(reader, comment.author))
+        })
+    }
+
+    /// A thread as a reader is shown it, newest first.
+    pub(crate) fn thread(&self, reader: User, post: u64, under: Option<u64>) -> Vec<u64> {
+        let all = self.comments.iter().rev().filter(|(_, comment)| (comment.post, comment.reply_to) == (post, under));
+        let shown = all.filter(|(id, comment)| self.emptied.contains(id) || self.meets(reader, comment.author));
+        shown.map(|(id, _)| *id).collect()
+    }
+
+    /// How many reply to a comment, deleted ones that stay among them.
+    pub(crate) fn replies(&self, id: u64) -> usize {
+        self.comments.values().filter(|comment| comment.reply_to == Some(id)).count()
+    }
+
+    pub(crate) fn comment(&mut self, id: u64, comment: Comment) {
+        self.comments.insert(id, comment);
+    }
+
+    /// Deletes a comment: it stays without its words while there are replies, and goes with the last of them.
+    pub(crate) fn uncomment(&mut self, id: u64) {
+        self.emptied.insert(id);
+        let mut next = Some(id);
+        while let Some(id) = next.filter(|id| self.emptied.contains(id) && self.replies(*id) == 0) {
+            next = self.comments.remove(&id).and_then(|comment| comment.reply_to);
+        }
+        self.forget_marks();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Edge, Mark, Post, Visibility};
+
+    fn with_post() -> Model {
+        let mut model = Model::default();
+        let post = Post { author: "ann", text: String::new(), topic: None, visibility: Visibility::Public };
+        model.publish(1, post);
+        model
+    }
+
+    fn say(model: &mut Model, id: u64, author: User, reply_to: Option<u64>) {
+        model.comment(id, Comment { author, post: 1, reply_to, text: String::new() });
+    }
+
+    #[test]
+    fn what_is_under_a_post_goes_with_it_and_is_counted_whoever_may_see_it() {
+        let mut model = with_post();
+        say(&mut model, 2, "bo", None);
+        for user in ["bo", "cy", "bo"] {
+            model.mark(Mark::Like, user, 1, true);
+        }
+        model.mark(Mark::Favourite, "cy", 1, true);
+        model.mark(Mark::CommentLike, "dee", 2, true);
+        model.set(Edge::Hide, "bo", "cy", true);
+        assert_eq!(model.counts(1), [2, 1, 1]);
+        assert_eq!((model.thread("cy", 1, None), model.thread("dee", 1, None)), (vec![], vec![2]));
+        assert_eq!(model.who_marked("cy", Mark::Like, 1), ["cy"]);
+        assert_eq!(model.who_marked("ann", Mark::Like, 1), ["cy", "bo"]);
+        model.set(Edge::Block, "ann", "cy", true);
+        assert_eq!((model.favourites("cy"), model.counts(1)), (vec![], [2, 1, 1]));
+        model.delete(1);
+        assert_eq!((model.counts(1), model.comments.len(), model.how_many(Mark::CommentLike, 2)), ([0, 0, 0], 0, 0));
+    }
+
+    #[test]
+    fn a_deleted_comment_stays_for_its_replies_and_goes_with_the_last() {
+        let mut model = with_post();
+        say(&mut model, 2, "bo", None);
+        say(&mut model, 3, "cy", Some(2));
+        say(&mut model, 4, "dee", Some(3));
+        model.mark(Mark::CommentLike, "dee", 2, true);
+        model.set(Edge::Hide, "bo", "eve", true);
+        assert!(!model.finds_thread("eve", 2) && model.finds_comment("eve", 3));
+        model.uncomment(2);
+        model.uncomment(3);
+        assert_eq!((model.counts(1), model.replies(2), model.how_many(Mark::CommentLike, 2)), ([0, 1, 0], 1, 1));
+        assert_eq!((model.thread("eve", 1, None), model.thread("eve", 1, Some(2))), (vec![2], vec![3]));
+        assert!(model.finds_thread("eve", 2) && !model.finds_comment("ann", 2));
+        model.uncomment(4);
+        assert_eq!((model.comments.len(), model.emptied.len(), model.how_many(Mark::CommentLike, 2)), (0, 0, 0));
+    }
+}

@@ -1,0 +1,69 @@
+//! The comparison of what is under a post: its threads, who likes it, who keeps it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::acts;
+use crate::check::{Verdict, ids, names, not_found, pages, same};
+use crate::model::{Mark, Model, User};
+use crate::server::Server;
+
+/// All that is under a post.
+pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, limit: usize) -> Verdict {
+    let (likes, holders) = (format!("/posts/{id}/likes"), format!("/objects/post/{id}/favourites"));
+    thread(node, model, reader, (id, None), limit).await?;
+    if !model.finds(reader, id) {
+        not_found(node, reader, &likes).await?;
+        return not_found(node, reader, &holders).await;
+    }
+    for (path, mark) in [(likes, Mark::Like), (holders, Mark::Favourite)] {
+        let items = pages(node, reader, &path, limit).await?;
+        same(&format!("{path} for {reader}"), &names(&items), &model.who_marked(reader, mark, id))?;
+    }
+    let replied =
+        model.comments.iter().filter(|(_, comment)| comment.post == id).filter_map(|(_, comment)| comment.reply_to);
+    for parent in replied.collect::<BTreeSet<_>>() {
+        thread(node, model, reader, (id, Some(parent)), limit).await?;
+    }
+    Ok(())
+}
+
+/// The thread that a comment is in, if it is there.
+pub(crate) async fn around(node: &Server, model: &Model, reader: User, comment: u64) -> Verdict {
+    let Some(comment) = model.comments.get(&comment) else { return Ok(()) };
+    thread(node, model, reader, (comment.post, comment.reply_to), 50).await
+}
+
+/// The comments on a post, or the replies to one of them.
+async fn thread(
+    node: &Server,
+    model: &Model,
+    reader: User,
+    (post, parent): (u64, Option<u64>),
+    limit: usize,
+) -> Verdict {
+    let path = acts::thread(post, parent);
+    if !model.finds(reader, post) || parent.is_some_and(|id| !model.finds_thread(reader, id)) {
+        return not_found(node, reader, &path).await;
+    }
+    let items = pages(node, reader, &path, limit).await?;
+    same(&format!("{path} for {reader}"), &ids(&items), &model.thread(reader, post, parent))?;
+    items.iter().try_for_each(|item| said(model, item))
+}
+
+/// A comment: what it says unless it is deleted, where it stands, and what came of it.
+fn said(model: &Model, item: &Value) -> Verdict {
+    let id = item["id"].as_u64().expect("an id");
+    let comment = &model.comments[&id];
+    let words = [json!(comment.author), json!(comment.text)]
+        .map(|word| if model.emptied.contains(&id) { Value::Null } else { word });
+    same(&format!("comment {id}"), &[&item["author"], &item["text"]], &words.each_ref())?;
+    same(
+        &format!("where comment {id} stands"),
+        &[&item["post"], &item["parent"]],
+        &[&json!(comment.post), &json!(comment.reply_to)],
+    )?;
+    let came = [model.how_many(Mark::CommentLike, id), model.replies(id)].map(|count| json!(count));
+    same(&format!("the likes and replies of comment {id}"), &[&item["likes"], &item["replies"]], &came.each_ref())
+}
