@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::acts::Act;
 use crate::api::attempt;
 use crate::dice::Dice;
 use crate::model::{Edge, Mark, Model, TOPICS, USERS, User};
@@ -70,6 +71,17 @@ pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, model: 
     if real == model { Ok(()) } else { Err(format!("{what} is {real:?}, not {model:?}")) }
 }
 
+/// That a list is what it must be. The lists of posts are long, so only what differs is told.
+pub(crate) fn listed(what: &str, real: &[u64], model: &[u64]) -> Verdict {
+    if real == model {
+        return Ok(());
+    }
+    let without =
+        |some: &[u64], others: &[u64]| -> Vec<u64> { some.iter().copied().filter(|id| !others.contains(id)).collect() };
+    let (surplus, missing) = (without(real, model), without(model, real));
+    Err(format!("{what}: {} items, not {}; has {surplus:?} besides, lacks {missing:?}", real.len(), model.len()))
+}
+
 /// Whatever is under a user's name is not there for whom they block.
 pub(crate) async fn not_found(node: &Server, reader: User, path: &str) -> Verdict {
     same(&format!("{path} for {reader}"), &get(node, reader, path).await.0, &404)
@@ -88,7 +100,7 @@ async fn profile(node: &Server, model: &Model, reader: User, author: User, limit
 /// A list of posts: the same ones in the same order, as they are now.
 async fn posts(node: &Server, model: &Model, reader: User, path: &str, limit: usize, expected: &[u64]) -> Verdict {
     let items = pages(node, reader, path, limit).await?;
-    same(&format!("{path} for {reader}"), &ids(&items), &expected.to_vec())?;
+    listed(&format!("{path} for {reader}"), &ids(&items), expected)?;
     items.iter().try_for_each(|item| as_it_is(model, reader, item))
 }
 
@@ -204,29 +216,44 @@ pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice) -> Verdi
     }
 }
 
-/// Everything, at every node.
-pub(crate) async fn everything(world: &World, model: &Model) -> Verdict {
+/// What an act says at once to this reader: of a post, or to the two between whom it changed something.
+pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User) -> Verdict {
+    if let Act::Set { from, to, .. } = act {
+        profile(node, model, to, from, 20).await?;
+        profile(node, model, from, to, 20).await?;
+        return timeline(node, model, from, 20, Exactness::Arrived).await;
+    }
+    match act.post() {
+        Some(id) => post(node, model, reader, id).await,
+        None => Ok(()),
+    }
+}
+
+/// Everything, at every node. Whom it is looked at by changes from time to time.
+pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Verdict {
+    let somebody = |number: usize| USERS[(number + time) % USERS.len()];
     for node in &world.nodes {
         for reader in USERS {
             timeline(node, model, reader, 17, Exactness::All).await?;
-            person(node, model, USERS[0], reader).await?;
-            profile(node, model, USERS[1], reader, 17).await?;
+            person(node, model, somebody(0), reader).await?;
+            profile(node, model, somebody(1), reader, 17).await?;
             for list in ["followers", "following"] {
                 people(node, model, reader, reader, list, 2).await?;
-                people(node, model, USERS[4], reader, list, 2).await?;
+                people(node, model, somebody(4), reader, list, 2).await?;
             }
         }
         for topic in TOPICS {
-            posts(node, model, USERS[2], &format!("/topics/{topic}/posts"), 17, &model.topic(USERS[2], topic)).await?;
+            let (path, reader) = (format!("/topics/{topic}/posts"), somebody(2));
+            posts(node, model, reader, &path, 17, &model.topic(reader, topic)).await?;
         }
         for id in &model.deleted {
-            post(node, model, USERS[3], *id).await?;
+            post(node, model, somebody(3), *id).await?;
         }
         for user in USERS {
             favourites(node, model, user, 5).await?;
         }
-        for (n, id) in model.posts.keys().filter(|id| model.counts(**id) != [0; 3]).enumerate() {
-            under(node, model, USERS[n % USERS.len()], *id, 2).await?;
+        for (number, id) in model.posts.keys().filter(|id| model.counts(**id) != [0; 3]).enumerate() {
+            under(node, model, somebody(number), *id, 2).await?;
         }
     }
     Ok(())

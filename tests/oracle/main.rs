@@ -5,7 +5,7 @@
 //! | `model` | the rules: who is shown what. No sockets, no time |
 //! | `threads` | the rules of comments |
 //! | `acts` | what users do: what it does to the model, how it is asked for |
-//! | `plan` | the random choice of what happens next |
+//! | `plan`, `choices` | the random choice of what happens next |
 //! | `steps` | doing it |
 //! | `world` | the real thing: processes, stores, sockets, and what goes wrong with them |
 //! | `check`, `under` | the comparison |
@@ -20,6 +20,7 @@ mod acts;
 #[expect(dead_code, reason = "shared with other tests")]
 mod api;
 mod check;
+mod choices;
 #[path = "../support/dice.rs"]
 mod dice;
 mod model;
@@ -57,15 +58,21 @@ struct Witness {
     test: &'static str,
     seed: u64,
     soaks: bool,
-    run: Run,
+    /// `None` when it is over.
+    run: Option<Run>,
 }
 
 impl Drop for Witness {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let Self { test, seed, run: Run { world, plan, story, .. }, .. } = self;
-            eprintln!("{}", story.join("\n"));
-            eprintln!("{:?}, {:?}, fanout.push_limit {}", world.stores, world.bounds, plan.push_limit);
+            let Self { test, seed, .. } = self;
+            if let Some(run) = self.run.take() {
+                let Run { world, plan, story, .. } = run;
+                let how = format!("{:?}, {:?}, fanout.push_limit {}", world.stores, world.bounds, plan.push_limit);
+                // The servers tell their logs when they go: what matters comes after that.
+                drop(world);
+                eprintln!("{}\n{how}", story.join("\n"));
+            }
             // A soak has steps that a short run has no time for; one of no length has a single round.
             let rounds = if self.soaks { "FEEDLINE_SOAK=0" } else { "FEEDLINE_ROUNDS=1" };
             eprintln!("to repeat it: FEEDLINE_SEED={seed} {rounds} cargo test --test oracle {test} -- --nocapture");
@@ -81,13 +88,14 @@ async fn agree(test: &'static str, stores: Stores) {
     for round in 0.. {
         let seed = first.wrapping_add(round);
         let run = Run::new(Plan::new(seed, stores, soaks), stores).await;
-        let mut witness = Witness { test, seed, soaks, run };
-        witness.run.past().await;
+        let mut witness = Witness { test, seed, soaks, run: Some(run) };
+        let run = witness.run.as_mut().expect("it has just begun");
+        run.past().await;
         for _ in 0..STEPS {
-            witness.run.step().await;
+            run.step().await;
         }
-        witness.run.quiet().await;
-        eprintln!("{stores:?}, seed {seed}: {}, after {:?}", witness.run.summary(), begun.elapsed());
+        run.quiet().await;
+        eprintln!("{stores:?}, seed {seed}: {}, after {:?}", run.summary(), begun.elapsed());
         let is_over = soak.map_or(round + 1 >= Dice::rounds(2) as u64, |time| begun.elapsed() >= time);
         if is_over {
             return;

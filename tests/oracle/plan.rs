@@ -3,12 +3,13 @@
 //! It is planned on a model of its own, in which posts and comments are numbered as they are made. That works because
 //! whatever goes wrong on the way, each act is done in the end: once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::acts::Act;
+use crate::choices::choose;
 use crate::dice::Dice;
-use crate::model::{Comment, Edge, Mark, Model, Post, TOPICS, USERS, User, Visibility};
+use crate::model::{Edge, Model, Post, USERS, User, Visibility};
 use crate::world::{Bounds, Stores};
 
 /// How many followers an author may have whose posts are written to each of them: more than there are, as many as some
@@ -63,8 +64,14 @@ pub(crate) enum How {
     Once,
     /// At the same time at this node too; it has a name.
     AlsoAt(usize),
-    /// The node is killed so long after.
-    Killed(Duration),
+    /// The node is killed so long after it was asked, or after it answered.
+    Killed(Moment, Duration),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment {
+    Asked,
+    Answered,
 }
 
 /// A round as it is planned.
@@ -85,6 +92,8 @@ pub(crate) struct Plan {
     named_by: BTreeMap<User, usize>,
     /// Whose sockets are there.
     there: BTreeSet<User>,
+    /// What comes next in any case.
+    ahead: VecDeque<Step>,
 }
 
 impl Plan {
@@ -103,6 +112,7 @@ impl Plan {
             named: 0,
             named_by: BTreeMap::new(),
             there: BTreeSet::new(),
+            ahead: VecDeque::new(),
         }
     }
 
@@ -114,14 +124,24 @@ impl Plan {
 
     /// The next step, and the choices of what is looked at after it.
     pub(crate) fn next(&mut self) -> (Step, Dice) {
-        let step = match self.dice.below(100) {
-            0..56 => self.act(),
+        let step = self.ahead.pop_front().unwrap_or_else(|| self.choose());
+        let looks = Dice::new(self.dice.below(usize::MAX) as u64);
+        (step, looks)
+    }
+
+    fn choose(&mut self) -> Step {
+        match self.dice.below(100) {
+            0..52 => self.act(),
+            52..56 => self.miss(),
             56..60 => self.again(),
             60..68 => self.come_or_go(),
             68..86 => Step::Read,
             86..90 => {
-                let after = Duration::from_micros(self.dice.below(6_000) as u64);
-                self.deed(How::Killed(after))
+                // Before it is done, or while what comes of it is carried.
+                let (moment, longest) =
+                    *self.dice.pick(&[(Moment::Asked, 6_000), (Moment::Asked, 20_000), (Moment::Answered, 2_000)]);
+                let after = Duration::from_micros(self.dice.below(longest) as u64);
+                self.deed(How::Killed(moment, after))
             }
             90..94 => {
                 let (restart, told) = (self.dice.below(3) == 0, self.dice.below(2) == 0);
@@ -129,20 +149,31 @@ impl Plan {
             }
             94..97 => Step::Quiet { home: self.dice.below(self.nodes) },
             _ => Step::Wait(Duration::from_millis(self.dice.below(100) as u64)),
-        };
-        let looks = Dice::new(self.dice.below(usize::MAX) as u64);
-        (step, looks)
+        }
     }
 
     fn act(&mut self) -> Step {
         self.deed(How::Once)
     }
 
-    /// Chooses an act. In the plan it is done at once.
-    fn deed(&mut self, mut how: How) -> Step {
+    /// Chooses an act.
+    fn deed(&mut self, how: How) -> Step {
         self.chosen += 1;
-        let act = choose(&mut self.dice, &self.model, self.chosen);
-        let is_named = self.dice.below(4) == 0;
+        let is_killed = matches!(how, How::Killed(..));
+        let mut act = choose(&mut self.dice, &self.model, self.chosen);
+        // What makes something can be done twice by mistake, above all when a node is killed.
+        for _ in 0..if is_killed { 3 } else { 0 } {
+            if act.makes().is_none() {
+                act = choose(&mut self.dice, &self.model, self.chosen);
+            }
+        }
+        self.plan(act, how)
+    }
+
+    /// Plans an act: in the plan it is done at once.
+    fn plan(&mut self, act: Act, mut how: How) -> Step {
+        let is_killed = matches!(how, How::Killed(..));
+        let is_named = self.dice.below(if is_killed { 2 } else { 4 }) == 0;
         let key = is_named.then(|| {
             self.named += 1;
             let count = self.named_by.entry(act.by()).or_default();
@@ -176,6 +207,35 @@ impl Plan {
         Step::Repeat { write, node: self.dice.below(self.nodes) }
     }
 
+    /// While somebody is away a post comes for them, and then it is not for them any more.
+    fn miss(&mut self) -> Step {
+        let reader = *self.dice.pick(&USERS);
+        let authors = self.model.those(Edge::Follow, reader);
+        if authors.is_empty() {
+            return self.act();
+        }
+        let author = *self.dice.pick(&authors);
+        self.chosen += 1;
+        let text = format!("post {} of {author}, missed", self.chosen);
+        let post = Post { author, text: text.clone(), topic: None, visibility: Visibility::Public };
+        let published = self.plan(Act::Publish(post), How::Once);
+        let id = self.made;
+        let set = |edge, from, to, on| Act::Set { edge, from, to, on };
+        let lost = match self.dice.below(6) {
+            0 => set(Edge::Hide, author, reader, true),
+            1 => set(Edge::Mute, reader, author, true),
+            2 => set(Edge::Block, author, reader, true),
+            3 => set(Edge::Follow, reader, author, false),
+            4 => Act::Edit { by: author, id, text, visibility: Some(Visibility::NotTo(vec![reader])) },
+            _ => Act::Delete { by: author, id },
+        };
+        let lost = self.plan(lost, How::Once);
+        let back = Step::Go { user: reader, node: Some(self.dice.below(self.nodes)), lets_inbox_go: false };
+        self.there.insert(reader);
+        self.ahead.extend([published, lost, back]);
+        Step::Go { user: reader, node: None, lets_inbox_go: false }
+    }
+
     fn come_or_go(&mut self) -> Step {
         let user = *self.dice.pick(&USERS);
         let node = self.dice.below(self.nodes);
@@ -186,131 +246,6 @@ impl Plan {
         }
         self.there.insert(user);
         Step::Go { user, node: Some(node), lets_inbox_go: false }
-    }
-}
-
-/// Chooses what somebody does next.
-fn choose(dice: &mut Dice, model: &Model, number: usize) -> Act {
-    let by = *dice.pick(&USERS);
-    let chosen = match dice.below(36) {
-        0..2 => one_of_whom(dice, model, by).map(|id| Act::Delete { by, id }),
-        2 => one_of_whom(dice, model, by).map(|id| {
-            let visibility = (dice.below(2) == 0).then(|| some_visibility(dice));
-            Act::Edit { by, id, text: format!("edit {number}"), visibility }
-        }),
-        3..8 => {
-            // Often back: much hangs on who are friends.
-            let followers = model.those_to(Edge::Follow, by);
-            let to = if followers.is_empty() || dice.below(2) == 0 { other(dice, by) } else { *dice.pick(&followers) };
-            // Now and then what is so already.
-            let on = model.has(Edge::Follow, by, to) == (dice.below(10) == 0);
-            Some(Act::Set { edge: Edge::Follow, from: by, to, on })
-        }
-        8..11 => {
-            let (to, edge) = (other(dice, by), *dice.pick(&[Edge::Hide, Edge::Mute, Edge::Block]));
-            // They end sooner than they are made, or soon nobody would see anybody.
-            let on = !model.has(edge, by, to) && dice.below(3) > 0;
-            Some(Act::Set { edge, from: by, to, on })
-        }
-        20..25 => comment(dice, model, by, number),
-        25..27 => uncomment(dice, model, by),
-        27..33 => {
-            let mark = *dice.pick(&[Mark::Like, Mark::Favourite]);
-            any_post(dice, model).map(|id| mark_or_not(dice, model, mark, by, (id, id)))
-        }
-        33..36 => any_comment(dice, model)
-            .map(|(id, comment)| mark_or_not(dice, model, Mark::CommentLike, by, (id, comment.post))),
-        _ => None,
-    };
-    chosen.unwrap_or_else(|| {
-        let visibility = some_visibility(dice);
-        let topic = (dice.below(3) == 0).then(|| *dice.pick(&TOPICS));
-        Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility })
-    })
-}
-
-fn other(dice: &mut Dice, by: User) -> User {
-    loop {
-        let other = *dice.pick(&USERS);
-        if other != by {
-            return other;
-        }
-    }
-}
-
-fn one_of(dice: &mut Dice, those: &[u64]) -> Option<u64> {
-    (!those.is_empty()).then(|| *dice.pick(those))
-}
-
-/// A post, mostly one's own, now and then somebody else's or one that is gone.
-fn one_of_whom(dice: &mut Dice, model: &Model, by: User) -> Option<u64> {
-    let mine: Vec<u64> = model.posts.iter().filter(|(_, post)| post.author == by).map(|(id, _)| *id).collect();
-    let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
-    let from = if dice.below(8) > 0 && !mine.is_empty() { mine } else { all };
-    one_of(dice, &from)
-}
-
-/// One of the newest posts, so that much comes to some of them; now and then any, or one that is gone.
-fn any_post(dice: &mut Dice, model: &Model) -> Option<u64> {
-    let all: Vec<u64> = match dice.below(8) {
-        0 => model.posts.keys().chain(&model.deleted).copied().collect(),
-        _ => model.posts.keys().rev().take(10).copied().collect(),
-    };
-    one_of(dice, &all)
-}
-
-/// One of the newest comments, now and then any; some of them are deleted and stay.
-fn any_comment<'a>(dice: &mut Dice, model: &'a Model) -> Option<(u64, &'a Comment)> {
-    let many = if dice.below(8) == 0 { usize::MAX } else { 10 };
-    let all: Vec<u64> = model.comments.keys().rev().take(many).copied().collect();
-    one_of(dice, &all).map(|id| (id, &model.comments[&id]))
-}
-
-/// Half of what is said is said in reply, so that threads grow.
-fn comment(dice: &mut Dice, model: &Model, by: User, number: usize) -> Option<Act> {
-    let parent = if dice.below(2) == 0 { any_comment(dice, model) } else { None };
-    let (post, reply_to) = match parent {
-        Some((id, parent)) => (parent.post, Some(id)),
-        None => (any_post(dice, model)?, None),
-    };
-    Some(Act::Comment(Comment { author: by, post, reply_to, text: format!("comment {number}") }))
-}
-
-fn uncomment(dice: &mut Dice, model: &Model, by: User) -> Option<Act> {
-    let (id, comment) = any_comment(dice, model)?;
-    // Mostly by one of the two who can.
-    let two = [comment.author, model.posts[&comment.post].author];
-    let by = if dice.below(4) == 0 { by } else { *dice.pick(&two) };
-    Some(Act::Uncomment { by, id, post: comment.post })
-}
-
-/// Marks what is not marked, or takes a mark away; now and then what is so already. Or, as often, takes another one away.
-fn mark_or_not(dice: &mut Dice, model: &Model, mark: Mark, by: User, (id, post): (u64, u64)) -> Act {
-    let mine = model.marked_by(mark, by);
-    let (id, post) = match one_of(dice, &mine) {
-        Some(mine) if dice.below(3) == 0 => (mine, model.comments.get(&mine).map_or(mine, |comment| comment.post)),
-        _ => (id, post),
-    };
-    let finds = mark == Mark::Favourite || model.finds(by, post) && (id == post || model.finds_comment(by, id));
-    // A like that cannot be seen any more is not taken back: while the ledger is slow that is done on trust, and stays done.
-    let on = !finds || model.marked(mark, by, id) == (dice.below(6) == 0);
-    Act::Mark { mark, by, id, post, on }
-}
-
-fn some_visibility(dice: &mut Dice) -> Visibility {
-    let some = |dice: &mut Dice| {
-        let mut those: Vec<User> = USERS.into_iter().filter(|_| dice.below(2) == 0).collect();
-        if those.is_empty() {
-            those.push(USERS[0]);
-        }
-        those
-    };
-    match dice.below(12) {
-        0 => Visibility::Followers,
-        1 => Visibility::Friends,
-        2 => Visibility::OnlyTo(some(dice)),
-        3 => Visibility::NotTo(some(dice)),
-        _ => Visibility::Public,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run: each step of the plan is done to the real thing and to the model, and compared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use crate::check::{self, Verdict, get, is_passing};
 use crate::dice::Dice;
 use crate::model::{Mark, Model, USERS, User};
 use crate::plan::{Deed, How, Plan, Step};
+use crate::reader::Brought;
 use crate::server::PATIENCE;
 use crate::under;
 use crate::world::{Stores, World};
@@ -17,6 +18,9 @@ use crate::world::{Stores, World};
 /// How long after everything is healed readers may take: longer than nodes wait until they compare their positions with
 /// the logs although nothing seems wrong.
 const SETTLING: Duration = Duration::from_secs(45);
+
+/// How long it may take until a node hears what another did. Without a word it would go by what it has for 30 s.
+const HEARING: Duration = Duration::from_secs(10);
 
 /// Somebody who reads their timeline page by page, while things happen.
 struct Walk {
@@ -47,8 +51,13 @@ pub(crate) struct Run {
     walks: Vec<Walk>,
     /// What was ever in somebody's timeline.
     ever: BTreeSet<(User, u64)>,
+    /// Since when what was is not any more.
+    lost: BTreeMap<(User, u64), Instant>,
+    /// Whether a node may not have heard of something because Redis was away.
+    is_deaf: bool,
     walked: usize,
     crashes: usize,
+    quiets: usize,
 }
 
 impl Run {
@@ -62,8 +71,11 @@ impl Run {
             named: Vec::new(),
             walks: Vec::new(),
             ever: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            is_deaf: false,
             walked: 0,
             crashes: 0,
+            quiets: 0,
         }
     }
 
@@ -95,7 +107,9 @@ impl Run {
     }
 
     async fn take(&mut self, step: Step, looks: &mut Dice) {
+        self.look_at_what_was_brought();
         self.story.push(format!("{step:?}"));
+        self.is_deaf |= matches!(step, Step::LoseRedis { .. }) && self.world.redis.is_some();
         match step {
             Step::Do(deed) => self.act(deed, looks).await,
             Step::Repeat { write, node } => self.repeat(write, node).await,
@@ -126,9 +140,9 @@ impl Run {
         let (status, body) = match how {
             How::Once => self.world.ask(&call).await,
             How::AlsoAt(node) => self.ask_two(&call, node).await,
-            How::Killed(after) => {
+            How::Killed(moment, after) => {
                 self.crashes += 1;
-                self.world.crash(&call, after).await
+                self.world.crash(&call, moment, after).await
             }
         };
         self.story.push(format!("    {status} {}", body["id"]));
@@ -148,11 +162,37 @@ impl Run {
         if is_named {
             self.named.push(Named { call, status, body });
         }
+        self.remember();
+        for walk in &mut self.walks {
+            walk.must.retain(|id| self.model.shows(walk.reader, *id));
+        }
+    }
+
+    /// What is in timelines now, and what is not any more.
+    fn remember(&mut self) {
         for reader in USERS {
             self.ever.extend(self.model.timeline(reader).into_iter().map(|id| (reader, id)));
         }
-        for walk in &mut self.walks {
-            walk.must.retain(|id| self.model.shows(walk.reader, *id));
+        let (model, now) = (&self.model, Instant::now());
+        self.lost.retain(|(reader, id), _| !model.shows(reader, *id));
+        for (reader, id) in self.ever.iter().filter(|(reader, id)| !model.shows(reader, *id)) {
+            self.lost.entry((reader, *id)).or_insert(now);
+        }
+    }
+
+    /// What sockets recovered was for them when they asked for it, unless that was changed since.
+    fn look_at_what_was_brought(&self) {
+        for user in USERS {
+            let brought = self.world.reader(user).look(|view| std::mem::take(&mut view.brought));
+            for Brought { asked, post } in brought {
+                let since = self.lost.get(&(user, post)).filter(|since| asked.into_std() > **since);
+                let is_right = since.is_none() || self.world.is_blurred || self.is_deaf;
+                assert!(
+                    is_right,
+                    "{user} was brought {post} {:?} after it was not for them any more",
+                    since.map(Instant::elapsed)
+                );
+            }
         }
     }
 
@@ -202,12 +242,19 @@ impl Run {
         }
     }
 
-    /// What a post says, and that it is gone, shows with the answer at the node that gave it.
+    /// What a post says, that it is gone, and what is between two people shows with the answer at the node that gave it, and
+    /// at another one soon: sooner than what it has cached would be forgotten anyway.
     async fn look_at_once(&self, act: &Act, looks: &mut Dice) {
         let reader = *looks.pick(&USERS);
-        if let (Some(id), false) = (act.post(), self.world.is_blurred) {
-            let seen = check::post(self.world.home(), &self.model, reader, id).await;
+        if !self.world.is_blurred {
+            let seen = check::about(self.world.home(), &self.model, act, reader).await;
             seen.unwrap_or_else(|difference| panic!("right after {act:?}: {difference}"));
+        }
+        let (elsewhere, until) = (self.world.elsewhere(), Instant::now() + HEARING);
+        while let (Some(node), false) = (elsewhere, self.is_deaf) {
+            let Err(difference) = check::about(node, &self.model, act, reader).await else { return };
+            assert!(Instant::now() < until, "at another node after {act:?}: {difference}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
@@ -217,15 +264,20 @@ impl Run {
         let Act::Mark { mark, by, id, on, .. } = act else { return };
         let until = Instant::now() + PATIENCE;
         loop {
-            let is_settled = match mark {
-                Mark::Favourite => true,
-                Mark::Like => get(self.world.home(), by, &format!("/posts/{id}")).await.1["liked"] == *on,
-                Mark::CommentLike => under::around(self.world.home(), &self.model, by, *id).await.is_ok(),
+            let seen = match mark {
+                Mark::Favourite => return,
+                Mark::Like => {
+                    let (status, post) = get(self.world.home(), by, &format!("/posts/{id}")).await;
+                    if post["liked"] == *on { Ok(()) } else { Err(format!("{status} {post}")) }
+                }
+                // Who likes a reply may not find what it replies to.
+                Mark::CommentLike => {
+                    let onlooker = self.model.onlooker(*id).expect("somebody who sees the comment");
+                    under::around(self.world.home(), &self.model, onlooker, *id).await
+                }
             };
-            if is_settled {
-                return;
-            }
-            assert!(Instant::now() < until, "{act:?} is not settled");
+            let Err(difference) = seen else { return };
+            assert!(Instant::now() < until, "{act:?} is not settled: {difference}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -306,7 +358,7 @@ impl Run {
     /// Nothing is done for as long as it takes until everything that is under way has arrived, everywhere.
     pub(crate) async fn quiet(&mut self) {
         let until = Instant::now() + SETTLING;
-        while let Err(difference) = check::everything(&self.world, &self.model).await {
+        while let Err(difference) = check::everything(&self.world, &self.model, self.quiets).await {
             assert!(Instant::now() < until, "{difference}, {SETTLING:?} after the last step");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -315,8 +367,11 @@ impl Run {
             let seen: Verdict = check::socket(&self.world, &self.model, user, &self.ever, patience).await;
             seen.unwrap_or_else(|difference| panic!("{difference}"));
         }
+        self.quiets += 1;
         self.model.all_arrived();
+        self.look_at_what_was_brought();
         self.world.is_blurred = false;
+        self.is_deaf = false;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rules of comments: what is under a post, in which thread, and what stays when it is deleted.
 
-use crate::model::{Model, User};
+use crate::model::{Model, USERS, User};
 
 /// What somebody said under a post.
 #[derive(Clone, Debug)]
@@ -23,6 +23,14 @@ impl Model {
         self.comments.get(&id).is_some_and(|comment| {
             self.finds(reader, comment.post) && (self.emptied.contains(&id) || self.meets(reader, comment.author))
         })
+    }
+
+    /// Somebody who finds a comment where it is listed.
+    pub(crate) fn onlooker(&self, id: u64) -> Option<User> {
+        let above = self.comments.get(&id)?.reply_to;
+        let finds =
+            |user: &User| self.finds_comment(user, id) && above.is_none_or(|above| self.finds_thread(user, above));
+        USERS.into_iter().find(finds)
     }
 
     /// A thread as a reader is shown it, newest first.

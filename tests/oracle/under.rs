@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::acts;
-use crate::check::{Verdict, ids, names, not_found, pages, same};
+use crate::check::{Verdict, ids, listed, names, not_found, pages, same};
 use crate::model::{Mark, Model, User};
 use crate::server::Server;
 
@@ -48,7 +48,7 @@ async fn thread(
         return not_found(node, reader, &path).await;
     }
     let items = pages(node, reader, &path, limit).await?;
-    same(&format!("{path} for {reader}"), &ids(&items), &model.thread(reader, post, parent))?;
+    listed(&format!("{path} for {reader}"), &ids(&items), &model.thread(reader, post, parent))?;
     items.iter().try_for_each(|item| said(model, item))
 }
 

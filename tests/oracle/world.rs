@@ -1,6 +1,5 @@
 //! The real thing: processes, stores and sockets, and what goes wrong with them.
 
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,6 +8,7 @@ use tempfile::TempDir;
 use crate::acts::Call;
 use crate::api::attempt_named;
 use crate::model::{USERS, User};
+use crate::plan::Moment;
 use crate::reader::Reader;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
@@ -123,6 +123,11 @@ impl World {
         &self.nodes[self.home]
     }
 
+    /// Another node, if there is one.
+    pub(crate) fn elsewhere(&self) -> Option<&Server> {
+        self.nodes.iter().rev().find(|node| node.port() != self.home().port())
+    }
+
     /// Asks the home node: the status (0: no answer) and the body.
     pub(crate) async fn ask(&self, call: &Call) -> (u16, Value) {
         self.ask_at(self.home, call).await
@@ -130,24 +135,29 @@ impl World {
 
     /// Asks a node.
     pub(crate) async fn ask_at(&self, node: usize, call: &Call) -> (u16, Value) {
-        let Call { user, method, path, body, key } = call;
-        attempt_named(&self.nodes[node], user, key.as_deref(), method, path, body).await
+        ask(self.nodes[node].port(), call).await
     }
 
-    /// Kills the home node so long after it was asked for something. What it answered, if it did. Another node is home
+    /// Kills the home node so long after it was asked for something, or after it answered. What it answered, if it did. Another node is home
     /// then, if there is one; the dead one is back at once.
-    pub(crate) async fn crash(&mut self, call: &Call, after: Duration) -> (u16, Value) {
-        let pid = self.home().pid();
+    pub(crate) async fn crash(&mut self, call: &Call, moment: Moment, after: Duration) -> (u16, Value) {
+        let dead = self.home;
+        let asking = ask(self.home().port(), call);
+        let node = &mut self.nodes[dead];
         let killing = async {
             tokio::time::sleep(after).await;
-            let killed = Command::new("kill").arg("-9").arg(pid.to_string()).status();
-            assert!(killed.expect("to run kill").success());
+            node.kill();
         };
-        let (answer, ()) = tokio::join!(self.ask(call), killing);
-        let dead = self.home;
+        let answer = match moment {
+            Moment::Asked => tokio::join!(asking, killing).0,
+            Moment::Answered => {
+                let answer = asking.await;
+                killing.await;
+                answer
+            }
+        };
         self.home = (dead + 1) % self.nodes.len();
         self.is_blurred = self.nodes.len() > 1;
-        self.nodes[dead].kill();
         self.nodes[dead].start_again().await;
         answer
     }
@@ -180,4 +190,9 @@ impl World {
     pub(crate) fn reader(&self, user: User) -> &Reader {
         self.readers.iter().find(|reader| reader.user == user).expect("every user has one")
     }
+}
+
+async fn ask(port: u16, call: &Call) -> (u16, Value) {
+    let Call { user, method, path, body, key } = call;
+    attempt_named(port, user, key.as_deref(), method, path, body).await
 }

@@ -28,6 +28,7 @@ mod postgres_server;
 mod proxy;
 mod pulled;
 #[path = "../support/reader.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
 mod reader;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

@@ -6,12 +6,12 @@ use crate::server::{API_KEY, Server};
 
 /// An operation by HTTP as a backend does it for a user; the status (0: no answer) and the body.
 pub(crate) async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    attempt_named(node, user, None, method, path, body).await
+    attempt_named(node.port(), user, None, method, path, body).await
 }
 
-/// The same of a write that has a name.
+/// The same of a write that has a name, at the node that listens there.
 pub(crate) async fn attempt_named(
-    node: &Server,
+    port: u16,
     user: &str,
     key: Option<&str>,
     method: &str,
@@ -21,7 +21,7 @@ pub(crate) async fn attempt_named(
     let mut headers = vec![("x-api-key", API_KEY), ("x-user", user)];
     headers.extend(key.map(|key| ("idempotency-key", key)));
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    let answer = node.try_http(method, &format!("/api/v1{path}"), &headers, body).await;
+    let answer = Server::http_at(port, method, &format!("/api/v1{path}"), &headers, body).await;
     answer.map_or((0, Value::Null), |answer| (answer.status.as_u16(), answer.body))
 }
 

@@ -43,6 +43,10 @@ pub(crate) struct View {
     offset: u64,
     /// What it was told in this life of the log: offset, type, post.
     pub(crate) told: Vec<(u64, String, u64)>,
+    /// The posts that connections brought when they recovered.
+    pub(crate) brought: Vec<Brought>,
+    /// When the last connection asked to be let in.
+    asked: Option<Instant>,
     /// The pages it read, with the offsets at which they were read.
     pages: Vec<(u64, Vec<u64>)>,
     /// Whether the pages go to the beginning.
@@ -55,6 +59,13 @@ pub(crate) struct View {
     /// Connections that brought all that was missed, and connections that began anew.
     pub(crate) recovered: usize,
     pub(crate) anew: usize,
+}
+
+/// A post that was told when a connection recovered what it had missed: whether it is for the reader was decided after
+/// the connection had asked.
+pub(crate) struct Brought {
+    pub(crate) asked: Instant,
+    pub(crate) post: u64,
 }
 
 impl Reader {
@@ -189,7 +200,8 @@ fn read_page(cursor: &Value) -> Value {
 }
 
 impl View {
-    fn connect(&self, user: &str) -> Value {
+    fn connect(&mut self, user: &str) -> Value {
+        self.asked = Some(Instant::now());
         let mut connect = json!({ "id": 1, "connect": { "token": token(user) } });
         if !self.epoch.is_empty() {
             let position = json!({ "recover": true, "epoch": self.epoch, "offset": self.offset });
@@ -245,6 +257,9 @@ impl View {
         if timeline["recovered"] == true {
             self.recovered += 1;
             for publication in timeline["publications"].as_array().unwrap_or(&Vec::new()) {
+                let (_, kind, post) = entry(publication);
+                let asked = self.asked.filter(|_| kind == "post");
+                self.brought.extend(asked.map(|asked| Brought { asked, post }));
                 self.take(publication);
             }
         } else {
