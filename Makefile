@@ -49,9 +49,10 @@ build:
 bench:
 	$(CARGO) run --release -- bench $(BENCH)
 
-# The oracle for as long as one likes: make soak SECONDS=3600. FEEDLINE_SEED begins with that seed.
+# The oracle for as long as one likes, on all stores or on some: make soak SECONDS=3600 ON=postgres. FEEDLINE_SEED begins
+# with that seed. What fails prints the command that repeats it.
 soak:
-	FEEDLINE_SOAK=$(SECONDS) $(CARGO) test --test oracle -- --nocapture
+	FEEDLINE_SOAK=$(SECONDS) $(CARGO) test --test oracle $(ON) -- --nocapture
 
 fuzz-build:
 	$(CARGO) build --manifest-path fuzz/Cargo.toml
