@@ -100,10 +100,8 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
         ("notifications.mark_read", json!({ "seen": true })),
         ("notifications.mark_read", json!({})),
         ("notifications.mark_read", json!({ "id": 1 })),
-        ("likes.add", json!({ "id": post })),
         ("likes.add", json!({ "id": 1 })),
         ("likes.add", json!({ "id": 1, "object": "comment" })),
-        ("likes.remove", json!({ "id": post })),
         ("likes.list", json!({ "id": 1 })),
         ("likes.list", json!({ "id": post, "limit": 101 })),
         ("comments.like", json!({ "id": 1 })),
@@ -142,6 +140,9 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
         ("users.block", json!({ "id": "nobody" })),
         ("users.follow", json!({ "id": "cy" })),
         ("users.unblock", json!({ "id": "cy" })),
+        // Last: they are settled at some time between two answers.
+        ("likes.add", json!({ "id": post })),
+        ("likes.remove", json!({ "id": post })),
     ];
     let operations = Operations::new();
     let named: BTreeSet<&str> = cases.iter().map(|(name, _)| *name).collect();

@@ -176,7 +176,7 @@ async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdi
         let expected = [Edge::Hide, Edge::Mute, Edge::Block].map(|edge| json!(model.has(edge, reader, user)));
         same(&format!("what {reader} put between them and {user}"), &edges, &expected.each_ref())?;
     }
-    same(&format!("the posts of {user}"), &body["posts"], &json!(model.profile(user, user).len()))
+    same(&format!("the posts of {user}"), &body["posts"], &json!(model.profile(reader, user).len()))
 }
 
 /// Who follows a user, or whom they follow, latest first.
