@@ -44,26 +44,29 @@ impl Filling {
 
     /// Makes users, named like their ids.
     pub(super) async fn users(&self, ids: &[UserId], now: Millis) -> Result<()> {
-        Ok(match self {
+        match self {
             Self::Sqlite(ledger) => ledger.bulk_users(ids, now).await?,
             Self::Postgres(ledger) => ledger.bulk_users(ids, now).await?,
-        })
+        }
+        Ok(())
     }
 
     /// Makes edges: follower, followee.
     pub(super) async fn follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
-        Ok(match self {
+        match self {
             Self::Sqlite(ledger) => ledger.bulk_follows(edges, now).await?,
             Self::Postgres(ledger) => ledger.bulk_follows(edges, now).await?,
-        })
+        }
+        Ok(())
     }
 
     /// Stores posts that nobody's inbox holds.
     pub(super) async fn posts(&self, posts: &[Post]) -> Result<()> {
-        Ok(match self {
+        match self {
             Self::Sqlite(ledger) => ledger.bulk_posts(posts).await?,
             Self::Postgres(ledger) => ledger.bulk_posts(posts).await?,
-        })
+        }
+        Ok(())
     }
 
     /// Lets it go.

@@ -48,11 +48,12 @@ const QUEUE: usize = 10_000;
 /// How long whoever did something waits for room there, before the notice is given up.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How many notices are taken at once.
-const BATCH: usize = 512;
+/// How many notices are taken at once. The more of them there are, the more of one user's are noted together.
+const BATCH: usize = 1_000;
 
-/// How many users' notices are noted at once.
-const AT_ONCE: usize = 16;
+/// How many users' notices are noted, or looked at, at once. Few: they wait for the same disk as posts and likes, and are the
+/// least urgent.
+const AT_ONCE: usize = 4;
 
 /// How often more is read for a page of which the reader may not see enough. A page may be short then; its cursor goes on.
 const READS: usize = 5;
@@ -168,10 +169,15 @@ impl Feed {
     /// Lets `to` know what `by` did, soon. Nobody is notified of what they do themselves, nor of what they may not, or do
     /// not want to, see. Nothing fails: what finds no room, or cannot be noted, is given up and logged.
     pub(super) async fn notify(&self, to: &UserId, what: What, by: &UserId) {
-        let notice = Notice { to: to.clone(), what, by: by.clone() };
-        if to != by && !self.notices.queue(notice).await {
+        if !self.try_notify(to, what, by).await {
             tracing::warn!(%to, kind = what.kind(), "too many notifications wait, one is given up");
         }
+    }
+
+    /// The same, for whoever has many to tell of and says itself how many were given up: `false` if this one was.
+    pub(super) async fn try_notify(&self, to: &UserId, what: What, by: &UserId) -> bool {
+        let notice = Notice { to: to.clone(), what, by: by.clone() };
+        to == by || self.notices.queue(notice).await
     }
 
     /// The same for those whom a text of `by` names, there.

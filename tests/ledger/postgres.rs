@@ -110,11 +110,9 @@ async fn a_start_waits_for_another_nodes_steps_and_says_so_and_not_for_ever() {
 #[tokio::test]
 async fn a_step_that_waits_for_a_lock_ends_with_the_reason() {
     let (server, name) = database().await;
-    // The last step is to be taken again, and somebody holds what it is about.
-    let steps = std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count();
-    let again =
-        "DROP INDEX posts_for_followers, posts_for_friends, posts_for_named; DELETE FROM migrations WHERE version =";
-    server.ask(&name, &format!("{again} {steps}")).await;
+    // Steps are to be taken again from `0010_of_some` on, and somebody holds what that one is about.
+    let again = "DROP INDEX posts_for_followers, posts_for_friends, posts_for_named; DELETE FROM migrations WHERE version >= 10";
+    server.ask(&name, again).await;
     let other = server.client(&name).await;
     other.batch_execute("BEGIN; LOCK TABLE posts IN ROW EXCLUSIVE MODE").await.unwrap();
     let options = PostgresOptions { patience: Duration::from_millis(300), ..postgres_options(server, &name) };

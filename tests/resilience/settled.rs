@@ -25,7 +25,9 @@ async fn only_the_connection_that_asked_hears_of_it_from_a_settler_at_another_no
         let settled = told(&mut asker, "bo").await;
         let version = settled["version"].as_u64().expect("a version");
         let likes = u64::from(liked);
-        let expected = json!({ "type": "like.settled", "id": id, "liked": liked, "likes": likes, "version": version });
+        let expected = json!({
+            "type": "like.settled", "id": id, "liked": liked, "asks": 1, "likes": likes, "version": version
+        });
         assert_eq!(settled, expected);
     }
     // Nobody else was told: what they hear first is of what they asked for themselves.

@@ -14,7 +14,7 @@ use super::{Likes, Whisper};
 pub(super) const WAITING: usize = 64;
 
 /// How many counts are looked at, and clients told, before it is others' turn.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 128;
 
 impl Likes {
     /// A settler, here or at another node, told how far it came and what the counts are.

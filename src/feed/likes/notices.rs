@@ -46,11 +46,15 @@ impl Feed {
         let mut authors: HashMap<Object, UserId> = HashMap::new();
         authors.extend(bodies.values().map(|body| (Object::Post(body.post.id), body.post.author.clone())));
         authors.extend(under.into_iter().map(|(comment, under)| (Object::Comment(comment), under.author)));
+        let mut given_up = 0;
         for (by, object) in added {
             // What was deleted meanwhile has nobody to hear of it.
             if let Some(author) = authors.get(object) {
-                self.notify(author, What::Like(*object), by).await;
+                given_up += usize::from(!self.try_notify(author, What::Like(*object), by).await);
             }
+        }
+        if given_up > 0 {
+            tracing::warn!(given_up, likes = added.len(), "likes come too fast for all of them to be notified of");
         }
         Ok(())
     }

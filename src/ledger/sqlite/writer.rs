@@ -122,6 +122,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_large_call_has_a_transaction_to_itself() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
+        // Something holds the writer while the others gather.
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let busy = writer.lane.call(move |_| Ok(drop(held.recv())));
+        let (before, large, after) = (
+            writer.lane.call(|db| add(db, "before")),
+            writer.lane.call_alone(|db| add(db, "half").and_then(|()| add(db, "half"))),
+            writer.lane.call(|db| add(db, "after")),
+        );
+        let release = async { drop(hold) };
+        let (busy, before, large, after, ()) = tokio::join!(biased; busy, before, large, after, release);
+        assert!(busy.is_ok() && before.is_ok() && large.is_err() && after.is_ok());
+        let names = "SELECT group_concat(id) FROM (SELECT id FROM users ORDER BY id)";
+        let kept = writer.lane.call(|db| db.query_row(names, [], |row| row.get::<_, String>(0)));
+        assert_eq!(kept.await.expect("names"), "after,before");
+        // Those before it, the large one, the one after it and the question, at least; else all but that would share one.
+        assert!(writer.commits.load(Ordering::Relaxed) >= 4);
+    }
+
+    #[tokio::test]
     async fn when_the_transaction_fails_everyone_hears_it_and_the_next_goes_on() {
         // What SQLite does by itself when the disk is full; and what only the commit finds wrong.
         let undone = "ROLLBACK";
