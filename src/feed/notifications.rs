@@ -59,10 +59,10 @@ const AT_ONCE: usize = 4;
 const READS: usize = 5;
 
 /// What one user is to be notified of.
-struct Notice {
-    to: UserId,
-    what: What,
-    by: UserId,
+pub(super) struct Notice {
+    pub(super) to: UserId,
+    pub(super) what: What,
+    pub(super) by: UserId,
 }
 
 /// Notices that wait.
@@ -169,15 +169,10 @@ impl Feed {
     /// Lets `to` know what `by` did, soon. Nobody is notified of what they do themselves, nor of what they may not, or do
     /// not want to, see. Nothing fails: what finds no room, or cannot be noted, is given up and logged.
     pub(super) async fn notify(&self, to: &UserId, what: What, by: &UserId) {
-        if !self.try_notify(to, what, by).await {
+        let notice = Notice { to: to.clone(), what, by: by.clone() };
+        if to != by && !self.notices.queue(notice).await {
             tracing::warn!(%to, kind = what.kind(), "too many notifications wait, one is given up");
         }
-    }
-
-    /// The same, for whoever has many to tell of and says itself how many were given up: `false` if this one was.
-    pub(super) async fn try_notify(&self, to: &UserId, what: What, by: &UserId) -> bool {
-        let notice = Notice { to: to.clone(), what, by: by.clone() };
-        to == by || self.notices.queue(notice).await
     }
 
     /// The same for those whom a text of `by` names, there.
@@ -219,7 +214,7 @@ impl Feed {
     }
 
     /// Notes and tells a batch: what concerns one user in order, several users at once.
-    async fn note(&self, batch: Vec<Notice>) {
+    pub(super) async fn note(&self, batch: Vec<Notice>) {
         let mut by_user: HashMap<UserId, Vec<Notice>> = HashMap::new();
         for notice in batch {
             by_user.entry(notice.to.clone()).or_default().push(notice);
