@@ -127,7 +127,7 @@ mod tests {
         let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
         // Something holds the writer while the others gather.
         let (hold, held) = std::sync::mpsc::channel::<()>();
-        let busy = writer.lane.call(move |_| Ok(drop(held.recv())));
+        let busy = writer.lane.call(move |_| Ok(held.recv().is_err()));
         let (before, large, after) = (
             writer.lane.call(|db| add(db, "before")),
             writer.lane.call_alone(|db| add(db, "half").and_then(|()| add(db, "half"))),
