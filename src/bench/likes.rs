@@ -194,9 +194,8 @@ async fn write(bench: &Bench, ledger: &str) -> Result<Vec<u64>> {
 /// Those who like, and the server at which they do.
 struct Crowd<'a> {
     people: Vec<Person>,
-    server: &'a Process,
-    /// Asks for what the server counts.
-    web: Web,
+    server: &'a Listening,
+    /// With which the server is asked for what it counts.
     token: String,
 }
 
@@ -207,8 +206,7 @@ impl<'a> Crowd<'a> {
             (0..PEOPLE).map(|n| seed::connect(secret, &seed::user(n))).collect::<Result<_>>()?;
         let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
         let people = sockets.into_iter().enumerate().map(|(n, (socket, _))| Person::new(socket, n)).collect();
-        let (web, token) = (Web::open(server.addr).await?, seed::token(secret, &seed::user(0))?);
-        Ok(Self { people, server: &server.process, web, token })
+        Ok(Self { people, server, token: seed::token(secret, &seed::user(0))? })
     }
 
     async fn like(&mut self, pace: Pace, aim: &Aim, length: Duration) -> Result<Tally> {
@@ -220,12 +218,12 @@ impl<'a> Crowd<'a> {
     }
 
     /// Sees what comes of a load, and ends it once everything is settled.
-    async fn watch(&mut self, load: &Load, length: Duration) -> Result<Tally> {
+    async fn watch(&self, load: &Load, length: Duration) -> Result<Tally> {
         load.warmed_up().await;
         let before = self.counted().await?;
-        let (server, own) = (self.server.cpu()?, Process::own_cpu()?);
+        let (server, own) = (self.server.process.cpu()?, Process::own_cpu()?);
         load.asked().await;
-        let cpu = [self.server.cpu()? - server, Process::own_cpu()? - own];
+        let cpu = [self.server.process.cpu()? - server, Process::own_cpu()? - own];
         let after = self.counted().await?;
         let start = Instant::now();
         while !self.counted().await?.is_settled() {
@@ -246,8 +244,10 @@ impl<'a> Crowd<'a> {
         })
     }
 
-    async fn counted(&mut self) -> Result<Counted> {
-        let text = String::from_utf8(self.web.call(Method::GET, "/metrics", &self.token).await?.into())?;
+    async fn counted(&self) -> Result<Counted> {
+        // A connection of its own each time: one that is not used for long is closed.
+        let mut web = Web::open(self.server.addr).await?;
+        let text = String::from_utf8(web.call(Method::GET, "/metrics", &self.token).await?.into())?;
         let value = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             line.and_then(|value| value.parse::<f64>().ok()).with_context(|| format!("no {name} is counted"))

@@ -365,7 +365,9 @@ impl Broker for MemoryBroker {
         let Some(inbox) = inbox else { return Ok(None) };
         let news = if inbox.raise_mark(mark) { entries } else { &[] };
         let written = Self::offer_all(inbox, news.iter().cloned());
-        inbox.trim_overgrown(self.options.length);
+        if !news.is_empty() {
+            inbox.trim_overgrown(self.options.length);
+        }
         let position = inbox.position();
         for (position, entry) in &written {
             self.tell(&state, &channel, Some(position), entry);
