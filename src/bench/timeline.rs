@@ -159,7 +159,7 @@ impl<'a> Crowd<'a> {
         self.read(AT_ONCE, &finding, None).await?;
         let (took, pages) = (start.elapsed().as_secs_f64(), finding.taken() as f64);
         let after = self.cpu()?;
-        let cost = [0, 1].map(|whose| (after[whose] - cpu[whose]).as_secs_f64() * 1e3 / pages);
+        let cost = [0, 1].map(|whose| after[whose].saturating_sub(cpu[whose]).as_secs_f64() * 1e3 / pages);
         let rate = pages / took;
         times.begin();
         let p99 = self.read(OPEN, &times, Some(LOAD * rate)).await?.value_at_quantile(0.99) as f64 / 1e3;
