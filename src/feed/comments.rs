@@ -4,7 +4,7 @@
 //! first. Whoever may not see the post finds none of it; whoever is kept from a comment's author does not find that
 //! author's comments, nor what is below them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -62,9 +62,13 @@ impl Feed {
         self.welcome(author).await?;
         self.check_comment(&draft.text)?;
         let body = self.post(caller, draft.id).await?;
-        let parent = match draft.reply_to {
-            Some(parent) => Some(self.comment(caller, draft.id, parent).await?),
-            None => None,
+        let (replied_to, above) = match draft.reply_to {
+            Some(parent) => {
+                let (parent, above) = self.comment(caller, draft.id, parent).await?;
+                let above = parent.author.iter().cloned().chain(above).collect();
+                (parent.author, above)
+            }
+            None => (None, Vec::new()),
         };
         let id = CommentId(self.id_for(&call, now()).0);
         let comment = Comment {
@@ -79,7 +83,7 @@ impl Feed {
             replies: 0,
         };
         match self.ledger.create_comment(&comment).await? {
-            Commented::Stored(tally) => self.tell_of_comment(author, &comment, tally).await,
+            Commented::Stored(tally) => self.tell_of_comment(author, &comment, &above, tally).await,
             // By an earlier attempt. It may have ended before anybody was notified; who was is not again.
             Commented::Before => {}
             Commented::NoPost => return Err(super::posts::NO_POST),
@@ -89,7 +93,7 @@ impl Feed {
                 return Err(FeedError::LimitExceeded { field: "reply_to", what: "replies to replies", most });
             }
         }
-        self.notify_of_comment(author, &comment, parent.and_then(|parent| parent.author), &body.post).await;
+        self.notify_of_comment(author, &comment, (replied_to, above), &body.post).await;
         Ok(comment)
     }
 
@@ -167,36 +171,70 @@ impl Feed {
                 return Err(FeedError::Forbidden("only its author, and the post's, can delete a comment"));
             }
         }
+        let above = self.above(found.parent).await?;
         // Whoever lost a race against another deletion has what they wanted, and the other tells of it.
         if let Some(gone) = self.ledger.delete_comment(comment.id).await? {
-            let mut told = vec![Entry::By(author, gone_comment(comment.id, gone.stays))];
-            told.extend(gone.along.into_iter().map(|id| Entry::Data(gone_comment(id, false))));
+            let by = std::iter::once(author).chain(above.iter().cloned()).collect();
+            let mut told = vec![Entry::By(by, gone_comment(comment.id, gone.stays))];
+            let along = |id| match gone_comment(id, false) {
+                gone if above.is_empty() => Entry::Data(gone),
+                gone => Entry::By(above.clone(), gone),
+            };
+            told.extend(gone.along.into_iter().map(along));
             self.tell_under(found.post, told, gone.tally).await;
         }
         Ok(Done {})
     }
 
-    /// A comment under a post that the caller may see and reply to. Whether the post may be seen is the caller's to ask.
-    async fn comment(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<Comment> {
-        let comment = self.thread_of(caller, post, id).await?;
-        if comment.author.is_some() { Ok(comment) } else { Err(NO_COMMENT) }
+    /// A comment under a post that the caller may see and reply to, and those who wrote what is above it. Whether the post may
+    /// be seen is the caller's to ask.
+    async fn comment(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
+        let (comment, above) = self.thread_of(caller, post, id).await?;
+        if comment.author.is_some() { Ok((comment, above)) } else { Err(NO_COMMENT) }
     }
 
     /// The same, or a deleted one that stays for the sake of its replies.
-    async fn thread_of(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<Comment> {
+    async fn thread_of(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
         let found = self.ledger.comments(&[id]).await?.pop();
         let comment = found.filter(|comment| comment.post == post).ok_or(NO_COMMENT)?;
-        if let Some(author) = &comment.author {
-            let seen = self.people_seen_by(caller.reader(), Surface::Direct, [author.clone()]).await?;
-            if !seen.contains(author) {
-                return Err(NO_COMMENT);
+        let above = self.above(comment.parent).await?;
+        if !self.sees_all(caller.reader(), comment.author.iter().chain(&above)).await? {
+            return Err(NO_COMMENT);
+        }
+        Ok((comment, above))
+    }
+
+    /// Those who wrote what is above a comment, from its parent up, each once. It is for those who may see all of them.
+    async fn above(&self, parent: Option<CommentId>) -> Result<Vec<UserId>> {
+        Ok(self.lines_of([parent]).await?.into_values().next().unwrap_or_default())
+    }
+
+    /// By comment those who wrote it and what is above it. Of comments that have nothing above them there is nothing to ask.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn lines_of(
+        &self,
+        parents: impl IntoIterator<Item = Option<CommentId>>,
+    ) -> Result<HashMap<CommentId, Vec<UserId>>> {
+        let parents: HashSet<CommentId> = parents.into_iter().flatten().collect();
+        let mut lines: HashMap<CommentId, Vec<UserId>> = HashMap::new();
+        if !parents.is_empty() {
+            for (comment, author) in self.ledger.lines(&parents.into_iter().collect::<Vec<_>>()).await? {
+                lines.entry(comment).or_default().push(author);
             }
         }
-        Ok(comment)
+        Ok(lines)
+    }
+
+    async fn sees_all(&self, reader: Option<&UserId>, people: impl Iterator<Item = &UserId> + Send) -> Result<bool> {
+        let people: HashSet<UserId> = people.cloned().collect();
+        let many = people.len();
+        Ok(self.people_seen_by(reader, Surface::Direct, people).await?.len() == many)
     }
 
     /// Tells those who look at the post.
-    async fn tell_of_comment(&self, author: &UserId, comment: &Comment, tally: Tally) {
+    async fn tell_of_comment(&self, author: &UserId, comment: &Comment, above: &[UserId], tally: Tally) {
         let people = self.people(std::iter::once(author)).await.unwrap_or_else(|error| {
             tracing::warn!(%error, comment = %comment.id, "a comment is told without its author's name");
             BTreeMap::new()
@@ -209,7 +247,8 @@ impl Feed {
         }
         match serde_json::to_string(&Arrived { r#type: "comment", comment, people }) {
             Ok(data) => {
-                let arrived = Entry::By(author.clone(), format!(r#""data":{data}"#).into());
+                let by = std::iter::once(author).chain(above).cloned().collect();
+                let arrived = Entry::By(by, format!(r#""data":{data}"#).into());
                 self.tell_under(comment.post, vec![arrived], tally).await;
             }
             Err(error) => tracing::error!(%error, comment = %comment.id, "a comment could not be encoded"),
@@ -230,14 +269,28 @@ impl Feed {
         }
     }
 
-    /// Everyone whom a comment concerns hears of it once: whom it replies to, the post's author, and those it names.
-    async fn notify_of_comment(&self, author: &UserId, comment: &Comment, replied_to: Option<UserId>, post: &Post) {
+    /// Everyone whom a comment concerns hears of it once: whom it replies to, the post's author, and those it names. Whether
+    /// they may see what is above it is asked when they are notified of the comment; of the post it is asked here.
+    async fn notify_of_comment(
+        &self,
+        author: &UserId,
+        comment: &Comment,
+        (replied_to, above): (Option<UserId>, Vec<UserId>),
+        post: &Post,
+    ) {
         let mut told: HashSet<&UserId> = HashSet::new();
         if let (Some(parent), Some(whom)) = (comment.parent, &replied_to) {
             told.insert(whom);
             self.notify(whom, What::Reply(parent), author).await;
         }
-        if told.insert(&post.author) {
+        let sees = async || match self.sees_all(Some(&post.author), above.iter()).await {
+            Ok(sees) => sees,
+            Err(error) => {
+                tracing::warn!(%error, comment = %comment.id, "the post's author is not notified of a comment");
+                false
+            }
+        };
+        if told.insert(&post.author) && sees().await {
             self.notify(&post.author, What::Comment(post.id), author).await;
         }
         let others = comment.mentions.iter().filter(|whom| !told.contains(whom));

@@ -25,7 +25,7 @@ use super::telling::Stage;
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::{Append, Keep};
 use crate::ledger::{Group, Happening, Mark, Marked};
-use crate::model::{CommentId, Entry, Millis, NotificationId, Object, Person, PostId, UserId, What};
+use crate::model::{Comment, CommentId, Entry, Millis, NotificationId, Object, Person, PostId, UserId, What};
 
 /// How long a group grows, counted from the first that happened: "alice and 12 others" is a day's worth.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -384,8 +384,8 @@ impl Feed {
         Ok(visible.into_iter().map(|visible| visible.named(&people)).collect())
     }
 
-    /// Those of `objects` that are there and that the user may see. A mute takes nothing away here: it concerns who did
-    /// something, not where.
+    /// Those of `objects` that are there and that the user may see, comments with all that is above them. A mute takes nothing
+    /// away here: it concerns who did something, not where.
     async fn about(
         &self,
         user: &UserId,
@@ -394,7 +394,12 @@ impl Feed {
         let objects: HashSet<Object> = objects.collect();
         let ids: Vec<CommentId> = objects.iter().filter_map(|object| comment(*object)).collect();
         let comments = if ids.is_empty() { Vec::new() } else { self.ledger.comments(&ids).await? };
-        let there = comments.iter().filter(|comment| comment.author.is_some());
+        let lines = self.lines_of(comments.iter().map(|comment| comment.parent)).await?;
+        let above: HashSet<UserId> = lines.values().flatten().cloned().collect();
+        let seen = self.people_seen_by(Some(user), Surface::Direct, above).await?;
+        let line = |comment: &Comment| comment.parent.and_then(|parent| lines.get(&parent)).into_iter().flatten();
+        let is_seen = |comment: &Comment| line(comment).all(|author| seen.contains(author));
+        let there = comments.iter().filter(|comment| comment.author.is_some() && is_seen(comment));
         let post_of: HashMap<CommentId, PostId> = there.map(|comment| (comment.id, comment.post)).collect();
         let about = |object: Object| match object {
             Object::Post(id) => Some(About::Post { id }),

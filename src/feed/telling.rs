@@ -163,7 +163,10 @@ impl Words {
         }
         match entry {
             Entry::Data(_) | Entry::Gone(..) | Entry::Notified(_) => {}
-            Entry::By(author, _) => conditions.push(Condition { author, visibility: None, must_see: true }),
+            Entry::By(people, _) => {
+                let seen = |author| Condition { author, visibility: None, must_see: true };
+                conditions.extend(people.iter().map(seen));
+            }
             Entry::Post(id) | Entry::Edited(id) => conditions.push(Condition::sees(self.bodies.get(id)?)),
             Entry::Left(left) => {
                 let Left { author, visibility, .. } = &**left;
@@ -224,7 +227,7 @@ impl Feed {
                 Stage::Profile | Stage::Topic(_) | Stage::Post(_) => {
                     authors.extend(theirs);
                     match entry {
-                        Entry::By(author, _) => drop(authors.insert(author.clone())),
+                        Entry::By(people, _) => authors.extend(people.iter().cloned()),
                         Entry::Left(left) => drop(authors.insert(left.author.clone())),
                         _ => {}
                     }

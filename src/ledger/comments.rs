@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Comment, CommentId, PostId, Tally};
+use crate::model::{Comment, CommentId, PostId, Tally, UserId};
 
 /// How deep replies to replies go: the last one that can be replied to no more has this many comments above it.
 /// A deletion may take a whole line of deleted comments along, so there has to be an end to it.
@@ -56,6 +56,11 @@ pub trait Comments: Send + Sync {
     /// Those of `ids` that are there, deleted ones that stay among them, each once, in any order. Any number of ids,
     /// one round trip. Their posts may be deleted.
     async fn comments(&self, ids: &[CommentId]) -> Result<Vec<Comment>>;
+
+    /// Of each of `ids` those who wrote it and what it replies to, up to the comment on the post itself; each person once, in
+    /// any order. Deleted ones have nobody. The cost depends on how deep they are, [`DEEPEST`] at most. Any number of ids,
+    /// one round trip.
+    async fn lines(&self, ids: &[CommentId]) -> Result<Vec<(CommentId, UserId)>>;
 
     /// A thread's comments below `before`, newest first, deleted ones that stay among them. The cost depends on
     /// `limit`, not on how many there are.

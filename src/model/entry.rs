@@ -61,8 +61,9 @@ pub enum Entry {
     Data(Bytes),
     /// A notification is there, or has grown.
     Notified(NotificationId),
-    /// What somebody did, as members like those of `Data`: for those who may see that person.
-    By(UserId, Bytes),
+    /// What somebody did, as members like those of `Data`: for those who may see that person, and those below whose
+    /// comments it was done.
+    By(Vec<UserId>, Bytes),
     /// A post left a channel that many read: for those who could see it there.
     Left(Box<Left>),
 }
@@ -91,7 +92,10 @@ impl Entry {
             Self::Gone(id, GoneReason::Hidden) => (b'h', id.to_string().into()),
             Self::Data(bytes) => (b'd', bytes.clone()),
             Self::Notified(id) => (b'n', id.to_string().into()),
-            Self::By(user, members) => (b'b', [user.as_str().as_bytes(), b"\n", members].concat().into()),
+            Self::By(people, members) => {
+                let people: Vec<&str> = people.iter().map(UserId::as_str).collect();
+                (b'b', [people.join(" ").as_bytes(), b"\n", members].concat().into())
+            }
             // Names and numbers are always JSON.
             Self::Left(left) => (b'l', serde_json::to_vec(left).unwrap_or_default().into()),
         }
@@ -111,8 +115,8 @@ impl Entry {
             b'n' => Self::Notified(NotificationId(id()?.0)),
             b'b' => {
                 let end = body.iter().position(|byte| *byte == b'\n')?;
-                let user = UserId::parse(std::str::from_utf8(&body[..end]).ok()?)?;
-                Self::By(user, body.slice(end + 1..))
+                let people = std::str::from_utf8(&body[..end]).ok()?.split(' ').map(UserId::parse);
+                Self::By(people.collect::<Option<_>>()?, body.slice(end + 1..))
             }
             b'l' => Self::Left(serde_json::from_slice(&body).ok()?),
             _ => return None,
@@ -144,14 +148,18 @@ mod tests {
         ];
         all.extend(reasons.map(|reason| Entry::Gone(id, reason)));
         let author = UserId::parse("ann").unwrap();
-        all.push(Entry::By(author.clone(), Bytes::from_static(b"\"data\":\"a\"")));
+        for others in [&[][..], &["bo", "c.y"]] {
+            let people = others.iter().filter_map(|id| UserId::parse(id));
+            let people = std::iter::once(author.clone()).chain(people).collect();
+            all.push(Entry::By(people, Bytes::from_static(b"\"data\":\"a b\"")));
+        }
         let visibility = Visibility::NotTo(vec![author.clone()]);
         all.push(Entry::Left(Box::new(Left { post: id, author, visibility, reason: GoneReason::Hidden })));
         for entry in all {
             let (kind, body) = entry.encode();
             assert_eq!(Entry::decode(kind, body), Some(entry));
         }
-        for (kind, nonsense) in [(b'?', ""), (b'b', "ann"), (b'b', "a b\n{}"), (b'l', "{}")] {
+        for (kind, nonsense) in [(b'?', ""), (b'b', "ann"), (b'b', "a @b\n{}"), (b'b', "a \n{}"), (b'l', "{}")] {
             assert_eq!(Entry::decode(kind, Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");
         }
     }

@@ -331,3 +331,86 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
     }
     differences.none();
 }
+
+#[tokio::test]
+async fn what_is_below_a_comment_is_for_those_who_may_meet_whoever_wrote_it() {
+    let server = server().await;
+    let reply = async |who: &str, post: u64, to: Value, text: &str| {
+        let said = json!({ "text": text, "reply_to": to });
+        server.done(who, "POST", &format!("/posts/{post}/comments"), &said).await["id"].clone()
+    };
+    // The author's comments; what the host says below them, directly and further down.
+    let post = server.post("host", "come in").await;
+    let (top, other) =
+        (reply(AUTHOR, post, Value::Null, "one").await, reply(AUTHOR, post, Value::Null, "another").await);
+    let first = reply("host", post, top, "below").await;
+    let second = reply("host", post, first.clone(), "further below").await;
+    let orphan = reply("host", post, other.clone(), "below another").await;
+    let mut own = Vec::new();
+    for (who, ..) in DEEDS.iter().filter(|row| !row.0.is_empty()) {
+        let post = server.post(who, "my own").await;
+        own.push((post, reply(AUTHOR, post, Value::Null, "on yours").await));
+    }
+    let mut watchers = Vec::new();
+    for (who, ..) in DEEDS {
+        let mut client = connect(&server, who).await;
+        client.subscribe(&format!("post:{post}")).await;
+        watchers.push(client);
+    }
+    divide(&server).await;
+    let names: Vec<String> = DEEDS.iter().map(|row| format!("@{}", row.0)).collect();
+    let named = reply("host", post, second.clone(), &format!("<below> {}", names.join(" "))).await;
+    let taken = reply("host", post, second.clone(), "taken back").await;
+    done(&server, "host", "DELETE", &format!("/comments/{taken}")).await;
+    reply("host", post, Value::Null, "<the end>").await;
+    for (post, comment) in own {
+        reply("host", post, comment, "below on yours").await;
+    }
+    noted(&server).await;
+
+    let mut differences = Differences::default();
+    let word = |yes: bool| if yes { "yes" } else { "no" };
+    let path = format!("/posts/{post}/comments");
+    for ((who, direct, ..), client) in DEEDS.into_iter().zip(&mut watchers) {
+        let mut live = Vec::new();
+        while !live.last().is_some_and(|told: &Value| told.to_string().contains("<the end>")) {
+            live.push(client.publication(&format!("post:{post}")).await);
+        }
+        let history = client.done(json!({ "history": { "channel": format!("post:{post}"), "limit": -1 } })).await;
+        for (way, told) in [("live post:", Value::from(live)), ("history of post:", history)] {
+            let told = [&named, &taken].map(|id| told.to_string().contains(&id.to_string()));
+            differences.note(who, way, &format!("{told:?}"), &format!("{:?}", [direct; 2]));
+        }
+        for comment in [&first, &second, &orphan] {
+            let replies = finds(&server, who, "GET", &format!("{path}?under={comment}"), &Value::Null).await;
+            differences.note(who, "comments.list", word(replies), word(direct));
+            if who.is_empty() {
+                continue;
+            }
+            for method in ["PUT", "DELETE"] {
+                let liked = finds(&server, who, method, &format!("/comments/{comment}/like"), &Value::Null).await;
+                differences.note(who, &format!("{method} like"), word(liked), word(direct));
+            }
+            let said = finds(&server, who, "POST", &path, &json!({ "text": "me too", "reply_to": comment })).await;
+            differences.note(who, "comments.create", word(said), word(direct));
+            let refused = call(&server, who, "DELETE", &format!("/comments/{comment}")).await.status;
+            differences.note(who, "comments.delete", refused.as_str(), if direct { "403" } else { "404" });
+        }
+        if who.is_empty() {
+            continue;
+        }
+        let notified = call(&server, who, "GET", "/notifications?limit=100").await.body;
+        let by_host = notified["items"].as_array().expect("items").iter().filter(|it| it["people"][0]["id"] == "host");
+        let kinds: Vec<&str> = by_host.filter_map(|it| it["kind"].as_str()).filter(|kind| *kind != "follow").collect();
+        let expected: &[&str] = if direct { &["comment", "mention"] } else { &[] };
+        differences.note(who, "notifications.list", &format!("{kinds:?}"), &format!("{expected:?}"));
+    }
+    // What was deleted keeps nobody away, whoever wrote it.
+    done(&server, AUTHOR, "DELETE", &format!("/comments/{other}")).await;
+    for (who, ..) in DEEDS.into_iter().filter(|row| !row.0.is_empty()) {
+        let liked = finds(&server, who, "PUT", &format!("/comments/{orphan}/like"), &Value::Null).await;
+        let said = finds(&server, who, "POST", &path, &json!({ "text": "me too", "reply_to": orphan })).await;
+        differences.note(who, "below what was deleted", &format!("{:?}", (liked, said)), "(true, true)");
+    }
+    differences.none();
+}

@@ -10,6 +10,7 @@ use crate::support::{conformance, delete, id, ids, publish, users};
 conformance! {
     a_comment_comes_back_as_it_was
     a_comment_needs_its_post_and_what_it_replies_to
+    a_line_goes_up_to_the_post_and_has_everybody_once
     a_thread_goes_down_from_a_bound_and_holds_nothing_else
     counts_grow_and_shrink_with_what_they_count
     a_deleted_comment_with_replies_stays_without_its_words
@@ -95,6 +96,33 @@ async fn a_comment_needs_its_post_and_what_it_replies_to(ledger: Any) {
     }
     assert_eq!(one(&*ledger, 10).await.unwrap().replies, 0, "nothing of them stayed");
     assert_eq!(say(&*ledger, 12, None).await, Tally { likes: 0, comments: 2, version: 2 });
+}
+
+async fn a_line_goes_up_to_the_post_and_has_everybody_once(ledger: Any) {
+    begin(&*ledger).await;
+    publish(&*ledger, 2, "ann").await;
+    ledger.create_comment(&Comment { post: PostId(2), ..comment(9, "ann", None) }).await.unwrap();
+    let said = [(10, "bo", None), (11, "cy", Some(10)), (12, "bo", Some(11)), (13, "ann", Some(11)), (14, "ann", None)];
+    for (number, author, parent) in said {
+        ledger.create_comment(&comment(number, author, parent)).await.unwrap();
+    }
+    let lines = async |asked: &[u64]| {
+        let asked: Vec<_> = asked.iter().copied().map(CommentId).collect();
+        let mut lines = ledger.lines(&asked).await.unwrap();
+        lines.sort_unstable();
+        lines.into_iter().map(|(id, author)| (id.0, author.to_string())).collect::<Vec<_>>()
+    };
+    let owned = |line: &[(u64, &str)]| line.iter().map(|(id, author)| (*id, (*author).to_owned())).collect::<Vec<_>>();
+    assert_eq!(lines(&[10]).await, owned(&[(10, "bo")]));
+    assert_eq!(lines(&[12, 12]).await, owned(&[(12, "bo"), (12, "cy")]));
+    let many = lines(&[9, 11, 13, 99]).await;
+    assert_eq!(many, owned(&[(9, "ann"), (11, "bo"), (11, "cy"), (13, "ann"), (13, "bo"), (13, "cy")]));
+    assert!(lines(&[]).await.is_empty());
+    // What is deleted has nobody, and is not the end of the line.
+    ledger.delete_comment(CommentId(11)).await.unwrap().unwrap();
+    assert_eq!(lines(&[11, 13]).await, owned(&[(11, "bo"), (13, "ann"), (13, "bo")]));
+    ledger.delete_comment(CommentId(10)).await.unwrap().unwrap();
+    assert_eq!(lines(&[10, 11, 13]).await, owned(&[(13, "ann")]));
 }
 
 async fn a_thread_goes_down_from_a_bound_and_holds_nothing_else(ledger: Any) {
@@ -190,6 +218,7 @@ async fn replies_go_so_deep_and_no_deeper(ledger: Any) {
     let deeper = comment(deepest + 1, "bo", Some(deepest));
     assert_eq!(ledger.create_comment(&deeper).await.unwrap(), Commented::TooDeep);
     assert_eq!(one(&*ledger, deepest).await.unwrap().replies, 0);
+    assert_eq!(ledger.lines(&[CommentId(deepest)]).await.unwrap(), [(CommentId(deepest), id("bo"))]);
     for number in 1..deepest {
         assert!(ledger.delete_comment(CommentId(number)).await.unwrap().unwrap().stays);
     }

@@ -133,7 +133,7 @@ impl Act {
                 Some(comment) if comment.author == *by => 200,
                 Some(_) if !model.finds(by, *post) => 404,
                 Some(_) if model.posts.get(post).is_some_and(|post| post.author == *by) => 200,
-                Some(comment) if model.meets(by, comment.author) => 403,
+                Some(_) if model.finds_comment(by, *id) => 403,
                 _ => 404,
             },
             // What one keeps one can always let go.

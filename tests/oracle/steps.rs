@@ -270,7 +270,7 @@ impl Run {
                     let (status, post) = get(self.world.home(), by, &format!("/posts/{id}")).await;
                     if post["liked"] == *on { Ok(()) } else { Err(format!("{status} {post}")) }
                 }
-                // Who likes a reply may not find what it replies to.
+                // Who likes a comment that they do not find has it looked at by somebody else.
                 Mark::CommentLike => {
                     let onlooker = self.model.onlooker(*id).expect("somebody who sees the comment");
                     under::around(self.world.home(), &self.model, onlooker, *id).await

@@ -18,19 +18,19 @@ impl Model {
         !self.emptied.contains(&id) && self.finds_thread(reader, id)
     }
 
-    /// Whether a reader finds what replies to a comment, which may be deleted.
+    /// Whether a reader finds what replies to a comment, which may be deleted: nobody finds what is below somebody whom
+    /// they do not meet.
     pub(crate) fn finds_thread(&self, reader: User, id: u64) -> bool {
         self.comments.get(&id).is_some_and(|comment| {
-            self.finds(reader, comment.post) && (self.emptied.contains(&id) || self.meets(reader, comment.author))
+            self.finds(reader, comment.post)
+                && (self.emptied.contains(&id) || self.meets(reader, comment.author))
+                && comment.reply_to.is_none_or(|above| self.finds_thread(reader, above))
         })
     }
 
     /// Somebody who finds a comment where it is listed.
     pub(crate) fn onlooker(&self, id: u64) -> Option<User> {
-        let above = self.comments.get(&id)?.reply_to;
-        let finds =
-            |user: &User| self.finds_comment(user, id) && above.is_none_or(|above| self.finds_thread(user, above));
-        USERS.into_iter().find(finds)
+        USERS.into_iter().find(|user| self.finds_comment(user, id))
     }
 
     /// A thread as a reader is shown it, newest first.
@@ -104,12 +104,15 @@ mod tests {
         say(&mut model, 4, "dee", Some(3));
         model.mark(Mark::CommentLike, "dee", 2, true);
         model.set(Edge::Hide, "bo", "eve", true);
-        assert!(!model.finds_thread("eve", 2) && model.finds_comment("eve", 3));
+        for id in [2, 3, 4] {
+            assert!(!model.finds_thread("eve", id) && model.finds_comment("ann", id), "{id}");
+        }
         model.uncomment(2);
         model.uncomment(3);
         assert_eq!((model.counts(1), model.replies(2), model.how_many(Mark::CommentLike, 2)), ([0, 1, 0], 1, 1));
         assert_eq!((model.thread("eve", 1, None), model.thread("eve", 1, Some(2))), (vec![2], vec![3]));
         assert!(model.finds_thread("eve", 2) && !model.finds_comment("ann", 2));
+        assert!(model.finds_comment("eve", 4), "what was deleted keeps nobody away");
         model.uncomment(4);
         assert_eq!((model.comments.len(), model.emptied.len(), model.how_many(Mark::CommentLike, 2)), (0, 0, 0));
     }

@@ -1,11 +1,12 @@
 //! Whether an object is there to be liked: from memory if that can tell.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::{Feed, Result, now};
 use super::{LOOK, NO_COMMENT, NO_POST, ON_TRUST};
-use crate::model::{CommentId, Object, PostId, UserId};
+use crate::model::{Comment, CommentId, Object, PostId, UserId};
 
 /// Where a comment stands.
 #[derive(Clone, Debug)]
@@ -14,6 +15,17 @@ pub(super) struct Under {
     pub(super) post: PostId,
     /// Who wrote it.
     pub(super) author: UserId,
+    /// Those who wrote what is above it, each once. Who has deleted theirs meanwhile is among them.
+    pub(super) above: Arc<[UserId]>,
+    /// Whether that is from memory.
+    pub(super) is_remembered: bool,
+}
+
+impl Under {
+    /// Whoever may like it may see all of these.
+    fn people(&self) -> impl Iterator<Item = &UserId> {
+        std::iter::once(&self.author).chain(&*self.above)
+    }
 }
 
 fn comment(object: Object) -> Option<CommentId> {
@@ -61,24 +73,43 @@ impl Feed {
     }
 
     /// Of each user and object, in their order, whether the object is there for them: the post, and of a comment also who
-    /// wrote it.
+    /// wrote it and all that is above it.
     pub(super) async fn each_may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
-        let under = self.under(pairs.iter().map(|(_, object)| *object)).await?;
+        let mut under = self.under(pairs.iter().map(|(_, object)| *object)).await?;
+        let may = self.each_may_there(pairs, &under).await?;
+        // Whoever has deleted theirs keeps nobody away from what is below: a no out of memory is asked again.
+        let refused = pairs.iter().zip(&may).filter(|(_, may)| !**may).filter_map(|((_, object), _)| comment(*object));
+        let again = |comment: &CommentId| under.get(comment).is_some_and(|it| it.is_remembered && !it.above.is_empty());
+        let again: HashSet<CommentId> = refused.filter(again).collect();
+        if again.is_empty() {
+            return Ok(may);
+        }
+        for comment in &again {
+            self.likes.under.remove(comment);
+            under.remove(comment);
+        }
+        under.extend(self.under(again.into_iter().map(Object::Comment)).await?);
+        self.each_may_there(pairs, &under).await
+    }
+
+    async fn each_may_there(&self, pairs: &[(UserId, Object)], under: &HashMap<CommentId, Under>) -> Result<Vec<bool>> {
         let place = |object: &Object| match object {
             Object::Post(post) => Some((*post, None)),
-            Object::Comment(comment) => under.get(comment).map(|under| (under.post, Some(under.author.clone()))),
+            Object::Comment(comment) => under.get(comment).map(|under| (under.post, Some(under))),
         };
         let (mut posts, mut people) = (Vec::new(), Vec::new());
-        for (user, (post, author)) in pairs.iter().filter_map(|(user, object)| Some((user, place(object)?))) {
+        for (user, (post, under)) in pairs.iter().filter_map(|(user, object)| Some((user, place(object)?))) {
             posts.push((user.clone(), post));
-            people.extend(author.map(|author| (user.clone(), author)));
+            people.extend(under.iter().flat_map(|under| under.people()).map(|person| (user.clone(), person.clone())));
         }
         let mut sees_post = self.each_sees(&posts).await?.into_iter();
         let mut sees_person = self.each_sees_person(&people).await?.into_iter();
-        let may = |(_, object): &(UserId, Object)| match place(object) {
-            None => false,
-            Some((_, None)) => sees_post.next() == Some(true),
-            Some((_, Some(_))) => [sees_post.next(), sees_person.next()] == [Some(true); 2],
+        let may = |(_, object): &(UserId, Object)| {
+            let Some((_, under)) = place(object) else { return false };
+            let people = under.map_or(0, |under| under.people().count());
+            // All of theirs are taken, or the next would get what is left.
+            let unseen = sees_person.by_ref().take(people).filter(|sees| !sees).count();
+            sees_post.next() == Some(true) && unseen == 0
         };
         Ok(pairs.iter().map(may).collect())
     }
@@ -99,12 +130,16 @@ impl Feed {
             }
         }
         if !missing.is_empty() {
-            for comment in self.ledger.comments(&missing).await? {
-                let under = comment.author.map(|author| Under { post: comment.post, author });
-                found.extend(under.map(|under| (comment.id, under)));
+            let comments = self.ledger.comments(&missing).await?;
+            let lines = self.lines_of(comments.iter().map(|comment| comment.parent)).await?;
+            for Comment { id, post, parent, author, .. } in comments {
+                let Some(author) = author else { continue };
+                let above =
+                    parent.and_then(|parent| lines.get(&parent)).map_or_else(Arc::default, |line| line[..].into());
+                found.insert(id, Under { post, author, above, is_remembered: false });
             }
             for comment in &missing {
-                known.insert(*comment, found.get(comment).cloned());
+                known.insert(*comment, found.get(comment).map(|it| Under { is_remembered: true, ..it.clone() }));
             }
         }
         Ok(found)

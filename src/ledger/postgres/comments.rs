@@ -23,6 +23,21 @@ pub(super) const COMMENTS: &str = "\
     CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
     CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0) c";
 
+/// From each comment up: under which post it is, and from there on within one partition.
+pub(super) const LINES: &str = "\
+    WITH RECURSIVE line AS (
+        SELECT wanted.id AS of, c.post, c.parent, c.author
+        FROM unnest($1::bigint[]) AS wanted (id)
+        CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
+        CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0) c
+        UNION ALL
+        SELECT line.of, c.post, c.parent, c.author
+        FROM line
+        CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = line.post AND comments.id = line.parent OFFSET 0) c
+        WHERE line.parent <> 0
+    )
+    SELECT DISTINCT of, author FROM line WHERE author IS NOT NULL";
+
 /// A range of (parent, id), which only the index of threads answers in order: with `parent = …` the server may rather walk
 /// all comments on the post.
 pub(super) const IN_THREAD: &str = "\
@@ -51,10 +66,12 @@ impl Comments for PostgresLedger {
     }
 
     async fn comments(&self, ids: &[CommentId]) -> Result<Vec<Comment>> {
-        let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        self.pool.read(COMMENTS, &[&wanted]).await?.iter().map(comment).collect()
+        self.pool.read(COMMENTS, &[&once(ids)]).await?.iter().map(comment).collect()
+    }
+
+    async fn lines(&self, ids: &[CommentId]) -> Result<Vec<(CommentId, UserId)>> {
+        let rows = self.pool.read(LINES, &[&once(ids)]).await?;
+        rows.iter().map(|row| Ok((CommentId(natural_at(row, 0)?), id_at(row, 1)?))).collect()
     }
 
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
@@ -71,6 +88,14 @@ impl Comments for PostgresLedger {
         let along = along.into_iter().map(|id| CommentId(u64::try_from(id).unwrap_or_default())).collect();
         Ok(Some(Uncommented { stays, along, tally: tally(row)? }))
     }
+}
+
+/// Each id once.
+fn once(ids: &[CommentId]) -> Vec<i64> {
+    let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
 }
 
 /// Reads `likes, comments, likes_version` from the second column on.

@@ -265,6 +265,7 @@ mod tests {
         for (sql, arguments) in [
             (jobs::CARRIES, "'u', 9"),
             (comments::COMMENTS, "'{1,2}'"),
+            (comments::LINES, "'{1,2}'"),
             (counts::COUNTS, "'{1,2}'"),
             (counts::HYDRATE, "'u', '{1,2}', '{a,b}'"),
             (under::NEWEST, "'{1,2}', 9, 9"),

@@ -8,7 +8,7 @@ use super::people::id_at;
 use super::{SqliteLedger, count, integer, json_text, natural};
 use crate::ledger::comments::DEEPEST;
 use crate::ledger::{Commented, Comments, Result, Tally, Thread, Uncommented};
-use crate::model::{Comment, CommentId, PostId};
+use crate::model::{Comment, CommentId, PostId, UserId};
 
 #[async_trait]
 impl Comments for SqliteLedger {
@@ -20,6 +20,11 @@ impl Comments for SqliteLedger {
     async fn comments(&self, ids: &[CommentId]) -> Result<Vec<Comment>> {
         let ids = ids.to_vec();
         self.read(move |db| comments(db, &ids)).await
+    }
+
+    async fn lines(&self, ids: &[CommentId]) -> Result<Vec<(CommentId, UserId)>> {
+        let ids = ids.to_vec();
+        self.read(move |db| lines(db, &ids)).await
     }
 
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
@@ -98,6 +103,17 @@ fn comments(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<Comment>
     let sql = "SELECT id, post, parent, author, text, mentions, likes, replies FROM comments \
                WHERE id IN (SELECT value FROM json_each(?1))";
     db.prepare_cached(sql)?.query_map([json_text(ids)?], comment)?.collect()
+}
+
+/// From each comment up. Ids given twice begin one line.
+pub(super) const LINES: &str = "WITH RECURSIVE line (of, id) AS ( \
+        SELECT value, value FROM json_each(?1) \
+        UNION SELECT line.of, c.parent FROM line CROSS JOIN comments c WHERE c.id = line.id AND c.parent <> 0 \
+    ) SELECT DISTINCT line.of, c.author FROM line CROSS JOIN comments c WHERE c.id = line.id AND c.author IS NOT NULL";
+
+fn lines(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<(CommentId, UserId)>> {
+    let line = |row: &Row<'_>| Ok((CommentId(natural(row.get(0)?)), id_at(row, 1)?));
+    db.prepare_cached(LINES)?.query_map([json_text(ids)?], line)?.collect()
 }
 
 pub(super) const IN_THREAD: &str = "SELECT id, post, parent, author, text, mentions, likes, replies \
