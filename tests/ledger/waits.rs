@@ -4,21 +4,33 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use feedline::ledger::{Begun, Edges, Happening, Idempotency, Keyed, Mark, Marked, Notifications, Posts, Turn, Work};
-use feedline::model::{NotificationId, PostId, What};
+use feedline::ledger::{
+    Begun, Comments, Edges, Happening, Idempotency, Keyed, LikeBatch, Likes, Mark, Marked, Notifications, Posts,
+    RevertReason, Turn, Work,
+};
+use feedline::model::{Comment, CommentId, LikeChange, NotificationId, Object, PostId, What};
 
 use crate::postgres_server::PostgresServer;
-use crate::support::{NOW, PATIENCE, database, delete, follow, id, open_at, post, store, users};
+use crate::support::{NOW, PATIENCE, database, delete, follow, id, open_at, post, publish, store, users};
 
 /// Has another transaction lock a user's row and do something, and commit while the call waits for that lock.
 async fn meanwhile<T: Send + 'static>(
-    (server, name): (&PostgresServer, &str),
+    database: (&PostgresServer, &str),
     (user, something): (&str, &str),
     call: impl Future<Output = T> + Send + 'static,
 ) -> T {
+    let lock = format!("SELECT FROM users WHERE id = '{user}' FOR UPDATE; {something}");
+    held_up(database, (&lock, ""), call).await
+}
+
+/// Has another transaction lock something, and go on and commit while the call waits for that lock.
+async fn held_up<T: Send + 'static>(
+    (server, name): (&PostgresServer, &str),
+    (lock, go_on): (&str, &str),
+    call: impl Future<Output = T> + Send + 'static,
+) -> T {
     let (locker, other) = (server.client(name).await, server.client(name).await);
-    let lock = format!("BEGIN; SELECT FROM users WHERE id = '{user}' FOR UPDATE; {something}");
-    locker.batch_execute(&lock).await.unwrap();
+    locker.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
     let call = tokio::spawn(call);
     let waiting = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'feedline' \
@@ -29,7 +41,9 @@ async fn meanwhile<T: Send + 'static>(
         assert!(Instant::now() < until && !call.is_finished(), "it does not wait for the lock");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    locker.batch_execute("COMMIT").await.unwrap();
+    // Whoever waits for the call here gives up before the server finds out that each waits for the other.
+    let go_on = format!("SET LOCAL lock_timeout = 500; {go_on}; COMMIT");
+    locker.batch_execute(&go_on).await.expect("what the call waits for does not wait for the call");
     call.await.unwrap()
 }
 
@@ -89,4 +103,117 @@ async fn a_mark_that_waited_for_another_changes_nothing() {
     let asking = Arc::clone(&ledger);
     let call = async move { asking.mark_notifications(&id("ann"), None, Mark::Read).await.unwrap() };
     assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, Marked::Before);
+}
+
+fn like(user: &str, object: Object) -> LikeChange {
+    LikeChange { user: id(user), object, liked: true, at: NOW }
+}
+
+/// A batch of partition 3 that begins there.
+fn batch(from: &str, changes: Vec<LikeChange>) -> LikeBatch {
+    LikeBatch { partition: 3, from: from.into(), to: "mine".into(), changes, unseen: Vec::new(), now: NOW }
+}
+
+#[tokio::test]
+async fn a_batch_that_waited_for_another_of_its_partition_is_stale() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    // The very first of the partition, and a later one.
+    for (from, lock) in [
+        ("", "INSERT INTO like_positions VALUES (3, '')"),
+        ("theirs", "SELECT FROM like_positions WHERE partition = 3 FOR UPDATE"),
+    ] {
+        let to = if from.is_empty() { "theirs" } else { "theirs too" };
+        let settled = format!("UPDATE like_positions SET position = '{to}' WHERE partition = 3");
+        let asking = Arc::clone(&ledger);
+        let mine = batch(from, vec![like("bo", Object::Post(PostId(1)))]);
+        let call = async move { asking.settle_likes(mine).await.unwrap() };
+        assert_eq!(held_up((server, &name), (lock, &settled), call).await, None, "from {from:?}");
+        assert_eq!(ledger.like_position(3).await.unwrap(), to);
+    }
+    assert!(ledger.likers(PostId(1), None, 9).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_like_that_waited_sees_that_its_comment_is_gone() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let said = Comment {
+        id: CommentId(5),
+        post: PostId(1),
+        parent: None,
+        author: Some(id("ann")),
+        text: Some("so it is".into()),
+        mentions: Vec::new(),
+        created_at: NOW,
+        likes: 0,
+        replies: 0,
+    };
+    ledger.create_comment(&said).await.unwrap();
+    // As whoever deletes a comment does it.
+    let lock = "SELECT FROM post_counts WHERE post = 1 FOR NO KEY UPDATE";
+    let asking = Arc::clone(&ledger);
+    let late = batch("", vec![like("bo", Object::Comment(CommentId(5)))]);
+    let call = async move { asking.settle_likes(late).await.unwrap().expect("it is applied") };
+    let settled = held_up((server, &name), (lock, "SELECT feedline_uncomment(5)"), call).await;
+    let reverted: Vec<_> = settled.reverted.iter().map(|it| (it.object, it.reason)).collect();
+    assert_eq!(reverted, [(Object::Comment(CommentId(5)), RevertReason::Gone)]);
+    assert!(settled.added.is_empty(), "{settled:?}");
+    let left = server.client(&name).await.query("SELECT FROM comment_likes", &[]).await.unwrap();
+    assert!(left.is_empty());
+}
+
+#[tokio::test]
+async fn a_like_that_waited_comes_after_what_it_waited_for() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann", "cy"]).await;
+    publish(&*ledger, 1, "ann").await;
+    // Who reads the list in between goes on below what they have read: nothing may come there any more.
+    let lock = "INSERT INTO post_counts (post) VALUES (1); COMMIT; \
+                BEGIN; SELECT FROM post_counts WHERE post = 1 FOR NO KEY UPDATE";
+    let liked = "INSERT INTO likes VALUES (1, 'cy', nextval('likes_seq'), 0); UPDATE post_counts SET likes = likes + 1";
+    let asking = Arc::clone(&ledger);
+    let late = batch("", vec![like("bo", Object::Post(PostId(1)))]);
+    let call = async move { asking.settle_likes(late).await.unwrap().expect("it is applied") };
+    let settled = held_up((server, &name), (lock, liked), call).await;
+    assert_eq!(settled.tallies[0].1.likes, 2);
+    let likers = ledger.likers(PostId(1), None, 9).await.unwrap().items;
+    assert_eq!(likers.iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bo", "cy"]);
+}
+
+#[tokio::test]
+async fn a_batch_takes_what_others_may_want_in_one_order() {
+    let (server, name) = database().await;
+    // Nothing comes in order by chance: the server sorts only what it is told to.
+    server.ask("postgres", &format!("ALTER DATABASE {name} SET enable_sort = off")).await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    for number in 1..=20 {
+        publish(&*ledger, number, "ann").await;
+    }
+    // Somebody has the first and wants the others, one after the other: new users, new counts, counts.
+    let user = |n: u64| format!("u{n:02}");
+    let make_user = |n: u64| format!("INSERT INTO users (id, name, created_at) VALUES ('{}', '', 0)", user(n));
+    let make_counts = |n: u64| format!("INSERT INTO post_counts (post) VALUES ({n})");
+    let lock_counts = |n: u64| format!("SELECT FROM post_counts WHERE post = {n} FOR NO KEY UPDATE");
+    let takes: [(&str, &dyn Fn(u64) -> String); 3] =
+        [("users", &make_user), ("new counts", &make_counts), ("counts", &lock_counts)];
+    let mut from = "";
+    for (what, take) in takes {
+        let others: Vec<String> = (2..=20).map(take).collect();
+        let changes = (1..=20).rev().map(|n| like(&user(n), Object::Post(PostId(n)))).collect();
+        let (asking, next) = (Arc::clone(&ledger), LikeBatch { to: what.into(), ..batch(from, changes) });
+        let call = async move { asking.settle_likes(next).await.unwrap().expect("it is applied") };
+        let settled = held_up((server, &name), (&take(1), &others.join("; ")), call).await;
+        assert_eq!(settled.tallies.len(), 20, "{what}");
+        from = what;
+        if what == "users" {
+            server.ask(&name, "DELETE FROM post_counts").await;
+        }
+    }
 }
