@@ -1,0 +1,152 @@
+//! Source 002: topics, inboxes that are bounded and pushed to the active, scrolling, likes.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::{carried, delete, everything, get, ids, liked, names, put, timeline, told, write_many};
+use crate::client::Client;
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+#[tokio::test]
+async fn source_002_a_topics_plaza_has_its_newest_thousand_before_and_past_where_the_source_trimmed() {
+    let redis = RedisServer::start();
+    let url = redis.url();
+    let keys = [("broker.url", url.as_str()), ("client.commands_per_second", "0"), ("ledger.durability", "normal")];
+    let server = Server::start_with(&keys).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut newest_first = Vec::new();
+    // The source let it grow to 1,020 and cut it back to 1,000: here nobody sees that.
+    for many in [999, 1_000, 1_001, 1_020, 1_021] {
+        let more = write_many(&mut ann, many - newest_first.len(), "about #feeds").await;
+        newest_first.splice(0..0, more.into_iter().rev());
+        let seen = many.min(1_000);
+        let plaza = everything(&mut ann, "topics.read", json!({ "name": "feeds" })).await;
+        assert_eq!(plaza, newest_first[..seen], "of {many}");
+        let listed = ann.rpc("topics.list", &json!({})).await;
+        assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["posts"]), (&json!("feeds"), &json!(seen)));
+    }
+    // The plaza is read from the ledger. Redis has no set of it, but the end of the log that listeners recover from, cut
+    // back now and then.
+    carried(&server, newest_first.len()).await;
+    let length: u64 = redis.ask("XLEN feedline:{topic:feeds}:l").trim_start_matches(':').parse().expect("a length");
+    assert!((100..=200).contains(&length), "{length} entries");
+}
+
+#[tokio::test]
+async fn source_002_follows_are_read_both_ways() {
+    let server = Server::start().await;
+    for (user, whom) in [("ann", "bo"), ("ann", "cy"), ("dee", "bo")] {
+        server.follow(user, whom).await;
+    }
+    assert_eq!(names(&get(&server, "ann", "/users/ann/following").await), ["cy", "bo"]);
+    assert_eq!(names(&get(&server, "ann", "/users/bo/followers").await), ["dee", "ann"]);
+}
+
+#[tokio::test]
+async fn source_002_an_inbox_is_bounded_and_what_is_older_is_pulled_past_its_end() {
+    let redis = RedisServer::start();
+    let server = Server::start_with(&[("broker.url", &redis.url()), ("timeline.length", "20")]).await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut written = Vec::new();
+    for _ in 0..250 {
+        written.insert(0, server.post("bo", "a post").await);
+        told(&mut ann, "ann").await;
+    }
+    let length: u64 = redis.ask("XLEN feedline:{timeline:ann}:l").trim_start_matches(':').parse().expect("a length");
+    assert!((20..=120).contains(&length), "the inbox is cut back now and then: {length}");
+    assert_eq!(everything(&mut ann, "timeline.read", json!({})).await, written, "to the very first");
+}
+
+#[tokio::test]
+async fn source_002_inboxes_are_written_only_for_those_who_are_active() {
+    let server = Server::start().await;
+    server.follow("here", "ann").await;
+    server.follow("away", "ann").await;
+    let mut here = Client::connect(&server, "here").await;
+    let post = server.post("ann", "a post").await;
+    assert_eq!(told(&mut here, "here").await, ("post".into(), post));
+    server.metric_is(r#"feedline_fanout_inboxes_total{outcome="absent"}"#, 2.0).await;
+    assert_eq!(server.metric(r#"feedline_fanout_inboxes_total{outcome="live"}"#).await, Some(1.0));
+    assert_eq!(timeline(&server, "away").await, [post], "and nobody misses anything");
+}
+
+#[tokio::test]
+async fn source_002_follows_bring_in_and_take_out_within_the_inboxs_window() {
+    let server = Server::start_with(&[("timeline.follow_merge", "3")]).await;
+    let mut theirs = Vec::new();
+    for _ in 0..5 {
+        theirs.insert(0, server.post("bo", "a post").await);
+    }
+    let mut ann = Client::connect(&server, "ann").await;
+    server.follow("ann", "bo").await;
+    for id in theirs[..3].iter().rev() {
+        assert_eq!(told(&mut ann, "ann").await, ("post".into(), *id), "its newest, in their order");
+    }
+    assert_eq!(timeline(&server, "ann").await, theirs, "and the rest is pulled");
+    delete(&server, "ann", "/users/bo/follow").await;
+    let mut gone = BTreeSet::new();
+    for _ in 0..3 {
+        let (kind, id) = told(&mut ann, "ann").await;
+        assert_eq!(kind, "gone");
+        gone.insert(id);
+    }
+    assert_eq!(gone, theirs[..3].iter().copied().collect());
+    assert!(timeline(&server, "ann").await.is_empty());
+}
+
+#[tokio::test]
+async fn source_002_scrolling_stays_put_while_posts_arrive() {
+    let server = Server::start().await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut written = Vec::new();
+    for _ in 0..12 {
+        written.insert(0, server.post("bo", "a post").await);
+        told(&mut ann, "ann").await;
+    }
+    let (mut read, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = get(&server, "ann", &format!("/timeline?limit=5{cursor}")).await;
+        read.extend(ids(&page));
+        assert!(written.starts_with(&read), "{read:?}, not {written:?}");
+        // More arrive, and another device begins anew.
+        server.post("bo", "another").await;
+        told(&mut ann, "ann").await;
+        get(&server, "ann", "/timeline?limit=5").await;
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(read, written);
+}
+
+#[tokio::test]
+async fn source_002_a_like_is_lit_at_once_merged_with_others_and_written_as_it_is() {
+    let server = Server::start().await;
+    let post = server.post("ann", "a post").await;
+    let mut bo = Client::connect(&server, "bo").await;
+    // On and off in one breath: each is answered at once, and the last state counts.
+    let mut asked = Vec::new();
+    for n in 0..21 {
+        let method = if n % 2 == 0 { "likes.add" } else { "likes.remove" };
+        asked.push(bo.command(json!({ "rpc": { "method": method, "data": { "id": post } } })).await);
+    }
+    for (n, id) in asked.into_iter().enumerate() {
+        let answer = bo.reply(id).await["rpc"]["data"].clone();
+        let expected = json!({ "state": "accepted", "liked": n % 2 == 0, "likes": u64::from(n % 2 == 0) });
+        assert_eq!(answer, expected, "{n}");
+    }
+    // Checked: a second like is no second one.
+    assert_eq!(put(&server, "bo", &format!("/posts/{post}/like")).await["likes"], 1);
+    assert_eq!(put(&server, "cy", &format!("/posts/{post}/like")).await["likes"], 2);
+    liked(&server, post, 2).await;
+    let mut likers = get(&server, "ann", &format!("/posts/{post}/likes")).await;
+    likers["items"].as_array_mut().expect("items").sort_by_key(|user| user["id"].to_string());
+    assert_eq!(names(&likers), ["bo", "cy"]);
+    let merged = server.metric("feedline_likes_merged_total").await.expect("a sample");
+    assert!(merged >= 1.0, "some were settled together: {merged}");
+}
