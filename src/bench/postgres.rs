@@ -43,7 +43,7 @@ impl Drop for Data {
 /// Starts one, on one core if told to. Answers with it and the address of its database.
 pub(super) async fn start(core: Option<usize>) -> Result<(Listening, Data, String)> {
     let programs = programs()?;
-    let made = said(command(Path::new("mktemp")).args(["-d", "-t", "feedline-bench-postgres-XXXXXXXX"])).await?;
+    let made = said(command(Path::new("mktemp")).args(["-d", "--suffix=-feedline-bench"])).await?;
     let data = Data(made.trim().into());
     let mut initdb = command(&programs.join("initdb"));
     initdb.arg("-D").arg(&data.0).args(["-U", NAME, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
