@@ -37,12 +37,14 @@ impl Feed {
     pub(super) async fn notify_of_likes(&self, mut added: mpsc::Receiver<Batch>) {
         let mut next = Instant::now();
         loop {
+            // What is here when the process stops is noted first.
             let batch = tokio::select! {
+                biased;
                 batch = added.recv() => batch,
                 () = self.fanout.stopped() => None,
             };
             let Some(mut likes) = batch else { return };
-            // Where the process stops, what is here is noted all the same.
+            // Where the process stops it does not wait.
             let _going_on = self.fanout.sleep(next.saturating_duration_since(Instant::now())).await;
             next = Instant::now() + PAUSE;
             while let Ok(more) = added.try_recv() {
