@@ -167,8 +167,8 @@ async fn an_edit_reaches_those_who_hold_the_post_and_may_see_it() {
     let word = |kind: &str| (kind.to_owned(), id);
     assert_eq!(told(&mut live, &follower(0), 1).await, [word("edited")]);
     assert_eq!(told(&mut left_out, &follower(1), 1).await, [word("gone")]);
-    // The edit, and who is left out by it.
-    pulled(&server, 3).await;
+    // The post, its edit, who is left out by it, and who is not.
+    pulled(&server, 4).await;
     for (n, seen) in [(0, vec![id]), (1, vec![]), (2, vec![id]), (3, vec![]), (4, vec![id])] {
         assert_eq!(timeline(&server, &follower(n)).await, seen, "{n}");
     }
