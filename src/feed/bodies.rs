@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use moka::sync::Cache;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex;
 
 use super::error::{FeedError, Result};
+use super::gather::Gather;
 use super::presentation::{PushedCounts, pushed};
 use crate::ledger::Ledger;
 use crate::model::{GoneReason, Post, PostCounts, PostId, UserId, Visibility};
@@ -79,19 +79,13 @@ const FRESH: Duration = Duration::from_secs(30);
 /// How much the cache may hold, in bytes of JSON.
 const CAPACITY: u64 = 64 << 20;
 
-/// How many are fetched at once, unless one caller wants more.
-const AT_ONCE: usize = 500;
-
 /// The bodies of posts, with a cache.
 pub(super) struct Bodies {
     ledger: Arc<dyn Ledger>,
     counts: PushedCounts,
     /// `None` of a post that is not there (any more).
     cache: Cache<PostId, Option<Arc<Body>>>,
-    /// What is to be fetched next.
-    wanted: parking_lot::Mutex<HashSet<PostId>>,
-    /// Held while fetching, all that is wanted at once: whoever comes second finds the first one's catch in the cache.
-    fetching: Mutex<()>,
+    gather: Gather<PostId>,
     /// How often something was forgotten. What is fetched meanwhile may be from before, and is not kept.
     forgotten: AtomicU64,
 }
@@ -105,14 +99,7 @@ impl Bodies {
         };
         let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(FRESH).build();
         let counts = PushedCounts::new(Arc::clone(&ledger));
-        Self {
-            ledger,
-            counts,
-            cache,
-            wanted: parking_lot::Mutex::default(),
-            fetching: Mutex::new(()),
-            forgotten: AtomicU64::new(0),
-        }
+        Self { ledger, counts, cache, gather: Gather::new(), forgotten: AtomicU64::new(0) }
     }
 
     /// Puts a post in that was just written: nothing came of it yet.
@@ -168,8 +155,7 @@ impl Bodies {
         let mut found = HashMap::new();
         let mut missing = self.cached(ids, &mut found);
         if !missing.is_empty() {
-            self.wanted.lock().extend(&missing);
-            let _one_at_a_time = self.fetching.lock().await;
+            let _turn = self.gather.turn(&missing).await;
             missing = self.cached(missing, &mut found);
             if !missing.is_empty() {
                 self.fetch(&missing, &mut found).await?;
@@ -195,15 +181,7 @@ impl Bodies {
 
     /// Fetches these, and with them what others wait for.
     async fn fetch(&self, missing: &[PostId], found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
-        let mut ids = missing.to_vec();
-        {
-            let mut wanted = self.wanted.lock();
-            for id in missing {
-                wanted.remove(id);
-            }
-            // What does not fit is fetched by whoever wants it.
-            ids.extend(wanted.drain().take(AT_ONCE.saturating_sub(ids.len())));
-        }
+        let ids = self.gather.take(missing);
         let before = self.forgotten.load(Ordering::SeqCst);
         let mut nowhere: HashSet<PostId> = ids.iter().copied().collect();
         for post in self.ledger.posts(&ids).await? {

@@ -55,6 +55,7 @@ mod error;
 mod fanout;
 mod favourites;
 mod followees;
+mod gather;
 mod graph;
 mod idempotency;
 mod ids;

@@ -43,6 +43,27 @@ impl<K: Eq + Hash, V: Clone> Recent<K, V> {
         found.map(|value| value.clone())
     }
 
+    /// What was said of `key` last, which is as good as said again.
+    pub(super) fn keep(&self, key: &K) -> Option<V>
+    where
+        K: Clone,
+    {
+        self.turn(self.most);
+        let generations = self.generations.read();
+        if let Some(young) = generations.young.get(key) {
+            return Some(young.clone());
+        }
+        let old = generations.old.get(key)?.clone();
+        // It is in one of them all the while. What is there by now stays.
+        let begin = || {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            old
+        };
+        let kept = generations.young.entry(key.clone()).or_insert_with(begin).clone();
+        generations.old.remove(key);
+        Some(kept)
+    }
+
     /// Says something of `key`. What was said of it before.
     pub(super) fn insert(&self, key: K, value: V) -> Option<V> {
         self.turn(self.most);
@@ -129,6 +150,18 @@ mod tests {
         assert_eq!(recent.get(&9), None);
         recent.clear();
         assert_eq!(recent.get(&1), None);
+    }
+
+    #[test]
+    fn what_is_kept_lives_on() {
+        let recent = Recent::new(4, LONG);
+        recent.insert(1, 'a');
+        recent.insert(2, 'b');
+        recent.insert(3, 'c');
+        assert_eq!((recent.keep(&1), recent.keep(&9)), (Some('a'), None));
+        // The third generation: what the first held and was not kept is gone.
+        recent.insert(4, 'd');
+        assert_eq!([1, 2, 3, 4].map(|key| recent.get(&key)), [Some('a'), None, Some('c'), Some('d')]);
     }
 
     #[test]

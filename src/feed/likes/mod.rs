@@ -39,7 +39,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 use super::audience::Surface;
 use super::input::{OneComment, PostList, UserPage};
@@ -108,6 +108,8 @@ pub(super) struct Likes {
     to_notify: Mutex<Option<mpsc::Receiver<notices::Batch>>>,
     /// Wakes the settler of each partition, if it is here.
     woken: Vec<Notify>,
+    /// Held while a batch is written to the ledger.
+    settling: Semaphore,
     /// When the oldest like was acknowledged that each settler has in hand; 0 where it has none.
     in_hand: Vec<AtomicU64>,
     /// Until when likes are taken on trust, in Unix milliseconds.
@@ -135,6 +137,7 @@ impl Likes {
             added,
             to_notify: Mutex::new(Some(to_notify)),
             woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
+            settling: Semaphore::new(settler::AT_ONCE),
             in_hand: std::iter::repeat_with(AtomicU64::default).take(partitions).collect(),
             on_trust: AtomicU64::new(0),
         }
@@ -276,22 +279,33 @@ impl Feed {
         Ok(Accepted { state: State::Accepted, liked, likes })
     }
 
-    /// The count of an object that this node does not know; asks the broker, then the ledger. `None` if it cannot be had
-    /// now.
+    /// The count of an object that this node does not know; asks the broker, then the ledger, together with what others want
+    /// to know. `None` if it cannot be had now.
     async fn known_count(&self, object: Object) -> Option<provisional::Known> {
+        let counts = &self.likes.counts;
         let asked = tokio::time::timeout(LOOK, async {
-            if let Some(tally) = self.broker.tallies(&[object]).await?.into_iter().flatten().next() {
-                return Ok(tally);
+            let _turn = counts.gather.turn(&[object]).await;
+            if let Some(known) = counts.get(object) {
+                return Ok(Some(known));
             }
-            let tallies = self.ledger.like_tallies(&[object]).await?;
-            // Should a settler have written a newer one meanwhile, that one stays.
-            self.broker.set_tallies(&tallies).await?;
-            Ok::<_, FeedError>(tallies.first().map(|(_, tally)| *tally).unwrap_or_default())
+            let objects = counts.gather.take(&[object]);
+            let told = self.broker.tallies(&objects).await?;
+            let mut missing = Vec::new();
+            for (object, tally) in objects.into_iter().zip(told) {
+                match tally {
+                    Some(tally) => _ = counts.insert(object, tally),
+                    None => missing.push(object),
+                }
+            }
+            if !missing.is_empty() {
+                let tallies = self.ledger.like_tallies(&missing).await?;
+                // Should a settler have written a newer one meanwhile, that one stays.
+                self.broker.set_tallies(&tallies).await?;
+                tallies.into_iter().for_each(|(object, tally)| _ = counts.insert(object, tally));
+            }
+            Ok::<_, FeedError>(counts.get(object))
         });
-        match asked.await {
-            Ok(Ok(tally)) => Some(self.likes.counts.insert(object, tally)),
-            Ok(Err(_)) | Err(_) => None,
-        }
+        asked.await.ok()?.ok()?
     }
 
     /// Starts taking, settling and telling likes.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::super::gather::Gather;
 use super::super::recent::Recent;
 use crate::broker::Place;
 use crate::model::{Object, Tally};
@@ -16,12 +17,14 @@ use crate::model::{Object, Tally};
 /// How many objects' counts are known here.
 const MOST: usize = 100_000;
 
-/// For how long. It bounds how long a node that missed a message can be wrong.
+/// For how long after the last word of a settler. It bounds how long a node that missed a message can be wrong.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// The counts known here.
 pub(super) struct Counts {
     known: Recent<Object, Known>,
+    /// Those that are not, and are asked for.
+    pub(super) gather: Gather<Object>,
 }
 
 /// The count of one object.
@@ -40,7 +43,7 @@ struct Count {
 
 impl Counts {
     pub(super) fn new() -> Self {
-        Self { known: Recent::new(MOST, FRESH) }
+        Self { known: Recent::new(MOST, FRESH), gather: Gather::new() }
     }
 
     pub(super) fn get(&self, object: Object) -> Option<Known> {
@@ -65,7 +68,7 @@ impl Counts {
 
     /// A partition was settled up to a place, here or at another node, and an object's tally is this since then.
     pub(super) fn settle(&self, partition: u16, through: Place, object: Object, tally: Tally) {
-        if let Some(known) = self.known.get(&object) {
+        if let Some(known) = self.known.keep(&object) {
             known.0.lock().settle(partition, through, tally);
         }
     }

@@ -39,6 +39,10 @@ const TRY_EVERY: Duration = Duration::from_millis(1_000);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// How many partitions are settled at once by a node. More would not settle faster: they contend for the same rows and log, and
+/// a database on this machine would take from those who wait for an acknowledgement.
+pub(super) const AT_ONCE: usize = 2;
+
 /// How many likes are looked at in one step.
 const LOOKS: usize = 500;
 
@@ -202,7 +206,12 @@ impl Feed {
         let (changes, unseen) = self.part_unseen(merged).await?;
         let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
         let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, now: now() };
-        let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
+        let settled = {
+            // It is never closed.
+            let _turn = self.likes.settling.acquire().await;
+            self.ledger.settle_likes(batch).await?
+        };
+        let Some(mut settled) = settled else { return Ok(Settling::Moved) };
         self.offer_likes(std::mem::take(&mut settled.added));
         self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
         (seat.position, seat.through) = (to, through);
