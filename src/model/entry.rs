@@ -84,21 +84,45 @@ pub struct Left {
 impl Entry {
     /// The entry as a broker stores it: a letter for the kind, and a body.
     pub fn encode(&self) -> (u8, Bytes) {
-        match self {
-            Self::Post(id) => (b'p', id.to_string().into()),
-            Self::Edited(id) => (b'e', id.to_string().into()),
-            Self::Gone(id, GoneReason::Deleted) => (b'x', id.to_string().into()),
-            Self::Gone(id, GoneReason::Unfollowed) => (b'u', id.to_string().into()),
-            Self::Gone(id, GoneReason::Hidden) => (b'h', id.to_string().into()),
-            Self::Data(bytes) => (b'd', bytes.clone()),
-            Self::Notified(id) => (b'n', id.to_string().into()),
+        let body = match self {
+            Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => id.to_string().into(),
+            Self::Data(bytes) => bytes.clone(),
+            Self::Notified(id) => id.to_string().into(),
             Self::By(people, members) => {
                 let people: Vec<&str> = people.iter().map(UserId::as_str).collect();
-                (b'b', [people.join(" ").as_bytes(), b"\n", members].concat().into())
+                [people.join(" ").as_bytes(), b"\n", members].concat().into()
             }
             // Names and numbers are always JSON.
-            Self::Left(left) => (b'l', serde_json::to_vec(left).unwrap_or_default().into()),
+            Self::Left(left) => serde_json::to_vec(left).unwrap_or_default().into(),
+        };
+        (self.kind(), body)
+    }
+
+    /// The letter of its kind.
+    pub fn kind(&self) -> u8 {
+        match self {
+            Self::Post(_) => b'p',
+            Self::Edited(_) => b'e',
+            Self::Gone(_, GoneReason::Deleted) => b'x',
+            Self::Gone(_, GoneReason::Unfollowed) => b'u',
+            Self::Gone(_, GoneReason::Hidden) => b'h',
+            Self::Data(_) => b'd',
+            Self::Notified(_) => b'n',
+            Self::By(..) => b'b',
+            Self::Left(_) => b'l',
         }
+    }
+
+    /// The entry of this kind on a post; `None` if those of this kind are not on posts, or there is no such kind.
+    pub fn of_post(kind: u8, post: PostId) -> Option<Self> {
+        Some(match kind {
+            b'p' => Self::Post(post),
+            b'e' => Self::Edited(post),
+            b'x' => Self::Gone(post, GoneReason::Deleted),
+            b'u' => Self::Gone(post, GoneReason::Unfollowed),
+            b'h' => Self::Gone(post, GoneReason::Hidden),
+            _ => return None,
+        })
     }
 
     /// Reads what [`encode`](Self::encode) wrote. `None` if it is not an entry, as one written by a newer
@@ -106,11 +130,6 @@ impl Entry {
     pub fn decode(kind: u8, body: Bytes) -> Option<Self> {
         let id = || std::str::from_utf8(&body).ok().and_then(PostId::parse);
         Some(match kind {
-            b'p' => Self::Post(id()?),
-            b'e' => Self::Edited(id()?),
-            b'x' => Self::Gone(id()?, GoneReason::Deleted),
-            b'u' => Self::Gone(id()?, GoneReason::Unfollowed),
-            b'h' => Self::Gone(id()?, GoneReason::Hidden),
             b'd' => Self::Data(body),
             b'n' => Self::Notified(NotificationId(id()?.0)),
             b'b' => {
@@ -119,7 +138,7 @@ impl Entry {
                 Self::By(people.collect::<Option<_>>()?, body.slice(end + 1..))
             }
             b'l' => Self::Left(serde_json::from_slice(&body).ok()?),
-            _ => return None,
+            kind => Self::of_post(kind, id()?)?,
         })
     }
 

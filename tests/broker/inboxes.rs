@@ -269,7 +269,9 @@ pub(crate) async fn an_inbox_stays_bounded_and_says_what_it_forgot(engine: Engin
 pub(crate) async fn an_idle_inbox_goes(engine: Engine) {
     let idle = Duration::from_millis(300);
     let engine = engine.with_inboxes(InboxOptions { idle, ..inbox_options() }).await;
-    let ann = user("ann");
+    let (ann, bo) = (user("ann"), user("bo"));
+    engine.open_with(&bo, &[1, 2, 3]).await;
+    assert_eq!(engine.entries(&bo).await, posts(&[1, 2, 3]));
     let first = engine.open(&ann).await;
     let gone = async {
         while engine.fan(&ann, post(1)).await != Receipt::Absent {
@@ -279,6 +281,9 @@ pub(crate) async fn an_idle_inbox_goes(engine: Engine) {
     tokio::time::timeout(PATIENCE, gone).await.expect("it goes, however often it is written to");
     assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
     assert_ne!(engine.open(&ann).await.epoch, first.epoch);
+    // The other was there before. What was read of it is not taken for a part of the one that has its offsets now.
+    engine.open_with(&bo, &[4, 5, 6, 7]).await;
+    assert_eq!(engine.entries(&bo).await, posts(&[4, 5, 6, 7]));
 }
 
 pub(crate) async fn opened_by_many_at_once_there_is_one(engine: Engine) {

@@ -112,6 +112,12 @@ pub(super) fn inbox(about: Value, all: Value, run: &str) -> Result<Option<Inbox>
     Ok(Some(Inbox { top, floor, mark: mark.unwrap_or(0), entries: entries(all)? }))
 }
 
+/// The offset of the first of some entries of a Stream.
+pub(super) fn first_offset(entries: &Value) -> Option<u64> {
+    let Value::Array(entries) = entries else { return None };
+    entries.first().and_then(offset)
+}
+
 /// The offset of one entry of a Stream: `[id, [field, value]]`.
 fn offset(entry: &Value) -> Option<u64> {
     let Value::Array(parts) = entry else { return None };

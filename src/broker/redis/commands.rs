@@ -199,12 +199,14 @@ impl Commands {
     }
 
     /// Asks several things at one moment.
-    pub(super) async fn ask_at_once(&self, link: &mut Link, commands: [Cmd; 2]) -> Result<(Value, Value)> {
+    pub(super) async fn ask_at_once<T: redis::FromRedisValue>(
+        &self,
+        link: &mut Link,
+        commands: impl IntoIterator<Item = Cmd> + Send,
+    ) -> Result<T> {
         let mut pipe = redis::pipe();
         pipe.atomic();
-        for command in commands {
-            pipe.add_command(command);
-        }
+        commands.into_iter().for_each(|command| _ = pipe.add_command(command));
         let which = (link.slot, link.number);
         self.timed(which, async { pipe.query_async(&mut link.connection).await }).await
     }

@@ -6,6 +6,7 @@
 //! | `keys.rs` | what things are called in Redis |
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
+//! | `lately.rs` | inboxes that were read here before, and are read on |
 //! | `queue.rs`, `tallies.rs` | the queue of what is done later, and what came of objects |
 //! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
 
@@ -13,6 +14,7 @@ mod answers;
 mod commands;
 mod hint;
 mod keys;
+mod lately;
 mod pubsub;
 mod queue;
 pub mod raw;
@@ -28,6 +30,7 @@ use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
 
 use self::commands::{Commands, Endpoint};
 use self::keys::Keys;
+use self::lately::{Lately, Read};
 use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
 use super::{
@@ -65,6 +68,7 @@ pub struct RedisBroker {
     commands: Arc<Commands>,
     pubsub: PubSub,
     audience: Audience,
+    lately: Lately,
 }
 
 impl RedisBroker {
@@ -82,7 +86,7 @@ impl RedisBroker {
         let name = format!("redis {} at {address}", commands.link()?.server.version);
         let hearing = PubSub::connect(endpoint, Arc::clone(&commands), keys.clone(), options.probe_every);
         let (pubsub, audience) = hearing.await?;
-        Ok(Self { name, keys, inbox: options.inbox, commands, pubsub, audience })
+        Ok(Self { name, keys, inbox: options.inbox, commands, pubsub, audience, lately: Lately::new() })
     }
 
     /// Calls a script of which the first argument is the server's run.
@@ -112,6 +116,16 @@ impl RedisBroker {
         answers::parse(answer.await?)
     }
 
+    /// Reads an inbox on from where it was read before; `None` if that does not go.
+    async fn read_on(&self, keys: &[String; 2], read: &Read) -> Result<Option<Inbox>> {
+        let mut link = self.commands.link()?;
+        let commands = [about(keys), range(keys, &format!("0-{}", read.top()), None), range(keys, "-", Some(1))];
+        let (about, news, oldest) = self.commands.ask_at_once(&mut link, commands).await?;
+        let first = answers::first_offset(&news).zip(answers::first_offset(&oldest));
+        let news = answers::inbox(about, news, &link.server.run)?;
+        Ok(news.zip(first).and_then(|(news, (begins, oldest))| read.with(news, begins, oldest)))
+    }
+
     async fn read_part(&self, keys: [String; 2], span: Span) -> Result<Option<answers::Part>> {
         let (command, from, to, count) = match span {
             Span::After(offset, count) => ("XRANGE", format!("(0-{offset}"), "+".to_owned(), count),
@@ -126,6 +140,23 @@ impl RedisBroker {
         });
         answers::part(answer.await?)
     }
+}
+
+/// Asks what an inbox is.
+fn about(keys: &[String; 2]) -> Cmd {
+    let mut command = redis::cmd("HMGET");
+    command.arg(&keys[1]).arg("r").arg("h").arg("f").arg("w");
+    command
+}
+
+/// Asks for an inbox's entries.
+fn range(keys: &[String; 2], from: &str, most: Option<usize>) -> Cmd {
+    let mut command = redis::cmd("XRANGE");
+    command.arg(&keys[0]).arg(from).arg("+");
+    if let Some(most) = most {
+        command.arg("COUNT").arg(most);
+    }
+    command
 }
 
 /// A time to live as Redis takes it: at least a millisecond, at most some ten thousand years.
@@ -269,14 +300,22 @@ impl Broker for RedisBroker {
     }
 
     async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
-        // A thousand entries by way of Lua cost Redis several times what they cost directly.
         let keys = self.keys.inbox(user);
+        if let Some(read) = self.lately.get(user) {
+            if let Some(inbox) = self.read_on(&keys, &read).await? {
+                if !read.is(&inbox) {
+                    self.lately.put(user, &inbox);
+                }
+                return Ok(Some(inbox));
+            }
+            self.lately.forget(user);
+        }
+        // A thousand entries by way of Lua cost Redis several times what they cost directly.
         let mut link = self.commands.link()?;
-        let (mut about, mut all) = (redis::cmd("HMGET"), redis::cmd("XRANGE"));
-        about.arg(&keys[1]).arg("r").arg("h").arg("f").arg("w");
-        all.arg(&keys[0]).arg("-").arg("+");
-        let (about, all) = self.commands.ask_at_once(&mut link, [about, all]).await?;
+        let commands = [about(&keys), range(&keys, "-", None)];
+        let (about, all) = self.commands.ask_at_once(&mut link, commands).await?;
         if let Some(inbox) = answers::inbox(about, all, &link.server.run)? {
+            self.lately.put(user, &inbox);
             return Ok(Some(inbox));
         }
         // It is empty or not there; which of them takes more to find out.
@@ -336,7 +375,7 @@ impl Broker for RedisBroker {
         let (mut info, mut time) = (redis::cmd("HDEL"), redis::cmd("ZREM"));
         info.arg(infos).arg(client);
         time.arg(times).arg(client);
-        self.commands.ask_at_once(&mut self.commands.link()?, [info, time]).await.map(drop)
+        self.commands.ask_at_once::<Value>(&mut self.commands.link()?, [info, time]).await.map(drop)
     }
 
     async fn presence(&self, channel: &str) -> Result<Vec<(String, Bytes)>> {

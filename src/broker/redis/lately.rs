@@ -1,0 +1,108 @@
+//! Inboxes that were read here lately: of a thousand entries only those are read again that came since.
+//!
+//! An inbox's Stream grows at its end and is cut at its beginning; its entries stay what they are. So what was read of it
+//! holds for as long as it is the same Stream, which its epoch says: what is before its first entry by now is left out,
+//! what is after the last one that was read is added. That is one round trip like any other way to read it, and spares
+//! Redis from saying, and this process from parsing, what it said before.
+
+use std::sync::Arc;
+
+use moka::sync::Cache;
+
+use crate::broker::Inbox;
+use crate::model::{Entry, Epoch, PostId, UserId};
+
+/// How much is kept, in bytes: some 5,000 full inboxes of 1,000 entries.
+const CAPACITY: u64 = 64 << 20;
+
+/// What was read of inboxes.
+pub(super) struct Lately(Cache<UserId, Arc<Read>>);
+
+impl Lately {
+    pub(super) fn new() -> Self {
+        let weigh = |user: &UserId, read: &Arc<Read>| {
+            u32::try_from(user.as_str().len() + read.entries.len() * size_of::<Packed>() + 256).unwrap_or(u32::MAX)
+        };
+        Self(Cache::builder().max_capacity(CAPACITY).weigher(weigh).build())
+    }
+
+    pub(super) fn get(&self, user: &UserId) -> Option<Arc<Read>> {
+        self.0.get(user)
+    }
+
+    /// Remembers an inbox as it was just read.
+    pub(super) fn put(&self, user: &UserId, inbox: &Inbox) {
+        match Read::of(inbox) {
+            Some(read) => self.0.insert(user.clone(), Arc::new(read)),
+            None => self.forget(user),
+        }
+    }
+
+    pub(super) fn forget(&self, user: &UserId) {
+        self.0.invalidate(user);
+    }
+}
+
+/// What was read of one inbox.
+pub(super) struct Read {
+    epoch: Epoch,
+    top: u64,
+    entries: Box<[Packed]>,
+}
+
+/// An entry in 16 bytes: its kind is in the highest eight bits of its offset.
+#[derive(Clone, Copy)]
+struct Packed {
+    kind_and_offset: u64,
+    post: PostId,
+}
+
+const OFFSET_BITS: u32 = 56;
+
+impl Packed {
+    fn new(offset: u64, entry: &Entry) -> Option<Self> {
+        let kind = u64::from(entry.kind());
+        (offset >> OFFSET_BITS == 0).then_some(())?;
+        Some(Self { kind_and_offset: kind << OFFSET_BITS | offset, post: entry.post()? })
+    }
+
+    fn offset(self) -> u64 {
+        self.kind_and_offset & ((1 << OFFSET_BITS) - 1)
+    }
+
+    fn entry(self) -> Option<Entry> {
+        Entry::of_post(self.kind_and_offset.to_be_bytes()[0], self.post)
+    }
+}
+
+impl Read {
+    fn of(inbox: &Inbox) -> Option<Self> {
+        let entries = inbox.entries.iter().map(|(offset, entry)| Packed::new(*offset, entry)).collect::<Option<_>>()?;
+        Some(Self { epoch: Arc::clone(&inbox.top.epoch), top: inbox.top.offset, entries })
+    }
+
+    /// Up to where it was read.
+    pub(super) fn top(&self) -> u64 {
+        self.top
+    }
+
+    /// All of the inbox, `news` being what was read of it now: what is there from [`top`](Self::top) on, that entry itself
+    /// too. The Stream begins at `oldest` by now. `None` if it is not the Stream that was read before.
+    pub(super) fn with(&self, news: Inbox, begins: u64, oldest: u64) -> Option<Inbox> {
+        if news.top.epoch != self.epoch || begins != self.top {
+            return None;
+        }
+        let first = self.entries.partition_point(|entry| entry.offset() < oldest);
+        let mut entries = Vec::with_capacity(self.entries.len() - first + news.entries.len());
+        for packed in &self.entries[first..] {
+            entries.push((packed.offset(), packed.entry()?));
+        }
+        entries.extend(news.entries.into_iter().filter(|(offset, _)| *offset > self.top));
+        Some(Inbox { entries, ..news })
+    }
+
+    /// Whether an inbox is what was read before.
+    pub(super) fn is(&self, inbox: &Inbox) -> bool {
+        self.top == inbox.top.offset && self.entries.len() == inbox.entries.len()
+    }
+}
