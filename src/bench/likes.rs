@@ -1,6 +1,6 @@
 //! 1,000 people like 10,000 posts, or all of them one: likes acknowledged a second, and how long until they are settled.
 //!
-//! First as fast as they are answered; then at half that rate, which is when it is measured how long an acknowledgement
+//! First as fast as they are answered; then at half that rate (or another part), which is when it is measured how long an acknowledgement
 //! takes and how long it is until the person is told that the like is settled. On Redis, beside it and in the same run,
 //! what the same Redis does with nothing but `XADD`s of the same size, pipelined.
 
@@ -36,8 +36,6 @@ const POSTS: usize = 10_000;
 const AUTHORS: usize = 100;
 /// How long it runs before it is measured.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// The part of the top rate at which times are taken.
-const LOAD: f64 = 0.5;
 /// How often it is looked whether everything is settled, and how long that may take.
 const LOOK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -72,8 +70,14 @@ struct Tally {
     cpu: [f64; 2],
 }
 
-/// Runs the scenario.
-pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
+/// Reads a part of the top rate.
+pub(super) fn part(text: &str) -> std::result::Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.01..=1.0).contains(part));
+    part.ok_or_else(|| "a part of the top rate is a number from 0.01 to 1".to_owned())
+}
+
+/// Runs the scenario; times are taken at `load` times the top rate.
+pub(super) async fn run(bench: &Bench, kept: Option<Kept>, load: f64) -> Result<Report> {
     let on_redis = kept.map_or(bench.options.redis.is_some(), |kept| kept == Kept::Redis);
     let mut report = Report::new("likes");
     let mut setup = bench.setup().await?;
@@ -90,7 +94,7 @@ pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
     let mut crowd = Crowd::gather(bench, &server, &setup.secret).await?;
     let aims = [Aim { posts: posts[..POSTS].into(), which: 0 }, Aim { posts: posts[POSTS..].into(), which: 1 }];
     let length = Duration::from_secs(bench.options.seconds);
-    let (mut tops, mut halves) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
+    let (mut tops, mut parts) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
     let mut alone = Vec::new();
     bench.begin(bench.options.runs * (4 + usize::from(on_redis)));
     for run in 1..=bench.options.runs {
@@ -98,8 +102,8 @@ pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
             bench.bar.set_message(format!("run {run}: {what}, as fast as answered"));
             let top = crowd.like(Pace::FlatOut, aim, length).await?;
             bench.bar.inc(1);
-            bench.bar.set_message(format!("run {run}: {what}, at half that"));
-            halves[aim.which].push(crowd.like(Pace::Rate(LOAD * top.rate), aim, length).await?);
+            bench.bar.set_message(format!("run {run}: {what}, at {load} of that"));
+            parts[aim.which].push(crowd.like(Pace::Rate(load * top.rate), aim, length).await?);
             tops[aim.which].push(top);
             bench.bar.inc(1);
         }
@@ -112,9 +116,9 @@ pub(super) async fn run(bench: &Bench, kept: Option<Kept>) -> Result<Report> {
     let spread = each(&tops[0], |tally| tally.rate);
     let goal = if on_redis { Target::RatioAtLeast(0.6) } else { Target::AtLeast(40_000.0) };
     let against = on_redis.then_some(("XADDs", alone));
-    rows(&mut report, "spread over 10,000 posts", &tops[0], &halves[0], against, Some(goal));
+    rows(&mut report, "spread over 10,000 posts", &tops[0], (load, &parts[0]), against, Some(goal));
     let goal = Target::RatioAtLeast(1.0);
-    rows(&mut report, "all of one post", &tops[1], &halves[1], Some(("spread", spread)), Some(goal));
+    rows(&mut report, "all of one post", &tops[1], (load, &parts[1]), Some(("spread", spread)), Some(goal));
     let queue = if on_redis { "Redis" } else { "files" };
     report.notes.push(format!("{PEOPLE} people, a socket each; {}, queue of likes in {queue}", setup.note()));
     drop(crowd);
@@ -134,7 +138,7 @@ fn rows(
     report: &mut Report,
     what: &str,
     tops: &[Tally],
-    halves: &[Tally],
+    (load, parts): (f64, &[Tally]),
     against: Option<(&'static str, Vec<f64>)>,
     goal: Option<Target>,
 ) {
@@ -151,15 +155,17 @@ fn rows(
     };
     let least = what.contains("one post").then_some(Target::AtLeast(500.0));
     row("likes a transaction of the ledger", "likes", Better::More, each(tops, |tally| tally.batch), least);
-    for (place, name, most) in [(0, "half", None), (1, "99 of 100", Some(10.0))] {
-        let name = format!("at half of that, {name} acknowledged within");
-        row(&name, "ms", Better::Less, each(halves, |tally| tally.answers[place]), most.map(Target::AtMost));
+    // The goals are for half the top rate.
+    let goal = |most: f64| load.total_cmp(&0.5).is_eq().then_some(Target::AtMost(most));
+    for (place, name, most) in [(0, "half", None), (1, "99 of 100", goal(10.0))] {
+        let name = format!("at {load} of that, {name} acknowledged within");
+        row(&name, "ms", Better::Less, each(parts, |tally| tally.answers[place]), most);
     }
-    for (place, name, most) in [(0, "half", None), (1, "99 of 100", Some(500.0))] {
-        let name = format!("at half of that, {name} settled within");
-        row(&name, "ms", Better::Less, each(halves, |tally| tally.settling[place]), most.map(Target::AtMost));
+    for (place, name, most) in [(0, "half", None), (1, "99 of 100", goal(500.0))] {
+        let name = format!("at {load} of that, {name} settled within");
+        row(&name, "ms", Better::Less, each(parts, |tally| tally.settling[place]), most);
     }
-    for (when, tallies) in [("at the top", tops), ("at half", halves)] {
+    for (when, tallies) in [("at the top".to_owned(), tops), (format!("at {load} of that"), parts)] {
         let middle = |of: fn(&Tally) -> f64| median(&each(tallies, of));
         report.notes.push(format!(
             "{what}, {when}: {:.0} acknowledged and {:.0} settled a second, {:.0} a transaction; server {:.0} % of a core, \

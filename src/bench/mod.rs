@@ -100,6 +100,9 @@ enum Scenario {
         /// What keeps what is acknowledged: by default Redis if one is given, else embedded; without --redis one is started
         #[arg(long, value_enum)]
         broker: Option<likes::Kept>,
+        /// At which part of the top rate it is taken how long likes take
+        #[arg(long, value_name = "PART", default_value_t = 0.5, value_parser = likes::part)]
+        load: f64,
     },
     /// Serves the floor until its standard input ends
     #[command(hide = true)]
@@ -266,7 +269,7 @@ async fn measure(bench: &Bench, scenario: &Scenario) -> Result<Report> {
         Scenario::Timeline => timeline::run(bench).await,
         Scenario::PageCost => page_cost::run(bench).await,
         Scenario::Edges => edges::run(bench).await,
-        Scenario::Likes { broker } => likes::run(bench, *broker).await,
+        Scenario::Likes { broker, load } => likes::run(bench, *broker, *load).await,
         Scenario::Floor { listen } => floor::run(*listen).await.map(|()| Report::new("floor")),
     }
 }
