@@ -192,7 +192,10 @@ impl Feed {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn each_sees_person(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>> {
-        let between = self.relations.get(pairs.iter().filter(|(reader, person)| reader != person).cloned()).await?;
+        // Between most people there is nothing.
+        let barred = self.relations.barred(pairs.iter().map(|(_, person)| person.clone())).await?;
+        let asked = pairs.iter().filter(|(reader, person)| reader != person && barred.contains(person));
+        let between = self.relations.get(asked.cloned().collect::<Vec<_>>()).await?;
         let sees = |(reader, person): &(UserId, UserId)| {
             let relation = relation(&between, Some(reader), person);
             Eye { reader: Some(reader), relation, surface: Surface::Direct }.sees_person(person)

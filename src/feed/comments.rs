@@ -204,7 +204,7 @@ impl Feed {
         Ok((comment, above))
     }
 
-    /// Those who wrote what is above a comment, from its parent up, each once. It is for those who may see all of them.
+    /// Those who wrote what is above a comment, its parent and what that replies to, each once. It is for those who may see all of them.
     async fn above(&self, parent: Option<CommentId>) -> Result<Vec<UserId>> {
         Ok(self.lines_of([parent]).await?.into_values().next().unwrap_or_default())
     }

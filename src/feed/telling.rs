@@ -164,8 +164,9 @@ impl Words {
         match entry {
             Entry::Data(_) | Entry::Gone(..) | Entry::Notified(_) => {}
             Entry::By(people, _) => {
-                let seen = |author| Condition { author, visibility: None, must_see: true };
-                conditions.extend(people.iter().map(seen));
+                // Between readers and the others there is nothing.
+                let barred = people.iter().filter(|person| self.barred.contains(*person));
+                conditions.extend(barred.map(|author| Condition { author, visibility: None, must_see: true }));
             }
             Entry::Post(id) | Entry::Edited(id) => conditions.push(Condition::sees(self.bodies.get(id)?)),
             Entry::Left(left) => {

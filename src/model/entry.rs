@@ -61,8 +61,8 @@ pub enum Entry {
     Data(Bytes),
     /// A notification is there, or has grown.
     Notified(NotificationId),
-    /// What somebody did, as members like those of `Data`: for those who may see that person, and those below whose
-    /// comments it was done.
+    /// What happened, as members like those of `Data`, for those who may see all of these people: who did it, and below
+    /// whose comments.
     By(Vec<UserId>, Bytes),
     /// A post left a channel that many read: for those who could see it there.
     Left(Box<Left>),

@@ -12,28 +12,28 @@ use moka::sync::Cache;
 use crate::broker::Inbox;
 use crate::model::{Entry, Epoch, PostId, UserId};
 
-/// How much is kept, in bytes: some 5,000 full inboxes of 1,000 entries.
+/// How much is kept, in bytes: some 4,000 full inboxes of 1,000 entries.
 const CAPACITY: u64 = 64 << 20;
 
 /// What was read of inboxes.
-pub(super) struct Lately(Cache<UserId, Arc<Read>>);
+pub(super) struct Lately(Cache<UserId, Arc<Known>>);
 
 impl Lately {
     pub(super) fn new() -> Self {
-        let weigh = |user: &UserId, read: &Arc<Read>| {
-            u32::try_from(user.as_str().len() + read.entries.len() * size_of::<Packed>() + 256).unwrap_or(u32::MAX)
+        let weigh = |user: &UserId, known: &Arc<Known>| {
+            u32::try_from(user.as_str().len() + known.entries.len() * size_of::<Packed>() + 256).unwrap_or(u32::MAX)
         };
         Self(Cache::builder().max_capacity(CAPACITY).weigher(weigh).build())
     }
 
-    pub(super) fn get(&self, user: &UserId) -> Option<Arc<Read>> {
+    pub(super) fn get(&self, user: &UserId) -> Option<Arc<Known>> {
         self.0.get(user)
     }
 
     /// Remembers an inbox as it was just read.
     pub(super) fn put(&self, user: &UserId, inbox: &Inbox) {
-        match Read::of(inbox) {
-            Some(read) => self.0.insert(user.clone(), Arc::new(read)),
+        match Known::of(inbox) {
+            Some(known) => self.0.insert(user.clone(), Arc::new(known)),
             None => self.forget(user),
         }
     }
@@ -44,7 +44,7 @@ impl Lately {
 }
 
 /// What was read of one inbox.
-pub(super) struct Read {
+pub(super) struct Known {
     epoch: Epoch,
     top: u64,
     entries: Box<[Packed]>,
@@ -75,7 +75,7 @@ impl Packed {
     }
 }
 
-impl Read {
+impl Known {
     fn of(inbox: &Inbox) -> Option<Self> {
         let entries = inbox.entries.iter().map(|(offset, entry)| Packed::new(*offset, entry)).collect::<Option<_>>()?;
         Some(Self { epoch: Arc::clone(&inbox.top.epoch), top: inbox.top.offset, entries })
@@ -88,7 +88,7 @@ impl Read {
 
     /// All of the inbox, `news` being what was read of it now: what is there from [`top`](Self::top) on, that entry itself
     /// too. The Stream begins at `oldest` by now. `None` if it is not the Stream that was read before.
-    pub(super) fn with(&self, news: Inbox, begins: u64, oldest: u64) -> Option<Inbox> {
+    pub(super) fn continued_by(&self, news: Inbox, begins: u64, oldest: u64) -> Option<Inbox> {
         if news.top.epoch != self.epoch || begins != self.top {
             return None;
         }
@@ -101,8 +101,8 @@ impl Read {
         Some(Inbox { entries, ..news })
     }
 
-    /// Whether an inbox is what was read before.
-    pub(super) fn is(&self, inbox: &Inbox) -> bool {
+    /// Whether an inbox is what was read before, and no more.
+    pub(super) fn is_all_of(&self, inbox: &Inbox) -> bool {
         self.top == inbox.top.offset && self.entries.len() == inbox.entries.len()
     }
 }

@@ -30,7 +30,7 @@ use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
 
 use self::commands::{Commands, Endpoint};
 use self::keys::Keys;
-use self::lately::{Lately, Read};
+use self::lately::{Known, Lately};
 use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
 use super::{
@@ -117,13 +117,13 @@ impl RedisBroker {
     }
 
     /// Reads an inbox on from where it was read before; `None` if that does not go.
-    async fn read_on(&self, keys: &[String; 2], read: &Read) -> Result<Option<Inbox>> {
+    async fn read_on(&self, keys: &[String; 2], known: &Known) -> Result<Option<Inbox>> {
         let mut link = self.commands.link()?;
-        let commands = [about(keys), range(keys, &format!("0-{}", read.top()), None), range(keys, "-", Some(1))];
+        let commands = [about(keys), range(keys, &format!("0-{}", known.top()), None), range(keys, "-", Some(1))];
         let (about, news, oldest) = self.commands.ask_at_once(&mut link, commands).await?;
         let first = answers::first_offset(&news).zip(answers::first_offset(&oldest));
         let news = answers::inbox(about, news, &link.server.run)?;
-        Ok(news.zip(first).and_then(|(news, (begins, oldest))| read.with(news, begins, oldest)))
+        Ok(news.zip(first).and_then(|(news, (begins, oldest))| known.continued_by(news, begins, oldest)))
     }
 
     async fn read_part(&self, keys: [String; 2], span: Span) -> Result<Option<answers::Part>> {
@@ -301,9 +301,9 @@ impl Broker for RedisBroker {
 
     async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
         let keys = self.keys.inbox(user);
-        if let Some(read) = self.lately.get(user) {
-            if let Some(inbox) = self.read_on(&keys, &read).await? {
-                if !read.is(&inbox) {
+        if let Some(known) = self.lately.get(user) {
+            if let Some(inbox) = self.read_on(&keys, &known).await? {
+                if !known.is_all_of(&inbox) {
                     self.lately.put(user, &inbox);
                 }
                 return Ok(Some(inbox));
