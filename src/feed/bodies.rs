@@ -181,7 +181,7 @@ impl Bodies {
 
     /// Fetches these, and with them what others wait for.
     async fn fetch(&self, missing: &[PostId], found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
-        let ids = self.gather.take(missing);
+        let ids = self.gather.take(missing, |id| self.cache.contains_key(id));
         let before = self.forgotten.load(Ordering::SeqCst);
         let mut nowhere: HashSet<PostId> = ids.iter().copied().collect();
         for post in self.ledger.posts(&ids).await? {

@@ -2,7 +2,7 @@
 //!
 //! Entries are in one of two generations. When the young one is full, or has had half the time that entries are kept, it
 //! becomes the old one, and what was in the old one goes. So an entry is kept for at least half of that time if there is
-//! room, and never longer than all of it. A cache that knows which entries are asked for most keeps better ones; each
+//! room, and never longer than all of it after it was last said, or kept. A cache that knows which entries are asked for most keeps better ones; each
 //! look at it costs several times as much, and here each is looked at a few times at most.
 
 use std::hash::Hash;
@@ -54,14 +54,12 @@ impl<K: Eq + Hash, V: Clone> Recent<K, V> {
             return Some(young.clone());
         }
         let old = generations.old.get(key)?.clone();
-        // It is in one of them all the while. What is there by now stays.
+        // It stays in the old one too, so that whoever looks meanwhile finds it in one of them.
         let begin = || {
             self.count.fetch_add(1, Ordering::Relaxed);
             old
         };
-        let kept = generations.young.entry(key.clone()).or_insert_with(begin).clone();
-        generations.old.remove(key);
-        Some(kept)
+        Some(generations.young.entry(key.clone()).or_insert_with(begin).clone())
     }
 
     /// Says something of `key`. What was said of it before.

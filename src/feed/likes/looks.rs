@@ -39,8 +39,7 @@ impl Feed {
     /// Refuses what memory can tell is not to be liked. Where it cannot tell, and the ledger does not answer either,
     /// settling will.
     pub(super) async fn may_like(&self, user: &UserId, object: Object) -> Result<()> {
-        let trusted = &self.likes.on_trust;
-        if now() < trusted.load(Ordering::Relaxed) {
+        if self.likes.on_trust() {
             return Ok(());
         }
         if let Object::Post(post) = object
@@ -55,7 +54,7 @@ impl Feed {
             Ok(Err(_)) | Err(_) => {
                 tracing::warn!(?object, "the ledger does not answer, likes are taken on trust for a while");
                 let while_long = u64::try_from(ON_TRUST.as_millis()).unwrap_or(u64::MAX);
-                trusted.store(now().saturating_add(while_long), Ordering::Relaxed);
+                self.likes.on_trust.store(now().saturating_add(while_long), Ordering::Relaxed);
                 Ok(())
             }
         }

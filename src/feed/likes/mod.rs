@@ -40,6 +40,7 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio_util::task::TaskTracker;
 
 use super::audience::Surface;
 use super::input::{OneComment, PostList, UserPage};
@@ -108,8 +109,10 @@ pub(super) struct Likes {
     to_notify: Mutex<Option<mpsc::Receiver<notices::Batch>>>,
     /// Wakes the settler of each partition, if it is here.
     woken: Vec<Notify>,
-    /// Held while a batch is written to the ledger.
+    /// Held while a batch is taken and written to the ledger.
     settling: Semaphore,
+    /// The settlers of this node.
+    settlers: TaskTracker,
     /// When the oldest like was acknowledged that each settler has in hand; 0 where it has none.
     in_hand: Vec<AtomicU64>,
     /// Until when likes are taken on trust, in Unix milliseconds.
@@ -138,6 +141,7 @@ impl Likes {
             to_notify: Mutex::new(Some(to_notify)),
             woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
             settling: Semaphore::new(settler::AT_ONCE),
+            settlers: TaskTracker::new(),
             in_hand: std::iter::repeat_with(AtomicU64::default).take(partitions).collect(),
             on_trust: AtomicU64::new(0),
         }
@@ -148,6 +152,11 @@ impl Likes {
         // Ids made in different milliseconds often share their low bits: Fibonacci hashing uses all of them.
         let mixed = object.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         u16::try_from(mixed % u64::from(self.queue.partitions())).unwrap_or_default()
+    }
+
+    /// Whether likes are taken on trust, because the ledger did not answer lately.
+    fn on_trust(&self) -> bool {
+        now() < self.on_trust.load(Ordering::Relaxed)
     }
 
     /// Any of the counts may have changed without this node hearing of it.
@@ -279,33 +288,33 @@ impl Feed {
         Ok(Accepted { state: State::Accepted, liked, likes })
     }
 
-    /// The count of an object that this node does not know; asks the broker, then the ledger, together with what others want
-    /// to know. `None` if it cannot be had now.
+    /// The count of an object that this node does not know; asks the broker, then the ledger. `None` if it cannot be had now.
     async fn known_count(&self, object: Object) -> Option<provisional::Known> {
         let counts = &self.likes.counts;
-        let asked = tokio::time::timeout(LOOK, async {
-            let _turn = counts.gather.turn(&[object]).await;
-            if let Some(known) = counts.get(object) {
-                return Ok(Some(known));
-            }
-            let objects = counts.gather.take(&[object]);
-            let told = self.broker.tallies(&objects).await?;
-            let mut missing = Vec::new();
-            for (object, tally) in objects.into_iter().zip(told) {
-                match tally {
-                    Some(tally) => _ = counts.insert(object, tally),
-                    None => missing.push(object),
-                }
-            }
-            if !missing.is_empty() {
-                let tallies = self.ledger.like_tallies(&missing).await?;
-                // Should a settler have written a newer one meanwhile, that one stays.
-                self.broker.set_tallies(&tallies).await?;
-                tallies.into_iter().for_each(|(object, tally)| _ = counts.insert(object, tally));
-            }
-            Ok::<_, FeedError>(counts.get(object))
-        });
-        asked.await.ok()?.ok()?
+        let told = tokio::time::timeout(LOOK, self.broker.tallies(&[object])).await.ok()?.ok()?;
+        if let Some(tally) = told.into_iter().flatten().next() {
+            return Some(counts.insert(object, tally));
+        }
+        if self.likes.on_trust() {
+            return None;
+        }
+        // Whoever waited has all the time that it takes; else those who waited longest would give up one after the other.
+        if let Ok(_turn) = tokio::time::timeout(LOOK, counts.gather.turn(&[object])).await
+            && counts.get(object).is_none()
+        {
+            let objects = counts.gather.take(&[object], |object| counts.get(*object).is_some());
+            // What came of it is looked at below.
+            let _given_up = tokio::time::timeout(LOOK, self.fetch_counts(&objects)).await;
+        }
+        counts.get(object)
+    }
+
+    async fn fetch_counts(&self, objects: &[Object]) -> Result<()> {
+        let tallies = self.ledger.like_tallies(objects).await?;
+        // Should a settler have written a newer one meanwhile, that one stays.
+        self.broker.set_tallies(&tallies).await?;
+        tallies.into_iter().for_each(|(object, tally)| _ = self.likes.counts.insert(object, tally));
+        Ok(())
     }
 
     /// Starts taking, settling and telling likes.
@@ -317,8 +326,10 @@ impl Feed {
         }
         for partition in 0..self.likes.queue.partitions() {
             let feed = Arc::clone(self);
-            self.fanout.tasks().spawn(async move { feed.settle_partition(partition).await });
+            let settling = async move { feed.settle_partition(partition).await };
+            self.fanout.tasks().spawn(self.likes.settlers.track_future(settling));
         }
+        self.likes.settlers.close();
         if let Some(added) = self.likes.to_notify.lock().take() {
             let feed = Arc::clone(self);
             self.fanout.tasks().spawn(async move { feed.notify_of_likes(added).await });

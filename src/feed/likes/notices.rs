@@ -33,15 +33,14 @@ impl Feed {
         }
     }
 
-    /// Notifies until the process stops.
+    /// Notifies until the process stops, of what was settled before.
     pub(super) async fn notify_of_likes(&self, mut added: mpsc::Receiver<Batch>) {
         let mut next = Instant::now();
         loop {
-            // What is here when the process stops is noted first.
             let batch = tokio::select! {
                 biased;
                 batch = added.recv() => batch,
-                () = self.fanout.stopped() => None,
+                () = self.likes.settlers.wait() => None,
             };
             let Some(mut likes) = batch else { return };
             // Where the process stops it does not wait.

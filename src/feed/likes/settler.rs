@@ -130,6 +130,11 @@ impl Feed {
     }
 
     async fn settle_turn(&self, partition: u16, seat: &mut Option<Seat>) -> Result<Turn> {
+        // Waited for before the batch is taken, which others may have done by the time it is this one's turn.
+        let turn = tokio::select! {
+            turn = self.likes.settling.acquire() => turn,
+            () = self.fanout.stopped() => return Ok(Turn::Done(0)),
+        };
         let after = seat.as_ref().map_or(Place::ZERO, |seat| seat.through);
         let claim = self.likes.queue.claim(partition, self.fanout.holder(), after, BATCH).await?;
         let Some(claim) = claim else {
@@ -163,6 +168,7 @@ impl Feed {
                 }
             }
         }
+        drop(turn);
         self.tell_reverts(partition, sitting).await?;
         self.tell_counts(&mut sitting.teller).await?;
         self.trim_settled(partition, sitting).await?;
@@ -206,12 +212,7 @@ impl Feed {
         let (changes, unseen) = self.part_unseen(merged).await?;
         let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
         let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, now: now() };
-        let settled = {
-            // It is never closed.
-            let _turn = self.likes.settling.acquire().await;
-            self.ledger.settle_likes(batch).await?
-        };
-        let Some(mut settled) = settled else { return Ok(Settling::Moved) };
+        let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
         self.offer_likes(std::mem::take(&mut settled.added));
         self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
         (seat.position, seat.through) = (to, through);
