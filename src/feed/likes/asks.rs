@@ -18,6 +18,9 @@ use crate::model::{LikeChange, Object, Tally, UserId};
 /// and what they were answered stays true.
 const MOST: usize = 200_000;
 
+/// How many publications a client is told of at once: a frame holds that many messages at most.
+const TOGETHER: usize = 16;
+
 /// What one client alone is told.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Whisper {
@@ -25,8 +28,8 @@ pub struct Whisper {
     pub client: Arc<str>,
     /// On which channel.
     pub channel: String,
-    /// The publication's members.
-    pub members: Bytes,
+    /// The members of each publication, 1 to 16 of them.
+    pub publications: Vec<Bytes>,
 }
 
 /// The likes that clients of this node asked for.
@@ -63,7 +66,8 @@ impl Asks {
     }
 
     /// Takes those that are settled now, and puts into words what their clients are told: once for each object, the state
-    /// that came last. What was reverted is told elsewhere, to all of the user's devices.
+    /// that came last. What was reverted is told elsewhere, to all of the user's devices. A client hears what there is for it
+    /// together: being woken and written to is most of what a word costs.
     pub(super) fn settled(&self, settled: &Settled, counts: &Counts) -> Vec<Whisper> {
         let Some(waiting) = self.waiting.get(usize::from(settled.partition)) else { return Vec::new() };
         let done: Vec<Ask> = {
@@ -79,26 +83,37 @@ impl Asks {
         for Ask { client, change, .. } in &done {
             *asks.entry((client, change.object)).or_default() += 1;
         }
-        let whispers = done.iter().filter_map(|Ask { client, change, .. }| {
+        let mut whispers: Vec<Whisper> = Vec::new();
+        let mut of_client: HashMap<&Arc<str>, usize> = HashMap::new();
+        for Ask { client, change, .. } in &done {
             let key = (&change.user, change.object);
             // Taken out with the first of them.
-            let asks = asks.remove(&(client, change.object)).filter(|_| !reverted.contains(&key))?;
+            let Some(asks) = asks.remove(&(client, change.object)).filter(|_| !reverted.contains(&key)) else { continue };
             // One that was settled before this node knew its place is not in the message that comes next.
-            let tally = settled.tallies.get(&change.object).copied().or_else(|| counts.tally(change.object))?;
-            Some(whisper(client, change, *last.get(&key)?, asks, tally))
-        });
-        whispers.collect()
+            let tally = settled.tallies.get(&change.object).copied().or_else(|| counts.tally(change.object));
+            let Some((liked, tally)) = last.get(&key).copied().zip(tally) else { continue };
+            let publication = publication(change.object, liked, asks, tally);
+            match of_client.get(client).and_then(|last| whispers.get_mut(*last)) {
+                Some(whisper) if whisper.publications.len() < TOGETHER => whisper.publications.push(publication),
+                _ => {
+                    of_client.insert(client, whispers.len());
+                    let (client, channel) = (Arc::clone(client), super::notifications(&change.user));
+                    whispers.push(Whisper { client, channel, publications: vec![publication] });
+                }
+            }
+        }
+        whispers
     }
 }
 
 /// It says of how many likes and takings back it is, so that a client that asked in quick succession knows whether another
 /// word will follow.
-fn whisper(client: &Arc<str>, change: &LikeChange, liked: bool, asks: u64, tally: Tally) -> Whisper {
-    let (id, Tally { likes, version, .. }) = (change.object.number(), tally);
-    let data = format!(
+fn publication(object: Object, liked: bool, asks: u64, tally: Tally) -> Bytes {
+    let (id, Tally { likes, version, .. }) = (object.number(), tally);
+    format!(
         r#""data":{{"type":"like.settled","id":{id},"liked":{liked},"asks":{asks},"likes":{likes},"version":{version}}}"#
-    );
-    Whisper { client: Arc::clone(client), channel: super::notifications(&change.user), members: data.into() }
+    )
+    .into()
 }
 
 #[cfg(test)]
@@ -138,7 +153,7 @@ mod tests {
         let expected = [("phone", 2), ("desk", 1)].map(|(client, asks)| Whisper {
             client: client.into(),
             channel: "notifications:ann".to_owned(),
-            members: members(asks).into(),
+            publications: vec![members(asks).into()],
         });
         assert_eq!(told, expected);
         assert_eq!(asks.settled(&settled, &counts), []);
@@ -147,6 +162,29 @@ mod tests {
         counts.insert(Object::Post(PostId(7)), tally(5));
         let told = asks.settled(&next, &counts);
         assert_eq!(told.iter().map(|whisper| &*whisper.client).collect::<Vec<_>>(), ["late"]);
+    }
+
+    #[test]
+    fn what_there_is_for_a_client_is_told_together_and_in_order() {
+        let (asks, counts) = (Asks::new(1), Counts::new());
+        let many = TOGETHER as u64 + 1;
+        for n in 1..=many {
+            asks.wait(0, at(2 * n), "phone".into(), change("ann", n, true));
+            asks.wait(0, at(2 * n + 1), "desk".into(), change("ann", 100 + n, true));
+            counts.insert(Object::Post(PostId(n)), Tally::default());
+            counts.insert(Object::Post(PostId(100 + n)), Tally::default());
+        }
+        let told = asks.settled(&Settled { through: at(u64::MAX), ..Settled::default() }, &counts);
+        let heard = |client: &str| {
+            let mine = told.iter().filter(|whisper| &*whisper.client == client);
+            mine.map(|whisper| whisper.publications.clone()).collect::<Vec<_>>()
+        };
+        for (client, from) in [("phone", 0), ("desk", 100)] {
+            let expected: Vec<Bytes> = (1..=many)
+                .map(|n| publication(Object::Post(PostId(from + n)), true, 1, Tally::default()))
+                .collect();
+            assert_eq!(heard(client), [expected[..TOGETHER].to_vec(), expected[TOGETHER..].to_vec()], "{client}");
+        }
     }
 
     #[test]

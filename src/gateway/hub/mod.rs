@@ -229,14 +229,14 @@ impl Hub {
         self.broadcast(state.members(), &push_publication(name, members, place));
     }
 
-    /// Tells one client something that nobody else is told, and that no log keeps.
-    fn whisper(&self, whisper: &Whisper) {
-        let Some(outbox) = self.clients.get(&whisper.client).map(|outbox| Arc::clone(&outbox)) else { return };
-        let push = Framed::text(&push_publication(&whisper.channel, &whisper.members, None));
-        if !outbox.push(Outgoing::Push(push)) {
+    /// Tells one client something that nobody else is told, and that no log keeps. All in one frame.
+    fn whisper(&self, Whisper { client, channel, publications }: &Whisper) {
+        let Some(outbox) = self.clients.get(client).map(|outbox| Arc::clone(&outbox)) else { return };
+        let pushes: Vec<_> = publications.iter().map(|members| push_publication(channel, members, None)).collect();
+        if !outbox.push(Outgoing::Push(Framed::text(&pushes.join(&b'\n')))) {
             self.metrics.dropped_slow();
         }
-        self.metrics.delivered(1);
+        self.metrics.delivered(publications.len() as u64);
     }
 
     fn broadcast<'a>(&self, members: impl Iterator<Item = &'a Member>, push: &[u8]) {
