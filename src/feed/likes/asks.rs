@@ -88,7 +88,9 @@ impl Asks {
         for Ask { client, change, .. } in &done {
             let key = (&change.user, change.object);
             // Taken out with the first of them.
-            let Some(asks) = asks.remove(&(client, change.object)).filter(|_| !reverted.contains(&key)) else { continue };
+            let Some(asks) = asks.remove(&(client, change.object)).filter(|_| !reverted.contains(&key)) else {
+                continue;
+            };
             // One that was settled before this node knew its place is not in the message that comes next.
             let tally = settled.tallies.get(&change.object).copied().or_else(|| counts.tally(change.object));
             let Some((liked, tally)) = last.get(&key).copied().zip(tally) else { continue };
@@ -180,9 +182,8 @@ mod tests {
             mine.map(|whisper| whisper.publications.clone()).collect::<Vec<_>>()
         };
         for (client, from) in [("phone", 0), ("desk", 100)] {
-            let expected: Vec<Bytes> = (1..=many)
-                .map(|n| publication(Object::Post(PostId(from + n)), true, 1, Tally::default()))
-                .collect();
+            let expected: Vec<Bytes> =
+                (1..=many).map(|n| publication(Object::Post(PostId(from + n)), true, 1, Tally::default())).collect();
             assert_eq!(heard(client), [expected[..TOGETHER].to_vec(), expected[TOGETHER..].to_vec()], "{client}");
         }
     }

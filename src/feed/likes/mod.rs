@@ -166,6 +166,17 @@ impl Likes {
     }
 }
 
+/// Between two steps of long work on likes that are acknowledged already. A yield lets other tasks of this thread go first,
+/// not other threads, nor the clients, who are to have a core too: whoever waits for an acknowledgement would wait for all
+/// of the work. Where it is in a `hurry`, since there is more of it than can be done, it does not wait.
+async fn let_others_go_first(hurry: bool) {
+    if hurry {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 fn notifications(user: &UserId) -> String {
     format!("notifications:{user}")
 }

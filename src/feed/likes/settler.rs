@@ -105,7 +105,7 @@ impl Feed {
         }
         if let Some(mut seat) = seat {
             // Whoever is next tells what is left, but not before this node's hold would have ended.
-            let told = self.tell_counts(&mut seat.teller).await;
+            let told = self.tell_counts(&mut seat.teller, true).await;
             let trimmed = self.trim_settled(partition, &mut seat).await;
             if let Err(error) = told.and(trimmed) {
                 tracing::debug!(%error, partition, "the last counts are left to the next settler");
@@ -170,7 +170,7 @@ impl Feed {
         }
         drop(turn);
         self.tell_reverts(partition, sitting).await?;
-        self.tell_counts(&mut sitting.teller).await?;
+        self.tell_counts(&mut sitting.teller, many == BATCH).await?;
         self.trim_settled(partition, sitting).await?;
         Ok(if many == BATCH { Turn::More } else { Turn::Done(many) })
     }
@@ -235,10 +235,11 @@ impl Feed {
     async fn part_unseen(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
         let asked: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object)).collect();
         let mut seen = Vec::with_capacity(asked.len());
-        for asked in asked.chunks(LOOKS) {
-            seen.append(&mut self.each_may_like(asked).await?);
-            // All may be found in memory, and others wait for this thread too.
-            tokio::task::yield_now().await;
+        for step in asked.chunks(LOOKS) {
+            if !seen.is_empty() {
+                super::let_others_go_first(asked.len() == BATCH).await;
+            }
+            seen.append(&mut self.each_may_like(step).await?);
         }
         let mut seen = seen.into_iter();
         Ok(changes.into_iter().partition(|change| seen.next() == Some(true) || !change.liked))

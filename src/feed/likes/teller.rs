@@ -14,7 +14,7 @@ use crate::model::{Entry, Object, Tally};
 const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
 
 /// How many are told in one step, and how many of those at a time where somebody may be looking.
-const AT_ONCE: usize = 500;
+const AT_ONCE: usize = 250;
 const SIDE_BY_SIDE: usize = 64;
 
 /// What a partition's settler has to tell.
@@ -83,8 +83,9 @@ impl Teller {
 }
 
 impl Feed {
-    /// Writes the tallies of those objects whose turn it is to the broker, and tells those who look at them.
-    pub(super) async fn tell_counts(&self, teller: &mut Teller) -> Result<()> {
+    /// Writes the tallies of those objects whose turn it is to the broker, and tells those who look at them. In a `hurry`
+    /// without pauses.
+    pub(super) async fn tell_counts(&self, teller: &mut Teller, hurry: bool) -> Result<()> {
         teller.forget(Instant::now());
         loop {
             let now = Instant::now();
@@ -92,8 +93,7 @@ impl Feed {
             if due.is_empty() {
                 return Ok(());
             }
-            // A broker in memory answers without a pause, and others wait for this thread too.
-            tokio::task::yield_now().await;
+            super::let_others_go_first(hurry).await;
             let looked_at = self.broker.set_tallies(&due).await?;
             let looks: Vec<_> =
                 due.iter().zip(looked_at).filter(|(_, looked_at)| *looked_at).map(|(it, _)| *it).collect();
