@@ -1,8 +1,10 @@
 //! What came of objects.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use moka::ops::compute::Op;
 use moka::sync::Cache;
+use parking_lot::Mutex;
 
 use super::MemoryBroker;
 use crate::broker::{Result, TALLY_TTL, Tallies};
@@ -11,7 +13,9 @@ use crate::model::{Object, Tally};
 /// How many are kept; the others are read from the ledger.
 const MOST: u64 = 500_000;
 
-pub(super) type Kept = Cache<Object, Tally>;
+/// Behind a lock of its own, because to put something into the cache again costs several times what it costs to look at it.
+/// One that the cache has let go meanwhile is written in vain, and read from the ledger, which has it.
+pub(super) type Kept = Cache<Object, Arc<Mutex<Tally>>>;
 
 pub(super) fn kept() -> Kept {
     Cache::builder().max_capacity(MOST).time_to_live(TALLY_TTL).build()
@@ -21,16 +25,18 @@ pub(super) fn kept() -> Kept {
 impl Tallies for MemoryBroker {
     async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
         let set = |(object, tally): &(Object, Tally)| {
-            self.tallies.entry(*object).and_compute_with(|kept| {
-                let newer = kept.is_none_or(|kept| kept.value().version < tally.version);
-                if newer { Op::Put(*tally) } else { Op::Nop }
-            });
+            let kept = self.tallies.get_with(*object, || Arc::new(Mutex::new(*tally)));
+            let mut kept = kept.lock();
+            if kept.version < tally.version {
+                *kept = *tally;
+            }
+            drop(kept);
             object.channel().is_some_and(|channel| self.known_position(&channel).is_some())
         };
         Ok(tallies.iter().map(set).collect())
     }
 
     async fn tallies(&self, objects: &[Object]) -> Result<Vec<Option<Tally>>> {
-        Ok(objects.iter().map(|object| self.tallies.get(object)).collect())
+        Ok(objects.iter().map(|object| self.tallies.get(object).map(|kept| *kept.lock())).collect())
     }
 }
