@@ -15,6 +15,7 @@ use super::error::{FeedError, Result};
 use super::pages::Posts;
 use super::telling::{Stage, Viewer};
 use crate::broker::{Inbox, Opening, Span, inbox_channel};
+use crate::ledger::TimelinePage;
 use crate::model::{Entry, Epoch, Position, PostId, UserId};
 use std::sync::Arc;
 
@@ -74,7 +75,8 @@ impl Feed {
         // Known before the ledger is read: what is pulled up to here is found there.
         let mark = self.pulled.reached();
         let length = self.options.timeline_length;
-        let mut posts = self.ledger.timeline_posts(user, PostId::MAX, length).await?;
+        let page = TimelinePage { before: PostId::MAX, limit: length, likely: PostId::ZERO };
+        let mut posts = self.ledger.timeline_posts(user, page).await?;
         posts.reverse();
         // A full read may have left something out: the inbox speaks for what is newer than its oldest post, and for that one.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
@@ -112,7 +114,8 @@ impl Feed {
         loop {
             while let Some((before, count)) = page.wants_posts() {
                 let ids: Vec<PostId> = if from_ledger {
-                    self.ledger.timeline_posts(user, before, count).await?
+                    let likely = reach(&held, before, count);
+                    self.ledger.timeline_posts(user, TimelinePage { before, limit: count, likely }).await?
                 } else {
                     stored.by_ref().take(count).collect()
                 };
@@ -167,6 +170,14 @@ fn recovered(
         && missed <= most as u64
         && slice.entries.len() as u64 == missed;
     if complete { Ok(slice) } else { Err(slice.top) }
+}
+
+/// How far down so many posts below `before` probably reach, if they come as those of the inbox do; twice that far, since they
+/// do not come evenly. 0 if the inbox does not tell.
+fn reach(held: &[PostId], before: PostId, count: usize) -> PostId {
+    let (Some(newest), Some(oldest)) = (held.first(), held.last()) else { return PostId::ZERO };
+    let span = u128::from(newest.0.saturating_sub(oldest.0)) * 2 * count as u128 / held.len() as u128;
+    PostId(before.0.saturating_sub(u64::try_from(span).unwrap_or(u64::MAX)))
 }
 
 fn below(id: PostId) -> PostId {

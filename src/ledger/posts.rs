@@ -5,6 +5,18 @@ use async_trait::async_trait;
 use super::{Job, Lease, Result};
 use crate::model::{Millis, Post, PostId, UserId};
 
+/// Which part of a timeline is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelinePage {
+    /// Posts below this one.
+    pub before: PostId,
+    /// So many at most.
+    pub limit: usize,
+    /// Above which post they all are, probably; 0 if nobody knows. What comes does not depend on it, what it costs does: least
+    /// if it is right, and not much too low.
+    pub likely: PostId,
+}
+
 /// Posts.
 #[async_trait]
 pub trait Posts: Send + Sync {
@@ -37,7 +49,8 @@ pub trait Posts: Send + Sync {
     /// A topic's posts below `before`, newest first.
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
-    /// What a timeline consists of: posts below `before` by those whom `reader` follows and by the reader, newest
-    /// first, without those whom the reader mutes or who hide from the reader. The cost depends on the number of followees and `limit`, not on how much they ever wrote.
-    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
+    /// What a timeline consists of: posts by those whom `reader` follows and by the reader, newest first, without those whom
+    /// the reader mutes or who hide from the reader. The cost depends on the number of followees and the limit, not on how
+    /// much they ever wrote.
+    async fn timeline_posts(&self, reader: &UserId, page: TimelinePage) -> Result<Vec<PostId>>;
 }

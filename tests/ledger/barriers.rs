@@ -5,7 +5,7 @@ use std::sync::Arc;
 use feedline::ledger::{Job, Ledger, Work};
 use feedline::model::{Barrier, Edges, PostId, Relation, UserId, Visibility};
 
-use crate::support::{LEASE, NOW, conformance, delete, follow, id, ids, lease, post, publish, store, users};
+use crate::support::{LEASE, NOW, conformance, delete, follow, id, ids, lease, post, publish, store, timeline, users};
 
 conformance! {
     a_barrier_is_put_up_once_and_taken_down_once
@@ -155,7 +155,7 @@ async fn a_merged_timeline_leaves_out_the_muted_and_the_hiding(ledger: Any) {
     // The other way round changes nothing.
     bar(&*ledger, Barrier::Mute, "cy", "me").await.expect("it is new");
     bar(&*ledger, Barrier::Hide, "me", "cy").await.expect("it is new");
-    let read = async || ledger.timeline_posts(&id("me"), PostId::MAX, 9).await.unwrap();
+    let read = async || timeline(&*ledger, &id("me"), PostId::MAX, 9).await;
     assert_eq!(read().await, [4, 1].map(PostId));
     unbar(&*ledger, Barrier::Mute, "me", "ann").await.expect("it was there");
     assert_eq!(read().await, [4, 2, 1].map(PostId));

@@ -7,7 +7,8 @@ use feedline::model::{Edges, Location, Media, MediaKind, Post, PostId, Visibilit
 use serde_json::json;
 
 use crate::support::{
-    LEASE, NOW, account, conformance, delete, follow, id, ids, lease, names, post, publish, store, unfollow, users,
+    LEASE, NOW, account, conformance, delete, follow, id, ids, lease, names, post, publish, store, timeline, unfollow,
+    users,
 };
 
 conformance! {
@@ -234,7 +235,7 @@ async fn a_deleted_post_is_gone_everywhere(ledger: Any) {
     assert_eq!(ledger.author_posts(&id("ann"), PostId::MAX, 9).await.unwrap(), [PostId(2)]);
     assert_eq!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap(), [PostId(2)]);
     assert!(ledger.topic_posts("u", PostId::MAX, 9).await.unwrap().is_empty());
-    assert_eq!(ledger.timeline_posts(&id("ann"), PostId::MAX, 9).await.unwrap(), [PostId(2)]);
+    assert_eq!(timeline(&*ledger, &id("ann"), PostId::MAX, 9).await, [PostId(2)]);
     assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
     let again = ledger.create_post(&post(1, "ann", &[]), &lease("w1", LEASE)).await.unwrap();
     assert_eq!(again, None, "a deleted id does not come back");
@@ -265,11 +266,11 @@ async fn a_timeline_is_merged_from_those_followed_and_oneself(ledger: Any) {
         publish(&*ledger, number, author).await;
     }
     let me = id("me");
-    assert_eq!(ledger.timeline_posts(&me, PostId::MAX, 9).await.unwrap(), [5, 3, 2, 1].map(PostId));
-    assert_eq!(ledger.timeline_posts(&me, PostId(5), 2).await.unwrap(), [3, 2].map(PostId));
-    assert!(ledger.timeline_posts(&me, PostId(1), 9).await.unwrap().is_empty());
-    assert!(ledger.timeline_posts(&me, PostId::MAX, 0).await.unwrap().is_empty());
-    assert!(ledger.timeline_posts(&id("nobody"), PostId::MAX, 9).await.unwrap().is_empty());
+    assert_eq!(timeline(&*ledger, &me, PostId::MAX, 9).await, [5, 3, 2, 1].map(PostId));
+    assert_eq!(timeline(&*ledger, &me, PostId(5), 2).await, [3, 2].map(PostId));
+    assert!(timeline(&*ledger, &me, PostId(1), 9).await.is_empty());
+    assert!(timeline(&*ledger, &me, PostId::MAX, 0).await.is_empty());
+    assert!(timeline(&*ledger, &id("nobody"), PostId::MAX, 9).await.is_empty());
 }
 
 async fn a_job_has_one_holder_until_its_lease_runs_out(ledger: Any) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use feedline::ledger::{
     Durability, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
-    SqliteLedger, SqliteOptions,
+    SqliteLedger, SqliteOptions, TimelinePage,
 };
 use feedline::model::{Post, PostId, UserId, Visibility};
 use tempfile::TempDir;
@@ -149,4 +149,17 @@ pub(crate) async fn open_at(server: &PostgresServer, database: &str) -> Arc<Post
 pub(crate) fn postgres_options(server: &PostgresServer, database: &str) -> PostgresOptions {
     let url = PostgresUrl::parse(&server.url(database)).expect("a URL");
     PostgresOptions { durability: Durability::Normal, connections: 3, ..PostgresOptions::new(url) }
+}
+
+/// A page of a timeline, which is the same whatever is thought of how far down it goes.
+pub(crate) async fn timeline(ledger: &dyn Ledger, reader: &UserId, before: PostId, limit: usize) -> Vec<PostId> {
+    let read = async |likely| ledger.timeline_posts(reader, TimelinePage { before, limit, likely }).await.unwrap();
+    let page = read(PostId::ZERO).await;
+    // All of it lies above the first; some of it, and just none of it, above the others; nothing could above the last.
+    let (middle, end) = (page.get(page.len() / 2), page.last());
+    let likely = [end.map(|end| PostId(end.0 - 1)), middle.copied(), page.first().copied(), Some(before)];
+    for likely in likely.into_iter().flatten() {
+        assert_eq!(read(likely).await, page, "it is thought to end above {likely}");
+    }
+    page
 }

@@ -7,7 +7,7 @@ use feedline::model::PostId;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::support::{delete, follow, id, postgres, publish, sqlite, unfollow, users};
+use crate::support::{delete, follow, id, postgres, publish, sqlite, timeline, unfollow, users};
 
 const PEOPLE: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -84,7 +84,7 @@ impl Model {
 async fn pages(ledger: &dyn Ledger, reader: usize, limit: usize) -> Vec<PostId> {
     let (mut all, mut before) = (Vec::new(), PostId::MAX);
     loop {
-        let page = ledger.timeline_posts(&id(PEOPLE[reader]), before, limit).await.unwrap();
+        let page = timeline(ledger, &id(PEOPLE[reader]), before, limit).await;
         assert!(page.len() <= limit);
         all.extend(&page);
         match page.last() {

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::pool::Parameters;
 use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one, plain, timeline};
-use crate::ledger::{Job, Lease, LedgerError, Posts, Result, Work};
+use crate::ledger::{Job, Lease, LedgerError, Posts, Result, TimelinePage, Work};
 use crate::model::{Millis, Post, PostId, UserId, Visibility};
 
 const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -100,8 +100,9 @@ impl Posts for PostgresLedger {
         ids(&self.pool.read(BY_TOPIC, &[&plain(topic), &integer(before.0), &count(limit)]).await?)
     }
 
-    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
-        let parameters: Parameters<'_> = &[&reader.as_str(), &integer(before.0), &count(limit)];
+    async fn timeline_posts(&self, reader: &UserId, page: TimelinePage) -> Result<Vec<PostId>> {
+        let (before, likely) = (integer(page.before.0), integer(page.likely.0));
+        let parameters: Parameters<'_> = &[&reader.as_str(), &before, &count(page.limit), &likely];
         ids(&self.pool.read(timeline::TIMELINE, parameters).await?)
     }
 }

@@ -1,18 +1,34 @@
 //! What a timeline consists of: the posts of many authors merged, newest first.
 //!
-//! Each author's posts lie in an index in the right order. First a few ids are read from everyone: twice the fair share.
+//! Each author's posts lie in an index in the right order. If the page is likely to reach no further down than to some id,
+//! what everyone wrote above that one is read (`near`): mostly one look-up an author that finds nothing, and the page. It
+//! matters that the look-up is bounded below: of each author PostgreSQL reads all that fits on a page of the index,
+//! whatever the limit is, which takes three times as long.
+//!
+//! Where that was too little, or nobody knows how far down it goes, a few ids are read from everyone: twice the fair share.
 //! The page cannot reach below the last of the newest so far (`bound`), so more is needed only from those whose few
 //! all lie above it, and no further down than there. An author costs one look-up, a post on the page about one step,
 //! and what lies below the page nothing.
 
 /// The posts below `$2` of those whom `$1` follows and of `$1`, `$3` at most; none of those whom `$1` mutes, or who hide
-/// from `$1`.
+/// from `$1`. They probably lie above `$4`; 0 if nobody knows. Most readers mute nobody, which is asked once.
 pub(super) const TIMELINE: &str = "\
     WITH authors AS MATERIALIZED (
         SELECT followee AS author FROM follows WHERE follower = $1
-            AND NOT EXISTS (SELECT FROM barriers WHERE maker = $1 AND kind = 'mute' AND whom = followee OFFSET 0)
-            AND NOT EXISTS (SELECT FROM barred WHERE whom = $1 AND kind = 'hide' AND maker = followee OFFSET 0)
+            AND (NOT EXISTS (SELECT FROM barriers WHERE maker = $1 AND kind = 'mute')
+                OR NOT EXISTS (SELECT FROM barriers WHERE maker = $1 AND kind = 'mute' AND whom = followee OFFSET 0))
+            AND (NOT EXISTS (SELECT FROM barred WHERE whom = $1 AND kind = 'hide')
+                OR NOT EXISTS (SELECT FROM barred WHERE whom = $1 AND kind = 'hide' AND maker = followee OFFSET 0))
         UNION SELECT $1
+    ), near AS MATERIALIZED (
+        SELECT newest.post FROM authors CROSS JOIN LATERAL (
+            SELECT post FROM author_posts
+            WHERE author_posts.author = authors.author AND post < $2 AND post > $4
+            ORDER BY post DESC LIMIT $3
+        ) newest
+        WHERE $4 > 0
+    ), enough AS MATERIALIZED (
+        SELECT count(*) >= $3 AS enough FROM near
     ), chunk AS MATERIALIZED (
         SELECT least($3::bigint, greatest(2, 2 * $3::bigint / count(*))) AS size FROM authors
     ), few AS MATERIALIZED (
@@ -21,6 +37,7 @@ pub(super) const TIMELINE: &str = "\
             WHERE author_posts.author = authors.author AND post < $2
             ORDER BY post DESC LIMIT (SELECT size FROM chunk)
         ) newest
+        WHERE NOT (SELECT enough FROM enough)
     ), bound AS MATERIALIZED (
         SELECT post FROM few ORDER BY post DESC LIMIT 1 OFFSET greatest($3::bigint - 1, 0)
     ), unfinished AS MATERIALIZED (
@@ -34,4 +51,5 @@ pub(super) const TIMELINE: &str = "\
             ORDER BY post DESC LIMIT $3
         ) older
     )
-    SELECT post FROM few UNION ALL SELECT post FROM more ORDER BY post DESC LIMIT $3";
+    SELECT post FROM near WHERE (SELECT enough FROM enough)
+    UNION ALL SELECT post FROM few UNION ALL SELECT post FROM more ORDER BY post DESC LIMIT $3";

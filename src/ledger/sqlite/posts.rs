@@ -5,7 +5,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, jobs, json_text, timeline, topics};
-use crate::ledger::{Job, Lease, Posts, Result, Work};
+use crate::ledger::{Job, Lease, Posts, Result, TimelinePage, Work};
 use crate::model::{Millis, Post, PostId, UserId};
 
 #[async_trait]
@@ -45,9 +45,10 @@ impl Posts for SqliteLedger {
         self.read(move |db| by_topic(db, &topic, before, limit)).await
     }
 
-    async fn timeline_posts(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+    async fn timeline_posts(&self, reader: &UserId, page: TimelinePage) -> Result<Vec<PostId>> {
         let reader = reader.clone();
-        self.read(move |db| timeline::read(db, &reader, before, limit)).await
+        // Each author is read step by step here: it would not help to know how far down it goes.
+        self.read(move |db| timeline::read(db, &reader, page.before, page.limit)).await
     }
 }
 
