@@ -15,9 +15,15 @@ const CLAIM: &str = "\
     UPDATE jobs SET holder = $3, lease_until = $4 FROM due WHERE jobs.id = due.id
     RETURNING jobs.id, jobs.work, jobs.cursor, jobs.created_at";
 
-const ADVANCE: &str = "UPDATE jobs SET cursor = $3, lease_until = $4 WHERE id = $1 AND holder = $2 RETURNING 1";
+/// That some of a job, or all of it, is done need not be on the disk before anything else goes on: if the server loses it,
+/// with all that came after it, some is done again, as after the crash of a node just before it said so. What comes before
+/// it in the server's log is what it depends on, so that is there if this is.
+pub(super) const ADVANCE: &str = "\
+    UPDATE jobs SET cursor = $3, lease_until = $4
+    WHERE id = $1 AND holder = $2 AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
 
-const FINISH: &str = "DELETE FROM jobs WHERE id = $1 AND holder = $2";
+pub(super) const FINISH: &str = "\
+    DELETE FROM jobs WHERE id = $1 AND holder = $2 AND set_config('synchronous_commit', 'off', true) = 'off'";
 
 pub(super) const CARRIES: &str = "SELECT EXISTS (SELECT FROM jobs WHERE author = $1 AND id < $2 AND carries_post)";
 

@@ -360,6 +360,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn that_a_job_is_done_is_waited_for_by_nobody() {
+        let server = shared();
+        let (ledger, name) = ledger(server).await;
+        let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) VALUES ('', 'a', true, 0, 'w', 9)";
+        server.ask(&name, made).await;
+        let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
+        let mut client =
+            Endpoint::new(&PostgresOptions::new(url)).expect("a place").connect(|| ()).await.expect("a connection");
+        let commits = async |client: &tokio_postgres::Transaction<'_>| {
+            client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer").get::<_, String>(0)
+        };
+        for (sql, more) in [(jobs::ADVANCE, true), (jobs::FINISH, false)] {
+            let transaction = client.transaction().await.expect("a transaction");
+            assert_eq!(commits(&transaction).await, "on");
+            let (id, holder, cursor, until) = (1_i64, "w", "c", 9_i64);
+            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &holder, &cursor, &until];
+            let changed = transaction.execute(sql, if more { &parameters } else { &parameters[..2] }).await;
+            assert_eq!((changed.expect("it is there"), &*commits(&transaction).await), (1, "off"), "{sql}");
+            transaction.commit().await.expect("a commit");
+        }
+        ledger.close().await;
+    }
+
+    #[tokio::test]
     async fn what_is_for_everyone_costs_a_profile_nothing() {
         let server = shared();
         let (ledger, name) = ledger(server).await;
