@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::Result;
 use crate::model::{Object, Tally};
 
-/// How long a tally is kept after it was written; one that is gone is read from the ledger.
+/// How long a tally is kept, in Redis after it was last written, in memory after it came; one that is gone is read from the
+/// ledger.
 pub const TALLY_TTL: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 /// Tallies. The ledger has them too: whatever is missing here is put in from there, and cannot overwrite a newer one.

@@ -175,9 +175,10 @@ fn recovered(
 /// How far down so many posts below `before` probably reach, if they come as those of the inbox do; twice that far, since they
 /// do not come evenly. 0 if the inbox does not tell.
 fn reach(held: &[PostId], before: PostId, count: usize) -> PostId {
-    let (Some(newest), Some(oldest)) = (held.first(), held.last()) else { return PostId::ZERO };
-    let span = u128::from(newest.0.saturating_sub(oldest.0)) * 2 * count as u128 / held.len() as u128;
-    PostId(before.0.saturating_sub(u64::try_from(span).unwrap_or(u64::MAX)))
+    // One post tells nothing of how they come.
+    let [newest, .., oldest] = held else { return PostId::ZERO };
+    let spans = u128::from(newest.0.saturating_sub(oldest.0)).saturating_mul(2 * count as u128);
+    PostId(before.0.saturating_sub(u64::try_from(spans / held.len() as u128).unwrap_or(u64::MAX)))
 }
 
 fn below(id: PostId) -> PostId {
@@ -204,6 +205,17 @@ pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
 mod tests {
     use super::*;
     use crate::model::GoneReason;
+
+    #[test]
+    fn a_page_is_thought_to_reach_as_far_as_the_inbox_is_dense() {
+        let held: Vec<PostId> = (1..=11).rev().map(|n| PostId(1_000 * n)).collect();
+        // 11 posts in 10,000: 30 more would be some 27,000 below, and twice that is looked at.
+        assert_eq!(reach(&held, PostId(100_000), 30), PostId(100_000 - 54_545));
+        assert_eq!(reach(&held, PostId(900), 500), PostId::ZERO);
+        assert_eq!(reach(&[PostId(u64::MAX), PostId(1)], PostId(5), usize::MAX), PostId::ZERO);
+        // Nobody knows.
+        assert_eq!([&held[..1], &[]].map(|held| reach(held, PostId(900), 30)), [PostId::ZERO; 2]);
+    }
 
     #[test]
     fn a_timeline_is_what_remains_of_the_log_newest_post_first() {

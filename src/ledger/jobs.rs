@@ -133,10 +133,12 @@ pub trait Jobs: Send + Sync {
     async fn claim_jobs(&self, now: Millis, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
 
     /// Notes how far a job is, and holds it for longer. `false` if another than the lease's holder holds it by now, or
-    /// it is finished: stop. A lease that ran out without anyone claiming the job goes on.
+    /// it is finished: stop. A lease that ran out without anyone claiming the job goes on. If the store crashes before
+    /// anything else is written, it may not have happened, and some of the job is done again.
     async fn advance_job(&self, id: i64, cursor: &str, lease: &Lease) -> Result<bool>;
 
-    /// The job is done. Nothing happens if another holds it by now.
+    /// The job is done. Nothing happens if another holds it by now. If the store crashes before anything else is written, it
+    /// may not have happened, and the job is done again.
     async fn finish_job(&self, id: i64, holder: &str) -> Result<()>;
 
     /// Whether a post of the author's is still being put into inboxes by a job ([`Work::Post`], [`Work::Widen`]) older than

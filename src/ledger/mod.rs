@@ -70,7 +70,8 @@ pub struct Listed<T> {
 }
 
 /// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
-/// happened, durably, when its method returns.
+/// happened, durably, when its method returns; but how far a job is ([`Jobs::advance_job`], [`Jobs::finish_job`]) may be lost in
+/// a crash of the store, if no write came after it.
 #[async_trait]
 pub trait Ledger:
     People

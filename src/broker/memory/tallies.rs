@@ -14,7 +14,7 @@ use crate::model::{Object, Tally};
 const MOST: u64 = 500_000;
 
 /// Behind a lock of its own, because to put something into the cache again costs several times what it costs to look at it.
-/// One that the cache has let go meanwhile is written in vain, and read from the ledger, which has it.
+/// One that the cache lets go just then is written in vain: it comes from the ledger again, and with the next that is settled.
 pub(super) type Kept = Cache<Object, Arc<Mutex<Tally>>>;
 
 pub(super) fn kept() -> Kept {

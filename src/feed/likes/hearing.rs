@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::super::Feed;
 use super::settled::Settled;
-use super::{Likes, Whisper};
+use super::{Likes, Pace, Whisper};
 
 /// How many messages may wait. A node that is so far behind forgets what it knows of counts, and asks for them again.
 pub(super) const WAITING: usize = 64;
@@ -17,10 +17,11 @@ pub(super) const WAITING: usize = 64;
 /// How many counts are looked at before it is others' turn.
 const AT_ONCE: usize = 128;
 
-/// Clients are told in so many steps, of no fewer than this, with a pause after each: some 80 ms in all, for batches come
-/// every 150 ms where many like. Where the next one is there already nobody pauses.
+/// Clients are told in so many steps, of no fewer than this, with pauses between them: some 80 ms in all, for a partition's
+/// batches come every 150 ms where many like. Where so many messages wait there are no pauses.
 const STEPS: usize = 48;
 const LEAST: usize = 8;
+const MANY: usize = 4;
 
 impl Likes {
     /// A settler, here or at another node, told how far it came and what the counts are.
@@ -49,9 +50,11 @@ impl Feed {
                 self.likes.counts.settle(*partition, *through, *object, *tally);
             }
             let whispers = self.likes.asks.settled(&settled, &self.likes.counts);
-            for step in whispers.chunks(whispers.len().div_ceil(STEPS).max(LEAST)) {
+            for (place, step) in whispers.chunks(whispers.len().div_ceil(STEPS).max(LEAST)).enumerate() {
+                if place > 0 {
+                    Pace::hurried_if(heard.len() >= MANY).pause().await;
+                }
                 step.iter().for_each(&tell);
-                super::let_others_go_first(!heard.is_empty()).await;
             }
         }
     }

@@ -166,14 +166,28 @@ impl Likes {
     }
 }
 
-/// Between two steps of long work on likes that are acknowledged already. A yield lets other tasks of this thread go first,
-/// not other threads, nor the clients, who are to have a core too: whoever waits for an acknowledgement would wait for all
-/// of the work. Where it is in a `hurry`, since there is more of it than can be done, it does not wait.
-async fn let_others_go_first(hurry: bool) {
-    if hurry {
-        tokio::task::yield_now().await;
-    } else {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+/// How long work on likes that are acknowledged already is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// With pauses: whoever waits for an acknowledgement goes first.
+    Steady,
+    /// Without, because there is more of it than could be done so.
+    Hurried,
+}
+
+impl Pace {
+    /// Hurried in a hurry.
+    fn hurried_if(hurry: bool) -> Self {
+        if hurry { Self::Hurried } else { Self::Steady }
+    }
+
+    /// Between two steps. A yield lets other tasks of this thread go first, not other threads, nor the clients, who are to have
+    /// a core too: whoever waits for an acknowledgement would wait for all of the work.
+    async fn pause(self) {
+        match self {
+            Self::Steady => tokio::time::sleep(Duration::from_millis(1)).await,
+            Self::Hurried => tokio::task::yield_now().await,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::{Feed, Result, now};
+use super::Pace;
 use super::entry;
 use super::notifications;
 use super::settled::Settled;
@@ -105,7 +106,7 @@ impl Feed {
         }
         if let Some(mut seat) = seat {
             // Whoever is next tells what is left, but not before this node's hold would have ended.
-            let told = self.tell_counts(&mut seat.teller, true).await;
+            let told = self.tell_counts(&mut seat.teller, Pace::Hurried).await;
             let trimmed = self.trim_settled(partition, &mut seat).await;
             if let Err(error) = told.and(trimmed) {
                 tracing::debug!(%error, partition, "the last counts are left to the next settler");
@@ -170,7 +171,7 @@ impl Feed {
         }
         drop(turn);
         self.tell_reverts(partition, sitting).await?;
-        self.tell_counts(&mut sitting.teller, many == BATCH).await?;
+        self.tell_counts(&mut sitting.teller, pace(many)).await?;
         self.trim_settled(partition, sitting).await?;
         Ok(if many == BATCH { Turn::More } else { Turn::Done(many) })
     }
@@ -209,7 +210,7 @@ impl Feed {
         let (first, through) = (first.place, last.place);
         let (merged, oldest) = merge(&claim.items);
         let many = merged.len();
-        let (changes, unseen) = self.part_unseen(merged).await?;
+        let (changes, unseen) = self.part_unseen(merged, pace(claim.items.len())).await?;
         let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
         let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, now: now() };
         let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
@@ -232,12 +233,12 @@ impl Feed {
 
     /// Parts the changes from likes of what their users may not see by now: it was taken on trust, or they were blocked
     /// meanwhile. Whoever takes a like back may do so whatever they see.
-    async fn part_unseen(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
+    async fn part_unseen(&self, changes: Vec<LikeChange>, pace: Pace) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
         let asked: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object)).collect();
         let mut seen = Vec::with_capacity(asked.len());
         for step in asked.chunks(LOOKS) {
             if !seen.is_empty() {
-                super::let_others_go_first(asked.len() == BATCH).await;
+                pace.pause().await;
             }
             seen.append(&mut self.each_may_like(step).await?);
         }
@@ -297,6 +298,11 @@ impl Feed {
         }
         Ok(())
     }
+}
+
+/// A full batch is followed by another at once.
+fn pace(many: usize) -> Pace {
+    Pace::hurried_if(many == BATCH)
 }
 
 /// What came of a batch.

@@ -7,6 +7,7 @@ use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
 use super::super::{Feed, Result};
+use super::Pace;
 use crate::broker::{Append, Keep, Place};
 use crate::model::{Entry, Object, Tally};
 
@@ -83,17 +84,18 @@ impl Teller {
 }
 
 impl Feed {
-    /// Writes the tallies of those objects whose turn it is to the broker, and tells those who look at them. In a `hurry`
-    /// without pauses.
-    pub(super) async fn tell_counts(&self, teller: &mut Teller, hurry: bool) -> Result<()> {
+    /// Writes the tallies of those objects whose turn it is to the broker, and tells those who look at them.
+    pub(super) async fn tell_counts(&self, teller: &mut Teller, pace: Pace) -> Result<()> {
         teller.forget(Instant::now());
-        loop {
+        for step in 0.. {
             let now = Instant::now();
             let due = teller.due_at(now);
             if due.is_empty() {
-                return Ok(());
+                break;
             }
-            super::let_others_go_first(hurry).await;
+            if step > 0 {
+                pace.pause().await;
+            }
             let looked_at = self.broker.set_tallies(&due).await?;
             let looks: Vec<_> =
                 due.iter().zip(looked_at).filter(|(_, looked_at)| *looked_at).map(|(it, _)| *it).collect();
@@ -101,6 +103,7 @@ impl Feed {
             told.buffer_unordered(SIDE_BY_SIDE).collect::<Vec<_>>().await.into_iter().collect::<Result<()>>()?;
             due.iter().for_each(|(object, _)| teller.done(*object, now));
         }
+        Ok(())
     }
 
     /// Counts go into the log, so that a reader that missed a hint has the last one all the same. Their version keeps a
