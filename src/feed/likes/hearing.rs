@@ -14,14 +14,15 @@ use super::{Likes, Pace, Whisper};
 /// How many messages may wait. A node that is so far behind forgets what it knows of counts, and asks for them again.
 pub(super) const WAITING: usize = 64;
 
-/// How many counts are looked at before it is others' turn.
+/// How many counts are looked at, or clients told at most, before it is others' turn.
 const AT_ONCE: usize = 128;
 
 /// Clients are told in so many steps, of no fewer than this, with pauses between them: some 80 ms in all, for a partition's
-/// batches come every 150 ms where many like. Where so many messages wait there are no pauses.
+/// batches come every 80 to 150 ms where many like. Where other messages wait, so that there is less time for each, in fewer
+/// steps, and where so many wait, without pauses.
 const STEPS: usize = 48;
 const LEAST: usize = 8;
-const MANY: usize = 4;
+const MANY: usize = 8;
 
 impl Likes {
     /// A settler, here or at another node, told how far it came and what the counts are.
@@ -50,9 +51,11 @@ impl Feed {
                 self.likes.counts.settle(*partition, *through, *object, *tally);
             }
             let whispers = self.likes.asks.settled(&settled, &self.likes.counts);
-            for (place, step) in whispers.chunks(whispers.len().div_ceil(STEPS).max(LEAST)).enumerate() {
+            let waiting = heard.len();
+            let size = whispers.len().div_ceil(STEPS.div_ceil(waiting + 1)).clamp(LEAST, AT_ONCE);
+            for (place, step) in whispers.chunks(size).enumerate() {
                 if place > 0 {
-                    Pace::hurried_if(heard.len() >= MANY).pause().await;
+                    Pace::hurried_if(waiting >= MANY).pause().await;
                 }
                 step.iter().for_each(&tell);
             }
