@@ -2,7 +2,7 @@
 //!
 //! A settler may tell of thousands of likes at once. Their clients are told a few at a time, with pauses: each word wakes
 //! a connection that writes, and a client that reads. Whoever likes meanwhile would wait behind all of them for the
-//! acknowledgement, which is what people watch; that a like is settled is for nobody's eyes.
+//! acknowledgement, which is what people watch; to hear a little later that it is settled changes nothing that they see.
 
 use bytes::Bytes;
 use tokio::sync::mpsc::error::TrySendError;

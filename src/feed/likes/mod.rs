@@ -176,7 +176,7 @@ enum Pace {
 }
 
 impl Pace {
-    /// Hurried in a hurry.
+    /// `hurry`: whether so much waits that it would grow.
     fn hurried_if(hurry: bool) -> Self {
         if hurry { Self::Hurried } else { Self::Steady }
     }
