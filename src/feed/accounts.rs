@@ -66,7 +66,7 @@ impl Feed {
 
     pub(super) async fn sign_in(&self, _: Caller, who: SignIn) -> Result<SignedIn> {
         let signed_in = self.signed_in(&who.user)?;
-        let stored = self.ledger.password(&who.user).await?;
+        let stored = self.ledger.account(&who.user).await?.map(|account| account.password);
         match self.passwords.verify(who.password, stored).await? {
             Verdict::Right => Ok(signed_in),
             Verdict::Wrong => Err(WRONG),

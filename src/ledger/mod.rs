@@ -18,6 +18,7 @@ mod postgres;
 mod posts;
 mod pulled;
 mod reading;
+mod revocations;
 mod sqlite;
 mod topics;
 mod under;
@@ -33,11 +34,12 @@ pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
-pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, fold, past};
+pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::{Posts, TimelinePage};
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;
+pub use self::revocations::{Revocation, RevocationKind, Revocations, SessionsEnd};
 pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
 pub use self::topics::{STIRRED, Topic, TopicCursor, Topics};
 pub use self::under::{Most, Newest, Under};
@@ -89,6 +91,7 @@ pub trait Ledger:
     + Reading
     + Likes
     + Idempotency
+    + Revocations
     + Send
     + Sync
     + 'static

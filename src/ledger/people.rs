@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Millis, Profile, User, UserId};
+use crate::model::{Millis, Profile, User, UserId, UserOrigin};
 
 /// An account to be made.
 #[derive(Clone, Debug)]
@@ -16,6 +16,15 @@ pub struct NewAccount {
     pub password: String,
     /// Now.
     pub created_at: Millis,
+}
+
+/// What signing in needs of an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAccount {
+    /// argon2id, in PHC form.
+    pub password: String,
+    /// How often all sessions were ended: a session opened now carries it.
+    pub generation: u64,
 }
 
 /// What a user changes of what others see of them.
@@ -73,11 +82,15 @@ pub trait People: Send + Sync {
     /// application's token brought cannot be taken over by signing up).
     async fn create_account(&self, account: NewAccount) -> Result<bool>;
 
-    /// The stored password of an account, argon2id in PHC form.
-    async fn password(&self, user: &UserId) -> Result<Option<String>>;
+    /// An account; `None` if there is none with that id.
+    async fn account(&self, user: &UserId) -> Result<Option<StoredAccount>>;
 
-    /// Makes sure that a user exists, as one does whose first token just came. Changes nothing if so.
-    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<()>;
+    /// Makes sure that a user exists, as one does whose first token just came, and answers where the id comes from. Changes
+    /// nothing if the user exists. Of a sign-up and a first visit at the same time, one wins and both callers learn which.
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin>;
+
+    /// Where a user's id comes from; `None` if there is no such user.
+    async fn user_origin(&self, user: &UserId) -> Result<Option<UserOrigin>>;
 
     /// Those of `ids` that exist, each once, in any order. Any number of ids, one round trip.
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>>;

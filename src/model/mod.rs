@@ -20,7 +20,7 @@ pub use notice::{Object, What};
 pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Barrier, Relation};
-pub use user::{Edges, Person, Profile, User};
+pub use user::{Edges, Person, Profile, User, UserOrigin};
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = u64;

@@ -19,6 +19,16 @@ pub struct User {
     pub created_at: Millis,
 }
 
+/// Where a user's id comes from. It never changes: an account cannot take the id of an application's user, nor the other
+/// way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UserOrigin {
+    /// Signed up here, with a password.
+    Account,
+    /// A token of the application, or a backend, brought it.
+    Application,
+}
+
 /// What is between the asking user and another, seen from the asking one. Whether the other hides, mutes or blocks is
 /// not told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

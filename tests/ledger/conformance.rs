@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Backlog, Ledger, LedgerError, Work};
+use feedline::ledger::{Backlog, Ledger, LedgerError, StoredAccount, Work};
 use feedline::model::{Edges, Location, Media, MediaKind, Post, PostId, Visibility};
 use serde_json::json;
 
@@ -37,9 +37,10 @@ async fn an_account_is_made_once_and_takes_no_existing_id(ledger: Any) {
     assert!(!ledger.create_account(account("ann")).await.unwrap());
     assert!(!ledger.create_account(account("token")).await.unwrap());
     assert!(ledger.create_account(account("Ann")).await.unwrap(), "ids differ by case");
-    assert_eq!(ledger.password(&id("ann")).await.unwrap().as_deref(), Some("$argon2id$…"));
-    assert_eq!(ledger.password(&id("token")).await.unwrap(), None);
-    assert_eq!(ledger.password(&id("nobody")).await.unwrap(), None);
+    let stored = StoredAccount { password: "$argon2id$…".into(), generation: 0 };
+    assert_eq!(ledger.account(&id("ann")).await.unwrap(), Some(stored));
+    assert_eq!(ledger.account(&id("token")).await.unwrap(), None);
+    assert_eq!(ledger.account(&id("nobody")).await.unwrap(), None);
     let profile = ledger.profile(&id("ann"), None).await.unwrap().unwrap();
     assert_eq!((profile.user.name.as_str(), profile.user.created_at), ("Name of ann", NOW));
 }

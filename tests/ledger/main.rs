@@ -16,6 +16,7 @@ mod postgres;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
 mod pulled;
+mod revocations;
 mod sqlite;
 mod support;
 mod timeline;

@@ -313,7 +313,11 @@ async fn a_read_whose_connection_breaks_is_asked_again_and_a_write_is_not() {
         locker.batch_execute("BEGIN; LOCK TABLE users").await.unwrap();
         let asking = Arc::clone(&ledger);
         let asked = tokio::spawn(async move {
-            if writes { asking.ensure_user(&id("bo"), NOW).await } else { asking.users(&ids(&["ann"])).await.map(drop) }
+            if writes {
+                asking.ensure_user(&id("bo"), NOW).await.map(drop)
+            } else {
+                asking.users(&ids(&["ann"])).await.map(drop)
+            }
         });
         let until = Instant::now() + PATIENCE;
         let pid: i32 = loop {

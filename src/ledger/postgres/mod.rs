@@ -30,6 +30,7 @@ mod pool;
 mod posts;
 mod pulled;
 mod reading;
+mod revocations;
 mod timeline;
 mod tls;
 mod topics;

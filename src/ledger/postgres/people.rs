@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, texts};
-use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, fold, past};
-use crate::model::{Edges, Millis, Profile, User, UserId};
+use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, fold, past};
+use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
 const CREATE_ACCOUNT: &str = "\
     WITH made AS (
@@ -16,15 +16,13 @@ const CREATE_ACCOUNT: &str = "\
     )
     INSERT INTO accounts (\"user\", password) SELECT id, $4 FROM made RETURNING 1";
 
-const PASSWORD: &str = "SELECT password FROM accounts WHERE \"user\" = $1";
+const ACCOUNT: &str = "SELECT password, generation FROM accounts WHERE \"user\" = $1";
 
 /// Writes nothing, and takes no lock, if there is one.
 /// Ids are ASCII: the database folds them as the program does.
-const ENSURE: &str = "\
-    WITH made AS (
-        INSERT INTO users (id, name, created_at) VALUES ($1, $1, $2) ON CONFLICT DO NOTHING RETURNING id
-    )
-    INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made";
+const ENSURE: &str = "SELECT feedline_ensure_user($1, $2)";
+
+const ORIGIN: &str = "SELECT EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
 
 const UPDATE: &str = "SELECT id, name, avatar, created_at FROM feedline_update_user($1, $2, $3, $4, $5)";
 
@@ -89,13 +87,18 @@ impl People for PostgresLedger {
         Ok(!rows.is_empty())
     }
 
-    async fn password(&self, user: &UserId) -> Result<Option<String>> {
-        let rows = self.pool.read(PASSWORD, &[&user.as_str()]).await?;
-        rows.first().map(|row| at(row, 0)).transpose()
+    async fn account(&self, user: &UserId) -> Result<Option<StoredAccount>> {
+        let rows = self.pool.read(ACCOUNT, &[&user.as_str()]).await?;
+        let account = |row| Ok(StoredAccount { password: at(row, 0)?, generation: natural_at(row, 1)? });
+        rows.first().map(account).transpose()
     }
 
-    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<()> {
-        self.pool.write(ENSURE, &[&user.as_str(), &integer(now)]).await.map(drop)
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin> {
+        origin(one(&self.pool.write(ENSURE, &[&user.as_str(), &integer(now)]).await?)?)
+    }
+
+    async fn user_origin(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+        self.pool.read(ORIGIN, &[&user.as_str()]).await?.first().map(origin).transpose()
     }
 
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>> {
@@ -144,6 +147,11 @@ impl People for PostgresLedger {
 /// Reads `id, name, avatar, created_at` from the first four columns.
 pub(super) fn user(row: &Row) -> Result<User> {
     Ok(User { id: id_at(row, 0)?, name: at(row, 1)?, avatar: at(row, 2)?, created_at: natural_at(row, 3)? })
+}
+
+/// Reads whether there is an account.
+fn origin(row: &Row) -> Result<UserOrigin> {
+    Ok(if at(row, 0)? { UserOrigin::Account } else { UserOrigin::Application })
 }
 
 fn profile(row: &Row) -> Result<Profile> {

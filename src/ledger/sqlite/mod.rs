@@ -25,6 +25,7 @@ mod posts;
 mod pulled;
 mod readers;
 mod reading;
+mod revocations;
 mod suggest;
 mod timeline;
 mod topics;

@@ -5,8 +5,8 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, json_text, suggest};
-use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, past};
-use crate::model::{Edges, Millis, Profile, User, UserId};
+use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, past};
+use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
 #[async_trait]
 impl People for SqliteLedger {
@@ -14,21 +14,30 @@ impl People for SqliteLedger {
         self.write(move |db| create_account(db, &account)).await
     }
 
-    async fn password(&self, user: &UserId) -> Result<Option<String>> {
+    async fn account(&self, user: &UserId) -> Result<Option<StoredAccount>> {
         let user = user.clone();
-        self.read(move |db| password(db, &user)).await
+        self.read(move |db| account(db, &user)).await
     }
 
-    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<()> {
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin> {
         let (known, new) = (user.clone(), user.clone());
         self.within(async {
             // Nearly always there is one, and then nobody has to wait for the writer.
-            if !self.read(move |db| exists(db, &known)).await? {
-                self.write(move |db| ensure(db, &new, now)).await?;
+            if let Some(origin) = self.read(move |db| origin(db, &known)).await? {
+                return Ok(origin);
             }
-            Ok(())
+            self.write(move |db| {
+                ensure(db, &new, now)?;
+                Ok(origin(db, &new)?.unwrap_or(UserOrigin::Application))
+            })
+            .await
         })
         .await
+    }
+
+    async fn user_origin(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+        let user = user.clone();
+        self.read(move |db| origin(db, &user)).await
     }
 
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>> {
@@ -108,14 +117,18 @@ pub(super) fn create_account(db: &Connection, account: &NewAccount) -> rusqlite:
     Ok(true)
 }
 
-pub(super) fn password(db: &Connection, user: &UserId) -> rusqlite::Result<Option<String>> {
-    db.prepare_cached("SELECT password FROM accounts WHERE user = ?1")?
-        .query_row([user.as_str()], |row| row.get(0))
+fn account(db: &Connection, user: &UserId) -> rusqlite::Result<Option<StoredAccount>> {
+    db.prepare_cached("SELECT password, generation FROM accounts WHERE user = ?1")?
+        .query_row([user.as_str()], |row| {
+            Ok(StoredAccount { password: row.get(0)?, generation: super::natural(row.get(1)?) })
+        })
         .optional()
 }
 
-pub(super) fn exists(db: &Connection, user: &UserId) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM users WHERE id = ?1")?.exists([user.as_str()])
+fn origin(db: &Connection, user: &UserId) -> rusqlite::Result<Option<UserOrigin>> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM accounts WHERE user = ?1) FROM users WHERE id = ?1";
+    let is_account: Option<bool> = db.prepare_cached(sql)?.query_row([user.as_str()], |row| row.get(0)).optional()?;
+    Ok(is_account.map(|is_account| if is_account { UserOrigin::Account } else { UserOrigin::Application }))
 }
 
 /// Makes a user whose name is the id. `false` if there is one.

@@ -1,0 +1,82 @@
+//! The log of revocations.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, integer, natural_at, one, plain};
+use crate::ledger::{LedgerError, Result, Revocation, RevocationKind, Revocations, SessionsEnd};
+use crate::model::{Millis, UserId};
+
+const REVOKE: &str = "SELECT feedline_revoke($1, $2, $3, $4, $5, $6, $7, $8)";
+
+const END_SESSIONS: &str = "SELECT feedline_end_sessions($1, $2, $3, $4, $5, $6)";
+
+pub(super) const AFTER: &str = "\
+    SELECT seq, kind, subject, owner, value, spared, at, expires_at FROM revocations
+    WHERE seq > $1 ORDER BY seq LIMIT $2";
+
+/// An entry that was replaced meanwhile stays: the outer condition is checked again once the row is locked.
+const FORGET: &str = "\
+    DELETE FROM revocations WHERE seq = ANY (ARRAY(
+        SELECT seq FROM revocations WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)) AND expires_at < $1 RETURNING 1";
+
+#[async_trait]
+impl Revocations for PostgresLedger {
+    async fn revoke(&self, new: &Revocation) -> Result<u64> {
+        let (kind, subject, grows) = (new.kind.as_str(), plain(&new.subject), new.kind.only_grows());
+        let (owner, spared) = (new.owner.as_ref().map(UserId::as_str), new.spared.as_deref().map(plain));
+        let (value, now) = (integer(new.value), integer(new.at));
+        let expires_at = integer(new.expires_at.unwrap_or(Millis::MAX));
+        let parameters: super::pool::Parameters<'_> =
+            &[&kind, &subject, &owner, &value, &spared, &now, &expires_at, &grows];
+        natural_at(one(&self.pool.write(REVOKE, parameters).await?)?, 0)
+    }
+
+    async fn end_sessions(&self, user: &UserId, end: &SessionsEnd) -> Result<Option<u64>> {
+        self.end_all_sessions(user, None, None, end).await
+    }
+
+    async fn change_password(&self, user: &UserId, from: &str, to: &str, end: &SessionsEnd) -> Result<Option<u64>> {
+        self.end_all_sessions(user, Some(from), Some(to), end).await
+    }
+
+    async fn revocations_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Revocation)>> {
+        self.pool.read(AFTER, &[&integer(seq), &count(limit)]).await?.iter().map(entry).collect()
+    }
+
+    async fn forget_revocations(&self, before: Millis, limit: usize) -> Result<usize> {
+        Ok(self.pool.write(FORGET, &[&integer(before), &count(limit)]).await?.len())
+    }
+}
+
+impl PostgresLedger {
+    async fn end_all_sessions(
+        &self,
+        user: &UserId,
+        from: Option<&str>,
+        to: Option<&str>,
+        end: &SessionsEnd,
+    ) -> Result<Option<u64>> {
+        let (spared, now, expires_at) = (end.spared.as_deref().map(plain), integer(end.at), integer(end.expires_at));
+        let parameters: super::pool::Parameters<'_> = &[&user.as_str(), &from, &to, &spared, &now, &expires_at];
+        let rows = self.pool.write(END_SESSIONS, parameters).await?;
+        let generation: Option<i64> = at(one(&rows)?, 0)?;
+        Ok(generation.map(|generation| u64::try_from(generation).unwrap_or_default()))
+    }
+}
+
+fn entry(row: &Row) -> Result<(u64, Revocation)> {
+    let owner = at::<Option<&str>>(row, 3)?
+        .map(|text| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id"))));
+    let expires_at: i64 = at(row, 7)?;
+    let revocation = Revocation {
+        kind: RevocationKind::parse(at(row, 1)?),
+        subject: at(row, 2)?,
+        owner: owner.transpose()?,
+        value: natural_at(row, 4)?,
+        spared: at(row, 5)?,
+        at: natural_at(row, 6)?,
+        expires_at: (expires_at < i64::MAX).then(|| u64::try_from(expires_at).unwrap_or_default()),
+    };
+    Ok((natural_at(row, 0)?, revocation))
+}

@@ -1,0 +1,108 @@
+//! The log of revocations.
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{SqliteLedger, count, integer, natural};
+use crate::ledger::{Result, Revocation, RevocationKind, Revocations, SessionsEnd};
+use crate::model::{Millis, UserId};
+
+#[async_trait]
+impl Revocations for SqliteLedger {
+    async fn revoke(&self, revocation: &Revocation) -> Result<u64> {
+        let revocation = revocation.clone();
+        self.write(move |db| revoke(db, &revocation)).await
+    }
+
+    async fn end_sessions(&self, user: &UserId, end: &SessionsEnd) -> Result<Option<u64>> {
+        let (user, end) = (user.clone(), end.clone());
+        self.write(move |db| end_sessions(db, &user, None, &end)).await
+    }
+
+    async fn change_password(&self, user: &UserId, from: &str, to: &str, end: &SessionsEnd) -> Result<Option<u64>> {
+        let (user, from, to, end) = (user.clone(), from.to_owned(), to.to_owned(), end.clone());
+        self.write(move |db| end_sessions(db, &user, Some((&from, &to)), &end)).await
+    }
+
+    async fn revocations_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Revocation)>> {
+        self.read(move |db| {
+            let sql = "SELECT seq, kind, subject, owner, value, spared, at, expires_at FROM revocations \
+                       WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+            db.prepare_cached(sql)?.query_map(params![integer(seq), count(limit)], entry)?.collect()
+        })
+        .await
+    }
+
+    async fn forget_revocations(&self, before: Millis, limit: usize) -> Result<usize> {
+        self.write(move |db| {
+            let sql = "DELETE FROM revocations WHERE seq IN \
+                       (SELECT seq FROM revocations WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2)";
+            db.prepare_cached(sql)?.execute(params![integer(before), count(limit)])
+        })
+        .await
+    }
+}
+
+/// Puts an entry at the end in place of the one of the same kind and subject; its number.
+pub(super) fn revoke(db: &Connection, new: &Revocation) -> rusqlite::Result<u64> {
+    let (kind, expires_at) = (new.kind.as_str(), integer(new.expires_at.unwrap_or(Millis::MAX)));
+    let sql = "DELETE FROM revocations WHERE kind = ?1 AND subject = ?2 RETURNING owner, value, expires_at";
+    let old = db.prepare_cached(sql)?.query_row(params![kind, new.subject], |row| {
+        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+    });
+    let (mut owner, mut value, mut expiry) =
+        (new.owner.as_ref().map(UserId::to_string), integer(new.value), expires_at);
+    if let Some((old_owner, old_value, old_expiry)) = old.optional()? {
+        owner = owner.or(old_owner);
+        if new.kind.only_grows() {
+            (value, expiry) = (value.max(old_value), expiry.max(old_expiry));
+        }
+    }
+    let sql = "INSERT INTO revocations (kind, subject, owner, value, spared, at, expires_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING seq";
+    let row = params![kind, new.subject, owner, value, new.spared, integer(new.at), expiry];
+    db.prepare_cached(sql)?.query_row(row, |row| row.get(0).map(natural))
+}
+
+fn end_sessions(
+    db: &Connection,
+    user: &UserId,
+    password: Option<(&str, &str)>,
+    end: &SessionsEnd,
+) -> rusqlite::Result<Option<u64>> {
+    let (from, to) = password.unzip();
+    let sql = "UPDATE accounts SET password = coalesce(?3, password), generation = generation + 1 \
+               WHERE user = ?1 AND (?2 IS NULL OR password = ?2) RETURNING generation";
+    let generation = db.prepare_cached(sql)?.query_row(params![user.as_str(), from, to], |row| row.get(0).map(natural));
+    let Some(generation) = generation.optional()? else { return Ok(None) };
+    let entry = Revocation {
+        kind: RevocationKind::Sessions,
+        subject: user.to_string(),
+        owner: None,
+        value: generation,
+        spared: end.spared.clone(),
+        at: end.at,
+        expires_at: Some(end.expires_at),
+    };
+    revoke(db, &entry)?;
+    Ok(Some(generation))
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<(u64, Revocation)> {
+    let owner = row.get::<_, Option<String>>(3)?.map(|text| {
+        let wrong = || format!("{text:?} is not a user id").into();
+        UserId::parse(&text).ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(3, Type::Text, wrong()))
+    });
+    let expires_at: i64 = row.get(7)?;
+    let revocation = Revocation {
+        kind: RevocationKind::parse(row.get_ref(1)?.as_str()?),
+        subject: row.get(2)?,
+        owner: owner.transpose()?,
+        value: natural(row.get(4)?),
+        spared: row.get(5)?,
+        at: natural(row.get(6)?),
+        expires_at: (expires_at < i64::MAX).then(|| natural(expires_at)),
+    };
+    Ok((natural(row.get(0)?), revocation))
+}
