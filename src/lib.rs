@@ -19,6 +19,7 @@
 //! | [`broker`] | the logs behind channels, and who hears of them: memory, Redis |
 //! | [`ledger`] | the durable truth: SQLite |
 //! | [`model`] | the vocabulary: users, posts, log entries |
+//! | [`net`] | client addresses behind proxies, browser origins |
 //! | [`metrics`] | what is counted |
 
 pub mod app;
@@ -33,4 +34,5 @@ pub mod http;
 pub mod ledger;
 pub mod metrics;
 pub mod model;
+pub mod net;
 pub mod protocol;

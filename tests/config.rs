@@ -247,7 +247,7 @@ fn the_commented_example_is_valid_and_shows_every_key() {
     let namespaces = parse(&example()).unwrap().namespaces;
     let [chat] = namespaces.as_slice() else { panic!("{namespaces:?}") };
     assert_eq!((chat.name.as_str(), chat.history_size, chat.history_ttl), ("chat", 100, Duration::from_secs(300)));
-    assert_eq!((chat.subscribe, chat.publish), (Access::Anyone, Access::Subscriber));
+    assert_eq!((chat.subscribe, chat.publish, chat.history), (Access::Anyone, Access::Subscriber, Access::Subscriber));
     assert!(chat.presence && chat.join_leave);
     // Debug names the fields of the struct, and those are the keys.
     let fields = format!("{chat:#?}").lines().filter(|line| line.contains(": ")).count();
@@ -262,6 +262,13 @@ fn namespaces_come_from_the_environment_too() {
     assert_eq!((namespaces[0].publish, namespaces[0].subscribe), (Access::Anyone, Access::Anyone));
     assert_eq!((namespaces[0].history_size, namespaces[1].history_size), (0, 10));
     assert_eq!((namespaces[1].publish, namespaces[1].presence), (Access::Nobody, false));
+    assert_eq!((namespaces[0].history, namespaces[1].history), (Access::Subscriber, Access::Subscriber));
+    let json = r#"[{"name":"","subscribe":"user","publish":"user","history":"anyone"}]"#;
+    let namespaces = parse_env(&[("FEEDLINE__NAMESPACES", json)]).unwrap().namespaces;
+    let none = &namespaces[0];
+    assert_eq!((none.subscribe, none.publish, none.history), (Access::User, Access::User, Access::Anyone));
+    let twice = wrong_env(&[("FEEDLINE__NAMESPACES", r#"[{"name":""},{"name":""}]"#)]);
+    assert!(twice.contains("there is another namespace \"\""), "{twice}");
 }
 
 #[test]

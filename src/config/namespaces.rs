@@ -11,9 +11,9 @@ use super::value::{self, Read};
 const BUILT_IN: [&str; 5] = ["timeline", "notifications", "user", "topic", "post"];
 
 /// A configured namespace. Its channels are `name:anything`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
-    /// What its channels' names begin with: 1 to 64 of `a-z 0-9 _ -`.
+    /// What its channels' names begin with: 1 to 64 of `a-z 0-9 _ -`. Empty: of the channels without a colon.
     pub name: String,
     /// How many publications a channel keeps; 0: no log, nothing to recover.
     pub history_size: u64,
@@ -23,6 +23,8 @@ pub struct Namespace {
     pub subscribe: Access,
     /// Which clients may publish.
     pub publish: Access,
+    /// Which clients may read the history.
+    pub history: Access,
     /// Whether clients may ask who is there.
     pub presence: bool,
     /// Whether subscribers hear who comes and goes.
@@ -32,9 +34,11 @@ pub struct Namespace {
 /// Which clients may do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever is connected.
+    /// Every client.
     Anyone,
-    /// Whoever is subscribed to the channel.
+    /// Clients of a signed-in user.
+    User,
+    /// Clients that are subscribed to the channel.
     Subscriber,
     /// None of them.
     Nobody,
@@ -42,7 +46,7 @@ pub enum Access {
 
 impl Access {
     const WORDS: &'static [(&'static str, Self)] =
-        &[("anyone", Self::Anyone), ("subscriber", Self::Subscriber), ("nobody", Self::Nobody)];
+        &[("anyone", Self::Anyone), ("user", Self::User), ("subscriber", Self::Subscriber), ("nobody", Self::Nobody)];
 }
 
 /// Reads `[[namespaces]]`, or the environment's JSON array in its place.
@@ -62,7 +66,9 @@ pub(super) fn read(layers: &mut Layers) -> Vec<Namespace> {
         let mut item = Item { table, path, asked: BTreeSet::new(), problems: Vec::new() };
         let namespace = Namespace::read(&mut item);
         item.unknown();
-        if !names.insert(namespace.name.clone()) && !namespace.name.is_empty() {
+        // A name that could not be read is empty, too.
+        let named = item.problems.iter().all(|(_, key, _)| !key.ends_with(".name"));
+        if named && !names.insert(namespace.name.clone()) {
             item.wrong("name", format!("there is another namespace {:?}", namespace.name));
         }
         for (at, key, message) in item.problems {
@@ -83,6 +89,7 @@ impl Namespace {
             history_ttl: item.read("history_ttl", value::duration("0s"..="365d"), Some(Duration::ZERO)),
             subscribe: item.read("subscribe", subscribe, Some(Access::Anyone)),
             publish: item.read("publish", value::one_of(Access::WORDS), Some(Access::Nobody)),
+            history: item.read("history", value::one_of(Access::WORDS), Some(Access::Subscriber)),
             presence: item.read("presence", value::flag, Some(false)),
             join_leave: item.read("join_leave", value::flag, Some(false)),
         };
@@ -97,8 +104,8 @@ impl Namespace {
 fn name(value: &Value) -> Read<String> {
     let name = value::text(value)?;
     let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
-    if !plain || !(1..=64).contains(&name.len()) {
-        return Err(format!("expected 1 to 64 of a-z 0-9 _ -, not {name:?}"));
+    if !plain || name.len() > 64 {
+        return Err(format!("expected up to 64 of a-z 0-9 _ -, not {name:?}"));
     }
     if BUILT_IN.contains(&name.as_str()) {
         return Err(format!("{name:?} is one of Feedline's own"));
@@ -109,7 +116,7 @@ fn name(value: &Value) -> Read<String> {
 fn subscribe(value: &Value) -> Read<Access> {
     match value::one_of(Access::WORDS)(value)? {
         Access::Subscriber => {
-            Err("only a subscriber could subscribe, so nobody could: say \"anyone\" or \"nobody\"".into())
+            Err("only a subscriber could subscribe, so nobody could: say \"anyone\", \"user\" or \"nobody\"".into())
         }
         access => Ok(access),
     }

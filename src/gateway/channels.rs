@@ -37,16 +37,44 @@ pub enum Channel {
 pub struct AppChannel {
     /// How much of its log is kept; `None`: it has none.
     pub keep: Option<Keep>,
-    /// Who may subscribe without a token. A name that begins with `$` always needs one.
+    /// The name begins with `$`: every right needs a subscription token.
+    pub private: bool,
+    /// Who may subscribe without a token.
     pub subscribe: Access,
     /// Who may publish.
     pub publish: Access,
+    /// Who may read the history.
+    pub history: Access,
     /// Whether it is known who is there.
     pub presence: bool,
     /// Whether it is told who comes and goes.
     pub join_leave: bool,
-    /// Where the name ends in `#ann,bo`: only they may be there.
+    /// Where the name ends in `#ann,bo`: every right is limited to these users.
     pub members: Option<Vec<String>>,
+}
+
+/// What a client may ask of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// To receive its publications.
+    Subscribe,
+    /// To send one.
+    Publish,
+    /// To read the log.
+    History,
+    /// To ask which clients are subscribed, or how many.
+    Presence,
+}
+
+/// What a client brings when it asks for a right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials<'a> {
+    /// The user; `None` of an anonymous client.
+    pub user: Option<&'a UserId>,
+    /// Whether the client is subscribed to the channel.
+    pub subscribed: bool,
+    /// Whether a token names the channel. Only a subscription can bring one.
+    pub token: bool,
 }
 
 /// The channels that this server knows.
@@ -65,25 +93,33 @@ impl Channels {
 
     /// What a name means. `None`: nothing here.
     pub fn find(&self, name: &str) -> Option<Channel> {
-        let (space, rest) = name.split_once(':')?;
+        let public = name.strip_prefix('$');
+        let (private, name) = (public.is_some(), public.unwrap_or(name));
+        // A name without a colon belongs to the namespace without a name.
+        let (space, rest) = match name.split_once(':') {
+            Some(("", _)) => return None,
+            Some(split) => split,
+            None => ("", name),
+        };
         if rest.is_empty() {
             return None;
         }
         Some(match space {
-            "timeline" => Channel::Timeline(UserId::parse(rest)?),
-            "notifications" => Channel::Notifications(UserId::parse(rest)?),
-            "user" => Channel::User(UserId::parse(rest)?),
-            "topic" => Channel::Topic(rest.into()),
-            "post" => Channel::Post(PostId::parse(rest)?),
+            "timeline" if !private => Channel::Timeline(UserId::parse(rest)?),
+            "notifications" if !private => Channel::Notifications(UserId::parse(rest)?),
+            "user" if !private => Channel::User(UserId::parse(rest)?),
+            "topic" if !private => Channel::Topic(rest.into()),
+            "post" if !private => Channel::Post(PostId::parse(rest)?),
             _ => {
-                let private = space.strip_prefix('$');
-                let namespace = self.namespaces.get(private.unwrap_or(space))?;
+                let namespace = self.namespaces.get(space)?;
                 let members = rest.split_once('#').map(|(_, names)| names.split(',').map(str::to_owned).collect());
                 Channel::App(AppChannel {
                     keep: (namespace.history_size > 0)
                         .then_some(Keep { size: namespace.history_size, ttl: namespace.history_ttl }),
-                    subscribe: if private.is_some() { Access::Nobody } else { namespace.subscribe },
+                    private,
+                    subscribe: namespace.subscribe,
                     publish: namespace.publish,
+                    history: namespace.history,
                     presence: namespace.presence,
                     join_leave: namespace.join_leave,
                     members,
@@ -131,26 +167,25 @@ impl Channel {
         matches!(self, Self::App(app) if app.join_leave)
     }
 
-    /// Whether a user may subscribe without a subscription token, as far as the name tells: whether a post or a profile may
-    /// be seen is for the feed to say.
-    pub fn may_subscribe(&self, user: &str) -> bool {
+    /// Whether a client has a right, as far as the name and the namespace decide. Whether the user may see the post or
+    /// the profile behind a channel is for the feed to say.
+    pub fn permits(&self, right: Right, client: Credentials<'_>) -> bool {
         match self {
-            // The server puts their owner into them.
-            Self::Timeline(_) | Self::Notifications(_) => false,
-            Self::User(_) | Self::Topic(_) | Self::Post(_) => true,
-            Self::App(app) => app.subscribe == Access::Anyone && app.admits(user),
+            Self::App(app) => app.permits(right, client),
+            _ => match right {
+                // The server subscribes their owner; a token opens neither.
+                Right::Subscribe => !matches!(self, Self::Timeline(_) | Self::Notifications(_)),
+                Right::Publish => false,
+                Right::History | Right::Presence => client.subscribed,
+            },
         }
     }
 
-    /// Whether a client may publish.
-    pub fn may_publish(&self, user: &str, subscribed: bool) -> bool {
+    /// Whether a connect token may subscribe its user.
+    pub fn permits_server_side(&self, user: Option<&UserId>) -> bool {
         match self {
-            Self::App(app) => match app.publish {
-                Access::Anyone => app.admits(user),
-                Access::Subscriber => subscribed,
-                Access::Nobody => false,
-            },
-            _ => false,
+            Self::Timeline(owner) | Self::Notifications(owner) => user == Some(owner),
+            _ => self.permits(Right::Subscribe, Credentials { user, subscribed: false, token: true }),
         }
     }
 
@@ -161,8 +196,30 @@ impl Channel {
 }
 
 impl AppChannel {
-    fn admits(&self, user: &str) -> bool {
-        self.members.as_ref().is_none_or(|members| members.iter().any(|member| member == user))
+    fn permits(&self, right: Right, client: Credentials<'_>) -> bool {
+        let Credentials { user, subscribed, token } = client;
+        // An anonymous client is no member, not even where the list has an empty entry.
+        let member = |members: &Vec<String>| user.is_some_and(|user| members.iter().any(|name| name == user.as_str()));
+        if !self.members.as_ref().is_none_or(member) {
+            return false;
+        }
+        // Who is subscribed to a private channel has shown a token.
+        if self.private && !(token || subscribed) {
+            return false;
+        }
+        let access = match right {
+            Right::Subscribe if token => Access::Anyone,
+            Right::Subscribe => self.subscribe,
+            Right::Publish => self.publish,
+            Right::History => self.history,
+            Right::Presence => Access::Subscriber,
+        };
+        match access {
+            Access::Anyone => true,
+            Access::User => user.is_some(),
+            Access::Subscriber => subscribed,
+            Access::Nobody => false,
+        }
     }
 }
 
@@ -177,6 +234,7 @@ mod tests {
             history_ttl: Duration::from_secs(60),
             subscribe: Access::Anyone,
             publish: Access::Subscriber,
+            history: Access::Subscriber,
             presence: true,
             join_leave: false,
         };
@@ -188,27 +246,26 @@ mod tests {
         let channels = channels();
         assert!(matches!(channels.find("timeline:ann"), Some(Channel::Timeline(_))));
         assert!(matches!(channels.find("post:12"), Some(Channel::Post(PostId(12)))));
-        for nothing in ["", "chat", "chat:", "post:x", "timeline:a b", "other:1", ":", "$:1"] {
+        assert!(matches!(channels.find("$chat:1"), Some(Channel::App(AppChannel { private: true, .. }))));
+        let nothing =
+            ["", "chat", "chat:", "$chat:", "post:x", "timeline:a b", "other:1", ":", ":1", "$:1", "$", "$topic:x"];
+        for nothing in nothing {
             assert_eq!(channels.find(nothing), None, "{nothing}");
         }
     }
 
     #[test]
-    fn only_those_may_subscribe_whom_the_name_and_the_namespace_let() {
-        let channels = channels();
-        let may = |name: &str, user| channels.find(name).unwrap().may_subscribe(user);
-        assert!(!may("timeline:ann", "ann"), "the server does that");
-        assert!(may("chat:1", "ann"));
-        assert!(!may("$chat:1", "ann"), "a private channel needs a token");
-        assert!(may("chat:1#ann,bo", "ann"));
-        assert!(!may("chat:1#ann,bo", "cy"));
-    }
-
-    #[test]
-    fn publishing_may_need_a_subscription() {
-        let channel = channels().find("chat:1").unwrap();
-        assert!(channel.may_publish("ann", true));
-        assert!(!channel.may_publish("ann", false));
-        assert!(!channels().find("topic:x").unwrap().may_publish("ann", true));
+    fn a_namespace_without_a_name_has_the_names_without_a_colon() {
+        let space = Namespace { name: String::new(), ..Namespace::default() };
+        let channels = Channels::new(&[space], Duration::ZERO);
+        for (name, private, members) in
+            [("lobby", false, None), ("$lobby", true, None), ("#ann", false, Some(vec!["ann".to_owned()]))]
+        {
+            let Some(Channel::App(app)) = channels.find(name) else { panic!("{name}") };
+            assert_eq!((app.private, app.members), (private, members), "{name}");
+        }
+        for nothing in ["", "$", ":", ":1", "$:1", "other:1"] {
+            assert_eq!(channels.find(nothing), None, "{nothing}");
+        }
     }
 }

@@ -80,14 +80,20 @@ impl Gateway {
             return Done::NotOpened(opening.id);
         }
         let joins = opening.joins.into_iter().map(|join| async {
-            let seated = self.seat(&join, outbox).await;
+            let seated = match self.may_read(&join).await {
+                Ok(true) => self.seat(&join, outbox).await.map(Some),
+                Ok(false) => Ok(None),
+                Err(error) => Err(error),
+            };
             (join, seated)
         });
         let mut opened = Vec::new();
         let mut failed = None;
         for (join, seated) in join_all(joins).await {
             match seated {
-                Ok((seat, joined)) => opened.push((join, seat, joined)),
+                Ok(Some((seat, joined))) => opened.push((join, seat, joined)),
+                // A post or profile that the user cannot see, or that is gone, is left out of the reply.
+                Ok(None) => {}
                 Err(error) => failed = Some(error),
             }
         }
@@ -112,12 +118,7 @@ impl Gateway {
 
     async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("subscribe");
-        let may_read = match &join.channel {
-            Channel::Post(post) => self.feed.may_read_post(join.user.as_ref(), *post).await,
-            Channel::User(user) => self.feed.may_read_user(join.user.as_ref(), user).await,
-            _ => Ok(true),
-        };
-        match may_read {
+        match self.may_read(&join).await {
             Ok(true) => {}
             Ok(false) => return refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
             Err(error) => return failed(join.id, &error),
@@ -130,6 +131,15 @@ impl Gateway {
             }
             Ok((seat, joined)) => Done::Joined(Box::new(join), seat, joined),
             Err(error) => failed(join.id, &error),
+        }
+    }
+
+    /// Whether the user may see the post or the profile that a channel is about.
+    async fn may_read(&self, join: &Join) -> Result<bool, FeedError> {
+        match &join.channel {
+            Channel::Post(post) => self.feed.may_read_post(join.user.as_ref(), *post).await,
+            Channel::User(user) => self.feed.may_read_user(join.user.as_ref(), user).await,
+            _ => Ok(true),
         }
     }
 

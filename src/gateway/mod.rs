@@ -150,6 +150,11 @@ impl Gateway {
         &self.sessions
     }
 
+    /// The browser origins that may connect besides the page's own host.
+    pub fn origins(&self) -> &Origins {
+        &self.options.origins
+    }
+
     /// What is counted.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{HOST, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
+use axum::http::header::SEC_WEBSOCKET_PROTOCOL;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -16,7 +16,7 @@ use super::Gateway;
 use super::connection::Connection;
 use super::listener::Counted;
 use super::transport::Transport;
-use crate::config::Origins;
+use crate::net::origin;
 
 /// The name of the one encoding that is spoken here.
 const JSON: &str = "centrifuge-json";
@@ -30,7 +30,7 @@ pub fn upgrade(gateway: &Arc<Gateway>, request: Request<Body>) -> Result<Respons
     if gateway.is_draining() {
         return Err((StatusCode::SERVICE_UNAVAILABLE, "the server is going away"));
     }
-    if !origin_allowed(&gateway.options.origins, request.headers()) {
+    if !origin::allowed(&gateway.options.origins, request.headers()) {
         gateway.metrics.refused("origin");
         return Err((StatusCode::FORBIDDEN, "this origin may not connect, see server.origins"));
     }
@@ -75,44 +75,4 @@ async fn admit(gateway: Arc<Gateway>, upgrading: OnUpgrade) -> Option<Box<Connec
 fn offered(headers: &HeaderMap) -> Vec<&str> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).collect()
-}
-
-/// Browsers say where the page came from; others say nothing, and prove who they are by their token alone.
-fn origin_allowed(allowed: &Origins, headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(ORIGIN) else { return true };
-    let Ok(origin) = origin.to_str().map(str::to_ascii_lowercase) else { return false };
-    match allowed {
-        Origins::Any => true,
-        Origins::Listed(list) => {
-            let host = headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_ascii_lowercase);
-            let own = origin.split_once("://").map(|(_, host)| host.to_owned());
-            (own.is_some() && own == host) || list.contains(&origin)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(origin: Option<&'static str>) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, HeaderValue::from_static("feed.example.org:8000"));
-        if let Some(origin) = origin {
-            headers.insert(ORIGIN, HeaderValue::from_static(origin));
-        }
-        headers
-    }
-
-    #[test]
-    fn a_page_of_another_origin_is_let_in_only_if_it_is_listed() {
-        let listed = Origins::Listed(vec!["https://app.example.org".into()]);
-        for origin in [None, Some("http://feed.example.org:8000"), Some("https://App.example.org")] {
-            assert!(origin_allowed(&listed, &headers(origin)), "{origin:?}");
-        }
-        for origin in ["https://evil.example.org", "null", "http://feed.example.org", "feed.example.org:8000"] {
-            assert!(!origin_allowed(&listed, &headers(Some(origin))), "{origin}");
-            assert!(origin_allowed(&Origins::Any, &headers(Some(origin))), "{origin}");
-        }
-    }
 }

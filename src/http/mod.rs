@@ -3,7 +3,7 @@
 //! | path | what | file |
 //! |---|---|---|
 //! | `/connection/websocket` | the socket | [`crate::gateway::upgrade`] |
-//! | `/api/v1/…` | the feed's operations, for users and backends | `operations` |
+//! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
 //! | `/api/openapi.json` | their description | [`openapi`] |
 //! | `/api/publish` … | channels, for backends | `server_api` |
 //! | `/health`, `/ready`, `/metrics` | for those who run it | `probes` |
@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use serde_json::json;
@@ -26,6 +26,7 @@ use crate::auth::{ApiKeys, Verifier};
 use crate::gateway::Gateway;
 use crate::gateway::upgrade::upgrade;
 
+mod cors;
 pub mod openapi;
 mod operations;
 mod page;
@@ -51,9 +52,12 @@ pub fn router(site: Arc<Site>) -> Router {
     for (index, operation) in site.gateway.operations().all().iter().enumerate() {
         api = api.route(operation.path, operations::route(index, operation));
     }
+    // Its fallbacks are set here, so that the layer is around them, too.
+    let api = api.fallback(no_such_path).method_not_allowed_fallback(no_such_method);
+    let api = api.layer(from_fn_with_state(Arc::clone(&site), cors::cors));
     Router::new()
         .route("/connection/websocket", get(websocket))
-        .nest("/api/v1", api.fallback(no_such_path))
+        .nest("/api/v1", api)
         .route("/api/openapi.json", get(openapi::serve))
         .route("/api/{method}", axum::routing::post(server_api::serve))
         .route("/health", get(probes::health))

@@ -10,7 +10,6 @@ use super::{Action, Identity, Join, Opening, Session, Side, State, Subscription,
 use crate::auth::{ConnectClaims, TokenError};
 use crate::gateway::channels::Channel;
 use crate::gateway::hub::Joined;
-use crate::model::UserId;
 use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, RefreshResult, ReplyBody, reply};
 
 impl Session {
@@ -38,14 +37,10 @@ impl Session {
         let plain = own.chain(claims.channels).map(|name| (name, None));
         let mut joins: Vec<Join> = Vec::new();
         for (name, chan_info) in named.chain(plain) {
+            // A token opens any channel to its user, except channels that are limited to others.
+            let permitted = |channel: &Channel| channel.permits_server_side(identity.user.as_ref());
             let channel = self.options.channels.find(&name).filter(|_| name.len() <= self.options.channel_length);
-            let own = |owner: &UserId| identity.user.as_ref() == Some(owner);
-            let channel = match channel {
-                // A token may open any channel to its bearer, but for what is somebody else's alone.
-                Some(Channel::Timeline(owner) | Channel::Notifications(owner)) if !own(&owner) => None,
-                channel => channel,
-            };
-            let Some(channel) = channel else { return Action::Close(Disconnect::BAD_REQUEST) };
+            let Some(channel) = channel.filter(permitted) else { return Action::Close(Disconnect::BAD_REQUEST) };
             if joins.iter().any(|join| *join.name == *name) {
                 continue;
             }

@@ -2,29 +2,28 @@
 
 use super::{Action, History, Look, Publish, Refusal, Session, State, Wants, refuse};
 use crate::broker::Span;
-use crate::gateway::channels::Channel;
+use crate::gateway::channels::{Channel, Credentials, Right};
 use crate::protocol::{ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, publication_members};
 
 impl Session {
-    /// The channel of a command, if the session may look at what is in it: who is subscribed may.
-    fn readable(&self, name: &str) -> Result<Channel, Refusal> {
+    /// The channel of a command, if the session has that right to it.
+    fn permitted(&self, name: &str, right: Right) -> Result<Channel, Refusal> {
         if name.is_empty() {
             return Err(Refusal::Close(Disconnect::BAD_REQUEST));
         }
         let channel = self.options.channels.find(name).ok_or(Refusal::Error(ErrorCode::UNKNOWN_CHANNEL))?;
-        if self.subscription(name).is_some() { Ok(channel) } else { Err(Refusal::Error(ErrorCode::PERMISSION_DENIED)) }
+        let subscribed = self.subscription(name).is_some();
+        let client = Credentials { user: self.user(), subscribed, token: false };
+        if channel.permits(right, client) { Ok(channel) } else { Err(Refusal::Error(ErrorCode::PERMISSION_DENIED)) }
     }
 
     pub(super) fn publish(&self, id: u32, publish: PublishRequest) -> Action {
         let PublishRequest { channel: name, data } = publish;
         let State::Open(identity) = &self.state else { return Action::Close(Disconnect::BAD_REQUEST) };
-        if name.is_empty() {
-            return Action::Close(Disconnect::BAD_REQUEST);
-        }
-        let Some(channel) = self.options.channels.find(&name) else { return refuse(id, ErrorCode::UNKNOWN_CHANNEL) };
-        if !channel.may_publish(identity.name(), self.subscription(&name).is_some()) {
-            return refuse(id, ErrorCode::PERMISSION_DENIED);
-        }
+        let channel = match self.permitted(&name, Right::Publish) {
+            Ok(channel) => channel,
+            Err(refusal) => return refusal.of(id),
+        };
         let Some(data) = data else { return refuse(id, ErrorCode::BAD_REQUEST) };
         let info = ClientInfo {
             user: identity.name().to_owned(),
@@ -37,7 +36,7 @@ impl Session {
     }
 
     pub(super) fn presence(&self, id: u32, name: String, wants: Wants) -> Action {
-        match self.readable(&name) {
+        match self.permitted(&name, Right::Presence) {
             Ok(channel) if channel.has_presence() => Action::Presence(Look { id, name, wants }),
             Ok(_) => refuse(id, ErrorCode::NOT_AVAILABLE),
             Err(refusal) => refusal.of(id),
@@ -46,7 +45,7 @@ impl Session {
 
     pub(super) fn history(&self, id: u32, history: HistoryRequest) -> Action {
         let HistoryRequest { channel: name, limit, since, reverse } = history;
-        let channel = match self.readable(&name) {
+        let channel = match self.permitted(&name, Right::History) {
             Ok(channel) if channel.has_log() => channel,
             Ok(_) => return refuse(id, ErrorCode::NOT_AVAILABLE),
             Err(refusal) => return refusal.of(id),

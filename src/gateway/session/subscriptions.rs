@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::time::{Moment, Remaining, remaining, ttl};
 use super::{Action, Identity, Join, Session, Side, State, Subscription, refuse};
 use crate::auth::TokenError;
-use crate::gateway::channels::Channel;
+use crate::gateway::channels::{Channel, Credentials, Right};
 use crate::gateway::hub::Joined;
 use crate::protocol::{
     ClientInfo, Disconnect, ErrorCode, RefreshResult, ReplyBody, SubRefreshRequest, SubscribeRequest, SubscribeResult,
@@ -33,16 +33,13 @@ impl Session {
         }
         let Some(channel) = self.options.channels.find(&name) else { return refuse(id, ErrorCode::UNKNOWN_CHANNEL) };
         let State::Open(identity) = &self.state else { return Action::Close(Disconnect::BAD_REQUEST) };
+        let client = Credentials { user: identity.user.as_ref(), subscribed: false, token: !token.is_empty() };
+        if !channel.permits(Right::Subscribe, client) {
+            return refuse(id, ErrorCode::PERMISSION_DENIED);
+        }
         let (expires_at, chan_info) = if token.is_empty() {
-            if !channel.may_subscribe(identity.name()) {
-                return refuse(id, ErrorCode::PERMISSION_DENIED);
-            }
             (None, None)
         } else {
-            // A token opens a namespace's channel, never somebody's timeline.
-            if !channel.is_app() && !channel.may_subscribe(identity.name()) {
-                return refuse(id, ErrorCode::PERMISSION_DENIED);
-            }
             match self.subscription_token(&token, &name, identity, now) {
                 Ok(granted) => granted,
                 Err(TokenFault::Expired) => return refuse(id, ErrorCode::TOKEN_EXPIRED),

@@ -1,0 +1,65 @@
+//! CORS for `/api/v1`: pages of the origins that may open a WebSocket may call the operations as well.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use axum::middleware::Next;
+
+use super::{Site, problem};
+use crate::config::Origins;
+use crate::net::origin;
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
+const REQUEST_HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, idempotency-key, x-request-id");
+const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static("retry-after, x-request-id");
+/// How many seconds a browser may reuse the answer to a preflight. Chromium keeps none longer than two hours.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
+
+/// Answers preflights, and adds to every other answer what a browser needs to hand it to the page. Credentials are not
+/// allowed: a page sends its token in `Authorization`, and there are no cookies.
+pub(super) async fn cors(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response<Body> {
+    let origins = site.gateway.origins();
+    let allowed = allow_origin(origins, request.headers());
+    let is_preflight = request.method() == Method::OPTIONS
+        && request.headers().contains_key(ORIGIN)
+        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = if is_preflight { preflight(allowed.is_some()) } else { next.run(request).await };
+    let headers = response.headers_mut();
+    // Caches must not hand one origin the answer to another.
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    if let Some(allowed) = allowed {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
+    }
+    response
+}
+
+/// What the answer says about the origin of a request. `None`: it has none, or it may not read the answer.
+fn allow_origin(origins: &Origins, headers: &HeaderMap) -> Option<HeaderValue> {
+    let origin = headers.get(ORIGIN)?;
+    match origins {
+        Origins::Any => Some(HeaderValue::from_static("*")),
+        Origins::Listed(_) => origin::allowed(origins, headers).then(|| origin.clone()),
+    }
+}
+
+fn preflight(allowed: bool) -> Response<Body> {
+    if !allowed {
+        return problem(StatusCode::FORBIDDEN, "forbidden", "this origin may not call the API, see server.origins");
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    headers.append(VARY, HeaderValue::from_static("access-control-request-method, access-control-request-headers"));
+    response
+}

@@ -1,0 +1,49 @@
+//! Which browser origins may connect: one check for WebSockets and for CORS.
+
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, ORIGIN};
+
+use crate::config::Origins;
+
+/// Whether the page that makes a request may do so. Browsers send where the page came from; other clients send nothing,
+/// and are identified by their token alone.
+pub fn allowed(origins: &Origins, headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return true };
+    let Ok(origin) = origin.to_str().map(str::to_ascii_lowercase) else { return false };
+    match origins {
+        Origins::Any => true,
+        Origins::Listed(list) => {
+            let host = headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_ascii_lowercase);
+            let own = origin.split_once("://").map(|(_, host)| host.to_owned());
+            (own.is_some() && own == host) || list.contains(&origin)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(origin: Option<&'static str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("feed.example.org:8000"));
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, HeaderValue::from_static(origin));
+        }
+        headers
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_let_in_only_if_it_is_listed() {
+        let listed = Origins::Listed(vec!["https://app.example.org".into()]);
+        for origin in [None, Some("http://feed.example.org:8000"), Some("https://App.example.org")] {
+            assert!(allowed(&listed, &headers(origin)), "{origin:?}");
+        }
+        for origin in ["https://evil.example.org", "null", "http://feed.example.org", "feed.example.org:8000"] {
+            assert!(!allowed(&listed, &headers(Some(origin))), "{origin}");
+            assert!(allowed(&Origins::Any, &headers(Some(origin))), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Every right of every kind of client on every kind of channel.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Heard};
+use crate::server::{Server, signed, token};
+
+const NAMESPACES: &str = r#"[
+    {"name":"","subscribe":"anyone","publish":"anyone","history":"anyone",
+     "history_size":9,"history_ttl":"60s","presence":true},
+    {"name":"any","subscribe":"anyone","publish":"anyone","history":"anyone",
+     "history_size":9,"history_ttl":"60s","presence":true},
+    {"name":"usr","subscribe":"user","publish":"user","history":"user",
+     "history_size":9,"history_ttl":"60s","presence":true},
+    {"name":"sub","subscribe":"anyone","publish":"subscriber","history":"subscriber",
+     "history_size":9,"history_ttl":"60s","presence":true},
+    {"name":"no","subscribe":"nobody","publish":"nobody","history":"nobody",
+     "history_size":9,"history_ttl":"60s","presence":true},
+    {"name":"bare"}
+]"#;
+
+/// One client's rights to one channel, in this order: subscribe, publish, history, presence, presence_stats.
+///
+/// `+` granted, `-` error 103, `?` error 102, `n` error 108 (the channel has no log or no presence), `a` error 105 (the
+/// server has subscribed the client), `x` the connection is closed, `.` there is no such method.
+type Rights = &'static str;
+
+/// A channel, and the rights of: an anonymous client, an anonymous client that tried to subscribe first, ann, ann when she
+/// tried to subscribe first, ann with a subscription token, ann with a connect token that names the channel, a backend.
+type Row = (&'static str, [Rights; 7]);
+
+const APPLICATION: &[Row] = &[
+    ("lobby", ["+++--", "+++++", "+++--", "+++++", "+++++", "+++++", ".++++"]),
+    ("any:1", ["+++--", "+++++", "+++--", "+++++", "+++++", "+++++", ".++++"]),
+    ("usr:1", ["-----", "-----", "+++--", "+++++", "+++++", "+++++", ".++++"]),
+    ("sub:1", ["+----", "+++++", "+----", "+++++", "+++++", "+++++", ".++++"]),
+    ("no:1", ["-----", "-----", "-----", "-----", "+--++", "+--++", ".++++"]),
+    ("bare:1", ["+----", "+-nnn", "+----", "+-nnn", "+-nnn", "+-nnn", ".+nnn"]),
+    ("$lobby", ["-----", "-----", "-----", "-----", "+++++", "+++++", ".++++"]),
+    ("$any:1", ["-----", "-----", "-----", "-----", "+++++", "+++++", ".++++"]),
+    ("$usr:1", ["-----", "-----", "-----", "-----", "+++++", "+++++", ".++++"]),
+    ("$sub:1", ["-----", "-----", "-----", "-----", "+++++", "+++++", ".++++"]),
+    ("$no:1", ["-----", "-----", "-----", "-----", "+--++", "+--++", ".++++"]),
+    ("$bare:1", ["-----", "-----", "-----", "-----", "+-nnn", "+-nnn", ".+nnn"]),
+    ("#ann", ["-----", "-----", "+++--", "+++++", "+++++", "+++++", ".++++"]),
+    ("#bo", ["-----", "-----", "-----", "-----", "-----", "xxxxx", ".++++"]),
+    ("any:1#ann,bo", ["-----", "-----", "+++--", "+++++", "+++++", "+++++", ".++++"]),
+    ("any:1#bo", ["-----", "-----", "-----", "-----", "-----", "xxxxx", ".++++"]),
+    ("any:1#ann,", ["-----", "-----", "+++--", "+++++", "+++++", "+++++", ".++++"]),
+    ("any:1#", ["-----", "-----", "-----", "-----", "-----", "xxxxx", ".++++"]),
+    ("usr:1#ann", ["-----", "-----", "+++--", "+++++", "+++++", "+++++", ".++++"]),
+    ("sub:1#ann", ["-----", "-----", "+----", "+++++", "+++++", "+++++", ".++++"]),
+    ("no:1#ann", ["-----", "-----", "-----", "-----", "+--++", "+--++", ".++++"]),
+    ("$any:1#ann", ["-----", "-----", "-----", "-----", "+++++", "+++++", ".++++"]),
+    ("$any:1#bo", ["-----", "-----", "-----", "-----", "-----", "xxxxx", ".++++"]),
+    ("other:1", ["?????", "?????", "?????", "?????", "?????", "xxxxx", ".????"]),
+    ("$topic:x", ["?????", "?????", "?????", "?????", "?????", "xxxxx", ".????"]),
+];
+
+const FEED: &[Row] = &[
+    ("timeline:ann", ["-----", "-----", "a-+nn", "a-+nn", "a-+nn", "+-+nn", ".-+nn"]),
+    ("timeline:bo", ["-----", "-----", "-----", "-----", "-----", "xxxxx", ".-+nn"]),
+    ("notifications:ann", ["-----", "-----", "a-+nn", "a-+nn", "a-+nn", "+-+nn", ".-+nn"]),
+    ("notifications:bo", ["-----", "-----", "-----", "-----", "-----", "xxxxx", ".-+nn"]),
+    ("topic:x", ["+----", "+-+nn", "+----", "+-+nn", "+-+nn", "+-+nn", ".-+nn"]),
+    ("user:bo", ["+----", "+-+nn", "+----", "+-+nn", "+-+nn", "+-+nn", ".-+nn"]),
+    ("user:cy", ["+----", "+-+nn", "?----", "?----", "?----", "-----", ".-+nn"]),
+    ("post:PUBLIC", ["+----", "+-+nn", "+----", "+-+nn", "+-+nn", "+-+nn", ".-+nn"]),
+    ("post:PRIVATE", ["?----", "?----", "?----", "?----", "?----", "-----", ".-+nn"]),
+];
+
+/// What a reply to a command says: see [`Rights`].
+fn sign(reply: &Value) -> char {
+    match reply["error"]["code"].as_u64() {
+        None => '+',
+        Some(102) => '?',
+        Some(103) => '-',
+        Some(105) => 'a',
+        Some(108) => 'n',
+        Some(_) => panic!("{reply}"),
+    }
+}
+
+/// The rights but the first, one after the other.
+async fn ask(client: &mut Client, channel: &str) -> String {
+    let mut signs = String::new();
+    for command in [
+        json!({ "publish": { "channel": channel, "data": 1 } }),
+        json!({ "history": { "channel": channel, "limit": 1 } }),
+        json!({ "presence": { "channel": channel } }),
+        json!({ "presence_stats": { "channel": channel } }),
+    ] {
+        signs.push(sign(&client.call(command).await));
+    }
+    signs
+}
+
+async fn subscribe(client: &mut Client, channel: &str, token: &str) -> char {
+    sign(&client.call(json!({ "subscribe": { "channel": channel, "token": token } })).await)
+}
+
+async fn anonymous(server: &Server) -> Client {
+    let mut client = Client::open(server).await;
+    client.done(json!({ "connect": {} })).await;
+    client
+}
+
+/// The rights of one that asks for the others first, and one that subscribes first.
+async fn without_token(mut before: Client, mut after: Client, channel: &str) -> [String; 2] {
+    let others = ask(&mut before, channel).await;
+    let subscribed = subscribe(&mut before, channel, "").await;
+    let first = subscribe(&mut after, channel, "").await;
+    [format!("{subscribed}{others}"), format!("{first}{}", ask(&mut after, channel).await)]
+}
+
+async fn with_subscription_token(server: &Server, channel: &str) -> String {
+    let mut client = Client::connect(server, "ann").await;
+    let token = signed(&json!({ "sub": "ann", "channel": channel }));
+    let subscribed = subscribe(&mut client, channel, &token).await;
+    format!("{subscribed}{}", ask(&mut client, channel).await)
+}
+
+async fn with_connect_token(server: &Server, channel: &str) -> String {
+    let mut client = Client::open(server).await;
+    let token = signed(&json!({ "sub": "ann", "channels": [channel] }));
+    client.command(json!({ "connect": { "token": token } })).await;
+    match client.hear().await {
+        Heard::Closed(3501, _) => "xxxxx".into(),
+        Heard::Reply(reply) => {
+            let subscribed = if reply["connect"]["subs"].get(channel).is_some() { '+' } else { '-' };
+            format!("{subscribed}{}", ask(&mut client, channel).await)
+        }
+        other => panic!("{channel}: {other:?}"),
+    }
+}
+
+async fn of_a_backend(server: &Server, channel: &str) -> String {
+    let mut signs = ".".to_owned();
+    for (method, body) in [
+        ("publish", json!({ "channel": channel, "data": 1 })),
+        ("history", json!({ "channel": channel, "limit": 1 })),
+        ("presence", json!({ "channel": channel })),
+        ("presence_stats", json!({ "channel": channel })),
+    ] {
+        signs.push(sign(&server.backend(method, &body).await));
+    }
+    signs
+}
+
+#[tokio::test]
+async fn every_right_of_every_client_on_every_channel() {
+    let keys = [("namespaces", NAMESPACES), ("auth.anonymous", "true"), ("client.commands_per_second", "0")];
+    let server = Server::start_with(&keys).await;
+    server.follow("ann", "bo").await;
+    server.follow("ann", "cy").await;
+    server.done("cy", "PUT", "/users/ann/block", &Value::Null).await;
+    let public = server.post("bo", "for all #x").await;
+    let private =
+        server.done("bo", "POST", "/posts", &json!({ "text": "for me", "visibility": { "only_to": ["cy"] } })).await;
+    let _bo = Client::connect(&server, "bo").await;
+    let mut wrong = Vec::new();
+    for (channel, expected) in APPLICATION.iter().chain(FEED) {
+        let channel = channel.replace("PUBLIC", &public.to_string()).replace("PRIVATE", &private["id"].to_string());
+        let [nobody, nobody_there] = without_token(anonymous(&server).await, anonymous(&server).await, &channel).await;
+        let (one, other) = (Client::connect(&server, "ann").await, Client::connect(&server, "ann").await);
+        let [user, subscriber] = without_token(one, other, &channel).await;
+        let found = [
+            nobody,
+            nobody_there,
+            user,
+            subscriber,
+            with_subscription_token(&server, &channel).await,
+            with_connect_token(&server, &channel).await,
+            of_a_backend(&server, &channel).await,
+        ];
+        if found != *expected {
+            wrong.push(format!("{channel}\n  expected {expected:?}\n  found    {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn a_token_of_an_anonymous_client_makes_it_no_user() {
+    let keys = [("namespaces", NAMESPACES), ("auth.anonymous", "true")];
+    let server = Server::start_with(&keys).await;
+    let mut client = Client::open(&server).await;
+    client.done(json!({ "connect": { "token": signed(&json!({ "sub": "" })) } })).await;
+    assert_eq!(client.refused(json!({ "publish": { "channel": "usr:1", "data": 1 } })).await, 103);
+    assert_eq!(client.refused(json!({ "history": { "channel": "any:1#,ann" } })).await, 103);
+    let mut ann = Client::open(&server).await;
+    ann.done(json!({ "connect": { "token": token("ann") } })).await;
+    ann.done(json!({ "publish": { "channel": "usr:1", "data": 1 } })).await;
+}
