@@ -1,6 +1,7 @@
 //! Editing a post: what changes, and who is told.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -8,13 +9,25 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::fanout::LIVE;
-use super::posts::{Draft, marked};
+use super::posts::{Draft, NO_POST, marked};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::Append;
+use crate::ledger::EditOutcome;
 use crate::model::{Entry, GoneReason, Left, Location, Media, Object, Post, PostId, UserId, Visibility};
 
+/// How many edits of different posts run at once without waiting for each other.
+const EDIT_LOCKS: usize = 64;
+
+/// How long an edit waits for the edits of the same post that came to this node before it.
+const EDIT_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often an edit is retried after another node edited the same post, and the longest pause between two attempts.
+/// Each node has one edit of a post under way at a time, so each round of attempts completes at least one node's edit.
+const MAX_EDIT_ATTEMPTS: u32 = 64;
+const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
+
 /// A change of a post. What is not given stays; `null` clears.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
     /// The post's id.
@@ -67,25 +80,46 @@ impl Edit {
 impl Feed {
     pub(super) async fn edit_own_post(&self, caller: Caller, edit: Edit) -> Result<Box<RawValue>> {
         let author = caller.user()?;
-        let before = self.post(&caller, edit.id).await?;
-        if before.post.author != *author {
+        let id = edit.id;
+        if self.post(&caller, id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
-        let now = now();
-        let mut post = edit.of(before.post.clone()).into_post(author, before.post.id, &self.options.limits)?;
-        post.created_at = before.post.created_at;
-        post.edited_at = Some(now);
-        let jobs = self.ledger.edit_post(&post, &self.fanout.lease(now)).await?;
-        if jobs.is_empty() {
-            return Err(super::posts::NO_POST);
+        let before = {
+            let _turn = self.edit_locks.lock(id).await?;
+            self.apply_edit(author, edit).await?
+        };
+        let body = self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)?;
+        let named = body.post.mentions.iter().filter(|name| !before.mentions.contains(name));
+        self.notify_named(named, Object::Post(id), author).await;
+        self.present(Some(author), &[body]).await?.pop().ok_or(NO_POST)
+    }
+
+    /// Applies the patch to the post as it is now, by compare-and-set: an edit that another node committed meanwhile is
+    /// neither lost nor overwritten. Answers with the post that was replaced.
+    async fn apply_edit(&self, author: &UserId, edit: Edit) -> Result<Post> {
+        let id = edit.id;
+        for attempt in 0..MAX_EDIT_ATTEMPTS {
+            let body = self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)?;
+            let before = &body.post;
+            let now = now();
+            let mut post = edit.clone().of(before.clone()).into_post(author, id, &self.options.limits)?;
+            post.created_at = before.created_at;
+            // The version of the post: it grows with each edit, also where the clock stands still or goes back.
+            post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
+            match self.ledger.edit_post(&post, before.edited_at, &self.fanout.lease(now)).await? {
+                EditOutcome::Edited(jobs) => {
+                    let forgotten = self.forget(id).await;
+                    jobs.into_iter().for_each(|job| self.fanout.offer(job));
+                    forgotten?;
+                    return Ok(body.post.clone());
+                }
+                EditOutcome::Missing => return Err(NO_POST),
+                EditOutcome::Conflict => self.bodies.forget(id),
+            }
+            let pause = MAX_EDIT_PAUSE.min(Duration::from_millis(2 << attempt.min(8)));
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.0..1.0))).await;
         }
-        let forgotten = self.forget(post.id).await;
-        jobs.into_iter().for_each(|job| self.fanout.offer(job));
-        forgotten?;
-        let body = self.bodies.get([post.id]).await?.remove(&post.id).ok_or(super::posts::NO_POST)?;
-        let named = body.post.mentions.iter().filter(|name| !before.post.mentions.contains(name));
-        self.notify_named(named, Object::Post(post.id), author).await;
-        self.present(Some(author), &[body]).await?.pop().ok_or(super::posts::NO_POST)
+        Err(FeedError::Busy("this post is being edited by too many at once, try again"))
     }
 
     /// Tells those who look at the author's profile, at a topic or at the post. It has left those who could see it, and
@@ -119,6 +153,24 @@ impl Feed {
         let append = Append { channel, entry, keep: LIVE, idempotency_key: Some(&key), version: None };
         self.broker.append(append).await?;
         Ok(())
+    }
+}
+
+/// Serialises the edits of one post on this node, so that they do not conflict with each other in the ledger.
+pub(super) struct EditLocks([tokio::sync::Mutex<()>; EDIT_LOCKS]);
+
+impl EditLocks {
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|_| tokio::sync::Mutex::new(())))
+    }
+
+    /// Waits for the edits of this post that came before.
+    async fn lock(&self, id: PostId) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+        // Ids of one node often share their low bits: Fibonacci hashing uses all of them.
+        let stripe = (id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % EDIT_LOCKS;
+        tokio::time::timeout(EDIT_LOCK_TIMEOUT, self.0[stripe].lock())
+            .await
+            .map_err(|_| FeedError::Busy("this post is being edited by too many at once, try again"))
     }
 }
 

@@ -36,7 +36,7 @@ pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
-pub use self::posts::{Posts, TimelinePage};
+pub use self::posts::{EditOutcome, Posts, TimelinePage};
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;
 pub use self::revocations::{Revocation, RevocationKind, Revocations, SessionsEnd};

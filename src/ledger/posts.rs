@@ -17,6 +17,17 @@ pub struct TimelinePage {
     pub likely: PostId,
 }
 
+/// The result of an edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditOutcome {
+    /// The post is replaced; these jobs carry the change.
+    Edited(Vec<Job>),
+    /// Nothing changed: another edit was committed since `base` was read. Read the post again, and retry.
+    Conflict,
+    /// Nothing changed: the author has no such post, or it is deleted.
+    Missing,
+}
+
 /// Posts.
 #[async_trait]
 pub trait Posts: Send + Sync {
@@ -37,11 +48,14 @@ pub trait Posts: Send + Sync {
     /// `None` if there is no such post of theirs, or it is deleted already.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
-    /// Puts `post` in the place of the one with its id and author, with its topics, and makes the jobs that carry that to
-    /// inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit), and if who may see it is not what
-    /// it was, [`Work::Narrow`](super::Work::Narrow) and [`Work::Widen`](super::Work::Widen) after it, in that order.
-    /// `post.edited_at` is when. No jobs if there is no such post of theirs, or it is deleted.
-    async fn edit_post(&self, post: &Post, lease: &Lease) -> Result<Vec<Job>>;
+    /// Replaces the post that has this id and author if its `edited_at` is `base`, together with its topics, and makes
+    /// the jobs that carry the change to inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit)
+    /// and, if the visibility changed, [`Work::Narrow`](super::Work::Narrow) and [`Work::Widen`](super::Work::Widen)
+    /// after it, in that order. The jobs describe the post as this transaction found it.
+    ///
+    /// `base` is the version of the post: every edit must set a greater `edited_at` than the one that it replaces, or a
+    /// concurrent edit is lost.
+    async fn edit_post(&self, post: &Post, base: Option<Millis>, lease: &Lease) -> Result<EditOutcome>;
 
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;

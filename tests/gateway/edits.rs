@@ -187,3 +187,27 @@ async fn whom_a_post_names_as_its_audience_only_its_author_reads() {
         assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["visibility"], once);
     }
 }
+
+#[tokio::test]
+async fn concurrent_edits_of_one_post_all_survive() {
+    let server = Server::start().await;
+    for round in 0..10 {
+        let id = write(&server, "bo", &json!({ "text": "before" })).await;
+        let (shut, text, data, place) = (
+            json!({ "visibility": "followers" }),
+            json!({ "text": "after" }),
+            json!({ "data": { "round": round } }),
+            json!({ "location": { "lat": 1.0, "lon": 2.0 } }),
+        );
+        tokio::join!(
+            edit(&server, "bo", id, &text),
+            edit(&server, "bo", id, &data),
+            edit(&server, "bo", id, &shut),
+            edit(&server, "bo", id, &place),
+        );
+        let post = server.done("bo", "GET", &format!("/posts/{id}"), &Value::Null).await;
+        for (field, change) in [("visibility", &shut), ("text", &text), ("data", &data), ("location", &place)] {
+            assert_eq!(post[field], change[field], "round {round}: {post}");
+        }
+    }
+}

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Job, Ledger, Work};
+use feedline::ledger::{EditOutcome, Job, Ledger, Work};
 use feedline::model::{Barrier, Edges, PostId, Relation, UserId, Visibility};
 
-use crate::support::{LEASE, NOW, conformance, delete, follow, id, ids, lease, post, publish, store, timeline, users};
+use crate::support::{
+    self, LEASE, NOW, conformance, delete, follow, id, ids, lease, post, publish, store, timeline, users,
+};
 
 conformance! {
     a_barrier_is_put_up_once_and_taken_down_once
@@ -15,6 +17,7 @@ conformance! {
     authors_that_barriers_concern_are_told_from_the_others
     a_merged_timeline_leaves_out_the_muted_and_the_hiding
     an_edited_post_moves_between_topics
+    an_edit_replaces_only_the_version_that_it_was_made_of
     jobs_of_a_wider_audience_count_as_carrying
     a_profile_counts_the_posts_that_its_viewer_may_see
 }
@@ -163,7 +166,7 @@ async fn a_merged_timeline_leaves_out_the_muted_and_the_hiding(ledger: Any) {
 
 async fn an_edited_post_moves_between_topics(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
-    let edit = async |post| ledger.edit_post(&post, &lease("w1", LEASE)).await.unwrap();
+    let edit = async |post| support::edit(&*ledger, &post).await;
     store(&*ledger, post(1, "ann", &["old", "both"])).await.unwrap();
     let mut edited = post(1, "ann", &["new", "both"]);
     edited.text = "other".into();
@@ -191,16 +194,38 @@ async fn an_edited_post_moves_between_topics(ledger: Any) {
     assert!(ledger.topic_posts("new", PostId::MAX, 9).await.unwrap().is_empty());
 }
 
+async fn an_edit_replaces_only_the_version_that_it_was_made_of(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let mut first = post(1, "ann", &["a"]);
+    // The version is found whatever the post says.
+    first.text = "\0 \"edited_at\":5}".into();
+    first.data = serde_json::json!({ "edited_at": 7 }).as_object().cloned();
+    store(&*ledger, first.clone()).await.unwrap();
+    let edit = async |post: &feedline::model::Post, base| {
+        ledger.edit_post(post, base, &lease("w1", LEASE)).await.expect("an answer")
+    };
+    let second = feedline::model::Post { visibility: Visibility::Followers, edited_at: Some(NOW + 5), ..first.clone() };
+    assert_eq!(edit(&second, Some(NOW)).await, EditOutcome::Conflict, "it was never edited");
+    assert!(matches!(edit(&second, None).await, EditOutcome::Edited(jobs) if jobs.len() == 3));
+    let third = feedline::model::Post { text: "third".into(), edited_at: Some(NOW + 6), ..first };
+    assert_eq!(edit(&third, None).await, EditOutcome::Conflict, "made of a version that is replaced");
+    assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), std::slice::from_ref(&second), "nothing changed");
+    assert_eq!(ledger.backlog().await.unwrap().jobs, 4, "nor was a job made");
+    let EditOutcome::Edited(jobs) = edit(&third, second.edited_at).await else { panic!("the version is right") };
+    let before = &jobs.first().expect("a job").work;
+    assert!(matches!(before, Work::Edit { visibility: Visibility::Followers, .. }), "{before:?}");
+}
+
 async fn jobs_of_a_wider_audience_count_as_carrying(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     ledger.finish_job(job.id, "w1").await.unwrap();
     let carries = async |author: &UserId| ledger.carries_posts(author, i64::MAX).await.unwrap();
     let mut edited = post(1, "ann", &[]);
-    ledger.edit_post(&edited, &lease("w1", LEASE)).await.unwrap();
+    support::edit(&*ledger, &edited).await;
     assert!(!carries(&id("ann")).await, "an edit brings nothing in");
     edited.visibility = Visibility::Followers;
-    ledger.edit_post(&edited, &lease("w1", LEASE)).await.unwrap();
+    support::edit(&*ledger, &edited).await;
     assert!(carries(&id("ann")).await);
 }
 
@@ -264,7 +289,7 @@ async fn a_profile_counts_the_posts_that_its_viewer_may_see(ledger: Any) {
     let wider = feedline::model::Post { edited_at: Some(NOW), ..visible(4, Visibility::Public) };
     let narrower = feedline::model::Post { edited_at: Some(NOW), ..named(1, Visibility::OnlyTo, &["fan"]) };
     for edit in [wider, narrower] {
-        assert!(!ledger.edit_post(&edit, &lease("w1", LEASE)).await.unwrap().is_empty());
+        assert!(!support::edit(&*ledger, &edit).await.is_empty());
     }
     assert_eq!((counted("").await, counted("fan").await, counted("friend").await), (4, 7, 7));
 }

@@ -15,7 +15,7 @@ use futures::future::join_all;
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{
-    LEASE, NOW, PATIENCE, database, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
+    LEASE, NOW, PATIENCE, database, edit, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
 };
 
 /// Those who ended up in each other's way would have tried again, and nobody would have noticed. Closes the ledgers: then
@@ -194,7 +194,7 @@ async fn whatever_happens_to_the_same_posts_at_two_nodes_is_counted() {
             }
             let topics: &[&str] = if round % 2 == 0 { &["b", "c"] } else { &["c", "a"] };
             let edited = post(on, "ann", topics);
-            assert!(!ledger.edit_post(&edited, &lease("w1", LEASE)).await.unwrap().is_empty());
+            assert!(!edit(&*ledger, &edited).await.is_empty());
         }));
     }
     for task in tasks {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feedline::ledger::{
-    Durability, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
+    Durability, EditOutcome, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
     SqliteLedger, SqliteOptions, TimelinePage,
 };
 use feedline::model::{Post, PostId, UserId, Visibility};
@@ -96,6 +96,18 @@ pub(crate) async fn publish(ledger: &dyn Ledger, number: u64, author: &str) -> J
 
 pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Option<Job> {
     ledger.delete_post(PostId(number), &id(author), NOW, &lease("w1", LEASE)).await.expect("an answer")
+}
+
+/// Edits a post as it is now. The jobs; none if there is no such post.
+pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
+    loop {
+        let base = ledger.posts(&[post.id]).await.expect("an answer").pop().and_then(|before| before.edited_at);
+        match ledger.edit_post(post, base, &lease("w1", LEASE)).await.expect("an answer") {
+            EditOutcome::Edited(jobs) => return jobs,
+            EditOutcome::Missing => return Vec::new(),
+            EditOutcome::Conflict => {}
+        }
+    }
 }
 
 /// Whether somebody follows somebody new.

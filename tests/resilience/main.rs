@@ -11,6 +11,7 @@ mod cluster;
 mod crashes;
 #[path = "../support/dice.rs"]
 mod dice;
+mod edits;
 mod hints;
 mod keys;
 mod ledger_crashes;

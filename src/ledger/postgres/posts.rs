@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::pool::Parameters;
 use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one, plain, timeline};
-use crate::ledger::{Job, Lease, LedgerError, Posts, Result, TimelinePage, Work};
+use crate::ledger::{EditOutcome, Job, Lease, LedgerError, Posts, Result, TimelinePage, Work};
 use crate::model::{Millis, Post, PostId, UserId, Visibility};
 
 const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -25,7 +25,8 @@ pub(super) const RESTRICTED: &str = "\
 const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
 
 const EDIT: &str = "\
-    SELECT made, old_topics, old_visibility FROM feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    SELECT made, old_topics, old_visibility, conflict
+    FROM feedline_edit_post_if($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 pub(super) const BY_AUTHOR: &str = "\
     SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
@@ -70,16 +71,20 @@ impl Posts for PostgresLedger {
         Ok(Some(Job { id: job, work, cursor: String::new(), created_at: now }))
     }
 
-    async fn edit_post(&self, post: &Post, lease: &Lease) -> Result<Vec<Job>> {
+    async fn edit_post(&self, post: &Post, base: Option<Millis>, lease: &Lease) -> Result<EditOutcome> {
         let (id, author, now) = (post.id, post.author.clone(), post.edited_at.unwrap_or(post.created_at));
         let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
         let (visibility, body) = (json_text(&post.visibility)?, json_text(post)?);
         let public = post.visibility == Visibility::Public;
+        let (base, holder) = (base.map(integer), &*lease.holder);
         let parameters: Parameters<'_> =
-            &[&number, &author.as_str(), &post.topics, &visibility, &public, &body, &at_time, &&*lease.holder, &until];
+            &[&number, &author.as_str(), &base, &post.topics, &visibility, &public, &body, &at_time, &holder, &until];
         let rows = self.pool.write(EDIT, parameters).await?;
         let row = one(&rows)?;
-        let Some(made) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(Vec::new()) };
+        if at(row, 3)? {
+            return Ok(EditOutcome::Conflict);
+        }
+        let Some(made) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(EditOutcome::Missing) };
         let (topics, visibility) = (at(row, 1)?, json_at(row, 2)?);
         // As many of them as were made.
         let work = [
@@ -88,7 +93,7 @@ impl Posts for PostgresLedger {
             Work::Widen { post: id, author },
         ];
         let job = |(id, work)| Job { id, work, cursor: String::new(), created_at: now };
-        Ok(made.into_iter().zip(work).map(job).collect())
+        Ok(EditOutcome::Edited(made.into_iter().zip(work).map(job).collect()))
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -5,7 +5,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, jobs, json_text, timeline, topics};
-use crate::ledger::{Job, Lease, Posts, Result, TimelinePage, Work};
+use crate::ledger::{EditOutcome, Job, Lease, Posts, Result, TimelinePage, Work};
 use crate::model::{Millis, Post, PostId, UserId};
 
 #[async_trait]
@@ -30,9 +30,9 @@ impl Posts for SqliteLedger {
         self.write(move |db| delete(db, id, &author, now, &lease)).await
     }
 
-    async fn edit_post(&self, post: &Post, lease: &Lease) -> Result<Vec<Job>> {
+    async fn edit_post(&self, post: &Post, base: Option<Millis>, lease: &Lease) -> Result<EditOutcome> {
         let (post, lease) = (post.clone(), lease.clone());
-        self.write(move |db| edit(db, &post, &lease)).await
+        self.write(move |db| edit(db, &post, base, &lease)).await
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
@@ -78,9 +78,12 @@ fn own(db: &Connection, id: PostId, author: &UserId) -> rusqlite::Result<Option<
     db.prepare_cached(sql)?.query_row(params![integer(id.0), author.as_str()], body).optional()
 }
 
-fn edit(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Vec<Job>> {
+fn edit(db: &Connection, post: &Post, base: Option<Millis>, lease: &Lease) -> rusqlite::Result<EditOutcome> {
     let (id, author) = (post.id, post.author.clone());
-    let Some(before) = own(db, id, &author)? else { return Ok(Vec::new()) };
+    let Some(before) = own(db, id, &author)? else { return Ok(EditOutcome::Missing) };
+    if before.edited_at != base {
+        return Ok(EditOutcome::Conflict);
+    }
     db.prepare_cached("UPDATE posts SET body = ?2 WHERE id = ?1")?.execute(params![integer(id.0), json_text(post)?])?;
     topics::leave(db, &before)?;
     topics::enter(db, post)?;
@@ -92,7 +95,8 @@ fn edit(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Vec<Job
         work.push(Work::Widen { post: id, author });
     }
     let now = post.edited_at.unwrap_or(post.created_at);
-    work.into_iter().map(|work| jobs::create(db, work, now, lease)).collect()
+    let jobs = work.into_iter().map(|work| jobs::create(db, work, now, lease)).collect::<rusqlite::Result<_>>()?;
+    Ok(EditOutcome::Edited(jobs))
 }
 
 pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Post>> {
