@@ -5,6 +5,7 @@
 //! | [`operations`] | the one table of operations, reached by rpc and by HTTP |
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
+//! | `export` | everything that is one user's own |
 //! | `posts` | write, get, delete |
 //! | `comments` | write, list, delete; threads |
 //! | `notifications` | who hears of what, grouped; read and seen |
@@ -36,7 +37,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::auth::{Issuer, Passwords};
 use crate::broker::{Attempt, Broker, Queue};
@@ -52,6 +53,7 @@ mod bodies;
 mod comments;
 mod edits;
 mod error;
+mod export;
 mod fanout;
 mod favourites;
 mod followees;
@@ -208,6 +210,8 @@ pub struct Feed {
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
     heard_again: Notify,
+    /// Exports under way on this node.
+    exports: Semaphore,
     passwords: Passwords,
     issuer: Option<Issuer>,
     metrics: Arc<Metrics>,
@@ -256,6 +260,7 @@ impl Feed {
             likes: likes::Likes::new(parts.queue, options.likes),
             known: Mutex::default(),
             heard_again: Notify::new(),
+            exports: Semaphore::new(export::MAX_CONCURRENT_EXPORTS),
             passwords: parts.passwords,
             issuer: parts.issuer,
             metrics: parts.metrics,

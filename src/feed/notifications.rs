@@ -379,6 +379,15 @@ impl Feed {
         Ok(groups.into_iter().filter_map(visible).collect())
     }
 
+    /// Groups of a user as the user may see them.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn notifications_of(&self, user: &UserId, groups: Vec<Group>) -> Result<Vec<Notification>> {
+        let visible = self.visible(user, groups).await?;
+        self.named(visible).await
+    }
+
     async fn named(&self, visible: Vec<Visible>) -> Result<Vec<Notification>> {
         let people = self.people(visible.iter().flat_map(|visible| &visible.group.people)).await?;
         Ok(visible.into_iter().map(|visible| visible.named(&people)).collect())

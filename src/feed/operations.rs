@@ -253,6 +253,7 @@ impl Operations {
         let list = operations! {
             "accounts.create" Post "/accounts" 201 Open, sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
             "sessions.create" Post "/sessions" 201 Open, sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
+            "accounts.export" Get "/accounts/export" 200 User, export_own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
             "users.get" Get "/users/{id}" 200 Reader, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
             "users.update" Patch "/users/me" 200 User, update_me: super::people::Change => User, "Changes one's own name or picture.";
             "users.search" Get "/users" 200 Reader, search_users: input::Search => UserPage, "People by the beginning of their id or name, in any case.";

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use super::{BODY, Site, json_answer, problem};
 use crate::broker::{Append, Span};
-use crate::feed::Viewer;
+use crate::feed::{FeedError, Viewer};
 use crate::gateway::{Log, clients, counts};
-use crate::model::{Entry, Position};
+use crate::model::{Entry, Position, UserId};
 use crate::protocol::{ErrorCode, present, publication_members};
 
 type Answer = Result<Value, ErrorCode>;
@@ -79,6 +79,13 @@ struct Since {
     epoch: String,
 }
 
+#[derive(Deserialize)]
+struct OneUser {
+    user: UserId,
+    /// Of an export: where the page before said to go on.
+    cursor: Option<String>,
+}
+
 /// Answers `POST /api/<method>`.
 pub(super) async fn serve(
     State(site): State<Arc<Site>>,
@@ -99,6 +106,7 @@ pub(super) async fn serve(
         "presence" => presence(&site, &body).await,
         "presence_stats" => presence_stats(&site, &body).await,
         "history" => history(&site, &body).await,
+        "export_user" => export_user(&site, &body).await,
         _ => return problem(StatusCode::NOT_FOUND, "not_found", "there is no such method"),
     };
     json_answer(StatusCode::OK, outcome(answer).to_string())
@@ -181,7 +189,7 @@ fn position(position: &Position) -> Value {
     json!({ "offset": position.offset, "epoch": &*position.epoch })
 }
 
-fn failed(error: &crate::feed::FeedError) -> ErrorCode {
+fn failed(error: &FeedError) -> ErrorCode {
     tracing::warn!(%error, "a backend's request failed");
     ErrorCode::INTERNAL
 }
@@ -203,6 +211,22 @@ async fn presence_stats(site: &Site, body: &[u8]) -> Answer {
     let name = with_presence(site, body)?;
     let present = site.gateway.broker().presence(&name).await.map_err(|error| failed(&error.into()))?;
     serde_json::to_value(counts(&present)).map_err(|_| ErrorCode::INTERNAL)
+}
+
+async fn export_user(site: &Site, body: &[u8]) -> Answer {
+    let OneUser { user, cursor } = read(body)?;
+    let export = site.gateway.feed().export(&user, cursor.as_deref()).await.map_err(|error| refused(&error))?;
+    serde_json::to_value(export).map_err(|_| ErrorCode::INTERNAL)
+}
+
+/// What an operation of the feed was refused with, as a backend reads it.
+fn refused(error: &FeedError) -> ErrorCode {
+    match error {
+        FeedError::Invalid { .. } => ErrorCode::BAD_REQUEST,
+        FeedError::NotFound(message) => ErrorCode { code: 104, message, temporary: false },
+        FeedError::TooMany(message) => ErrorCode { code: 111, message, temporary: true },
+        error => failed(error),
+    }
 }
 
 async fn history(site: &Site, body: &[u8]) -> Answer {

@@ -14,6 +14,7 @@ mod jobs;
 mod likes;
 mod notifications;
 mod people;
+mod personal;
 mod postgres;
 mod posts;
 mod pulled;
@@ -35,6 +36,7 @@ pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
+pub use self::personal::{Personal, PersonalData, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::{EditOutcome, Posts, TimelinePage};
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
@@ -92,6 +94,7 @@ pub trait Ledger:
     + Likes
     + Idempotency
     + Revocations
+    + Personal
     + Send
     + Sync
     + 'static

@@ -54,6 +54,8 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
     let mut ann = Client::connect(&server, "ann").await;
     let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
     let cases = [
+        ("accounts.export", json!({})),
+        ("accounts.export", json!({ "cursor": "p1" })),
         ("users.get", json!({ "id": "bo" })),
         ("users.get", json!({ "id": "nobody" })),
         ("users.update", json!({ "name": "Ann", "avatar": "https://a.example/1" })),

@@ -24,6 +24,7 @@ mod comments;
 mod cors;
 mod edits;
 mod endings;
+mod erasure;
 mod favourites;
 mod http;
 mod leaks;

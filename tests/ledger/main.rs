@@ -10,6 +10,7 @@ mod likes;
 mod nodes;
 mod notifications;
 mod people;
+mod personal;
 #[path = "../support/ports.rs"]
 mod ports;
 mod postgres;

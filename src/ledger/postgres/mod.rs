@@ -26,6 +26,7 @@ mod likes;
 mod notifications;
 mod open;
 mod people;
+mod personal;
 mod pool;
 mod posts;
 mod pulled;
@@ -181,7 +182,7 @@ mod postgres_server;
 mod tests {
     use super::postgres_server::{PostgresServer, shared};
     use super::*;
-    use crate::ledger::{Durability, Lease, People as _, Posts as _};
+    use crate::ledger::{Durability, Lease, People as _, PersonalData, Posts as _};
     use crate::model::{Post, PostId, Visibility};
 
     /// What a statement costs: rows read from tables and their indexes, as the server counted them.
@@ -283,8 +284,17 @@ mod tests {
             (pulled::CARRIAGE, "'u'"),
             (pulled::AFTER, "0, 9"),
             (pulled::DUE, "'u', 0, 9"),
+            (personal::COMMENTS, "'u', 9, 9"),
         ] {
             cost(&ledger, sql, arguments).await;
+        }
+        for data in PersonalData::ALL {
+            if let Some(sql) = personal::by_number(data) {
+                cost(&ledger, sql, "'u', 9, 9").await;
+            }
+            if let Some(sql) = personal::by_texts(data) {
+                cost(&ledger, sql, "'u', 'a', 'b', 9").await;
+            }
         }
         ledger.close().await;
     }

@@ -21,6 +21,7 @@ mod likes;
 mod notifications;
 mod open;
 mod people;
+mod personal;
 mod posts;
 mod pulled;
 mod readers;

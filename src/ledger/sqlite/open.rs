@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0010_restricted.sql"),
     include_str!("../migrations/sqlite/0011_of_some.sql"),
     include_str!("../migrations/sqlite/0012_revocations.sql"),
+    include_str!("../migrations/sqlite/0013_personal.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.

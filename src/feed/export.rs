@@ -1,0 +1,227 @@
+//! Exports: everything that is one user's own, as JSON, in pages of bounded size.
+//!
+//! A page is cut by rows and by bytes, and read from the ledger in small steps, so that an author with 100,000 posts costs no
+//! more memory and no longer calls than anybody else. Rows of other users are not part of it: of posts and comments that
+//! the user liked, and of users that the user knows, an export has the ids.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::graph::NO_USER;
+use super::input::{Cursor, cursor_of};
+use super::{Caller, Feed, FeedError, Result};
+use crate::ledger::PersonalData;
+use crate::model::{PostId, User, UserId};
+
+/// Exports that one node works on at a time; others wait.
+pub(super) const MAX_CONCURRENT_EXPORTS: usize = 2;
+
+/// How long a request waits for its turn.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// A page ends after this many rows, or with the row that reaches this many bytes.
+const MAX_PAGE_ROWS: usize = 1_000;
+const MAX_PAGE_BYTES: usize = 256 << 10;
+
+/// Rows that one call of the ledger reads.
+const ROWS_PER_READ: usize = 100;
+
+/// A part of an export: a member of it, and where its rows come from. The order is that of the pages.
+const SECTIONS: [(&str, Option<PersonalData>); 11] = [
+    ("posts", Some(PersonalData::Posts)),
+    ("comments", Some(PersonalData::Comments)),
+    ("likes", Some(PersonalData::PostLikes)),
+    ("comment_likes", Some(PersonalData::CommentLikes)),
+    ("favourites", Some(PersonalData::Favourites)),
+    ("following", Some(PersonalData::Following)),
+    ("followers", Some(PersonalData::Followers)),
+    ("restrictions", Some(PersonalData::Restrictions)),
+    ("post_alerts", Some(PersonalData::PostAlerts)),
+    ("idempotency_keys", Some(PersonalData::IdempotencyKeys)),
+    ("notifications", None),
+];
+
+/// Which page of an export.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportRequest {
+    /// Where the page before said to go on; absent for the first page.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A page of everything that is one user's own.
+#[derive(Serialize, JsonSchema)]
+pub struct Export {
+    /// Who; on the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<User>,
+    /// Whether they sign in with a password kept here; on the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_password: Option<bool>,
+    /// The newest post of their timeline that they have read; on the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<PostId>,
+    /// Rows by kind: `posts`, `comments`, `likes`, `comment_likes`, `favourites`, `following`, `followers`,
+    /// `restrictions` (hidden from, muted, blocked), `post_alerts`, `idempotency_keys`, `notifications`.
+    #[serde(flatten)]
+    #[schemars(with = "BTreeMap<String, Vec<Value>>")]
+    rows: BTreeMap<&'static str, Vec<Box<RawValue>>>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// The last row of a page: its section, and its key there.
+struct Reached {
+    section: usize,
+    key: String,
+}
+
+impl Cursor for Reached {
+    fn read(text: &str) -> Option<Self> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('x')?).ok()?;
+        let (section, key) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
+        let section = section.parse().ok().filter(|section| *section < SECTIONS.len())?;
+        Some(Self { section, key: key.to_owned() })
+    }
+}
+
+impl Reached {
+    fn text(&self) -> String {
+        format!("x{}", BASE64_URL_SAFE_NO_PAD.encode(format!("{} {}", self.section, self.key)))
+    }
+}
+
+impl Export {
+    /// Adds a row. `false` once the page is full: nothing more is to be added.
+    fn add(&mut self, section: &'static str, json: String, room: &mut Room) -> Result<bool> {
+        room.rows = room.rows.saturating_sub(1);
+        room.bytes = room.bytes.saturating_sub(json.len());
+        let row = RawValue::from_string(json).map_err(|error| {
+            tracing::error!(%error, section, "a row of an export is not JSON");
+            FeedError::Internal
+        })?;
+        self.rows.entry(section).or_default().push(row);
+        Ok(room.rows > 0 && room.bytes > 0)
+    }
+}
+
+/// What a page still has room for.
+struct Room {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Feed {
+    pub(super) async fn export_own(&self, caller: Caller, request: ExportRequest) -> Result<Export> {
+        self.export(caller.user()?, request.cursor.as_deref()).await
+    }
+
+    /// A page of everything that is a user's own: the first, or the one that begins at `cursor`.
+    ///
+    /// # Errors
+    /// [`FeedError::NotFound`] if there is no such user, [`FeedError::Invalid`] if the cursor is none of an export,
+    /// [`FeedError::TooMany`] while too many exports are under way.
+    pub async fn export(&self, user: &UserId, cursor: Option<&str>) -> Result<Export> {
+        let reached: Option<Reached> = cursor_of(cursor)?;
+        let turn = tokio::time::timeout(MAX_WAIT, self.exports.acquire()).await;
+        let _turn =
+            turn.ok().and_then(std::result::Result::ok).ok_or(FeedError::TooMany("too many exports, try again"))?;
+        let mut export = Export { user: None, has_password: None, read: None, rows: BTreeMap::new(), next: None };
+        let is_first = reached.is_none();
+        if is_first {
+            let users = self.ledger.users(std::slice::from_ref(user)).await?;
+            export.user = Some(users.into_iter().next().ok_or(NO_USER)?);
+            export.has_password = Some(self.ledger.account(user).await?.is_some());
+            export.read = Some(self.ledger.read_marker(user).await?);
+        }
+        let mut reached = reached.unwrap_or(Reached { section: 0, key: String::new() });
+        let mut room = Room { rows: MAX_PAGE_ROWS, bytes: MAX_PAGE_BYTES };
+        while let Some((name, data)) = SECTIONS.get(reached.section) {
+            if is_first {
+                export.rows.entry(name).or_default();
+            }
+            let ended = match data {
+                Some(data) => self.export_rows(user, (name, *data), &mut reached, &mut export, &mut room).await?,
+                None => self.export_notifications(user, name, &mut reached, &mut export, &mut room).await?,
+            };
+            if !ended {
+                export.next = Some(reached.text());
+                return Ok(export);
+            }
+            reached = Reached { section: reached.section + 1, key: String::new() };
+        }
+        Ok(export)
+    }
+
+    /// Adds rows of a section from where the export stands. `false` if the page was full before the section ended.
+    async fn export_rows(
+        &self,
+        user: &UserId,
+        (name, data): (&'static str, PersonalData),
+        reached: &mut Reached,
+        export: &mut Export,
+        room: &mut Room,
+    ) -> Result<bool> {
+        loop {
+            let rows = self.ledger.personal_rows(user, data, &reached.key, ROWS_PER_READ).await?;
+            if rows.is_empty() {
+                return Ok(true);
+            }
+            for row in rows {
+                reached.key = row.key;
+                if !export.add(name, row.json, room)? {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// The same of notifications, as the user may see them: they name other people.
+    async fn export_notifications(
+        &self,
+        user: &UserId,
+        name: &'static str,
+        reached: &mut Reached,
+        export: &mut Export,
+        room: &mut Room,
+    ) -> Result<bool> {
+        loop {
+            let before = reached.key.parse().ok();
+            let groups = self.ledger.notifications(user, before, ROWS_PER_READ).await?;
+            let Some(last) = groups.last().map(|group| group.seq) else { return Ok(true) };
+            let mut has_room = true;
+            for notification in self.notifications_of(user, groups).await? {
+                let json = serde_json::to_string(&notification).map_err(|_| FeedError::Internal)?;
+                has_room = export.add(name, json, room)?;
+            }
+            reached.key = last.to_string();
+            if !has_room {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let text = Reached { section: 4, key: "post 12 é".into() }.text();
+        let read = Reached::read(&text).expect("a cursor");
+        assert_eq!((read.section, &*read.key), (4, "post 12 é"));
+        for wrong in ["", "x", "p12", "x!", &Reached { section: SECTIONS.len(), key: String::new() }.text()] {
+            assert!(Reached::read(wrong).is_none(), "{wrong:?}");
+        }
+    }
+}

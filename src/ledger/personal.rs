@@ -1,0 +1,72 @@
+//! Rows that belong to one user, of every kind, in pages: what an export holds and an erasure looks for.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::model::UserId;
+
+/// A kind of rows that belong to one user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersonalData {
+    /// Posts of the user, as they are stored.
+    Posts,
+    /// Comments of the user.
+    Comments,
+    /// Likes of posts: `post`, `at`.
+    PostLikes,
+    /// Likes of comments: `comment`, `at`.
+    CommentLikes,
+    /// Favourites of all types: `type`, `id`, `at`.
+    Favourites,
+    /// Users that the user follows: `user`, `at`.
+    Following,
+    /// Users that follow the user: `user`.
+    Followers,
+    /// Users that the user hides from, mutes or blocks: `kind`, `user`, `at`.
+    Restrictions,
+    /// Authors whose posts the user wants to be alerted of: `user`, `at`.
+    PostAlerts,
+    /// Idempotency keys of the user's writes: `key`, `operation`, `at`.
+    IdempotencyKeys,
+}
+
+impl PersonalData {
+    /// All kinds.
+    pub const ALL: [Self; 10] = [
+        Self::Posts,
+        Self::Comments,
+        Self::PostLikes,
+        Self::CommentLikes,
+        Self::Favourites,
+        Self::Following,
+        Self::Followers,
+        Self::Restrictions,
+        Self::PostAlerts,
+        Self::IdempotencyKeys,
+    ];
+}
+
+/// A row that belongs to a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonalRow {
+    /// Its place among the user's rows of this kind: where the next page begins. Opaque.
+    pub key: String,
+    /// The row as a JSON object. Times are Unix milliseconds.
+    pub json: String,
+    /// The other user, in a row about two of them.
+    pub other: Option<UserId>,
+}
+
+/// Everything of one user, by kind.
+#[async_trait]
+pub trait Personal: Send + Sync {
+    /// The first `limit` rows of a kind after `after` (the key of the last row of the page before; empty for the first page). An
+    /// empty page is the end; a short one is not. The cost depends on the page, not on how much there is.
+    async fn personal_rows(
+        &self,
+        user: &UserId,
+        data: PersonalData,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<PersonalRow>>;
+}

@@ -1,0 +1,102 @@
+//! Rows that belong to one user, in pages.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::comments::comment;
+use super::{PostgresLedger, at, count, json_text};
+use crate::ledger::{LedgerError, Personal, PersonalData, PersonalRow, Result};
+use crate::model::UserId;
+
+/// A comment, as [`comment`] reads it.
+pub(super) const COMMENTS: &str = "\
+    SELECT id, post, parent, author, text, mentions, likes, replies
+    FROM comments WHERE author = $1 AND id > $2 AND author IS NOT NULL ORDER BY id LIMIT $3";
+
+/// Rows in the order of a number: its text, the row as JSON, the other user. Parameters: user, number, limit.
+pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
+    Some(match data {
+        PersonalData::Posts => {
+            "SELECT p.id::text, p.body, NULL FROM (
+                 SELECT post FROM author_posts WHERE author = $1 AND post > $2 ORDER BY post LIMIT $3
+             ) mine CROSS JOIN LATERAL (
+                 SELECT id, body FROM posts WHERE id = mine.post AND deleted_at IS NULL OFFSET 0
+             ) p ORDER BY p.id"
+        }
+        PersonalData::PostLikes => {
+            "SELECT seq::text, json_build_object('post', post, 'at', at)::text, NULL FROM likes
+             WHERE owner = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+        }
+        PersonalData::CommentLikes => {
+            "SELECT comment::text, json_build_object('comment', comment, 'at', at)::text, NULL FROM comment_likes
+             WHERE owner = $1 AND comment > $2 ORDER BY comment LIMIT $3"
+        }
+        PersonalData::Following => {
+            "SELECT seq::text, json_build_object('user', followee, 'at', at)::text, followee FROM follows
+             WHERE follower = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+        }
+        PersonalData::Followers => {
+            "SELECT seq::text, json_build_object('user', follower)::text, follower FROM followers
+             WHERE followee = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+        }
+        _ => return None,
+    })
+}
+
+/// Rows in the order of two texts, of which the first has no space: `first second`, the row as JSON, the other user.
+/// Parameters: user, first, second, limit.
+pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
+    Some(match data {
+        PersonalData::Favourites => {
+            "SELECT type || ' ' || object, json_build_object('type', type, 'id', object, 'at', at)::text, NULL
+             FROM favourites WHERE owner = $1 AND (type, object) > ($2, $3) ORDER BY type, object LIMIT $4"
+        }
+        PersonalData::Restrictions => {
+            "SELECT kind || ' ' || whom, json_build_object('kind', kind, 'user', whom, 'at', at)::text, whom
+             FROM barriers WHERE maker = $1 AND (kind, whom) > ($2, $3) ORDER BY kind, whom LIMIT $4"
+        }
+        PersonalData::PostAlerts => {
+            "SELECT 'a ' || author, json_build_object('user', author, 'at', at)::text, author
+             FROM post_notices WHERE owner = $1 AND author > $3 AND $2::text IS NOT NULL ORDER BY author LIMIT $4"
+        }
+        PersonalData::IdempotencyKeys => {
+            "SELECT 'k ' || key, json_build_object('key', key, 'operation', operation, 'at', begun_at)::text, NULL
+             FROM idempotency WHERE owner = $1 AND key > $3 AND $2::text IS NOT NULL ORDER BY key LIMIT $4"
+        }
+        _ => return None,
+    })
+}
+
+#[async_trait]
+impl Personal for PostgresLedger {
+    async fn personal_rows(
+        &self,
+        user: &UserId,
+        data: PersonalData,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<PersonalRow>> {
+        let number: i64 = after.parse().unwrap_or(0);
+        if let Some(sql) = by_number(data) {
+            let rows = self.pool.read(sql, &[&user.as_str(), &number, &count(limit)]).await?;
+            return rows.iter().map(row).collect();
+        }
+        if let Some(sql) = by_texts(data) {
+            let (first, second) = after.split_once(' ').unwrap_or_default();
+            let rows = self.pool.read(sql, &[&user.as_str(), &first, &second, &count(limit)]).await?;
+            return rows.iter().map(row).collect();
+        }
+        let rows = self.pool.read(COMMENTS, &[&user.as_str(), &number, &count(limit)]).await?;
+        let of_comment = |row: &Row| {
+            let comment = comment(row)?;
+            Ok(PersonalRow { key: comment.id.to_string(), json: json_text(&comment)?, other: None })
+        };
+        rows.iter().map(of_comment).collect()
+    }
+}
+
+fn row(row: &Row) -> Result<PersonalRow> {
+    let other: Option<&str> = at(row, 2)?;
+    let id = |text| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")));
+    Ok(PersonalRow { key: at(row, 0)?, json: at(row, 1)?, other: other.map(id).transpose()? })
+}

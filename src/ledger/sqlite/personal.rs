@@ -1,0 +1,139 @@
+//! Rows that belong to one user, in pages.
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, ToSql, params};
+
+use super::comments::comment;
+use super::{SqliteLedger, count, json_text};
+use crate::ledger::{Personal, PersonalData, PersonalRow, Result};
+use crate::model::UserId;
+
+/// A comment, as [`comment`] reads it.
+const COMMENTS: &str = "SELECT id, post, parent, author, text, mentions, likes, replies \
+    FROM comments INDEXED BY comments_author WHERE author = ?1 AND id > ?2 AND author IS NOT NULL ORDER BY id LIMIT ?3";
+
+/// Rows in the order of a number: its text, the row as JSON, the other user. Parameters: user, number, limit.
+const fn by_number(data: PersonalData) -> Option<&'static str> {
+    Some(match data {
+        PersonalData::Posts => {
+            "SELECT CAST(id AS TEXT), body, NULL FROM posts INDEXED BY posts_author \
+             WHERE author = ?1 AND id > ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?3"
+        }
+        PersonalData::PostLikes => {
+            "SELECT CAST(post AS TEXT), json_object('post', post, 'at', at), NULL FROM likes INDEXED BY likes_one \
+             WHERE user = ?1 AND post > ?2 ORDER BY post LIMIT ?3"
+        }
+        PersonalData::CommentLikes => {
+            "SELECT CAST(comment AS TEXT), json_object('comment', comment, 'at', at), NULL \
+             FROM comment_likes INDEXED BY comment_likes_user \
+             WHERE user = ?1 AND comment > ?2 ORDER BY comment LIMIT ?3"
+        }
+        PersonalData::Following => {
+            "SELECT CAST(seq AS TEXT), json_object('user', followee, 'at', at), followee \
+             FROM follows INDEXED BY follows_out WHERE follower = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+        }
+        PersonalData::Followers => {
+            "SELECT CAST(seq AS TEXT), json_object('user', follower), follower \
+             FROM follows INDEXED BY follows_in WHERE followee = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+        }
+        _ => return None,
+    })
+}
+
+/// Rows in the order of two texts, of which the first has no space: `first second`, the row as JSON, the other user.
+/// Parameters: user, first, second, limit.
+const fn by_texts(data: PersonalData) -> Option<&'static str> {
+    Some(match data {
+        PersonalData::Favourites => {
+            "SELECT type || ' ' || object, json_object('type', type, 'id', object, 'at', at), NULL \
+             FROM favourites INDEXED BY favourites_one \
+             WHERE user = ?1 AND (type, object) > (?2, ?3) ORDER BY type, object LIMIT ?4"
+        }
+        PersonalData::Restrictions => {
+            "SELECT kind || ' ' || whom, json_object('kind', kind, 'user', whom, 'at', at), whom FROM barriers \
+             WHERE maker = ?1 AND (kind, whom) > (?2, ?3) ORDER BY kind, whom LIMIT ?4"
+        }
+        PersonalData::PostAlerts => {
+            "SELECT 'a ' || author, json_object('user', author, 'at', at), author FROM post_notices \
+             WHERE user = ?1 AND author > ?3 ORDER BY author LIMIT ?4"
+        }
+        PersonalData::IdempotencyKeys => {
+            "SELECT 'k ' || key, json_object('key', key, 'operation', operation, 'at', begun_at), NULL FROM idempotency \
+             WHERE user = ?1 AND key > ?3 ORDER BY key LIMIT ?4"
+        }
+        _ => return None,
+    })
+}
+
+#[async_trait]
+impl Personal for SqliteLedger {
+    async fn personal_rows(
+        &self,
+        user: &UserId,
+        data: PersonalData,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<PersonalRow>> {
+        let (user, after) = (user.clone(), after.to_owned());
+        self.read(move |db| rows(db, &user, data, &after, limit)).await
+    }
+}
+
+pub(super) fn rows(
+    db: &Connection,
+    user: &UserId,
+    data: PersonalData,
+    after: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<PersonalRow>> {
+    let number: i64 = after.parse().unwrap_or(0);
+    let read = |sql: &str, wanted: &[&dyn ToSql]| db.prepare_cached(sql)?.query_map(wanted, row)?.collect();
+    if let Some(sql) = by_number(data) {
+        return read(sql, params![user.as_str(), number, count(limit)]);
+    }
+    if let Some(sql) = by_texts(data) {
+        let (first, second) = after.split_once(' ').unwrap_or_default();
+        return read(sql, params![user.as_str(), first, second, count(limit)]);
+    }
+    let of_comment = |row: &Row<'_>| {
+        let comment = comment(row)?;
+        Ok(PersonalRow { key: comment.id.to_string(), json: json_text(&comment)?, other: None })
+    };
+    let wanted = params![user.as_str(), number, count(limit)];
+    db.prepare_cached(COMMENTS)?.query_map(wanted, of_comment)?.collect()
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<PersonalRow> {
+    let other: Option<String> = row.get(2)?;
+    let strange = |text: &str| {
+        rusqlite::Error::FromSqlConversionFailure(2, Type::Text, format!("{text:?} is not a user id").into())
+    };
+    let id = |text: String| UserId::parse(&text).ok_or_else(|| strange(&text));
+    Ok(PersonalRow { key: row.get(0)?, json: row.get(1)?, other: other.map(id).transpose()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Ledger, SqliteOptions};
+
+    #[tokio::test]
+    async fn every_page_is_read_from_an_index_in_its_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        let statements = PersonalData::ALL.into_iter().filter_map(|data| by_number(data).or(by_texts(data)));
+        for sql in statements.chain([COMMENTS]) {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+                let mut statement = db.prepare(&explain)?;
+                let bound = vec![1; statement.parameter_count()];
+                statement.query_map(rusqlite::params_from_iter(bound), |row| row.get(3))?.collect()
+            });
+            for step in plan.await.expect("a plan") {
+                assert!(step.starts_with("SEARCH") && step.contains("=?"), "{step} in {sql}");
+            }
+        }
+        ledger.close().await;
+    }
+}

@@ -1,0 +1,149 @@
+//! Rows that belong to one user: all of them, in pages of any size, and nobody else's.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Keyed, Ledger, LikeBatch, PersonalData, Turn};
+use feedline::model::{Barrier, Comment, CommentId, LikeChange, Object, ObjectId, ObjectType, PostId};
+use serde_json::{Value, json};
+
+use crate::support::{LEASE, NOW, conformance, delete, follow, id, lease, publish, users};
+
+conformance! {
+    every_kind_is_read_whole_in_pages_of_any_size
+    deleted_rows_are_not_among_them
+}
+
+type Any = Arc<dyn Ledger>;
+
+/// Rows of a kind in pages of `limit`.
+async fn rows(ledger: &dyn Ledger, user: &str, data: PersonalData, limit: usize) -> Vec<Value> {
+    let (mut all, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = ledger.personal_rows(&id(user), data, &after, limit).await.expect("a page");
+        assert!(page.len() <= limit);
+        let Some(last) = page.last() else { return all };
+        after = last.key.clone();
+        for row in page {
+            let json: Value = serde_json::from_str(&row.json).expect("JSON");
+            assert_eq!(row.other.as_ref().map(ToString::to_string).as_deref(), json["user"].as_str());
+            all.push(json);
+        }
+    }
+}
+
+pub(crate) async fn comment(ledger: &dyn Ledger, number: u64, post: u64, author: &str, parent: Option<u64>) {
+    let comment = Comment {
+        id: CommentId(number),
+        post: PostId(post),
+        parent: parent.map(CommentId),
+        author: Some(id(author)),
+        text: Some(format!("comment {number}")),
+        mentions: Vec::new(),
+        created_at: CommentId(number).time(),
+        likes: 0,
+        replies: 0,
+    };
+    ledger.create_comment(&comment).await.expect("an answer");
+}
+
+/// Settles likes, each of a user and an object.
+pub(crate) async fn like(ledger: &dyn Ledger, likes: &[(&str, Object)]) {
+    let from = ledger.like_position(1).await.expect("a position");
+    let change = |(user, object): &(&str, Object)| LikeChange { user: id(user), object: *object, liked: true, at: NOW };
+    let changes = likes.iter().map(change).collect();
+    let to = format!("{from}.");
+    let batch = LikeBatch { partition: 1, from, to, changes, unseen: Vec::new(), now: NOW };
+    ledger.settle_likes(batch).await.expect("an answer").expect("it is applied");
+}
+
+/// Gives ann three rows of each kind, and bo some that concern ann.
+async fn fill(ledger: &dyn Ledger) {
+    users(ledger, &["ann", "bo", "cy", "dee"]).await;
+    for number in [1, 2, 3] {
+        publish(ledger, number, "ann").await;
+        publish(ledger, 10 + number, "bo").await;
+        comment(ledger, 100 + number, 11, "ann", (number > 1).then_some(101)).await;
+        comment(ledger, 110 + number, 1, "bo", None).await;
+    }
+    let liked = [11, 12, 13].map(|post| ("ann", Object::Post(PostId(post))));
+    let liked_comments = [111, 112, 113].map(|comment| ("ann", Object::Comment(CommentId(comment))));
+    like(ledger, &[&liked[..], &liked_comments, &[("bo", Object::Post(PostId(1)))]].concat()).await;
+    for (user, kind, object) in
+        [("ann", "book", "a-b"), ("ann", "book", "c"), ("ann", "post", "12"), ("bo", "post", "1")]
+    {
+        let (kind, object) = (ObjectType::parse(kind).expect("a type"), ObjectId::parse(object).expect("an id"));
+        ledger.add_favourite(&id(user), &kind, &object, NOW, 9).await.expect("an answer");
+    }
+    for other in ["bo", "cy", "dee"] {
+        follow(ledger, &id("ann"), &id(other)).await;
+        follow(ledger, &id(other), &id("ann")).await;
+        ledger.notify_of(&id("ann"), &id(other), NOW, 9).await.expect("an answer");
+    }
+    for (barrier, whom) in [(Barrier::Hide, "cy"), (Barrier::Mute, "bo"), (Barrier::Mute, "cy")] {
+        ledger.bar(barrier, &id("ann"), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
+    }
+    for key in ["a key", "b", "c"] {
+        let write = Keyed { user: id("ann"), key: key.into(), operation: "posts.create", input: [7; 32] };
+        let turn = Turn { now: NOW, until: NOW + 1, since: 0 };
+        ledger.begin(&write, PostId(5), turn).await.expect("an answer");
+    }
+}
+
+async fn every_kind_is_read_whole_in_pages_of_any_size(ledger: Any) {
+    fill(&*ledger).await;
+    let expected = [
+        (PersonalData::PostLikes, json!([11, 12, 13].map(|post| json!({ "post": post, "at": NOW })))),
+        (PersonalData::CommentLikes, json!([111, 112, 113].map(|it| json!({ "comment": it, "at": NOW })))),
+        (
+            PersonalData::Favourites,
+            json!(
+                [("book", "a-b"), ("book", "c"), ("post", "12")]
+                    .map(|(kind, object)| { json!({ "type": kind, "id": object, "at": NOW }) })
+            ),
+        ),
+        (PersonalData::Following, json!(["bo", "cy", "dee"].map(|user| json!({ "user": user, "at": NOW })))),
+        (PersonalData::Followers, json!(["bo", "cy", "dee"].map(|user| json!({ "user": user })))),
+        (
+            PersonalData::Restrictions,
+            json!(
+                [("hide", "cy"), ("mute", "bo"), ("mute", "cy")]
+                    .map(|(kind, user)| { json!({ "kind": kind, "user": user, "at": NOW }) })
+            ),
+        ),
+        (PersonalData::PostAlerts, json!(["bo", "cy", "dee"].map(|user| json!({ "user": user, "at": NOW })))),
+        (
+            PersonalData::IdempotencyKeys,
+            json!(["a key", "b", "c"].map(|key| json!({ "key": key, "operation": "posts.create", "at": NOW }))),
+        ),
+    ];
+    for limit in [1, 2, 100] {
+        for (data, expected) in &expected {
+            assert_eq!(json!(rows(&*ledger, "ann", *data, limit).await), *expected, "{data:?}, {limit} a page");
+        }
+        let posts = rows(&*ledger, "ann", PersonalData::Posts, limit).await;
+        assert_eq!(posts.iter().map(|post| post["id"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(posts.iter().all(|post| post["author"] == "ann" && post["text"].is_string()));
+        let comments = rows(&*ledger, "ann", PersonalData::Comments, limit).await;
+        let shown = |it: &Value| (it["id"].as_u64(), it["post"].as_u64(), it["parent"].as_u64());
+        let comments: Vec<_> = comments.iter().map(shown).collect();
+        let expected =
+            [(101, None), (102, Some(101)), (103, Some(101))].map(|(id, parent)| (Some(id), Some(11), parent));
+        assert_eq!(comments, expected);
+    }
+    assert!(rows(&*ledger, "nobody", PersonalData::Posts, 9).await.is_empty());
+}
+
+async fn deleted_rows_are_not_among_them(ledger: Any) {
+    fill(&*ledger).await;
+    delete(&*ledger, 2, "ann").await.expect("a job");
+    // One stays for the sake of its replies, one goes.
+    for comment in [101, 103] {
+        ledger.delete_comment(CommentId(comment)).await.expect("an answer").expect("it was there");
+    }
+    let ids = async |data| {
+        let rows = rows(&*ledger, "ann", data, 1).await;
+        rows.iter().map(|row| row["id"].as_u64().expect("an id")).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(PersonalData::Posts).await, [1, 3]);
+    assert_eq!(ids(PersonalData::Comments).await, [102]);
+}
