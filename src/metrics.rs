@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -54,6 +55,8 @@ pub struct Levels {
     pub broker_round_trips: u64,
     /// Round trips made to the ledger.
     pub ledger_round_trips: u64,
+    /// Whether this node may use its caches.
+    pub cache_lease: bool,
 }
 
 /// Everything that is counted.
@@ -86,6 +89,9 @@ pub struct Metrics {
     likes_batch: Histogram,
     likes_settle: Histogram,
     likes_reverted: Family<ByReason, Counter>,
+    invalidation_wait: Histogram,
+    invalidations_unconfirmed: Counter,
+    cache_lease: Gauge,
 }
 
 impl fmt::Debug for Metrics {
@@ -137,6 +143,9 @@ impl Metrics {
             likes_batch: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             likes_settle: latency(),
             likes_reverted: Family::default(),
+            invalidation_wait: latency(),
+            invalidations_unconfirmed: Counter::default(),
+            cache_lease: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -186,6 +195,11 @@ impl Metrics {
             "Acknowledged likes that could not be settled, by reason",
             self.likes_reverted.clone(),
         );
+        let wait = "How long changes waited until no other node served the state from before";
+        r.register_with_unit("invalidation_wait", wait, unit(), self.invalidation_wait.clone());
+        let unconfirmed = "Times that a node did not confirm an invalidation and lost the use of its caches";
+        r.register("invalidations_unconfirmed", unconfirmed, self.invalidations_unconfirmed.clone());
+        r.register("cache_lease", "1 while this node may use its caches", self.cache_lease.clone());
     }
 
     /// A socket was opened.
@@ -285,6 +299,12 @@ impl Metrics {
         self.likes_reverted.get_or_create(&ByReason { reason }).inc();
     }
 
+    /// A change waited for the other nodes; so many of them did not confirm it.
+    pub fn invalidation_confirmed(&self, after: Duration, unconfirmed: usize) {
+        self.invalidation_wait.observe(after.as_secs_f64());
+        self.invalidations_unconfirmed.inc_by(unconfirmed as u64);
+    }
+
     /// How many likes wait, and how old the oldest is.
     pub fn likes_waiting(&self, likes: u64, age: Millis) {
         self.likes_queue.set(i64::try_from(likes).unwrap_or(i64::MAX));
@@ -299,6 +319,7 @@ impl Metrics {
         gauge(&self.queue_bytes, levels.queue_bytes as u64);
         gauge(&self.broker_round_trips, levels.broker_round_trips);
         gauge(&self.ledger_round_trips, levels.ledger_round_trips);
+        self.cache_lease.set(levels.cache_lease.into());
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry.lock());

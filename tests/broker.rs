@@ -8,6 +8,8 @@ mod engine;
 mod hearing;
 #[path = "broker/inboxes.rs"]
 mod inboxes;
+#[path = "broker/invalidation.rs"]
+mod invalidation;
 #[path = "broker/logs.rs"]
 mod logs;
 #[path = "broker/outages.rs"]

@@ -22,6 +22,7 @@
 //! [`fill_inbox`]: Broker::fill_inbox
 //! [`merge_inbox`]: Broker::merge_inbox
 
+mod invalidation;
 mod journal;
 mod memory;
 mod queue;
@@ -31,6 +32,7 @@ mod tallies;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
 pub use self::memory::MemoryBroker;
 pub use self::queue::{Claim, Item, PARTITION_LEASE, Place, Queue, Waiting};
@@ -66,6 +68,11 @@ pub trait Listener: Send + Sync + 'static {
     /// Hints may have been lost until now; from now on they flow again, on every channel subscribed to. Called
     /// after a reconnect, and whenever the broker cannot be sure. Positions must be compared with the logs.
     fn resync(&self);
+    /// Cached copies of these must not be used from now on; see [`Broker::invalidate`]. Also of one's own. Whoever caches
+    /// nothing has nothing to do.
+    fn invalidate(&self, _what: &[Invalidation]) {}
+    /// No cached copy that was made before now must be used: invalidations may have been missed.
+    fn invalidate_all(&self) {}
 }
 
 /// Said on a channel without becoming part of its log.
@@ -265,6 +272,14 @@ pub trait Broker: Tallies + Send + Sync + 'static {
 
     /// Says something to every node, itself included: caches to drop, clients to disconnect.
     async fn signal(&self, message: Bytes) -> Result<()>;
+
+    /// Appends to the invalidation log, which all nodes follow. When [`Confirmation::wait`] returns, no node uses a cached
+    /// copy of these that was made before the call. The caller has dropped its own copies. One round trip; waiting makes
+    /// none.
+    async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation>;
+
+    /// Whether this node may use its caches.
+    fn cache_lease(&self) -> Arc<CacheLease>;
 
     // --- logs ------------------------------------------------------------------------------------------
 

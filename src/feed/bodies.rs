@@ -1,17 +1,17 @@
 //! Puts bodies to ids: one fetch from the ledger however many wait, and one encoding however many are told.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use moka::sync::Cache;
 use serde_json::value::RawValue;
 
+use super::coherent_cache::{CacheReader, CoherentCache, FillTicket};
 use super::error::{FeedError, Result};
 use super::gather::Gather;
 use super::presentation::{PushedCounts, pushed};
+use crate::broker::CacheLease;
 use crate::ledger::Ledger;
 use crate::model::{GoneReason, Post, PostCounts, PostId, UserId, Visibility};
 
@@ -72,8 +72,8 @@ fn encoded(post: &Post) -> Result<Box<RawValue>> {
     })
 }
 
-/// How long a body may be served from the cache. Edits and deletes drop it on every node at once; this bounds how long
-/// a node that missed the message can be wrong.
+/// How long a body is cached. Edits and deletes are in force on every node before they are answered; this bounds how long a
+/// change that was not answered, because Redis could not be reached, goes unnoticed elsewhere.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// How much the cache may hold, in bytes of JSON.
@@ -84,42 +84,40 @@ pub(super) struct Bodies {
     ledger: Arc<dyn Ledger>,
     counts: PushedCounts,
     /// `None` of a post that is not there (any more).
-    cache: Cache<PostId, Option<Arc<Body>>>,
+    cache: CoherentCache<PostId, Option<Arc<Body>>>,
     gather: Gather<PostId>,
-    /// How often something was forgotten. What is fetched meanwhile may be from before, and is not kept.
-    forgotten: AtomicU64,
 }
 
 impl Bodies {
     /// An empty cache in front of the ledger.
-    pub(super) fn new(ledger: Arc<dyn Ledger>) -> Self {
+    pub(super) fn new(ledger: Arc<dyn Ledger>, lease: Arc<CacheLease>) -> Self {
         let weigh = |_: &PostId, body: &Option<Arc<Body>>| {
             let bytes = body.as_ref().map_or(0, |body| 2 * body.json.get().len());
             u32::try_from(bytes + 128).unwrap_or(u32::MAX)
         };
-        let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(FRESH).build();
+        let cache = CoherentCache::weighing(lease, CAPACITY, FRESH, weigh);
         let counts = PushedCounts::new(Arc::clone(&ledger));
-        Self { ledger, counts, cache, gather: Gather::new(), forgotten: AtomicU64::new(0) }
+        Self { ledger, counts, cache, gather: Gather::new() }
+    }
+
+    /// Taken before a post is written, for [`begin`](Self::begin).
+    pub(super) fn ticket(&self, id: PostId) -> FillTicket {
+        self.cache.ticket(&id)
     }
 
     /// Puts a post in that was just written: nothing came of it yet.
     ///
     /// # Errors
     /// [`FeedError::Internal`] if it cannot be encoded.
-    pub(super) fn begin(&self, post: Post) -> Result<Arc<Body>> {
+    pub(super) fn begin(&self, post: Post, ticket: FillTicket) -> Result<Arc<Body>> {
         self.counts.begin(post.id);
-        self.insert(post)
+        self.insert(post, ticket)
     }
 
-    fn insert(&self, post: Post) -> Result<Arc<Body>> {
+    fn insert(&self, post: Post, ticket: FillTicket) -> Result<Arc<Body>> {
         let body = Body::new(post)?;
-        self.cache.insert(body.post.id, Some(Arc::clone(&body)));
+        self.cache.fill(body.post.id, ticket, Some(Arc::clone(&body)));
         Ok(body)
-    }
-
-    /// Grows whenever something is forgotten.
-    pub(super) fn age(&self) -> u64 {
-        self.forgotten.load(Ordering::SeqCst)
     }
 
     /// The counts of those of `ids` that something came of, for what is pushed.
@@ -132,19 +130,22 @@ impl Bodies {
 
     /// Forgets a post: it changed.
     pub(super) fn forget(&self, id: PostId) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.cache.invalidate(&id);
+    }
+
+    /// Forgets the posts of an author. Looks through the whole cache.
+    pub(super) fn forget_author(&self, author: &UserId) {
+        self.cache.invalidate_where(|_, body| body.as_ref().is_none_or(|body| body.post.author == *author));
     }
 
     /// Forgets all posts: any of them may have changed without this node hearing of it.
     pub(super) fn forget_all(&self) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.cache.invalidate_all();
     }
 
     /// The body of a post as it is remembered: `Some(None)` of one that is not there.
     pub(super) fn remembered(&self, id: PostId) -> Option<Option<Arc<Body>>> {
-        self.cache.get(&id)
+        self.cache.reader().get(&id)
     }
 
     /// The bodies of those of `ids` that exist.
@@ -153,24 +154,37 @@ impl Bodies {
     /// If the ledger cannot be read.
     pub(super) async fn get(&self, ids: impl IntoIterator<Item = PostId>) -> Result<HashMap<PostId, Arc<Body>>> {
         let mut found = HashMap::new();
-        let mut missing = self.cached(ids, &mut found);
+        let reader = self.cache.reader();
+        let mut missing = Self::cached(&reader, ids, &mut found);
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        if !reader.is_usable() {
+            // What others fetch cannot be handed over: they need not wait for each other.
+            self.fetch(&missing, &missing, &mut found).await?;
+            return Ok(found);
+        }
+        let _turn = self.gather.turn(&missing).await;
+        let reader = self.cache.reader();
+        missing = Self::cached(&reader, missing, &mut found);
         if !missing.is_empty() {
-            let _turn = self.gather.turn(&missing).await;
-            missing = self.cached(missing, &mut found);
-            if !missing.is_empty() {
-                self.fetch(&missing, &mut found).await?;
-            }
+            let ids = self.gather.take(&missing, |id| reader.get(id).is_some());
+            self.fetch(&ids, &missing, &mut found).await?;
         }
         Ok(found)
     }
 
-    fn cached(&self, ids: impl IntoIterator<Item = PostId>, found: &mut HashMap<PostId, Arc<Body>>) -> Vec<PostId> {
+    fn cached(
+        reader: &CacheReader<'_, PostId, Option<Arc<Body>>>,
+        ids: impl IntoIterator<Item = PostId>,
+        found: &mut HashMap<PostId, Arc<Body>>,
+    ) -> Vec<PostId> {
         let mut missing = Vec::new();
         for id in ids {
             if found.contains_key(&id) || missing.contains(&id) {
                 continue;
             }
-            match self.cache.get(&id) {
+            match reader.get(&id) {
                 Some(Some(body)) => drop(found.insert(id, body)),
                 Some(None) => {}
                 None => missing.push(id),
@@ -179,22 +193,18 @@ impl Bodies {
         missing
     }
 
-    /// Fetches these, and with them what others wait for.
-    async fn fetch(&self, missing: &[PostId], found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
-        let ids = self.gather.take(missing, |id| self.cache.contains_key(id));
-        let before = self.forgotten.load(Ordering::SeqCst);
-        let mut nowhere: HashSet<PostId> = ids.iter().copied().collect();
-        for post in self.ledger.posts(&ids).await? {
-            nowhere.remove(&post.id);
-            let body = self.insert(post)?;
+    /// Fetches `ids`: what is `missing` here, and with it what others wait for.
+    async fn fetch(&self, ids: &[PostId], missing: &[PostId], found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
+        let mut tickets: HashMap<PostId, FillTicket> = ids.iter().map(|id| (*id, self.cache.ticket(id))).collect();
+        for post in self.ledger.posts(ids).await? {
+            let Some(ticket) = tickets.remove(&post.id) else { continue };
+            let body = self.insert(post, ticket)?;
             if missing.contains(&body.post.id) {
                 found.insert(body.post.id, body);
             }
         }
-        nowhere.into_iter().for_each(|id| self.cache.insert(id, None));
-        if self.forgotten.load(Ordering::SeqCst) != before {
-            ids.iter().for_each(|id| self.cache.invalidate(id));
-        }
+        // These are nowhere.
+        tickets.into_iter().for_each(|(id, ticket)| self.cache.fill(id, ticket, None));
         Ok(())
     }
 }

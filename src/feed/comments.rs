@@ -15,7 +15,7 @@ use super::audience::Surface;
 use super::input::{CommentList, Done, OneComment};
 use super::posts::mentioned;
 use super::{Call, Caller, Feed, FeedError, Result, now};
-use crate::broker::{Append, Keep};
+use crate::broker::{Append, Invalidation, Keep};
 use crate::ledger::{Commented, DEEPEST, Tally, Thread};
 use crate::model::{Comment, CommentId, Entry, Object, Person, Post, PostId, UserId, What};
 
@@ -152,8 +152,9 @@ impl Feed {
     }
 
     pub(super) async fn delete_comment(&self, call: Call, comment: OneComment) -> Result<Done> {
+        let id = comment.id;
         let done = self.take_away(&call.caller, comment).await;
-        call.deleted(done)
+        self.deleted(&call, done, Invalidation::Comment(id)).await
     }
 
     /// Takes a comment back, or away from under one's post. Its author may do that although the post cannot be seen any more.
@@ -172,8 +173,12 @@ impl Feed {
             }
         }
         let above = self.above(found.parent).await?;
+        let deleted = self.ledger.delete_comment(comment.id).await?;
+        let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());
+        let gone: Vec<_> = std::iter::once(comment.id).chain(along).map(Invalidation::Comment).collect();
+        let invalidated = self.announce(&gone).await;
         // Whoever lost a race against another deletion has what they wanted, and the other tells of it.
-        if let Some(gone) = self.ledger.delete_comment(comment.id).await? {
+        if let Some(gone) = deleted {
             let by = std::iter::once(author).chain(above.iter().cloned()).collect();
             let mut told = vec![Entry::By(by, gone_comment(comment.id, gone.stays))];
             let along = |id| match gone_comment(id, false) {
@@ -183,6 +188,7 @@ impl Feed {
             told.extend(gone.along.into_iter().map(along));
             self.tell_under(found.post, told, gone.tally).await;
         }
+        self.confirm(invalidated?).await;
         Ok(Done {})
     }
 

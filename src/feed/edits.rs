@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::fanout::LIVE;
 use super::posts::{Draft, NO_POST, marked};
 use super::{Caller, Feed, FeedError, Result, now};
-use crate::broker::Append;
+use crate::broker::{Append, Confirmation, Invalidation};
 use crate::ledger::EditOutcome;
 use crate::model::{Entry, GoneReason, Left, Location, Media, Object, Post, PostId, UserId, Visibility};
 
@@ -84,10 +84,11 @@ impl Feed {
         if self.post(&caller, id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
-        let before = {
+        let (before, confirmation) = {
             let _turn = self.edit_locks.lock(id).await?;
             self.apply_edit(author, edit).await?
         };
+        self.confirm(confirmation).await;
         let body = self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)?;
         let named = body.post.mentions.iter().filter(|name| !before.mentions.contains(name));
         self.notify_named(named, Object::Post(id), author).await;
@@ -95,8 +96,8 @@ impl Feed {
     }
 
     /// Applies the patch to the post as it is now, by compare-and-set: an edit that another node committed meanwhile is
-    /// neither lost nor overwritten. Answers with the post that was replaced.
-    async fn apply_edit(&self, author: &UserId, edit: Edit) -> Result<Post> {
+    /// neither lost nor overwritten. Answers with the post that was replaced, and with what to wait for.
+    async fn apply_edit(&self, author: &UserId, edit: Edit) -> Result<(Post, Confirmation)> {
         let id = edit.id;
         for attempt in 0..MAX_EDIT_ATTEMPTS {
             let body = self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)?;
@@ -108,10 +109,9 @@ impl Feed {
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
             match self.ledger.edit_post(&post, before.edited_at, &self.fanout.lease(now)).await? {
                 EditOutcome::Edited(jobs) => {
-                    let forgotten = self.forget(id).await;
+                    let invalidated = self.announce(&[Invalidation::Post(id)]).await;
                     jobs.into_iter().for_each(|job| self.fanout.offer(job));
-                    forgotten?;
-                    return Ok(body.post.clone());
+                    return Ok((body.post.clone(), invalidated?));
                 }
                 EditOutcome::Missing => return Err(NO_POST),
                 EditOutcome::Conflict => self.bodies.forget(id),

@@ -1,21 +1,20 @@
 //! Whom readers follow, cached: every page of a timeline asks for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use moka::sync::Cache;
-
+use super::coherent_cache::CoherentCache;
 use super::error::Result;
+use crate::broker::CacheLease;
 use crate::ledger::Ledger;
 use crate::model::UserId;
 
 /// How much the cache may hold, in bytes: of people who follow 300, some 10,000.
 const CAPACITY: u64 = 48 << 20;
 
-/// How long it is believed. A follow or its end drops it on every node at once, and a node that may have missed something
-/// forgets everything. Should it be wrong all the same, little depends on it: an unfollow takes posts out of the stored
-/// timeline, and who is not in the list is asked for again.
+/// How long it is cached. An unfollow is in force on every node before it is answered. Should an entry be wrong all the
+/// same, little depends on it: an unfollow removes posts from the stored timeline, and authors that are not in the list
+/// are looked up again.
 const FRESH: Duration = Duration::from_secs(600);
 
 /// Of somebody who follows more, nothing is kept: all of them would be read to know of a few.
@@ -68,31 +67,26 @@ impl Ids {
 pub(super) struct Followees {
     ledger: Arc<dyn Ledger>,
     /// `None` of those who follow too many.
-    cache: Cache<UserId, Option<Arc<Ids>>>,
-    /// How often something was forgotten. What is fetched meanwhile may be from before, and is not kept.
-    forgotten: AtomicU64,
+    cache: CoherentCache<UserId, Option<Arc<Ids>>>,
 }
 
 impl Followees {
     /// An empty cache in front of the ledger.
-    pub(super) fn new(ledger: Arc<dyn Ledger>) -> Self {
+    pub(super) fn new(ledger: Arc<dyn Ledger>, lease: Arc<CacheLease>) -> Self {
         let weigh = |reader: &UserId, ids: &Option<Arc<Ids>>| {
             let bytes = reader.as_str().len() + ids.as_ref().map_or(0, |ids| ids.bytes()) + 256;
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
-        let cache = Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(FRESH).build();
-        Self { ledger, cache, forgotten: AtomicU64::new(0) }
+        Self { ledger, cache: CoherentCache::weighing(lease, CAPACITY, FRESH, weigh) }
     }
 
     /// Forgets whom somebody follows: it changed.
     pub(super) fn forget(&self, reader: &UserId) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.cache.invalidate(reader);
     }
 
     /// Forgets everything.
     pub(super) fn forget_all(&self) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.cache.invalidate_all();
     }
 
@@ -101,16 +95,13 @@ impl Followees {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn get(&self, reader: &UserId) -> Result<Option<Arc<Ids>>> {
-        if let Some(known) = self.cache.get(reader) {
+        if let Some(known) = self.cache.reader().get(reader) {
             return Ok(known);
         }
-        let before = self.forgotten.load(Ordering::SeqCst);
+        let ticket = self.cache.ticket(reader);
         let ids = self.ledger.followees(reader, MOST + 1).await?;
         let found = (ids.len() <= MOST).then(|| Arc::new(Ids::new(&ids)));
-        self.cache.insert(reader.clone(), found.clone());
-        if self.forgotten.load(Ordering::SeqCst) != before {
-            self.cache.invalidate(reader);
-        }
+        self.cache.fill(reader.clone(), ticket, found.clone());
         Ok(found)
     }
 }

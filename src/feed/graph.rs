@@ -7,6 +7,7 @@ use super::audience::{Eye, Surface};
 use super::fanout::Carried;
 use super::input::{Done, OneUser, UserList, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
+use crate::broker::Invalidation;
 use crate::ledger::{Job, Listed};
 use crate::model::{Entry, GoneReason, PostId, Profile, Relation, User, UserId, Visibility, What};
 
@@ -77,8 +78,9 @@ impl Feed {
         jobs: impl IntoIterator<Item = Job> + Send,
     ) -> Result<Done> {
         let jobs: Vec<Job> = jobs.into_iter().collect();
-        match (self.forget_between(one, other).await, change) {
-            (Ok(()), _) => {}
+        match (self.announce(&[Invalidation::Relation(one.clone(), other.clone())]).await, change) {
+            (Ok(confirmation), Change::Closes) => self.confirm(confirmation).await,
+            (Ok(_), Change::Opens) => {}
             (Err(error), Change::Opens) => {
                 tracing::warn!(%error, "something between two people changed, other nodes will notice it later");
             }
@@ -187,8 +189,8 @@ impl Feed {
         author: &UserId,
         reason: GoneReason,
     ) -> Result<Carried> {
-        // It may be that nobody could be told when it happened.
-        self.forget_between(reader, author).await?;
+        // It may be that nobody could be told when it happened. Who waits for that has waited already.
+        let _ = self.announce(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         // Looked for first: what is carried by now is there when the inbox is read.
         let more_may_come = self.ledger.carries_posts(author, job.id).await? || self.may_be_pulled(job, author).await?;
         let is_back = is_shown(self.relation_now(reader, author).await?);

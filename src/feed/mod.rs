@@ -12,6 +12,8 @@
 //! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
+//! | `invalidation` | has every node drop what it cached |
+//! | `coherent_cache` | a cache that serves nothing that was invalidated |
 //! | `relations` | what is between readers and authors, cached |
 //! | `followees` | whom readers follow, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
@@ -40,7 +42,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::auth::{Issuer, Passwords};
-use crate::broker::{Attempt, Broker, Queue};
+use crate::broker::{Attempt, Broker, CacheLease, Invalidation, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
@@ -50,6 +52,7 @@ mod along;
 mod audience;
 mod barriers;
 mod bodies;
+mod coherent_cache;
 mod comments;
 mod edits;
 mod error;
@@ -62,6 +65,7 @@ mod graph;
 mod idempotency;
 mod ids;
 mod input;
+mod invalidation;
 mod likes;
 mod notifications;
 pub mod operations;
@@ -177,16 +181,6 @@ pub(crate) struct Call {
     attempt: Attempt,
 }
 
-impl Call {
-    /// What came of a deletion: that there is nothing to be deleted may be what an attempt before this one did.
-    fn deleted(&self, done: Result<Done>) -> Result<Done> {
-        match (done, self.attempt) {
-            (Err(FeedError::NotFound(_)), Attempt::Repeated) => Ok(Done {}),
-            (done, _) => done,
-        }
-    }
-}
-
 impl From<Call> for Caller {
     fn from(call: Call) -> Self {
         call.caller
@@ -197,6 +191,8 @@ impl From<Call> for Caller {
 pub struct Feed {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
+    /// Whether this node may use its caches.
+    lease: Arc<CacheLease>,
     bodies: Bodies,
     relations: Relations,
     ids: IdMaker,
@@ -246,9 +242,10 @@ const LEASE_AGAIN: Duration = Duration::from_secs(1);
 impl Feed {
     /// A feed that does nothing yet: see [`start`](Self::start).
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
+        let lease = parts.broker.cache_lease();
         Arc::new(Self {
-            bodies: Bodies::new(Arc::clone(&parts.ledger)),
-            relations: Relations::new(Arc::clone(&parts.ledger)),
+            bodies: Bodies::new(Arc::clone(&parts.ledger), Arc::clone(&lease)),
+            relations: Relations::new(Arc::clone(&parts.ledger), &lease),
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
@@ -257,7 +254,8 @@ impl Feed {
             edit_locks: edits::EditLocks::new(),
             pulled: Arc::default(),
             notices: Notices::new(),
-            likes: likes::Likes::new(parts.queue, options.likes),
+            likes: likes::Likes::new(parts.queue, options.likes, Arc::clone(&lease)),
+            lease,
             known: Mutex::default(),
             heard_again: Notify::new(),
             exports: Semaphore::new(export::MAX_CONCURRENT_EXPORTS),
@@ -360,60 +358,41 @@ impl Feed {
         })
     }
 
-    /// Takes what another node said: something cached to drop, counts, that the pulled log has grown. Answers what clients
-    /// of this node are to be told.
+    /// Takes what another node said: counts, that the pulled log has grown.
     pub fn on_signal(&self, message: &Bytes) {
         if *message == pulled::GROWN {
             return self.pulled.grown.notify_one();
         }
         if message.starts_with(likes::SETTLED.as_bytes()) {
-            return self.likes.on_settled(message.slice(likes::SETTLED.len()..));
-        }
-        let text = |prefix| message.strip_prefix(prefix).and_then(|rest| std::str::from_utf8(rest).ok());
-        if let Some(id) = text(FORGET).and_then(PostId::parse) {
-            self.bodies.forget(id);
-        }
-        let pair = text(RELATED).and_then(|pair| pair.split_once(' '));
-        if let Some((Some(one), Some(other))) = pair.map(|(one, other)| (UserId::parse(one), UserId::parse(other))) {
-            self.relations.forget(&one, &other);
+            self.likes.on_settled(message.slice(likes::SETTLED.len()..));
         }
     }
 
     /// Until now other nodes may have said something that was not heard here.
     pub fn on_resync(&self) {
-        self.bodies.forget_all();
         self.pulled.grown.notify_one();
-        self.relations.forget_all();
         self.likes.on_resync();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
+    }
+
+    /// What came of a deletion: that there is nothing to be deleted may be what an attempt before this one did. That one may
+    /// have ended before every node knew.
+    async fn deleted(&self, call: &Call, done: Result<Done>, what: Invalidation) -> Result<Done> {
+        match (done, call.attempt) {
+            (Err(FeedError::NotFound(_)), Attempt::Repeated) => {
+                self.invalidate(&[what]).await?;
+                Ok(Done {})
+            }
+            (done, _) => done,
+        }
     }
 
     /// The id for what a call creates: the reserved one, or a new one.
     fn id_for(&self, call: &Call, now: Millis) -> PostId {
         call.reserved.unwrap_or_else(|| self.ids.next(now))
     }
-
-    /// Drops a cached body on every node.
-    async fn forget(&self, id: PostId) -> Result<()> {
-        self.bodies.forget(id);
-        let message = [FORGET, id.to_string().as_bytes()].concat();
-        Ok(self.broker.signal(message.into()).await?)
-    }
-
-    /// Drops what is cached of two people's relations on every node.
-    async fn forget_between(&self, one: &UserId, other: &UserId) -> Result<()> {
-        self.relations.forget(one, other);
-        let message = [RELATED, one.as_str().as_bytes(), b" ", other.as_str().as_bytes()].concat();
-        Ok(self.broker.signal(message.into()).await?)
-    }
 }
-
-/// How a signal begins that asks to forget a post.
-const FORGET: &[u8] = b"forget ";
-
-/// How a signal begins that says that something changed between two people.
-const RELATED: &[u8] = b"related ";
 
 /// The wall clock, in Unix milliseconds.
 pub fn now() -> Millis {

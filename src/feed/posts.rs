@@ -15,6 +15,7 @@ use super::input::{AuthorList, Done, OnePost, PostPage, ReadPost};
 use super::pages::Posts;
 use super::presentation::{behind, shown};
 use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
+use crate::broker::Invalidation;
 use crate::model::{Location, Media, Object, Person, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
@@ -55,12 +56,13 @@ impl Feed {
         self.welcome(author).await?;
         let now = now();
         let post = draft.into_post(author, self.id_for(&call, now), &self.options.limits)?;
+        let ticket = self.bodies.ticket(post.id);
         let Some(job) = self.ledger.create_post(&post, &self.fanout.lease(now)).await? else {
             // An earlier attempt stored it, and its job with it: it is carried, or will be. The answer is that attempt's.
             let body = Body::new(post)?;
             return shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
         };
-        let body = self.bodies.begin(post)?;
+        let body = self.bodies.begin(post, ticket)?;
         // Authors find their own post in their timeline as soon as they are answered.
         if let Err(error) = self.broker.merge_inbox(author, &[body.post.id], PostId::ZERO).await {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
@@ -83,8 +85,9 @@ impl Feed {
     }
 
     pub(super) async fn delete_post(&self, call: Call, post: OnePost) -> Result<Done> {
+        let id = post.id;
         let done = self.delete_own_post(&call.caller, post).await;
-        call.deleted(done)
+        self.deleted(&call, done, Invalidation::Post(id)).await
     }
 
     async fn delete_own_post(&self, caller: &Caller, post: OnePost) -> Result<Done> {
@@ -94,11 +97,12 @@ impl Feed {
         }
         let now = now();
         let job = self.ledger.delete_post(post.id, author, now, &self.fanout.lease(now)).await?;
+        let invalidated = self.announce(&[Invalidation::Post(post.id)]).await;
         // Whoever lost a race against another deletion has what they wanted, and the other carries it.
         if let Some(job) = job {
-            self.bodies.forget(post.id);
             self.fanout.offer(job);
         }
+        self.confirm(invalidated?).await;
         Ok(Done {})
     }
 

@@ -2,18 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use moka::sync::Cache;
-
+use super::coherent_cache::CoherentCache;
 use super::error::Result;
 use super::followees::{Followees, Ids};
+use crate::broker::CacheLease;
 use crate::ledger::Ledger;
 use crate::model::{Relation, UserId};
 
-/// How long a relation may be served from the cache. Whoever changes one drops it on every node at once; this bounds how
-/// long a node that missed the message can be wrong.
+/// How long a relation is cached. What closes something is in force on every node before it is answered; this bounds how
+/// long a change that was not answered, because Redis could not be reached, goes unnoticed elsewhere.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// How many pairs are kept, at some 200 bytes each.
@@ -52,34 +51,25 @@ impl Between {
 pub(super) struct Relations {
     ledger: Arc<dyn Ledger>,
     /// By reader and author.
-    pairs: Cache<(UserId, UserId), Relation>,
+    pairs: CoherentCache<(UserId, UserId), Relation>,
     /// Whether barriers concern who may see this author's posts.
-    barred: Cache<UserId, bool>,
+    barred: CoherentCache<UserId, bool>,
     followees: Followees,
-    /// How often something was forgotten. What is fetched meanwhile may be from before, and is not kept.
-    forgotten: AtomicU64,
 }
 
 impl Relations {
     /// An empty cache in front of the ledger.
-    pub(super) fn new(ledger: Arc<dyn Ledger>) -> Self {
+    pub(super) fn new(ledger: Arc<dyn Ledger>, lease: &Arc<CacheLease>) -> Self {
         Self {
-            followees: Followees::new(Arc::clone(&ledger)),
+            followees: Followees::new(Arc::clone(&ledger), Arc::clone(lease)),
             ledger,
-            pairs: Cache::builder().max_capacity(PAIRS).time_to_live(FRESH).build(),
-            barred: Cache::builder().max_capacity(AUTHORS).time_to_live(FRESH).build(),
-            forgotten: AtomicU64::new(0),
+            pairs: CoherentCache::new(Arc::clone(lease), PAIRS, FRESH),
+            barred: CoherentCache::new(Arc::clone(lease), AUTHORS, FRESH),
         }
-    }
-
-    /// Grows whenever something is forgotten.
-    pub(super) fn age(&self) -> u64 {
-        self.forgotten.load(Ordering::SeqCst)
     }
 
     /// Forgets what is between two people, both ways.
     pub(super) fn forget(&self, one: &UserId, other: &UserId) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.pairs.invalidate(&(one.clone(), other.clone()));
         self.pairs.invalidate(&(other.clone(), one.clone()));
         for person in [one, other] {
@@ -90,7 +80,6 @@ impl Relations {
 
     /// Forgets everything: any of it may have changed without this node hearing of it.
     pub(super) fn forget_all(&self) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.pairs.invalidate_all();
         self.barred.invalidate_all();
         self.followees.forget_all();
@@ -120,8 +109,9 @@ impl Relations {
     pub(super) async fn get(&self, pairs: impl IntoIterator<Item = (UserId, UserId)>) -> Result<Between> {
         let mut found = Between::default();
         let mut missing = HashSet::new();
+        let cached = self.pairs.reader();
         for pair in pairs {
-            match self.pairs.get(&pair) {
+            match cached.get(&pair) {
                 Some(relation) => found.insert(pair.0, pair.1, relation),
                 None => drop(missing.insert(pair)),
             }
@@ -144,14 +134,11 @@ impl Relations {
     async fn fetch(&self, pairs: HashSet<(UserId, UserId)>, found: &mut Between) -> Result<()> {
         let missing: Vec<_> = pairs.into_iter().collect();
         for missing in missing.chunks(AT_ONCE) {
-            let before = self.age();
+            let tickets: Vec<_> = missing.iter().map(|pair| self.pairs.ticket(pair)).collect();
             let relations = self.ledger.relations(missing).await?;
-            for (pair, relation) in missing.iter().zip(relations) {
-                self.pairs.insert(pair.clone(), relation);
+            for ((pair, ticket), relation) in missing.iter().zip(tickets).zip(relations) {
+                self.pairs.fill(pair.clone(), ticket, relation);
                 found.insert(pair.0.clone(), pair.1.clone(), relation);
-            }
-            if self.age() != before {
-                missing.iter().for_each(|pair| self.pairs.invalidate(pair));
             }
         }
         Ok(())
@@ -159,7 +146,7 @@ impl Relations {
 
     /// Whether an author's posts are not for everyone alike, whatever their visibility says; `None` if it is not remembered.
     pub(super) fn is_barred(&self, author: &UserId) -> Option<bool> {
-        self.barred.get(author)
+        self.barred.reader().get(author)
     }
 
     /// Those of `authors` whose posts are not for everyone alike, whatever their visibility says.
@@ -169,22 +156,20 @@ impl Relations {
     pub(super) async fn barred(&self, authors: impl IntoIterator<Item = UserId>) -> Result<HashSet<UserId>> {
         let mut found = HashSet::new();
         let mut missing = HashSet::new();
+        let cached = self.barred.reader();
         for author in authors {
-            match self.barred.get(&author) {
+            match cached.get(&author) {
                 Some(true) => drop(found.insert(author)),
                 Some(false) => {}
                 None => drop(missing.insert(author)),
             }
         }
         if !missing.is_empty() {
-            let before = self.age();
             let missing: Vec<UserId> = missing.into_iter().collect();
+            let tickets: Vec<_> = missing.iter().map(|author| self.barred.ticket(author)).collect();
             let barred: HashSet<UserId> = self.ledger.barred_among(&missing).await?.into_iter().collect();
-            for author in &missing {
-                self.barred.insert(author.clone(), barred.contains(author));
-            }
-            if self.age() != before {
-                missing.iter().for_each(|author| self.barred.invalidate(author));
+            for (author, ticket) in missing.iter().zip(tickets) {
+                self.barred.fill(author.clone(), ticket, barred.contains(author));
             }
             found.extend(barred);
         }

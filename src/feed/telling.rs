@@ -7,6 +7,7 @@
 use std::collections::hash_map::Entry::Vacant;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -15,6 +16,7 @@ use super::bodies::gone;
 use super::notifications::taken_back;
 use super::relations::Between;
 use super::{Body, Feed, Result};
+use crate::broker::CACHE_LEASE;
 use crate::model::{Entry, GoneReason, Left, NotificationId, PostCounts, PostId, UserId, Visibility};
 
 /// Where entries are told: what decides who may hear them.
@@ -66,8 +68,9 @@ pub struct Words {
     /// Authors whose posts are not for everyone alike.
     barred: HashSet<UserId>,
     between: Between,
-    /// See [`Feed::is_current`].
-    age: u64,
+    /// How often something had been invalidated here, and when that was; see [`Feed::is_current`].
+    invalidations: u64,
+    since: Instant,
 }
 
 /// What an entry says on its stage, and to whom.
@@ -210,7 +213,7 @@ impl Feed {
     /// # Errors
     /// If the ledger cannot be read.
     pub async fn words(&self, entries: &[(&Stage, &Entry)]) -> Result<Words> {
-        let age = self.age();
+        let (invalidations, since) = (self.lease.invalidations(), Instant::now());
         let shown: HashSet<PostId> =
             entries.iter().filter(|(_, it)| kind(it).is_some()).filter_map(|(_, it)| it.post()).collect();
         let shown: Vec<PostId> = shown.into_iter().collect();
@@ -238,7 +241,7 @@ impl Feed {
         let barred = self.relations.barred(authors).await?;
         let between = self.relations.get(pairs).await?;
         let notified = self.notifications_told(entries).await?;
-        let mut words = Words { bodies, shown, whole, notified, barred, between, age };
+        let mut words = Words { bodies, shown, whole, notified, barred, between, invalidations, since };
         let hidden: HashSet<_> = entries.iter().filter_map(|(stage, entry)| words.hidden(stage, entry)).collect();
         if !hidden.is_empty() {
             words.between.extend(self.relations.fresh(hidden).await?);
@@ -257,13 +260,11 @@ impl Feed {
         Ok(())
     }
 
-    /// Whether nothing has changed since, as far as this node knows: no post, and nothing between people.
+    /// Whether nothing has changed since, as far as this node knows: no post, and nothing between people. After a pause it
+    /// does not know.
     pub fn is_current(&self, words: &Words) -> bool {
-        self.age() == words.age
-    }
-
-    fn age(&self) -> u64 {
-        self.bodies.age() + self.relations.age()
+        let knows = self.lease.is_held() || words.since.elapsed() < CACHE_LEASE;
+        knows && self.lease.invalidations() == words.invalidations
     }
 
     /// The publication members of log entries, in their order: `None` of what is not for this viewer.

@@ -173,6 +173,7 @@ impl Gateway {
             queue_bytes: self.clients.iter().map(|outbox| outbox.bytes()).sum(),
             broker_round_trips: self.broker.round_trips(),
             ledger_round_trips: self.feed.ledger_round_trips(),
+            cache_lease: self.feed.holds_cache_lease(),
         }
     }
 

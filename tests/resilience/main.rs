@@ -4,6 +4,7 @@
 mod api;
 mod audience;
 mod carry;
+mod chaos;
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod client;
@@ -13,6 +14,7 @@ mod crashes;
 mod dice;
 mod edits;
 mod hints;
+mod invalidation;
 mod keys;
 mod ledger_crashes;
 mod likers;

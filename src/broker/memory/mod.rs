@@ -21,8 +21,9 @@ use moka::sync::Cache;
 use self::channel::{Channel, Hearing, State};
 use self::log::later;
 use super::{
-    Append, Appended, Attempt, Broker, BrokerError, FanOut, FannedOut, IDEMPOTENCY_TTL, Inbox, InboxOptions, Listener,
-    Notice, Opening, PAGE_TTL, Pull, Receipt, Result, Slice, Span, inbox_channel, inbox_owner,
+    Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
+    Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, PAGE_TTL, Pull, Receipt, Result, Slice, Span,
+    inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
@@ -44,6 +45,7 @@ pub struct MemoryBroker {
     /// By page: where the next one begins.
     pages: Cache<Box<str>, Box<str>>,
     tallies: tallies::Kept,
+    lease: Arc<CacheLease>,
 }
 
 impl MemoryBroker {
@@ -57,6 +59,7 @@ impl MemoryBroker {
             idempotency: Cache::builder().max_capacity(MARKS).time_to_live(IDEMPOTENCY_TTL).build(),
             pages: Cache::builder().max_capacity(MARKS).time_to_live(PAGE_TTL).build(),
             tallies: tallies::kept(),
+            lease: Arc::new(CacheLease::unlimited()),
         }
     }
 
@@ -209,6 +212,17 @@ impl Broker for MemoryBroker {
             listener.signal(&message);
         }
         Ok(())
+    }
+
+    async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation> {
+        if let Some(listener) = self.listener.get() {
+            listener.invalidate(what);
+        }
+        Ok(Confirmation::immediate())
+    }
+
+    fn cache_lease(&self) -> Arc<CacheLease> {
+        Arc::clone(&self.lease)
     }
 
     async fn append(&self, append: Append<'_>) -> Result<Appended> {

@@ -125,6 +125,26 @@ fn offset(entry: &Value) -> Option<u64> {
     std::str::from_utf8(id).ok()?.strip_prefix("0-")?.parse().ok()
 }
 
+/// An entry of the invalidation log.
+pub(super) struct InvalidationEntry {
+    pub(super) sequence: u64,
+    /// Which node appended it.
+    pub(super) origin: String,
+    /// The invalidations, encoded.
+    pub(super) text: String,
+}
+
+/// Entries of the invalidation log, oldest first.
+pub(super) fn invalidations(answer: Value) -> Result<Vec<InvalidationEntry>> {
+    let found: Vec<(String, (String, String, String, String))> = parse(answer)?;
+    let entry = |(id, (_, origin, _, text)): (String, (String, String, String, String))| {
+        let sequence =
+            id.strip_prefix("0-").and_then(|id| id.parse().ok()).ok_or_else(|| strange("a sequence number"))?;
+        Ok(InvalidationEntry { sequence, origin, text })
+    };
+    found.into_iter().map(entry).collect()
+}
+
 /// Entries of a Stream, without those of a kind that this version does not know.
 fn entries(answer: Value) -> Result<Vec<(u64, Entry)>> {
     let all = match answer {

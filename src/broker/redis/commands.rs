@@ -177,6 +177,16 @@ impl Commands {
 
     /// Asks on this connection.
     pub(super) async fn ask_on(&self, link: &mut Link, command: &Cmd) -> Result<Value> {
+        self.count();
+        self.ask_uncounted(link, command).await
+    }
+
+    fn count(&self) {
+        self.shared.trips.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Asks on this connection for what no operation asks for, so that the number of round trips tells what operations cost.
+    pub(super) async fn ask_uncounted(&self, link: &mut Link, command: &Cmd) -> Result<Value> {
         let slot = link.slot;
         let number = link.number;
         let connection = &mut link.connection;
@@ -204,6 +214,7 @@ impl Commands {
         link: &mut Link,
         commands: impl IntoIterator<Item = Cmd> + Send,
     ) -> Result<T> {
+        self.count();
         let mut pipe = redis::pipe();
         pipe.atomic();
         commands.into_iter().for_each(|command| _ = pipe.add_command(command));
@@ -214,6 +225,7 @@ impl Commands {
     /// Asks several things in one round trip.
     pub(super) async fn ask_all<T: redis::FromRedisValue>(&self, commands: &redis::Pipeline) -> Result<T> {
         let mut link = self.link()?;
+        self.count();
         let which = (link.slot, link.number);
         self.timed(which, async { commands.query_async(&mut link.connection).await }).await
     }
@@ -223,7 +235,6 @@ impl Commands {
         (slot, number): (usize, u64),
         work: impl Future<Output = redis::RedisResult<T>>,
     ) -> Result<T> {
-        self.shared.trips.fetch_add(1, Ordering::Relaxed);
         let answer = match tokio::time::timeout(self.shared.endpoint.timeout, work).await {
             Ok(Ok(value)) => return Ok(value),
             // Dropped connections and demoted servers alike: the way back begins with a new connection.

@@ -10,6 +10,8 @@
 //! | `<prefix>:node:<n>` | who holds a node number |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
 //! | `<prefix>:{p<id>}:c` | what came of a post (`c<id>`: a comment): a HASH |
+//! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, what is known of it, and which nodes follow it |
+//! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations, and which of them a node has applied |
 //! | `<prefix>:signal` | pub/sub: signals |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
@@ -80,6 +82,21 @@ impl Keys {
     /// What came of an object.
     pub(super) fn tally(&self, object: Object) -> String {
         format!("{}{}}}:c", self.open, object.to_text())
+    }
+
+    /// The invalidation log, what is known of it, and the registry of nodes that follow it.
+    pub(super) fn invalidation_log(&self) -> [String; 3] {
+        ["l", "m", "n"].map(|what| format!("{}invalidation}}:{what}", self.open))
+    }
+
+    /// Where invalidations are published.
+    pub(super) fn invalidations(&self) -> String {
+        format!("{}:invalidation", self.prefix)
+    }
+
+    /// Where a node hears which of its invalidations others have applied.
+    pub(super) fn confirmations(&self, node: &str) -> String {
+        format!("{}:confirmation:{node}", self.prefix)
     }
 
     pub(super) fn signal(&self) -> String {

@@ -8,11 +8,13 @@
 //! | `commands.rs` | asking: connections that come back by themselves |
 //! | `lately.rs` | inboxes that were read here before, and are read on |
 //! | `queue.rs`, `tallies.rs` | the queue of what is done later, and what came of objects |
+//! | `invalidation_log.rs` | caches to be dropped: appended, followed, confirmed |
 //! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
 
 mod answers;
 mod commands;
 mod hint;
+mod invalidation_log;
 mod keys;
 mod lately;
 mod pubsub;
@@ -27,15 +29,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
+use tokio_util::task::AbortOnDropHandle;
 
 use self::commands::{Commands, Endpoint};
+use self::invalidation_log::InvalidationLog;
 use self::keys::Keys;
 use self::lately::{Known, Lately};
 use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
 use super::{
-    Append, Appended, Attempt, Broker, BrokerError, FanOut, FannedOut, IDEMPOTENCY_TTL, Inbox, InboxOptions, Listener,
-    Notice, Opening, POSITION_TTL, Pull, Receipt, Result, SLACK, Slice, Span, inbox_owner, new_epoch,
+    Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
+    Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, POSITION_TTL, Pull, Receipt, Result, SLACK, Slice,
+    Span, inbox_owner, new_epoch,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
@@ -69,6 +74,8 @@ pub struct RedisBroker {
     pubsub: PubSub,
     audience: Audience,
     lately: Lately,
+    invalidations: Arc<InvalidationLog>,
+    _following: [AbortOnDropHandle<()>; 2],
 }
 
 impl RedisBroker {
@@ -84,9 +91,13 @@ impl RedisBroker {
         let keys = Keys::new(&options.prefix);
         let commands = Arc::new(Commands::connect(Arc::clone(&endpoint)).await?);
         let name = format!("redis {} at {address}", commands.link()?.server.version);
-        let hearing = PubSub::connect(endpoint, Arc::clone(&commands), keys.clone(), options.probe_every);
-        let (pubsub, audience) = hearing.await?;
-        Ok(Self { name, keys, inbox: options.inbox, commands, pubsub, audience, lately: Lately::new() })
+        let audience = Audience::default();
+        let invalidations = InvalidationLog::new(Arc::clone(&commands), keys.clone(), Arc::clone(&audience));
+        let (of, log, ears) = (Arc::clone(&commands), Arc::clone(&invalidations), Arc::clone(&audience));
+        let pubsub = PubSub::connect(endpoint, of, keys.clone(), options.probe_every, log, ears).await?;
+        let (following, lately) = (invalidations.start(), Lately::new());
+        let inbox = options.inbox;
+        Ok(Self { name, keys, inbox, commands, pubsub, audience, lately, invalidations, _following: following })
     }
 
     /// Calls a script of which the first argument is the server's run.
@@ -177,6 +188,7 @@ impl Broker for RedisBroker {
     fn listen(&self, listener: Arc<dyn Listener>) {
         // A second listener is a mistake of the caller's; the first one stays.
         let _ = self.audience.set(listener);
+        self.invalidations.poll_now.notify_one();
     }
 
     async fn ping(&self) -> Result<()> {
@@ -208,6 +220,14 @@ impl Broker for RedisBroker {
 
     async fn signal(&self, message: Bytes) -> Result<()> {
         self.say(&self.keys.signal(), &message).await.map(drop)
+    }
+
+    async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation> {
+        self.invalidations.append(what).await
+    }
+
+    fn cache_lease(&self) -> Arc<CacheLease> {
+        self.invalidations.lease()
     }
 
     async fn append(&self, append: Append<'_>) -> Result<Appended> {

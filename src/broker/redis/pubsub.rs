@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::commands::{BackOff, Commands, Endpoint};
 use super::hint::Hint;
+use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
 use crate::broker::{BrokerError, Listener, Result, new_epoch};
 
@@ -60,19 +61,20 @@ impl PubSub {
         commands: Arc<Commands>,
         keys: Keys,
         probe_every: Duration,
-    ) -> Result<(Self, Audience)> {
-        let audience = Audience::default();
+        invalidations: Arc<InvalidationLog>,
+        audience: Audience,
+    ) -> Result<Self> {
         let (requests, wishes) = mpsc::channel(WISHES);
         let timeout = endpoint.timeout;
         let probe = keys.probe(&new_epoch());
-        let route = Route { keys, probe: probe.into(), audience: Arc::clone(&audience) };
+        let route = Route { keys, probe: probe.into(), audience, of_log: invalidations.channels(), invalidations };
         let hearing = Arc::new(AtomicBool::new(true));
         let of = Arc::clone(&hearing);
         let ear = Ear { endpoint, commands, route, probe_every, wishes, wanted: HashSet::new(), hearing: of };
         let mut line = Line::connect(Arc::clone(&ear.endpoint), ear.route.clone()).await?;
         ear.subscribe_all(&mut line).await?;
         let task = AbortOnDropHandle::new(tokio::spawn(ear.run(line)));
-        Ok((Self { requests, timeout, hearing, _task: task }, audience))
+        Ok(Self { requests, timeout, hearing, _task: task })
     }
 
     /// Fails while nothing can be heard and no channel subscribed to.
@@ -113,6 +115,9 @@ struct Route {
     /// Where the node publishes to itself.
     probe: Arc<str>,
     audience: Audience,
+    invalidations: Arc<InvalidationLog>,
+    /// The channels of the invalidation log: invalidations, and confirmations for this node.
+    of_log: [String; 2],
 }
 
 /// A connection that hears.
@@ -160,6 +165,13 @@ impl Route {
             signs.unanswered.store(0, Ordering::Relaxed);
             return;
         }
+        let [invalidations, confirmations] = &self.of_log;
+        if to == invalidations {
+            return self.invalidations.on_published(said);
+        }
+        if to == confirmations {
+            return self.invalidations.on_confirmation(said);
+        }
         let Some(listener) = self.audience.get() else { return };
         let Some(channel) = self.keys.channel(to) else {
             listener.signal(said);
@@ -206,7 +218,7 @@ impl Ear {
     async fn subscribe_all(&self, line: &mut Line) -> Result<()> {
         let own = [self.route.keys.signal(), self.route.probe.to_string()];
         let wanted = self.wanted.iter().map(|channel| self.route.keys.hints(channel));
-        let names: Vec<String> = own.into_iter().chain(wanted).collect();
+        let names: Vec<String> = own.into_iter().chain(self.route.of_log.clone()).chain(wanted).collect();
         for batch in names.chunks(BATCH) {
             self.endpoint.in_time(line.connection.subscribe(batch)).await?;
         }

@@ -51,10 +51,12 @@ pub(super) struct Scripts {
     pub(super) trim: Script,
     pub(super) tally: Script,
     pub(super) tallies: Script,
+    pub(super) invalidate: Script,
+    pub(super) follow: Script,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 19] {
+    pub(super) fn all(&self) -> [&Script; 21] {
         [
             &self.append,
             &self.position,
@@ -75,6 +77,8 @@ impl Scripts {
             &self.trim,
             &self.tally,
             &self.tallies,
+            &self.invalidate,
+            &self.follow,
         ]
     }
 }
@@ -106,4 +110,6 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     trim: Script::new(include_str!("scripts/trim.lua")),
     tally: Script::new(include_str!("scripts/tally.lua")),
     tallies: Script::new(include_str!("scripts/tallies.lua")),
+    invalidate: Script::new(include_str!("scripts/invalidate.lua")),
+    follow: Script::new(include_str!("scripts/follow.lua")),
 });

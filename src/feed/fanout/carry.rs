@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::walk::Walk;
 use super::{Held, Outcome};
-use crate::broker::{Append, Attempt, FannedOut, Keep};
+use crate::broker::{Append, Attempt, FannedOut, Invalidation, Keep};
 use crate::feed::edits::left;
 use crate::feed::{Feed, FeedError, Result, now, pulled};
 use crate::ledger::{Job, Work};
@@ -30,7 +30,7 @@ impl Feed {
                 self.spread(&Walk { job: job.id, author, entry: &entry }, held).await
             }
             Work::Delete { post, author, topics, visibility } => {
-                self.forget(*post).await?;
+                self.invalidate(&[Invalidation::Post(*post)]).await?;
                 let entry = Entry::Gone(*post, GoneReason::Deleted);
                 if held.cursor.is_empty() {
                     let left = Entry::Left(Box::new(left(*post, author, visibility, GoneReason::Deleted)));
@@ -103,16 +103,22 @@ impl Feed {
     async fn carry_edit(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
         let (entry, author) = match &job.work {
             Work::Edit { post, author, topics, visibility } => {
-                // Until this node has heard of the edit it may have the old body.
-                self.bodies.forget(*post);
+                // What is said of the edit shows the post: no node shows it as it was before. Whoever edited it waits for that
+                // too, but may have gone, with their node.
+                self.invalidate(&[Invalidation::Post(*post)]).await?;
                 if held.cursor.is_empty() {
                     let before = left(*post, author, visibility, GoneReason::Hidden);
                     self.tell_edit(job.id, before, topics).await?;
                 }
                 (Entry::Edited(*post), author)
             }
-            Work::Narrow { post, author } => (Entry::Gone(*post, GoneReason::Hidden), author),
+            Work::Narrow { post, author } => {
+                // Another node may have edited the post, and died before this one heard of it.
+                self.bodies.forget(*post);
+                (Entry::Gone(*post, GoneReason::Hidden), author)
+            }
             Work::Widen { post, author } => {
+                self.bodies.forget(*post);
                 // It is in some of the inboxes already.
                 held.attempt = Attempt::Repeated;
                 (Entry::Post(*post), author)

@@ -84,7 +84,7 @@ impl Feed {
             return Ok(may);
         }
         for comment in &again {
-            self.likes.under.remove(comment);
+            self.likes.under.invalidate(comment);
             under.remove(comment);
         }
         under.extend(self.under(again.into_iter().map(Object::Comment)).await?);
@@ -122,13 +122,15 @@ impl Feed {
         let known = &self.likes.under;
         let mut found = HashMap::new();
         let mut missing = Vec::new();
+        let cached = known.reader();
         for comment in comments {
-            match known.get(&comment) {
+            match cached.get(&comment) {
                 Some(under) => found.extend(under.map(|under| (comment, under))),
                 None => missing.push(comment),
             }
         }
         if !missing.is_empty() {
+            let tickets: Vec<_> = missing.iter().map(|comment| known.ticket(comment)).collect();
             let comments = self.ledger.comments(&missing).await?;
             let lines = self.lines_of(comments.iter().map(|comment| comment.parent)).await?;
             for Comment { id, post, parent, author, .. } in comments {
@@ -137,8 +139,9 @@ impl Feed {
                     parent.and_then(|parent| lines.get(&parent)).map_or_else(Arc::default, |line| line[..].into());
                 found.insert(id, Under { post, author, above, is_remembered: false });
             }
-            for comment in &missing {
-                known.insert(*comment, found.get(comment).map(|it| Under { is_remembered: true, ..it.clone() }));
+            for (comment, ticket) in missing.into_iter().zip(tickets) {
+                let under = found.get(&comment).map(|it| Under { is_remembered: true, ..it.clone() });
+                known.fill(comment, ticket, under);
             }
         }
         Ok(found)

@@ -43,10 +43,11 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
 use super::audience::Surface;
+use super::coherent_cache::CoherentCache;
 use super::input::{OneComment, PostList, UserPage};
 use super::recent::Recent;
 use super::{Call, Caller, Feed, FeedError, Result, now};
-use crate::broker::{Keep, Queue};
+use crate::broker::{CacheLease, Keep, Queue};
 use crate::ledger::Listed;
 use crate::model::{CommentId, LikeChange, Millis, Object, PostId, User, UserId};
 
@@ -102,7 +103,7 @@ pub(super) struct Likes {
     /// The other end; held by whoever listens.
     to_hear: tokio::sync::Mutex<mpsc::Receiver<Bytes>>,
     /// Where comments stand that were liked lately; `None` of those that are not there. Settling looks again.
-    under: Recent<CommentId, Option<looks::Under>>,
+    under: CoherentCache<CommentId, Option<looks::Under>>,
     /// Who is to hear of likes that were settled.
     added: mpsc::Sender<notices::Batch>,
     /// The other end; the notifier takes it when it starts.
@@ -120,7 +121,7 @@ pub(super) struct Likes {
 }
 
 impl Likes {
-    pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions) -> Self {
+    pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions, lease: Arc<CacheLease>) -> Self {
         let (intake, asked) = mpsc::channel(intake::WAITING);
         let (added, to_notify) = mpsc::channel(TO_NOTIFY);
         let (heard, to_hear) = mpsc::channel(hearing::WAITING);
@@ -134,7 +135,7 @@ impl Likes {
             states: Recent::new(STATES, STATES_FOR),
             counts: Counts::new(),
             asks: Asks::new(queue_partitions),
-            under: Recent::new(STATES, UNDER_FOR),
+            under: CoherentCache::new(lease, STATES as u64, UNDER_FOR),
             heard,
             to_hear: tokio::sync::Mutex::new(to_hear),
             added,
@@ -157,6 +158,16 @@ impl Likes {
     /// Whether likes are taken on trust, because the ledger did not answer lately.
     fn on_trust(&self) -> bool {
         now() < self.on_trust.load(Ordering::Relaxed)
+    }
+
+    /// A comment was deleted.
+    pub(super) fn forget_comment(&self, comment: CommentId) {
+        self.under.invalidate(&comment);
+    }
+
+    /// Any comment may have been deleted.
+    pub(super) fn forget_comments(&self) {
+        self.under.invalidate_all();
     }
 
     /// Any of the counts may have changed without this node hearing of it.

@@ -23,7 +23,7 @@ use super::outbox::{Outbox, Outgoing};
 use super::session::Join;
 use super::transport::Framed;
 use super::{Clients, Parts};
-use crate::broker::{Broker, Listener, Notice, Span};
+use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
 use crate::feed::{Feed, FeedError, Presence, Stage, Viewer, Whisper};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
@@ -302,6 +302,14 @@ impl Listener for Ears {
 
     fn signal(&self, message: &Bytes) {
         self.0.feed.on_signal(message);
+    }
+
+    fn invalidate(&self, what: &[Invalidation]) {
+        self.0.feed.drop_cached(what);
+    }
+
+    fn invalidate_all(&self) {
+        self.0.feed.drop_all_cached();
     }
 
     fn resync(&self) {

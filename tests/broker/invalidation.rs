@@ -1,0 +1,177 @@
+//! The invalidation log: what is in force on every node when the wait for it ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use feedline::broker::{Broker, CACHE_LEASE, Invalidation, Listener, MemoryBroker, Notice, RedisBroker};
+use feedline::model::{CommentId, Entry, Position, PostId};
+use parking_lot::Mutex;
+
+use crate::engine::{PATIENCE, inbox_options, redis_options, user};
+use crate::redis_server::RedisServer;
+
+/// What a node was told to drop; `None` is everything.
+#[derive(Default)]
+struct Caches(Mutex<Vec<Option<Invalidation>>>);
+
+impl Listener for Caches {
+    fn entry(&self, _: &str, _: Option<&Position>, _: &Entry) {}
+    fn notice(&self, _: &str, _: &Notice) {}
+    fn signal(&self, _: &Bytes) {}
+    fn resync(&self) {}
+
+    fn invalidate(&self, what: &[Invalidation]) {
+        self.0.lock().extend(what.iter().cloned().map(Some));
+    }
+
+    fn invalidate_all(&self) {
+        self.0.lock().push(None);
+    }
+}
+
+impl Caches {
+    fn has_dropped(&self, what: &[Invalidation]) -> bool {
+        let dropped = self.0.lock();
+        what.iter().all(|it| dropped.contains(&Some(it.clone())))
+    }
+
+    fn times_all(&self) -> usize {
+        self.0.lock().iter().filter(|it| it.is_none()).count()
+    }
+}
+
+/// A node with caches that may be used.
+async fn node(server: &RedisServer) -> (RedisBroker, Arc<Caches>) {
+    let broker = RedisBroker::connect(redis_options(server)).await.expect("to connect");
+    let caches = Arc::new(Caches::default());
+    broker.listen(Arc::clone(&caches) as Arc<dyn Listener>);
+    holds_lease(&broker).await;
+    (broker, caches)
+}
+
+async fn holds_lease(broker: &RedisBroker) {
+    let begun = Instant::now();
+    while !broker.cache_lease().is_held() {
+        assert!(begun.elapsed() < PATIENCE, "no lease in {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Past the time in which nodes may hold leases that this Redis knows nothing of.
+async fn registry_is_known() {
+    tokio::time::sleep(CACHE_LEASE + Duration::from_millis(50)).await;
+}
+
+fn post(id: u64) -> [Invalidation; 1] {
+    [Invalidation::Post(PostId(id))]
+}
+
+#[tokio::test]
+async fn in_one_process_it_is_in_force_at_once() {
+    let broker = MemoryBroker::new(inbox_options());
+    let caches = Arc::new(Caches::default());
+    broker.listen(Arc::clone(&caches) as Arc<dyn Listener>);
+    let confirmation = broker.invalidate(&post(1)).await.unwrap();
+    assert!(!confirmation.is_pending() && caches.has_dropped(&post(1)) && broker.cache_lease().is_held());
+}
+
+#[tokio::test]
+async fn every_node_has_dropped_it_when_the_wait_ends() {
+    let server = RedisServer::start();
+    let (a, _) = node(&server).await;
+    let (b, at_b) = node(&server).await;
+    let (c, at_c) = node(&server).await;
+    // Without a listener there are no caches, and nothing to confirm.
+    let _deaf = RedisBroker::connect(redis_options(&server)).await.expect("to connect");
+    let all = [
+        Invalidation::Post(PostId(7)),
+        Invalidation::Comment(CommentId(8)),
+        Invalidation::Relation(user("ann"), user("bo")),
+        Invalidation::User(user("cy")),
+    ];
+    let trips = a.round_trips();
+    for round in 0..200 {
+        let what = [post(1_000 + round).to_vec(), all.to_vec()].concat();
+        assert_eq!(a.invalidate(&what).await.unwrap().wait().await, 0, "round {round}");
+        assert!(at_b.has_dropped(&what) && at_c.has_dropped(&what), "round {round}");
+    }
+    // And a few of the probe.
+    assert!((200..220).contains(&(a.round_trips() - trips)), "{}", a.round_trips() - trips);
+    // Both ways at once.
+    for round in 0..100 {
+        let (from_b, from_c) = (post(2 * round), post(2 * round + 1));
+        let (one, other) = tokio::join!(async { b.invalidate(&from_b).await.unwrap().wait().await }, async {
+            c.invalidate(&from_c).await.unwrap().wait().await
+        },);
+        assert_eq!((one, other), (0, 0), "round {round}");
+        assert!(at_c.has_dropped(&from_b) && at_b.has_dropped(&from_c), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_single_node_waits_for_nobody() {
+    let server = RedisServer::start();
+    let (a, _) = node(&server).await;
+    registry_is_known().await;
+    assert!(!a.invalidate(&post(1)).await.unwrap().is_pending());
+}
+
+#[tokio::test]
+async fn a_node_that_is_gone_is_waited_for_as_long_as_its_lease() {
+    let server = RedisServer::start();
+    let (a, _) = node(&server).await;
+    let (b, _) = node(&server).await;
+    registry_is_known().await;
+    drop(b);
+    let begun = Instant::now();
+    assert_eq!(a.invalidate(&post(1)).await.unwrap().wait().await, 1);
+    let took = begun.elapsed();
+    assert!((CACHE_LEASE..2 * CACHE_LEASE).contains(&took), "took {took:?}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!a.invalidate(&post(2)).await.unwrap().is_pending(), "it is not registered any more");
+}
+
+#[tokio::test]
+async fn what_pub_sub_lost_is_found_in_the_log() {
+    let server = RedisServer::start();
+    let (a, _) = node(&server).await;
+    let (_b, at_b) = node(&server).await;
+    for round in 0..20 {
+        server.ask("CLIENT KILL TYPE pubsub");
+        // Its own confirmations may be lost, too; then the wait is as long as the lease.
+        a.invalidate(&post(round)).await.unwrap().wait().await;
+        assert!(at_b.has_dropped(&post(round)), "round {round}");
+    }
+    assert_eq!(at_b.times_all(), 1, "at the start only");
+}
+
+#[tokio::test]
+async fn a_node_that_is_behind_the_log_drops_everything() {
+    let server = RedisServer::start();
+    let (a, at_a) = node(&server).await;
+    assert_eq!(at_a.times_all(), 1);
+    server.ask("HSET feedline:{invalidation}:m s 500");
+    registry_is_known().await;
+    assert_eq!(at_a.times_all(), 2);
+    holds_lease(&a).await;
+}
+
+#[tokio::test]
+async fn while_redis_is_away_nothing_cached_is_used() {
+    let mut server = RedisServer::start();
+    let (a, at_a) = node(&server).await;
+    let (b, _) = node(&server).await;
+    server.kill();
+    tokio::time::sleep(CACHE_LEASE).await;
+    assert!(!a.cache_lease().is_held() && !b.cache_lease().is_held());
+    assert!(a.invalidate(&post(1)).await.is_err());
+    server.start_again();
+    holds_lease(&a).await;
+    assert_eq!(at_a.times_all(), 2, "it may have missed something");
+    // Nodes that have not come back yet may hold a lease from before: nobody is answered before that has ended.
+    let begun = Instant::now();
+    server.ask("FLUSHALL");
+    a.invalidate(&post(2)).await.unwrap().wait().await;
+    assert!(begun.elapsed() >= CACHE_LEASE, "took {:?}", begun.elapsed());
+}

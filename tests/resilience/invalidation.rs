@@ -1,0 +1,212 @@
+//! A change that takes something away is in force on every node before it is answered.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::chaos;
+use crate::cluster::{Cluster, attempt, done, pause, post, resume, until};
+use crate::proxy::Proxy;
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+/// How long a node that does not confirm may hold up an answer, with slack for a busy machine.
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// What takes something away.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Delete,
+    Edit,
+    Restrict,
+    Block,
+    Hide,
+    Unfollow,
+    DeleteComment,
+}
+
+const CHANGES: [Change; 7] = [
+    Change::Delete,
+    Change::Edit,
+    Change::Restrict,
+    Change::Block,
+    Change::Hide,
+    Change::Unfollow,
+    Change::DeleteComment,
+];
+
+/// A post of ann's that somebody has read at the other node, and a comment under it.
+struct Scene {
+    change: Change,
+    reader: String,
+    post: u64,
+    comment: Value,
+}
+
+impl Scene {
+    /// Everything is written at one node, and cached at the other.
+    async fn set(change: Change, round: usize, [a, b]: [&Server; 2]) -> Self {
+        let reader = format!("reader{round}");
+        done(a, &reader, "GET", &format!("/users/{reader}")).await;
+        let post = match change {
+            Change::Unfollow => {
+                done(a, &reader, "PUT", "/users/ann/follow").await;
+                let text = json!({ "text": "old", "visibility": "followers" });
+                let (status, body) = attempt(a, "ann", "POST", "/posts", &text).await;
+                assert_eq!(status, 201, "{body}");
+                body["id"].as_u64().expect("an id")
+            }
+            _ => post(a, "ann", "old").await,
+        };
+        let comments = format!("/posts/{post}/comments");
+        let (_, comment) = attempt(a, "ann", "POST", &comments, &json!({ "text": "a comment" })).await;
+        let scene = Self { change, reader, post, comment: comment["id"].clone() };
+        until("the other node shows it", async || scene.shows_old(b).await).await;
+        scene
+    }
+
+    async fn act(&self, a: &Server) {
+        let (ann, reader, path) = ("ann", &*self.reader, format!("/posts/{}", self.post));
+        let (user, method, path, body) = match self.change {
+            Change::Delete => (ann, "DELETE", path, Value::Null),
+            Change::Edit => (ann, "PATCH", path, json!({ "text": "new" })),
+            Change::Restrict => (ann, "PATCH", path, json!({ "visibility": "followers" })),
+            Change::Block => (ann, "PUT", format!("/users/{reader}/block"), Value::Null),
+            Change::Hide => (ann, "PUT", format!("/users/{reader}/hide"), Value::Null),
+            Change::Unfollow => (reader, "DELETE", "/users/ann/follow".to_owned(), Value::Null),
+            Change::DeleteComment => (ann, "DELETE", format!("/comments/{}", self.comment), Value::Null),
+        };
+        let (status, body) = attempt(a, user, method, &path, &body).await;
+        assert_eq!(status, 200, "{:?}: {body}\n{}", self.change, a.log());
+    }
+
+    /// Whether a node answers as if nothing had changed.
+    async fn shows_old(&self, node: &Server) -> bool {
+        let reader = &self.reader;
+        match self.change {
+            Change::DeleteComment => {
+                let path = format!("/comments/{}/like", self.comment);
+                attempt(node, reader, "PUT", &path, &Value::Null).await.0 == 200
+            }
+            _ => {
+                let (status, body) = attempt(node, reader, "GET", &format!("/posts/{}", self.post), &Value::Null).await;
+                assert!(matches!(status, 200 | 404), "{:?}: {status} {body}", self.change);
+                status == 200 && body["text"] == "old"
+            }
+        }
+    }
+
+    async fn is_gone(&self, round: usize, node: &Server) {
+        for read in 0..3 {
+            assert!(!self.shows_old(node).await, "round {round}, read {read}: {:?} is not in force", self.change);
+        }
+    }
+}
+
+async fn a_change_is_in_force_at_the_other_node_before_its_answer(cluster: Cluster) {
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..chaos::rounds(140, 2_100) {
+        let scene = Scene::set(CHANGES[round % CHANGES.len()], round, [a, b]).await;
+        scene.act(a).await;
+        scene.is_gone(round, b).await;
+    }
+}
+
+/// What is being fetched while a post changes is not kept.
+async fn a_read_under_way_does_not_bring_the_past_back(cluster: Cluster) {
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..chaos::rounds(40, 700) {
+        let scene = Scene::set([Change::Delete, Change::Edit, Change::Block][round % 3], round, [a, b]).await;
+        let over = AtomicBool::new(false);
+        let read = async || {
+            while !over.load(Ordering::SeqCst) {
+                scene.shows_old(b).await;
+            }
+        };
+        let change = async {
+            scene.act(a).await;
+            scene.is_gone(round, b).await;
+            over.store(true, Ordering::SeqCst);
+        };
+        tokio::join!(read(), read(), read(), change);
+    }
+}
+
+async fn a_node_that_slept_through_a_change_does_not_wake_up_with_the_past(cluster: Cluster) {
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..chaos::rounds(7, 140) {
+        let scene = Scene::set(CHANGES[round % CHANGES.len()], round, [a, b]).await;
+        pause(b);
+        let begun = Instant::now();
+        scene.act(a).await;
+        let took = begun.elapsed();
+        resume(b);
+        scene.is_gone(round, b).await;
+        assert!(took < LONGEST, "round {round}: {:?} took {took:?}", scene.change);
+    }
+}
+
+/// Runs each case with each ledger.
+macro_rules! on_both_ledgers {
+    ($($case:ident)*) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::cluster::Cluster::start().await).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test]
+            async fn $case() {
+                let redis = crate::redis_server::RedisServer::start();
+                super::$case(crate::cluster::Cluster::start_on_postgres(redis, 2, &[]).await).await;
+            })*
+        }
+    };
+}
+
+on_both_ledgers! {
+    a_change_is_in_force_at_the_other_node_before_its_answer
+    a_read_under_way_does_not_bring_the_past_back
+    a_node_that_slept_through_a_change_does_not_wake_up_with_the_past
+}
+
+/// A node that reaches Redis directly, and one that does through a proxy.
+async fn with_a_proxy() -> (Cluster, Proxy) {
+    let redis = RedisServer::start();
+    let (proxy, url) = (Proxy::start(redis.port()).await, redis.url());
+    let mut cluster = Cluster::start_on(redis, &url, 1, &[]).await;
+    cluster.join(&proxy.url()).await;
+    (cluster, proxy)
+}
+
+#[tokio::test]
+async fn a_node_that_hears_nothing_does_not_serve_the_past() {
+    let (cluster, proxy) = with_a_proxy().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..chaos::rounds(28, 280) {
+        let scene = Scene::set(CHANGES[round % CHANGES.len()], round, [a, b]).await;
+        proxy.silence();
+        scene.act(a).await;
+        scene.is_gone(round, b).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_cut_off_reads_the_ledger() {
+    let (cluster, proxy) = with_a_proxy().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for (round, change) in CHANGES[..6].iter().enumerate() {
+        let scene = Scene::set(*change, round, [a, b]).await;
+        proxy.hold(true);
+        let begun = Instant::now();
+        scene.act(a).await;
+        let took = begun.elapsed();
+        scene.is_gone(round, b).await;
+        assert!(took < LONGEST, "{change:?} took {took:?}");
+        proxy.hold(false);
+        b.ready().await;
+    }
+    b.metric_is("feedline_cache_lease", 1.0).await;
+}
