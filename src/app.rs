@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,11 +15,12 @@ use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secrets};
 use crate::feed::operations::Operations;
 use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits, Rates};
 use crate::gateway::channels::{Channels, NOTIFICATIONS};
+use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits, connections_for};
 use crate::gateway::listener::{self, ListenerOptions};
 use crate::gateway::outbox::Bounds;
 use crate::gateway::session::SessionOptions;
 use crate::gateway::{Gateway, GatewayOptions};
-use crate::http::{Site, router};
+use crate::http::{Probes, Site, admin_router, router};
 use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
 use crate::metrics::Metrics;
 
@@ -29,7 +31,8 @@ pub struct App {
     ledger: Arc<dyn Ledger>,
     feed: Arc<Feed>,
     gateway: Arc<Gateway>,
-    serving: JoinHandle<()>,
+    admin_address: Option<SocketAddr>,
+    serving: Vec<JoinHandle<()>>,
     stopping: CancellationToken,
     drain: Duration,
 }
@@ -62,27 +65,40 @@ impl App {
         };
         let gateway = Gateway::new(parts, gateway_options(config));
         feed.start().await.context("the broker gives this node no number")?;
-        let listener = listener::bind(config.server.listen)
-            .with_context(|| format!("cannot listen on {} (server.listen)", config.server.listen))?;
-        let address = listener.local_addr()?;
+        let (listener, address) = listen(config.server.listen, "server.listen")?;
+        let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
         let site = Arc::new(Site {
             gateway: Arc::clone(&gateway),
             verifier: Verifier::new(&config.auth, secrets)?,
             api_keys: ApiKeys::new(&secrets.api_keys)?,
         });
         let stopping = CancellationToken::new();
-        let options = ListenerOptions {
-            header_timeout: config.server.header_timeout,
-            connections: config.server.connections,
-            connections_per_address: config.server.connections_per_address,
+        let options = listener_options(config);
+        let serve = |listener, router, limits, proxy_protocol| {
+            let options = ListenerOptions { proxy_protocol, ..options.clone() };
+            let counts = ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
+            tokio::spawn(listener::serve(listener, router, options, counts, Arc::clone(&metrics), stopping.clone()))
         };
-        let serving = tokio::spawn(listener::serve(listener, router(site), options, metrics, stopping.clone()));
-        Ok(Self { address, broker, ledger, feed, gateway, serving, stopping, drain: config.server.drain })
+        let probes = if admin.is_some() { Probes::Admin } else { Probes::Public };
+        let public = router(Arc::clone(&site), probes);
+        let mut serving = vec![serve(listener, public, connection_limits(config)?, options.proxy_protocol)];
+        let admin_address = admin.as_ref().map(|(_, address)| *address);
+        if let Some((listener, _)) = admin {
+            let limits = ConnectionLimits { connections: Some(ADMIN_CONNECTIONS), per_address: None };
+            serving.push(serve(listener, admin_router(site), limits, false));
+        }
+        let drain = config.server.drain;
+        Ok(Self { address, admin_address, broker, ledger, feed, gateway, serving, stopping, drain })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it serves metrics and health, if not with everything else.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_address
     }
 
     /// What the stores are, for people: the broker, the ledger.
@@ -95,12 +111,52 @@ impl App {
     pub async fn stop(self) {
         self.gateway.drain(self.drain).await;
         self.stopping.cancel();
-        if self.serving.await.is_err() {
-            tracing::error!("the accept loop had failed");
+        for serving in self.serving {
+            if serving.await.is_err() {
+                tracing::error!("the accept loop had failed");
+            }
         }
         self.feed.stop().await;
         self.ledger.close().await;
     }
+}
+
+/// Connections of `server.admin_listen`: a few collectors and load balancers. Their files are among those that are reserved.
+const ADMIN_CONNECTIONS: usize = 64;
+
+fn listen(address: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = listener::bind(address).with_context(|| format!("cannot listen on {address} ({key})"))?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+fn listener_options(config: &Config) -> ListenerOptions {
+    let server = &config.server;
+    if server.proxy_protocol && server.trusted_proxies.is_empty() {
+        tracing::warn!("server.proxy_protocol has no effect: server.trusted_proxies is empty");
+    }
+    ListenerOptions {
+        header_timeout: server.header_timeout,
+        stall_timeout: server.stall_timeout,
+        trusted_proxies: Arc::new(server.trusted_proxies.clone()),
+        proxy_protocol: server.proxy_protocol,
+    }
+}
+
+/// The caps of the listener: never more connections than there are files for.
+fn connection_limits(config: &Config) -> anyhow::Result<ConnectionLimits> {
+    let (files, _) = rlimit::getrlimit(rlimit::Resource::NOFILE).context("the limit of open files cannot be read")?;
+    let possible = connections_for(files, config.ledger.connections);
+    let connections = match config.server.connections {
+        Some(configured) if configured > possible => {
+            tracing::warn!(configured, possible, files, "too few open files for server.connections");
+            possible
+        }
+        configured => configured.unwrap_or(possible),
+    };
+    tracing::debug!(connections, files, "capped connections");
+    let per_address = config.server.connections_per_address;
+    Ok(ConnectionLimits { connections: Some(connections), per_address })
 }
 
 /// The broker, and the queue of what is written to the ledger later: Redis is both, in one process it is files.
@@ -210,6 +266,7 @@ fn gateway_options(config: &Config) -> GatewayOptions {
         outbox: Bounds { bytes: config.client.queue_bytes, messages: config.client.queue_messages },
         write_timeout: config.client.write_timeout,
         origins: config.server.origins.clone(),
+        connections_per_user: config.client.connections_per_user,
         recovery_limit: config.client.recovery_limit,
     }
 }

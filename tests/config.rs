@@ -16,6 +16,10 @@ const OTHERS: &[(&str, &str)] = &[
     ("server.connections", "10"),
     ("server.connections_per_address", "10"),
     ("server.header_timeout", "3s"),
+    ("server.stall_timeout", "3s"),
+    ("server.trusted_proxies", "10.0.0.0/8,fd00::/8,192.0.2.1"),
+    ("server.proxy_protocol", "true"),
+    ("server.admin_listen", "127.0.0.1:9001"),
     ("server.drain", "0s"),
     ("server.log_level", "debug"),
     ("server.log_format", "json"),
@@ -31,6 +35,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("client.commands_per_second", "0"),
     ("client.history_limit", "7"),
     ("client.recovery_limit", "7"),
+    ("client.connections_per_user", "7"),
     ("broker.url", "redis://user:password@localhost:6380/3"),
     ("broker.timeout", "900ms"),
     ("broker.prefix", "other"),
@@ -165,7 +170,9 @@ fn the_later_layer_wins_and_leaves_the_rest() {
 fn values_become_what_they_mean() {
     let config = parse("").unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8000");
-    assert_eq!(config.server.connections, None);
+    assert_eq!((config.server.connections, config.server.connections_per_address), (None, Some(4096)));
+    assert!(config.server.trusted_proxies.is_empty() && !config.server.proxy_protocol);
+    assert_eq!((config.server.admin_listen, config.client.connections_per_user), (None, None));
     assert_eq!(config.server.origins, Origins::Listed(vec![]));
     assert_eq!(config.server.log_format, LogFormat::Text);
     assert_eq!(config.client.ping_interval, Duration::from_secs(25));

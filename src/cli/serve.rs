@@ -53,6 +53,9 @@ fn greet(app: &App, secrets: &Secrets) {
     let mut out = std::io::stdout().lock();
     // A closed standard output is no reason not to serve.
     let _ = writeln!(out, "Feedline {} is at http://{}", env!("CARGO_PKG_VERSION"), app.address());
+    if let Some(admin) = app.admin_address() {
+        let _ = writeln!(out, "  admin    http://{admin}");
+    }
     let _ = writeln!(out, "  broker   {broker}");
     let _ = writeln!(out, "  ledger   {ledger}");
     if let Some(file) = &secrets.file {

@@ -13,6 +13,7 @@ use super::secrets::Secret;
 use super::urls::{BrokerUrl, LedgerUrl};
 use super::value::{self, Read};
 use crate::ledger::Durability;
+use crate::net::TrustedProxies;
 
 /// `[server]`: the socket Feedline listens on, its files and its logs.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,14 @@ pub struct Server {
     pub connections_per_address: Option<usize>,
     /// How long the head of a request may take.
     pub header_timeout: Duration,
+    /// How long a request body or a response may make no progress.
+    pub stall_timeout: Duration,
+    /// The proxies whose word about a client's address is believed.
+    pub trusted_proxies: TrustedProxies,
+    /// Whether connections of trusted proxies begin with a PROXY header.
+    pub proxy_protocol: bool,
+    /// Where `/health`, `/ready` and `/metrics` are served instead, if anywhere.
+    pub admin_listen: Option<SocketAddr>,
     /// How long a shutdown spreads the closing of sockets over.
     pub drain: Duration,
     /// The least important lines that are logged.
@@ -71,12 +80,20 @@ impl Server {
             connections: section.read("connections", value::cap(10_000_000)),
             connections_per_address: section.read("connections_per_address", value::cap(10_000_000)),
             header_timeout: section.read("header_timeout", value::duration("100ms"..="10m")),
+            stall_timeout: section.read("stall_timeout", value::duration("100ms"..="10m")),
+            trusted_proxies: section.read("trusted_proxies", trusted_proxies),
+            proxy_protocol: section.read("proxy_protocol", value::flag),
+            admin_listen: section.read("admin_listen", value::optional_address),
             drain: section.read("drain", value::duration("0s"..="10m")),
             log_level: section.read("log_level", value::one_of(LEVELS)),
             log_format: section
                 .read("log_format", value::one_of(&[("text", LogFormat::Text), ("json", LogFormat::Json)])),
         }
     }
+}
+
+fn trusted_proxies(value: &Value) -> Read<TrustedProxies> {
+    TrustedProxies::parse(value::texts(value)?.iter().map(String::as_str))
 }
 
 fn origins(value: &Value) -> Read<Origins> {
@@ -120,6 +137,8 @@ pub struct Client {
     pub history_limit: usize,
     /// The most publications of one recovery.
     pub recovery_limit: usize,
+    /// How many connections one user may have on a node, if there is a limit.
+    pub connections_per_user: Option<u32>,
 }
 
 impl Client {
@@ -137,6 +156,7 @@ impl Client {
             commands_per_second: section.read("commands_per_second", value::cap(1_000_000)),
             history_limit: section.read("history_limit", value::whole(1..=100_000)),
             recovery_limit: section.read("recovery_limit", value::whole(1..=100_000)),
+            connections_per_user: section.read("connections_per_user", value::cap(1_000_000)),
         };
         if client.ping_interval.subsec_nanos() != 0 {
             section.problem(&["ping_interval"], "expected whole seconds");

@@ -112,6 +112,11 @@ pub(super) fn address(value: &Value) -> Read<SocketAddr> {
     text.parse().map_err(|_| format!("expected an address and a port, such as 127.0.0.1:8000, not {text:?}"))
 }
 
+/// An address and a port; none when empty.
+pub(super) fn optional_address(value: &Value) -> Read<Option<SocketAddr>> {
+    optional_text(value)?.map(|_| address(value)).transpose()
+}
+
 /// One of several words.
 pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Value) -> Read<T> {
     move |value| {

@@ -25,6 +25,7 @@ use super::hub::Seat;
 use super::outbox::{Outbox, Outgoing, ROOM_KEPT};
 use super::session::{Action, Due, Moment, Session};
 use super::transport::{Framed, Transport};
+use super::user_connections::{LimitReached, UserConnection};
 use crate::protocol::{Command, Disconnect, PING, Unsubscribe, decode_frame, push_unsubscribe};
 
 /// How long the close handshake may take.
@@ -50,6 +51,8 @@ pub(super) struct Connection {
     session: Session,
     outbox: Arc<Outbox>,
     seats: Vec<Seat>,
+    /// The place among the connections of the user, where these are limited.
+    user_connection: Option<UserConnection>,
     /// Commands of the last frame that have not run yet.
     commands: VecDeque<Command>,
     running: Option<Running>,
@@ -73,6 +76,7 @@ impl Connection {
             session,
             outbox,
             seats: Vec::new(),
+            user_connection: None,
             commands: VecDeque::new(),
             running: None,
             taken: VecDeque::new(),
@@ -172,6 +176,13 @@ impl Connection {
                 self.leave(&channel);
                 self.say(&reply);
             }
+            Action::Open(opening) => {
+                match self.gateway.users.open(opening.user.as_ref()) {
+                    Ok(counted) => self.user_connection = counted,
+                    Err(LimitReached) => return self.close_after_replies(Disconnect::CONNECTION_LIMIT),
+                }
+                self.running = self.gateway.run(Action::Open(opening), &self.outbox);
+            }
             other => self.running = self.gateway.run(other, &self.outbox),
         }
         Ok(())
@@ -204,6 +215,7 @@ impl Connection {
                 self.act(action)?;
             }
             Done::NotOpened(id) => {
+                self.user_connection = None;
                 let action = self.session.not_opened(id);
                 self.act(action)?;
             }
@@ -316,6 +328,7 @@ impl Connection {
     fn leave_all(&mut self) {
         // A command that still runs may have taken a seat, which goes with it.
         self.running = None;
+        self.user_connection = None;
         for seat in std::mem::take(&mut self.seats) {
             self.gateway.farewell(seat.channel(), &self.session);
         }

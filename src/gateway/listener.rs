@@ -1,9 +1,13 @@
 //! The accept loop: HTTP and WebSocket upgrades on one port.
 //!
-//! hyper reads the head of each request, with a timeout, so a client that sends one byte a minute costs a socket for
-//! ten seconds and no more. After an upgrade the plain TCP stream goes to tokio-tungstenite.
+//! hyper reads the head of each request, with a timeout that also ends connections without a request: a client that sends
+//! one byte a minute costs a socket for ten seconds and no more. Bodies and responses fail once they make no progress
+//! ([`progress`](crate::net::progress)). After an upgrade the plain TCP stream goes to tokio-tungstenite, and the
+//! connection has its own write timeout.
+//!
+//! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first request,
+//! `X-Forwarded-For` in each request.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,73 +15,45 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::{Request, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
+use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
 use crate::metrics::Metrics;
+use crate::net::progress::{ProgressBody, ProgressStream, StallFlag};
+use crate::net::{ClientAddress, TrustedProxies, client_address, proxy_protocol};
 
 /// The bounds of the listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ListenerOptions {
-    /// How long the head of a request may take.
+    /// How long the head of a request may take, and a PROXY header.
     pub header_timeout: Duration,
-    /// Connections at once.
-    pub connections: Option<usize>,
-    /// Connections of one address at once.
-    pub connections_per_address: Option<usize>,
+    /// How long a request body or a response may make no progress.
+    pub stall_timeout: Duration,
+    /// Whose word about the client's address is believed.
+    pub trusted_proxies: Arc<TrustedProxies>,
+    /// Whether connections of trusted proxies begin with a PROXY header.
+    pub proxy_protocol: bool,
 }
 
 /// Connections that wait to be accepted: a whole town may come back at once after a restart.
 const BACKLOG: u32 = 16_384;
 
-/// How many connections each address holds, and all of them.
-#[derive(Debug, Default)]
-struct Census {
-    all: usize,
-    by_address: HashMap<IpAddr, usize>,
-}
+/// Refused connections that are answered at once; more are closed without an answer.
+const REFUSALS: usize = 64;
 
-/// One connection's entry in the census.
-pub struct Counted {
-    census: Arc<Mutex<Census>>,
-    address: IpAddr,
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut census = self.census.lock();
-        census.all -= 1;
-        if let Some(count) = census.by_address.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                census.by_address.remove(&self.address);
-            }
-        }
-    }
-}
-
-fn count(census: &Arc<Mutex<Census>>, address: IpAddr, options: &ListenerOptions) -> Result<Counted, &'static str> {
-    let mut now = census.lock();
-    if options.connections.is_some_and(|most| now.all >= most) {
-        return Err("connections");
-    }
-    let held = now.by_address.entry(address).or_default();
-    if options.connections_per_address.is_some_and(|most| *held >= most) {
-        return Err("connections_per_address");
-    }
-    *held += 1;
-    now.all += 1;
-    drop(now);
-    Ok(Counted { census: Arc::clone(census), address })
-}
+/// What an HTTP connection runs on; an upgrade takes the TCP stream out of it.
+pub(super) type HttpStream = TokioIo<ProgressStream<TcpStream>>;
 
 /// Opens the port.
 ///
@@ -90,15 +66,27 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// What every connection of a listener shares.
+struct Listener {
+    router: Router,
+    options: ListenerOptions,
+    counts: Arc<ConnectionCounts>,
+    metrics: Arc<Metrics>,
+    refusals: Arc<Semaphore>,
+    stopping: CancellationToken,
+}
+
 /// Takes connections until `stopping`; those that are there finish the request they are at.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ListenerOptions,
+    counts: Arc<ConnectionCounts>,
     metrics: Arc<Metrics>,
     stopping: CancellationToken,
 ) {
-    let census = Arc::<Mutex<Census>>::default();
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
+    let shared = Arc::new(Listener { router, options, counts, metrics, refusals, stopping: stopping.clone() });
     let tasks = TaskTracker::new();
     while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         let (stream, peer) = match accepted {
@@ -110,71 +98,115 @@ pub async fn serve(
                 continue;
             }
         };
-        let address = peer.ip().to_canonical();
-        match count(&census, address, &options) {
-            Ok(counted) => {
-                let connection = serve_one(stream, peer, router.clone(), options, counted, stopping.clone());
-                tasks.spawn(connection);
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let is_proxy = shared.options.trusted_proxies.contains(peer.ip());
+        let admitted = shared.counts.open().and_then(|slot| {
+            // Of a proxied connection the client is known later.
+            if is_proxy { Ok(slot) } else { slot.assign(peer.ip()).map(|()| slot) }
+        });
+        match admitted {
+            Ok(slot) => {
+                tasks.spawn(Arc::clone(&shared).serve(stream, peer, is_proxy, slot));
             }
-            Err(reason) => {
-                metrics.refused(reason);
-                tracing::debug!(%peer, reason, "refused a connection");
-                tasks.spawn(refuse(stream));
-            }
+            Err(reason) => shared.refuse(stream, peer.ip(), reason, &tasks),
         }
     }
     drop(listener);
     tasks.close();
-    if tokio::time::timeout(Duration::from_secs(5), tasks.wait()).await.is_err() {
+    if timeout(Duration::from_secs(5), tasks.wait()).await.is_err() {
         tracing::warn!("some requests did not end in time");
     }
 }
 
+impl Listener {
+    /// Closes a connection, and says why if there is time for it.
+    fn refuse(&self, stream: TcpStream, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
+        self.metrics.refused(reason);
+        tracing::debug!(%client, reason, "refused a connection");
+        if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
+            tasks.spawn(async move {
+                answer_refused(stream).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn serve(self: Arc<Self>, mut stream: TcpStream, peer: SocketAddr, is_proxy: bool, slot: ConnectionSlot) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "a connection ended before it began");
+            return;
+        }
+        let mut client = peer.ip();
+        if self.options.proxy_protocol && is_proxy {
+            match self.proxied_client(&mut stream).await {
+                Ok(proxied) => client = proxied.unwrap_or(client),
+                Err(error) => {
+                    self.metrics.refused("proxy_protocol");
+                    tracing::debug!(%peer, %error, "a proxy sent no PROXY header");
+                    return;
+                }
+            }
+            if let Err(CapReached(reason)) = slot.assign(client) {
+                self.metrics.refused(reason);
+                tracing::debug!(%peer, %client, reason, "refused a connection");
+                return answer_refused(stream).await;
+            }
+        }
+        if let Err(error) = self.serve_http(stream, client, slot).await {
+            tracing::debug!(%peer, %client, %error, "a connection ended");
+        }
+    }
+
+    /// The client's address out of a PROXY header.
+    async fn proxied_client(&self, stream: &mut TcpStream) -> io::Result<Option<IpAddr>> {
+        timeout(self.options.header_timeout, proxy_protocol::read(stream)).await?
+    }
+
+    async fn serve_http(&self, stream: TcpStream, client: IpAddr, slot: ConnectionSlot) -> hyper::Result<()> {
+        // An upgraded connection takes its slot along: it is given back when the socket goes.
+        let slot = Arc::new(slot);
+        let service = service_fn(|request: Request<Incoming>| self.request(request, client, &slot));
+        let stream: HttpStream = TokioIo::new(ProgressStream::new(stream, self.options.stall_timeout));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.options.header_timeout)
+            .max_buf_size(32 * 1024)
+            .serve_connection(stream, service)
+            .with_upgrades();
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            served = connection.as_mut() => served,
+            () = self.stopping.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        }
+    }
+
+    /// Answers a request; `peer` is the other end of the connection, as far as PROXY tells.
+    fn request(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        slot: &Arc<ConnectionSlot>,
+    ) -> impl Future<Output = Result<Response<Body>, std::convert::Infallible>> + use<> {
+        let client = client_address(peer, request.headers(), &self.options.trusted_proxies);
+        let stalled = StallFlag::default();
+        let mut request =
+            request.map(|body| Body::new(ProgressBody::new(body, self.options.stall_timeout, stalled.clone())));
+        request.extensions_mut().insert(ClientAddress(client));
+        request.extensions_mut().insert(Arc::clone(slot));
+        request.extensions_mut().insert(stalled);
+        self.router.clone().call(request)
+    }
+}
+
 /// Says why, as far as that can be said without having read anything.
-async fn refuse(mut stream: TcpStream) {
+async fn answer_refused(mut stream: TcpStream) {
     const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\nconnection: close\r\nretry-after: 5\r\n\r\ntoo many connections\n";
-    let _ = tokio::time::timeout(Duration::from_secs(1), async {
+    let _ = timeout(Duration::from_secs(1), async {
         stream.write_all(TOO_MANY).await?;
         stream.shutdown().await
     })
     .await;
-}
-
-async fn serve_one(
-    stream: TcpStream,
-    peer: SocketAddr,
-    router: Router,
-    options: ListenerOptions,
-    counted: Counted,
-    stopping: CancellationToken,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, %error, "a connection ended before it began");
-        return;
-    }
-    // An upgraded connection takes its entry along: it goes when the socket does.
-    let counted = Arc::new(counted);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(Arc::clone(&counted));
-        router.clone().call(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(options.header_timeout)
-        .max_buf_size(32 * 1024)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    let mut connection = std::pin::pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = served {
-        tracing::debug!(%peer, %error, "a connection ended");
-    }
 }

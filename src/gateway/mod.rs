@@ -2,7 +2,9 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | [`listener`] | the accept loop: HTTP and upgrades on one port, caps, timeouts |
+//! | [`listener`] | the accept loop: HTTP and upgrades on one port, timeouts |
+//! | [`connection_counts`] | connections of the process and of an address, and their caps |
+//! | `user_connections` | connections of a user, and their cap |
 //! | [`upgrade`] | the WebSocket handshake: origins, encodings |
 //! | [`session`] | the pure state machine: a command in, what to do about it out |
 //! | `connection` | the task of one socket |
@@ -32,12 +34,14 @@ use crate::protocol::Disconnect;
 pub mod channels;
 mod commands;
 mod connection;
+pub mod connection_counts;
 pub mod hub;
 pub mod listener;
 pub mod outbox;
 pub mod session;
 mod transport;
 pub mod upgrade;
+mod user_connections;
 
 pub use commands::{Log, clients, counts};
 
@@ -46,6 +50,7 @@ use hub::Hub;
 use outbox::{Bounds, Outbox};
 use session::SessionOptions;
 use transport::Transport;
+use user_connections::UserConnections;
 
 /// The bounds of a socket.
 #[derive(Clone, Debug)]
@@ -58,6 +63,8 @@ pub struct GatewayOptions {
     pub write_timeout: Duration,
     /// Browser origins that may connect besides the page's own host.
     pub origins: Origins,
+    /// Connections of one user on this node.
+    pub connections_per_user: Option<u32>,
     /// How many missed entries one recovery tells.
     pub recovery_limit: usize,
 }
@@ -73,6 +80,7 @@ pub struct Gateway {
     options: GatewayOptions,
     /// Every socket, by client id.
     clients: Clients,
+    users: Arc<UserConnections>,
     /// What is told of clients in channels that know who is there: by channel and client id.
     infos: DashMap<(Arc<str>, String), Bytes>,
     tasks: TaskTracker,
@@ -118,6 +126,7 @@ impl Gateway {
             operations,
             sessions: Arc::new(sessions),
             metrics,
+            users: UserConnections::new(options.connections_per_user),
             options,
             clients,
             infos: DashMap::new(),

@@ -6,17 +6,16 @@ use axum::body::Body;
 use axum::http::header::SEC_WEBSOCKET_PROTOCOL;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::server::create_response;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::Gateway;
 use super::connection::Connection;
-use super::listener::Counted;
+use super::connection_counts::{CapReached, ConnectionSlot};
+use super::listener::HttpStream;
 use super::transport::Transport;
-use crate::net::origin;
+use crate::net::{ClientAddress, origin};
 
 /// The name of the one encoding that is spoken here.
 const JSON: &str = "centrifuge-json";
@@ -44,11 +43,20 @@ pub fn upgrade(gateway: &Arc<Gateway>, request: Request<Body>) -> Result<Respons
     let json = offered.contains(&JSON);
     let (mut parts, _) = request.into_parts();
     let upgrading = parts.extensions.remove::<OnUpgrade>();
-    let counted = parts.extensions.remove::<Arc<Counted>>();
+    let slot = parts.extensions.remove::<Arc<ConnectionSlot>>();
+    let client = parts.extensions.remove::<ClientAddress>();
     let handshake = create_response(&Request::from_parts(parts, ()));
     let (Ok(response), Some(upgrading)) = (handshake, upgrading) else {
         return Err((StatusCode::BAD_REQUEST, "this address is for WebSockets"));
     };
+    // Of a connection through a proxy the client is known only now.
+    if let (Some(slot), Some(ClientAddress(client))) = (&slot, client)
+        && let Err(CapReached(reason)) = slot.assign(client)
+    {
+        gateway.metrics.refused(reason);
+        tracing::debug!(%client, reason, "refused a connection");
+        return Err((StatusCode::SERVICE_UNAVAILABLE, "too many connections"));
+    }
     let mut response = response.map(|()| Body::empty());
     if json {
         response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(JSON));
@@ -58,15 +66,15 @@ pub fn upgrade(gateway: &Arc<Gateway>, request: Request<Body>) -> Result<Respons
         // On the heap, and alone: what a future holds it holds twice where it is moved, and there are many of these.
         let Some(mut connection) = Box::pin(admit(task, upgrading)).await else { return };
         connection.run().await;
-        drop(counted);
+        drop(slot);
     });
     Ok(response)
 }
 
 /// The connection, once hyper has let go of the stream.
 async fn admit(gateway: Arc<Gateway>, upgrading: OnUpgrade) -> Option<Box<Connection>> {
-    let parts = upgrading.await.ok()?.downcast::<TokioIo<TcpStream>>().ok()?;
-    let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
+    let parts = upgrading.await.ok()?.downcast::<HttpStream>().ok()?;
+    let (stream, read) = (parts.io.into_inner().into_inner(), parts.read_buf.to_vec());
     let config = Some(gateway.websocket());
     let socket = WebSocketStream::from_partially_read(stream, read, Role::Server, config).await;
     Some(gateway.admit(Transport::new(socket)))

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
@@ -25,6 +25,8 @@ use tracing::Instrument;
 use crate::auth::{ApiKeys, Verifier};
 use crate::gateway::Gateway;
 use crate::gateway::upgrade::upgrade;
+use crate::net::ClientAddress;
+use crate::net::progress::StallFlag;
 
 mod cors;
 pub mod openapi;
@@ -46,23 +48,45 @@ pub struct Site {
 /// The largest body a request may have, in bytes: a post of the largest size fits several times.
 const BODY: usize = 256 * 1024;
 
+/// Where `/health`, `/ready` and `/metrics` are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probes {
+    /// With everything else.
+    Public,
+    /// By [`admin_router`] alone.
+    Admin,
+}
+
+/// The route table of the listener for operators, `server.admin_listen`.
+pub fn admin_router(site: Arc<Site>) -> Router {
+    probe_routes().fallback(no_such_path).layer(from_fn(identify)).with_state(site)
+}
+
+fn probe_routes() -> Router<Arc<Site>> {
+    Router::new()
+        .route("/health", get(probes::health))
+        .route("/ready", get(probes::ready))
+        .route("/metrics", get(probes::metrics))
+}
+
 /// The route table.
-pub fn router(site: Arc<Site>) -> Router {
+pub fn router(site: Arc<Site>, probes: Probes) -> Router {
     let mut api = Router::new();
     for (index, operation) in site.gateway.operations().all().iter().enumerate() {
         api = api.route(operation.path, operations::route(index, operation));
     }
     // Its fallbacks are set here, so that the layer is around them, too.
     let api = api.fallback(no_such_path).method_not_allowed_fallback(no_such_method);
-    let api = api.layer(from_fn_with_state(Arc::clone(&site), cors::cors));
-    Router::new()
+    let api = api.layer(from_fn(report_stalls)).layer(from_fn_with_state(Arc::clone(&site), cors::cors));
+    let probes = match probes {
+        Probes::Public => probe_routes(),
+        Probes::Admin => Router::new(),
+    };
+    probes
         .route("/connection/websocket", get(websocket))
         .nest("/api/v1", api)
         .route("/api/openapi.json", get(openapi::serve))
-        .route("/api/{method}", axum::routing::post(server_api::serve))
-        .route("/health", get(probes::health))
-        .route("/ready", get(probes::ready))
-        .route("/metrics", get(probes::metrics))
+        .route("/api/{method}", axum::routing::post(server_api::serve).layer(from_fn(report_stalls)))
         .fallback(get(page::serve))
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(identify))
@@ -81,6 +105,18 @@ async fn no_such_method() -> Response<Body> {
     problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path takes other methods, see `allow`")
 }
 
+/// Answers 408 where the handler gave up on a body that made no progress.
+async fn report_stalls(request: Request, next: Next) -> Response<Body> {
+    let stalled = request.extensions().get::<StallFlag>().cloned().unwrap_or_default();
+    let response = next.run(request).await;
+    if !stalled.is_set() {
+        return response;
+    }
+    let mut response = problem(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time");
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Gives every request an id, taken from the client or a proxy if they sent a plain one: it is in the answer, and in each
@@ -92,7 +128,10 @@ async fn identify(request: Request, next: Next) -> Response<Body> {
     let id = request.headers().get(REQUEST_ID).filter(plain).cloned();
     let id = id.or_else(|| HeaderValue::from_str(&uuid::Uuid::now_v7().simple().to_string()).ok());
     let text = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
-    let span = tracing::info_span!("request", id = text, method = %request.method(), path = request.uri().path());
+    let client = request.extensions().get::<ClientAddress>().map(|client| client.0);
+    let client = client.as_ref().map(tracing::field::display);
+    let span =
+        tracing::info_span!("request", id = text, client, method = %request.method(), path = request.uri().path());
     let mut response = next.run(request).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     if let Some(id) = id {

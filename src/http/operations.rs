@@ -1,6 +1,6 @@
 //! The feed's operations over HTTP: input from path, query and body; who asks from a token or an API key.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
@@ -17,6 +17,7 @@ use crate::auth::TokenError;
 use crate::feed::operations::{self, Access, Operation, Origin, Verb};
 use crate::feed::{Caller, FeedError, now};
 use crate::model::UserId;
+use crate::net::ClientAddress;
 
 /// The route of the operation at this index of the table.
 pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Site>> {
@@ -82,10 +83,10 @@ fn key(operation: &Operation, headers: &HeaderMap) -> Result<Option<String>, Fee
 /// The header that holds a backend's key.
 const API_KEY: &str = "x-api-key";
 
-/// The address at the other end of the connection; the listener noted it.
+/// The client's address; the listener noted it.
 fn address(parts: &Parts) -> Origin {
-    let peer = parts.extensions.get::<SocketAddr>();
-    Origin::Address(peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), SocketAddr::ip))
+    let client = parts.extensions.get::<ClientAddress>();
+    Origin::Address(client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.0))
 }
 
 /// `limit=20&cursor=p12`, percent-encoded. Everything is text; inputs that are numbers read their digits.

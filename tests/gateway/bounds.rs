@@ -111,27 +111,104 @@ async fn a_head_that_comes_too_slowly_is_not_waited_for() {
 
 #[tokio::test]
 async fn connections_are_capped_and_given_back() {
-    for (key, reason) in
-        [("server.connections", "connections"), ("server.connections_per_address", "connections_per_address")]
-    {
-        let server = Server::start_with(&[(key, "3")]).await;
-        let mut held = Vec::new();
-        for _ in 0..3 {
-            held.push(Client::connect(&server, "ann").await);
-        }
-        let mut refused = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
-        let mut answer = String::new();
-        tokio::time::timeout(PATIENCE, refused.read_to_string(&mut answer)).await.unwrap().unwrap();
-        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-        held.pop();
-        // Once the socket has gone, there is room again. Until then each question is refused, and counted.
-        let refusals = format!("feedline_connections_refused_total{{reason=\"{reason}\"}}");
-        let until = Instant::now() + PATIENCE;
-        while server.metric(&refusals).await.is_none_or(|refused| refused < 1.0) {
-            assert!(Instant::now() < until, "{key}: no room was given back");
-        }
-        drop(held);
+    let server = Server::start_with(&[("server.connections", "3")]).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(Client::connect(&server, "ann").await);
     }
+    let mut refused = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(PATIENCE, refused.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    held.pop();
+    // Once the socket has gone, there is room again. Until then each question is refused, and counted.
+    let until = Instant::now() + PATIENCE;
+    while server
+        .metric("feedline_connections_refused_total{reason=\"connections\"}")
+        .await
+        .is_none_or(|refused| refused < 1.0)
+    {
+        assert!(Instant::now() < until, "no room was given back");
+    }
+    drop(held);
+}
+
+#[tokio::test]
+async fn connections_leave_files_for_the_stores() {
+    let admin = format!("127.0.0.1:{}", crate::ports::free_port());
+    let server = Server::start_limited(Some(400), &[("server.admin_listen", &admin)]).await;
+    // Half of so few files are for clients, and what comes on top is refused.
+    let mut held = Vec::new();
+    for _ in 0..200 {
+        held.push(TcpStream::connect(("127.0.0.1", server.port())).await.unwrap());
+    }
+    for _ in 0..200 {
+        let mut refused = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = tokio::time::timeout(PATIENCE, refused.read_to_end(&mut answer)).await.unwrap();
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 503 "), "{}", String::from_utf8_lossy(&answer));
+    }
+    assert_eq!(server.probe("/ready").await.unwrap().status, 200, "the stores answer");
+    let refused = server.metric("feedline_connections_refused_total{reason=\"connections\"}").await;
+    assert_eq!(refused, Some(200.0));
+    assert!(!server.log().contains("could not be accepted"), "{}", server.log());
+}
+
+#[tokio::test]
+async fn a_user_has_so_many_connections() {
+    let server = Server::start_with(&[("client.connections_per_user", "2"), ("auth.anonymous", "true")]).await;
+    let mut first = Client::connect(&server, "ann").await;
+    let _second = Client::connect(&server, "ann").await;
+    let connect = json!({ "connect": { "token": token("ann") } });
+    let mut third = Client::open(&server).await;
+    third.command(connect.clone()).await;
+    assert_eq!(third.hear().await, Heard::Closed(3504, "connection limit".into()));
+    let _other = Client::connect(&server, "bo").await;
+    for _ in 0..3 {
+        let mut anonymous = Client::open(&server).await;
+        anonymous.done(json!({ "connect": {} })).await;
+    }
+    first.socket.close(None).await.unwrap();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut again = Client::open(&server).await;
+        again.command(connect.clone()).await;
+        match again.hear().await {
+            Heard::Reply(_) => break,
+            heard => assert_eq!(heard, Heard::Closed(3504, "connection limit".into())),
+        }
+        assert!(Instant::now() < until, "no room was given back");
+    }
+}
+
+#[tokio::test]
+async fn operators_have_an_address_of_their_own() {
+    let admin = crate::ports::free_port();
+    let address = format!("127.0.0.1:{admin}");
+    let keys = [("server.admin_listen", &*address), ("server.connections", "5"), ("server.drain", "2s")];
+    let mut server = Server::start_with(&keys).await;
+    for path in ["/metrics", "/ready", "/health"] {
+        assert_eq!(server.http("GET", path, &[], "").await.status, 404, "{path}");
+    }
+    let _sockets = (Client::connect(&server, "ann").await, Client::connect(&server, "bo").await);
+    // It answers while the other listener is full.
+    let mut held = Vec::new();
+    while server.metric("feedline_connections_refused_total{reason=\"connections\"}").await.is_none() {
+        held.push(TcpStream::connect(("127.0.0.1", server.port())).await.unwrap());
+        assert!(held.len() < 100, "none was refused");
+    }
+    for (path, status) in [("/metrics", 200), ("/ready", 200), ("/health", 200), ("/api/v1/timeline", 404), ("/", 404)]
+    {
+        let answer = Server::http_at(admin, "GET", path, &[], "").await.unwrap();
+        assert_eq!(answer.status, status, "{path}");
+    }
+    drop(held);
+    server.terminate();
+    let until = Instant::now() + PATIENCE;
+    while server.probe("/ready").await.unwrap().status != 503 {
+        assert!(Instant::now() < until, "it is ready though it goes away");
+    }
+    assert!(server.ended().await.success());
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::server::{PATIENCE, Server, token};
@@ -56,16 +58,29 @@ impl Client {
 
     /// The same, over this connection.
     pub(crate) async fn over(server: &Server, stream: TcpStream) -> Self {
+        Self::upgrade(server, stream, &[]).await.expect("a handshake")
+    }
+
+    /// The same, with headers; what the server answered, if that is no socket.
+    pub(crate) async fn upgrade(
+        server: &Server,
+        stream: TcpStream,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, Error> {
         let url = format!("ws://127.0.0.1:{}/connection/websocket", server.port());
-        let (socket, _) = timeout(PATIENCE, client_async(url, stream)).await.expect("in time").expect("a handshake");
-        Self {
+        let mut request = url.into_client_request().expect("a request");
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, HeaderValue::from_str(value).expect("a value"));
+        }
+        let (socket, _) = timeout(PATIENCE, client_async(request, stream)).await.expect("in time")?;
+        Ok(Self {
             socket,
             last_id: 0,
             pushes: VecDeque::new(),
             lines: VecDeque::new(),
             closed: None,
             pongs: Pongs::Answered,
-        }
+        })
     }
 
     /// A connected client of a user.

@@ -40,6 +40,8 @@ pub(crate) struct Server {
     port: u16,
     dir: TempDir,
     env: Vec<(String, String)>,
+    /// How many files the process may have open, if a test limits that.
+    open_files: Option<u32>,
 }
 
 /// What HTTP answered.
@@ -66,6 +68,11 @@ impl Server {
 
     /// Starts one whose configuration says so too: `("client.channels", "2")`.
     pub(crate) async fn start_with(keys: &[(&str, &str)]) -> Self {
+        Self::start_limited(None, keys).await
+    }
+
+    /// Starts one that may have only so many files open.
+    pub(crate) async fn start_limited(open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data").display().to_string();
         let mut env: Vec<(String, String)> = [
@@ -86,12 +93,12 @@ impl Server {
         let (child, port) = loop {
             let port = crate::ports::free_port();
             env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
-            let mut child = spawn(&env, &dir);
+            let mut child = spawn(&env, &dir, open_files);
             if listening(&mut child, &log).await {
                 break (child, port);
             }
         };
-        let server = Self { child, port, dir, env };
+        let server = Self { child, port, dir, env, open_files };
         server.ready().await;
         server
     }
@@ -122,7 +129,7 @@ impl Server {
 
     /// Starts it again on the same port and data, after [`kill`](Self::kill) or [`stop`](Self::stop).
     pub(crate) async fn start_again(&mut self) {
-        self.child = spawn(&self.env, &self.dir);
+        self.child = spawn(&self.env, &self.dir, self.open_files);
         self.ready().await;
     }
 
@@ -157,10 +164,17 @@ impl Server {
     /// Waits until `/ready` says so.
     pub(crate) async fn ready(&self) {
         let until = Instant::now() + PATIENCE;
-        while self.try_http("GET", "/ready", &[], "").await.is_none_or(|answer| answer.status != StatusCode::OK) {
+        while self.probe("/ready").await.is_none_or(|answer| answer.status != StatusCode::OK) {
             assert!(Instant::now() < until, "the server is not ready:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// `/metrics`, `/ready` or `/health`, at `server.admin_listen` if that is configured.
+    pub(crate) async fn probe(&self, path: &str) -> Option<Answer> {
+        let admin = self.env.iter().find(|(key, _)| *key == variable("server.admin_listen"));
+        let port = admin.and_then(|(_, address)| address.rsplit_once(':')?.1.parse().ok());
+        Self::http_at(port.unwrap_or(self.port), "GET", path, &[], "").await
     }
 
     // --- HTTP --------------------------------------------------------------------------------------------
@@ -239,7 +253,7 @@ impl Server {
     /// A sample of `/metrics`: `feedline_connections`. `None` if there is none of that name.
     pub(crate) async fn metric(&self, name: &str) -> Option<f64> {
         // Where connections are refused, the question may be too.
-        let metrics = self.try_http("GET", "/metrics", &[], String::new()).await?.body;
+        let metrics = self.probe("/metrics").await?.body;
         let line = metrics.as_str()?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.to_owned();
         line.trim().parse().ok()
     }
@@ -273,10 +287,19 @@ fn variable(key: &str) -> String {
     format!("FEEDLINE__{}", key.replace('.', "__").to_uppercase())
 }
 
-fn spawn(env: &[(String, String)], dir: &TempDir) -> Child {
+fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(dir.path().join("log")).expect("a log file");
     let both = |log: &File| Stdio::from(log.try_clone().expect("a second handle"));
-    Command::new(env!("CARGO_BIN_EXE_feedline"))
+    let binary = env!("CARGO_BIN_EXE_feedline");
+    let mut command = match open_files {
+        None => Command::new(binary),
+        Some(files) => {
+            let mut shell = Command::new("/bin/sh");
+            shell.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\"")).arg(binary);
+            shell
+        }
+    };
+    command
         .arg("serve")
         .current_dir(dir.path())
         .env_clear()

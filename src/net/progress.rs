@@ -1,0 +1,271 @@
+//! Deadlines on transfers that make no progress: a request body that does not come, a response that is not taken.
+//!
+//! No deadline covers a whole transfer, so a large one and one that lasts for hours are both fine. A transfer fails once it
+//! has waited for the other end for the whole timeout, or moves fewer than [`MIN_BYTES_PER_SECOND`]: a byte now and then
+//! is no progress.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::{BoxError, Error};
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The slowest transfer that counts as progress. A second-generation phone manages ten times as much.
+const MIN_BYTES_PER_SECOND: u32 = 500;
+
+/// How long a transfer may still wait for the other end.
+#[derive(Debug)]
+struct Patience {
+    timeout: Duration,
+    /// When it ends; `None` while the transfer does not wait.
+    deadline: Option<Instant>,
+    /// Made when a transfer first has to wait: most never do.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patience {
+    fn new(timeout: Duration) -> Self {
+        Self { timeout, deadline: None, timer: None }
+    }
+
+    /// Ready once the transfer has waited for too long. The time runs from the first call.
+    fn poll_exhausted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.timeout);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(cx)
+    }
+
+    /// Each byte buys time, up to the whole timeout.
+    fn progress(&mut self, bytes: usize) {
+        if let Some(deadline) = &mut self.deadline {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            *deadline =
+                (*deadline + Duration::from_secs(1) * bytes / MIN_BYTES_PER_SECOND).min(Instant::now() + self.timeout);
+        }
+    }
+
+    /// The transfer does not wait for the other end any more.
+    fn finish(&mut self) {
+        self.deadline = None;
+    }
+}
+
+fn stalled() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the other end makes no progress")
+}
+
+/// A stream whose writes fail once the other end does not take them. Reads are not bounded here: HTTP may wait for the next
+/// request, or for a handler.
+#[derive(Debug)]
+pub struct ProgressStream<S> {
+    stream: S,
+    writing: Patience,
+}
+
+impl<S> ProgressStream<S> {
+    /// Bounds the writes of a stream.
+    pub fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, writing: Patience::new(timeout) }
+    }
+
+    /// The stream without a bound.
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+
+    fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(bytes)) => self.writing.progress(bytes),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => {
+                ready!(self.writing.poll_exhausted(cx));
+                return Poll::Ready(Err(stalled()));
+            }
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ProgressStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for ProgressStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, from);
+        self.bounded(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, from);
+        self.bounded(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// hyper flushes when it has written all that there was.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.writing.finish();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Whether the body of a request stalled: the one who answers it asks after the handler has.
+#[derive(Clone, Debug, Default)]
+pub struct StallFlag(Arc<AtomicBool>);
+
+impl StallFlag {
+    /// Whether the body stalled.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A request body that fails once it does not come.
+#[derive(Debug)]
+pub struct ProgressBody<B> {
+    body: B,
+    reading: Patience,
+    flag: StallFlag,
+}
+
+impl<B> ProgressBody<B> {
+    /// Bounds the reading of a body.
+    pub fn new(body: B, timeout: Duration, flag: StallFlag) -> Self {
+        Self { body, reading: Patience::new(timeout), flag }
+    }
+}
+
+impl<B> Body for ProgressBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(frame) => {
+                if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+                    let bytes = data.len();
+                    self.reading.progress(bytes);
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(Error::new)))
+            }
+            Poll::Pending => {
+                ready!(self.reading.poll_exhausted(cx));
+                self.flag.0.store(true, Ordering::Relaxed);
+                Poll::Ready(Some(Err(Error::new(stalled()))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(400);
+    const SHORTLY: Duration = Duration::from_millis(20);
+
+    /// A response of 20,000 bytes to a reader that takes so many bytes at a time; how long it took, if it went.
+    async fn written(bytes: usize, every: Duration) -> Result<Duration, io::ErrorKind> {
+        let (near, mut far) = tokio::io::duplex(1_000);
+        let mut near = ProgressStream::new(near, TIMEOUT);
+        let reader = tokio::spawn(async move {
+            let mut taken = vec![0; bytes];
+            while far.read_exact(&mut taken).await.is_ok() {
+                sleep(every).await;
+            }
+        });
+        let begin = Instant::now();
+        let write = async {
+            near.write_all(&[7; 20_000]).await?;
+            near.flush().await
+        };
+        let outcome = timeout(Duration::from_secs(20), write).await.expect("it ends");
+        reader.abort();
+        outcome.map(|()| begin.elapsed()).map_err(|error| error.kind())
+    }
+
+    #[tokio::test]
+    async fn a_response_is_written_as_long_as_it_is_taken() {
+        assert!(written(500, SHORTLY).await.unwrap() > TIMEOUT, "slow, and steady");
+        assert!(written(5_000, TIMEOUT / 2).await.unwrap() > TIMEOUT, "in bursts");
+        assert_eq!(written(1_000, TIMEOUT * 2).await, Err(io::ErrorKind::TimedOut), "with long pauses");
+        assert_eq!(written(1, SHORTLY).await, Err(io::ErrorKind::TimedOut), "byte by byte");
+    }
+
+    #[tokio::test]
+    async fn a_stream_may_be_silent_between_two_writes() {
+        let (near, mut far) = tokio::io::duplex(1_000);
+        let mut near = ProgressStream::new(near, TIMEOUT);
+        for _ in 0..2 {
+            near.write_all(&[7; 900]).await.unwrap();
+            near.flush().await.unwrap();
+            far.read_exact(&mut [0; 900]).await.unwrap();
+            sleep(TIMEOUT * 2).await;
+        }
+    }
+
+    /// A body in so many parts: whether it stalled, and how much of it came.
+    async fn read(parts: usize, bytes: usize, every: Duration) -> (bool, usize) {
+        let part = move |n| async move {
+            if n >= parts {
+                return None;
+            }
+            sleep(every).await;
+            Some((Ok::<_, io::Error>(Frame::data(Bytes::from(vec![7; bytes]))), n + 1))
+        };
+        let flag = StallFlag::default();
+        let body = StreamBody::new(Box::pin(futures::stream::unfold(0, part)));
+        let read = ProgressBody::new(body, TIMEOUT, flag.clone()).collect().await;
+        assert_eq!(read.is_err(), flag.is_set());
+        (flag.is_set(), read.map_or(0, |read| read.to_bytes().len()))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_as_long_as_it_comes() {
+        assert_eq!(read(0, 0, TIMEOUT).await, (false, 0));
+        assert_eq!(read(1, 10, TIMEOUT / 4).await, (false, 10));
+        assert_eq!(read(6, 5_000, TIMEOUT / 2).await, (false, 30_000));
+        assert_eq!(read(1, 10, TIMEOUT * 2).await, (true, 0));
+        assert_eq!(read(1_000, 1, SHORTLY).await, (true, 0), "drop by drop");
+    }
+}
