@@ -16,7 +16,8 @@
 //! An inbox comes into being in two steps, so that nothing published meanwhile is lost: [`open_inbox`] creates
 //! it, from when on it takes what is fanned out; then its owner's past is read from the ledger and
 //! [`fill_inbox`] puts that in. An inbox holds each post at most once: `fill_inbox` and [`merge_inbox`] look
-//! before they write, and `fan_out` looks where a fill or merge may have been there first.
+//! before they write, and `fan_out` looks where a fill or merge may have been there first. Edits and removals are written
+//! without a look, so an inbox may have them for posts that it never held: readers of the log skip them.
 //!
 //! [`open_inbox`]: Broker::open_inbox
 //! [`fill_inbox`]: Broker::fill_inbox
@@ -338,10 +339,12 @@ pub trait Broker: Tallies + Send + Sync + 'static {
 
     /// Appends one entry to many inboxes; see [`FanOut`].
     ///
-    /// An inbox holds a post if the last entry on it is `Post` or `Edited`. `Post` is written where the inbox does
-    /// not hold it, unless it was deleted there; `Edited` and `Gone` only where it does. `Gone` is also written to an
-    /// unfilled inbox, whose past could otherwise bring the post back. Posts at or below an inbox's floor are none of
-    /// its business: nothing is written. Refused for `Data`. However the followers were cut into pages, an inbox has a post
+    /// An inbox holds a post if the last entry on it, edits aside, is `Post`. `Post` is written where the inbox does
+    /// not hold it, unless it was deleted there. `Edited` and `Gone` are written to every inbox, whether it holds
+    /// the post or not: finding that out would cost hundreds of times the write. The caller selects users who may know of
+    /// the post. `Edited` is not written to an unfilled inbox; `Gone` is, because the past could otherwise
+    /// bring the post back. A `Post` at or below an inbox's floor is none of its business: nothing is written. Refused for
+    /// `Data`. However the followers were cut into pages, an inbox has a post
     /// once, if all attempts but one say that they are [repeated](Attempt::Repeated).
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut>;
 
@@ -349,7 +352,8 @@ pub trait Broker: Tallies + Send + Sync + 'static {
 
     /// Appends one entry of the pulled log to those inboxes whose mark is below the entry's, which is theirs then: done
     /// again, by this node or another, it changes nothing. What is written of it, and where, is as for
-    /// [`fan_out`](Self::fan_out). One receipt a user, in the order given. Refused for `Data`.
+    /// [`fan_out`](Self::fan_out), except that a [repeated](Attempt::Repeated) entry is written only where it says something
+    /// new: `Edited` and `Gone` where the inbox holds the post. One receipt a user, in the order given. Refused for `Data`.
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>>;
 
     /// Brings a filled inbox of this epoch up to a mark: appends those of `entries`, in their order, that say something

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::relations::Between;
 use super::{Body, Feed, Result};
-use crate::model::{Entry, GoneReason, Post, PostId, Relation, UserId, Visibility};
+use crate::model::{Post, PostId, Relation, UserId, Visibility};
 
 /// Where something is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,38 +207,6 @@ impl Feed {
         let Some(reader) = reader else { return Ok(Between::default()) };
         let others = authors.into_iter().filter(|author| author != reader);
         self.relations.get(others.map(|author| (reader.clone(), author))).await
-    }
-
-    /// Those of a page of a fan-out, followers of the author and the author, to whom the entry is to be carried: a post or
-    /// its edit to those who may see it in their timelines, what is hidden to those who may not.
-    ///
-    /// # Errors
-    /// If the ledger cannot be read.
-    pub(super) async fn audience_among(&self, entry: &Entry, mut users: Vec<UserId>) -> Result<Vec<UserId>> {
-        let (id, those_who_see) = match entry {
-            Entry::Post(id) | Entry::Edited(id) => (*id, true),
-            Entry::Gone(id, GoneReason::Hidden) => (*id, false),
-            _ => return Ok(users),
-        };
-        let Some(body) = self.bodies.get([id]).await?.remove(&id) else {
-            // Deleted meanwhile: that is carried by itself.
-            return Ok(Vec::new());
-        };
-        let (author, visibility) = (&body.post.author, &body.post.visibility);
-        let for_everyone =
-            *visibility == Visibility::Public && self.relations.barred([author.clone()]).await?.is_empty();
-        if for_everyone {
-            users.retain(|_| those_who_see);
-            return Ok(users);
-        }
-        let relations = self.relations.of_many(&users, author).await?;
-        let sees = |(reader, relation): (&UserId, Relation)| {
-            Eye { reader: Some(reader), relation, surface: Surface::Timeline }.sees(author, visibility)
-        };
-        let wanted: Vec<bool> = users.iter().zip(relations).map(|it| sees(it) == those_who_see).collect();
-        let mut wanted = wanted.into_iter();
-        users.retain(|_| wanted.next() == Some(true));
-        Ok(users)
     }
 }
 

@@ -165,8 +165,11 @@ impl Feed {
                 .get(id)
                 .is_some_and(|body| body.post.author == *author && body.post.visibility == Visibility::Friends)
         };
-        let lost: Vec<PostId> = held.into_iter().filter(for_friends).collect();
+        let lost: Vec<PostId> = held.iter().copied().filter(for_friends).collect();
         self.broker.purge_inbox(reader, &lost, GoneReason::Hidden).await?;
+        // The fan-out of a deletion selects users who may see the post, and the reader may be none of them from now on.
+        let deleted: Vec<PostId> = held.into_iter().filter(|id| !bodies.contains_key(id)).collect();
+        self.broker.purge_inbox(reader, &deleted, GoneReason::Deleted).await?;
         Ok(())
     }
 

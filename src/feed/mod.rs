@@ -77,6 +77,7 @@ mod pulled;
 mod rates;
 mod reading;
 mod recent;
+mod recipients;
 mod relations;
 mod telling;
 mod timelines;

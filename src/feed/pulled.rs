@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::audience::{Eye, Surface};
+use super::recipients::Recipients;
 use super::{Body, Feed, FeedError, Result, now};
 use crate::broker::{Attempt, Pull};
 use crate::ledger;
@@ -249,6 +250,7 @@ impl Feed {
     /// Appends an entry to the inboxes of those followers who are here. Done again, it changes nothing.
     async fn append_here(&self, pulled: &ledger::Pulled) -> Result<()> {
         let here = self.pulled.begin(pulled.mark);
+        let Some(post) = pulled.entry.post() else { return Ok(()) };
         let body = match pulled.entry {
             Entry::Post(id) => match self.bodies.get([id]).await?.remove(&id) {
                 Some(body) => Some(body),
@@ -259,7 +261,8 @@ impl Feed {
         };
         for asked in here.chunks(ASKED) {
             let followers = self.ledger.followers_among(&pulled.author, asked).await?;
-            let followers = self.audience_among(&pulled.entry, followers).await?;
+            let (author, recipients) = (&pulled.author, Recipients::of(&pulled.entry));
+            let followers = self.recipients_among(post, author, recipients, followers).await?;
             let pages: Vec<_> =
                 followers.chunks(self.fanout.page()).map(|users| self.append_to(pulled, users)).collect();
             stream::iter(pages).buffer_unordered(AHEAD).try_collect::<()>().await?;

@@ -48,6 +48,9 @@ pub enum Work {
         post: PostId,
         /// Whose.
         author: UserId,
+        /// The visibility before and after the edit; absent in jobs of version 0.1.0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        change: Option<VisibilityChange>,
     },
     /// Others than before may see a post: it comes into the inboxes of those who may.
     Widen {
@@ -55,6 +58,9 @@ pub enum Work {
         post: PostId,
         /// Whose.
         author: UserId,
+        /// The visibility before and after the edit; absent in jobs of version 0.1.0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        change: Option<VisibilityChange>,
     },
     /// `reader` follows `author`, or what stood between them is gone: the posts come in.
     Follow {
@@ -77,6 +83,15 @@ pub enum Work {
         /// Whose posts.
         author: UserId,
     },
+}
+
+/// What an edit did to the visibility of a post.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VisibilityChange {
+    /// The visibility that the edit replaced.
+    pub before: Visibility,
+    /// The visibility that the edit set. A later edit may have replaced it since.
+    pub after: Visibility,
 }
 
 impl Work {

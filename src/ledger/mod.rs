@@ -32,7 +32,7 @@ pub use self::counts::{Counts, Hydration};
 pub use self::edges::Edges;
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
-pub use self::jobs::{Backlog, Job, Jobs, Lease, Work};
+pub use self::jobs::{Backlog, Job, Jobs, Lease, VisibilityChange, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};

@@ -36,16 +36,22 @@ pub(crate) async fn an_inbox_takes_an_entry_of_the_log_once(mut engine: Engine) 
     // A mark says what came before it, however often and by whom.
     assert_eq!(pull(&engine, &ann, 4, &post(9), first).await, Receipt::Unchanged);
     assert_eq!(pull(&engine, &ann, 8, &post(11), first).await, Receipt::Written(1));
-    assert_eq!(pull(&engine, &ann, 9, &gone(99), first).await, Receipt::Unchanged);
+    assert_eq!(
+        pull(&engine, &ann, 9, &gone(99), Attempt::Repeated).await,
+        Receipt::Unchanged,
+        "it does not hold the post"
+    );
+    assert_eq!(pull(&engine, &ann, 10, &Entry::Edited(PostId(99)), Attempt::Repeated).await, Receipt::Unchanged);
     assert_eq!(pull(&engine, &ann, 12, &gone(7), first).await, Receipt::Written(1));
     assert_eq!(mark(&engine, &ann).await, 12);
-    assert_eq!(engine.entries(&ann).await, [post(7), post(10), post(11), gone(7)]);
-    assert!(matches!(&engine.hear_all().await[..], [Heard::Entry(..), Heard::Entry(..)]));
+    assert_eq!(pull(&engine, &ann, 13, &gone(98), first).await, Receipt::Written(1), "without a look");
+    assert_eq!(engine.entries(&ann).await, [post(7), post(10), post(11), gone(7), gone(98)]);
+    assert!(matches!(&engine.hear_all().await[..], [Heard::Entry(..), Heard::Entry(..), Heard::Entry(..)]));
     // An inbox that is not there costs nothing, and comes to nothing.
     assert_eq!(pull(&engine, &bo, 12, &post(10), first).await, Receipt::Absent);
     assert_eq!(engine.broker.read_inbox(&bo).await.unwrap(), None);
     let users = [bo.clone(), ann.clone()];
-    let both = Pull { mark: 13, entry: &post(12), users: &users, attempt: first };
+    let both = Pull { mark: 14, entry: &post(12), users: &users, attempt: first };
     assert_eq!(engine.broker.pull(both).await.unwrap(), [Receipt::Absent, Receipt::Written(1)]);
 }
 

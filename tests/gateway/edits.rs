@@ -211,3 +211,66 @@ async fn concurrent_edits_of_one_post_all_survive() {
         }
     }
 }
+
+/// Edits and removals go to those who could see the post, whether they are pushed or pulled; to the others it never was.
+#[tokio::test]
+async fn whoever_never_could_see_a_post_is_not_told_that_it_changes() {
+    for push_limit in ["10000", "1"] {
+        let server = Server::start_with(&[("fanout.push_limit", push_limit)]).await;
+        for reader in ["ann", "cy", "eve"] {
+            server.follow(reader, "bo").await;
+        }
+        let mut clients = Vec::new();
+        for reader in ["ann", "cy", "eve"] {
+            clients.push((reader, Client::connect(&server, reader).await));
+        }
+        // Everybody's inbox holds something newer than the post when it changes.
+        let id = write(&server, "bo", &json!({ "text": "one", "visibility": { "only_to": ["ann", "cy"] } })).await;
+        let newer = write(&server, "bo", &json!({ "text": "newer" })).await;
+        edit(&server, "bo", id, &json!({ "text": "two" })).await;
+        edit(&server, "bo", id, &json!({ "visibility": { "only_to": ["ann"] } })).await;
+        server.metric_is("feedline_fanout_jobs", 0.0).await;
+        server.done("bo", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
+        let last = write(&server, "bo", &json!({ "text": "last" })).await;
+        for (reader, client) in &mut clients {
+            let mut heard = Vec::new();
+            while heard.last().is_none_or(|(_, id, _)| *id != last) {
+                heard.push(told(client, &format!("timeline:{reader}")).await);
+            }
+            let about: Vec<&str> =
+                heard.iter().filter(|(_, about, _)| *about == id).map(|(kind, ..)| kind.as_str()).collect();
+            assert!(heard.iter().any(|(_, about, _)| *about == newer));
+            match *reader {
+                "ann" => assert!(about.first() == Some(&"post") && about.last() == Some(&"gone"), "{about:?}"),
+                // What came before the second edit may have been told after it.
+                "cy" => assert_eq!(about.last(), Some(&"gone"), "{about:?}"),
+                _ => assert_eq!(about, [""; 0], "{reader} was told of a post that was never for them ({push_limit})"),
+            }
+        }
+    }
+}
+
+/// Edits use up entries of inboxes; a page goes on in the ledger where they pushed posts out.
+#[tokio::test]
+async fn a_post_that_is_edited_often_empties_no_page() {
+    let server = Server::start_with(&[("timeline.length", "20")]).await;
+    server.follow("ann", "bo").await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut posts = Vec::new();
+    for n in 0..12 {
+        posts.push(write(&server, "bo", &json!({ "text": format!("{n}") })).await);
+    }
+    posts.reverse();
+    let mut text = String::new();
+    for n in 0..250 {
+        text = format!("edited {n}");
+        edit(&server, "bo", posts[3], &json!({ "text": text })).await;
+    }
+    while told(&mut ann, "timeline:ann").await.2 != text {}
+    for reader in [&mut ann, &mut Client::connect(&server, "ann").await] {
+        let page = reader.rpc("timeline.read", &json!({ "limit": 12 })).await;
+        let items = page["items"].as_array().expect("items");
+        let ids: Vec<u64> = items.iter().filter_map(|post| post["id"].as_u64()).collect();
+        assert_eq!((&ids, &items[3]["text"]), (&posts, &json!(text)));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{EditOutcome, Job, Ledger, Work};
+use feedline::ledger::{EditOutcome, Job, Ledger, VisibilityChange, Work};
 use feedline::model::{Barrier, Edges, PostId, Relation, UserId, Visibility};
 
 use crate::support::{
@@ -182,7 +182,11 @@ async fn an_edited_post_moves_between_topics(ledger: Any) {
     edited.visibility = Visibility::Friends;
     let jobs: Vec<Work> = edit(edited.clone()).await.into_iter().map(|job| job.work).collect();
     let author = || id("ann");
-    let both = [Work::Narrow { post: PostId(1), author: author() }, Work::Widen { post: PostId(1), author: author() }];
+    let change = Some(VisibilityChange { before: Visibility::Public, after: Visibility::Friends });
+    let both = [
+        Work::Narrow { post: PostId(1), author: author(), change: change.clone() },
+        Work::Widen { post: PostId(1), author: author(), change },
+    ];
     assert_eq!(jobs[1..], both, "others may see it");
 
     let foreign = feedline::model::Post { author: id("bo"), ..edited.clone() };

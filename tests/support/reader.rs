@@ -291,7 +291,8 @@ impl View {
 
     /// Whether the last word on a post, as far as it lies before an offset, is that it is there.
     fn holds_at(&self, post: u64, before: u64) -> bool {
-        match self.told.iter().rev().find(|(_, _, told)| *told == post) {
+        // An edit does not show that the post is there: it may come to those who never held it.
+        match self.told.iter().rev().find(|(_, kind, told)| *told == post && kind != "edited") {
             Some((_, kind, _)) => kind != "gone",
             None => self.pages.iter().any(|(offset, ids)| *offset < before && ids.contains(&post)),
         }
@@ -324,7 +325,8 @@ impl View {
     fn posts(&self) -> BTreeSet<u64> {
         let mut words: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
         let paged = self.pages.iter().flat_map(|(offset, ids)| ids.iter().map(|id| (*id, *offset, true)));
-        let told = self.told.iter().map(|(offset, kind, id)| (*id, *offset, kind != "gone"));
+        let told = self.told.iter().filter(|(_, kind, _)| kind != "edited");
+        let told = told.map(|(offset, kind, id)| (*id, *offset, kind != "gone"));
         for (id, offset, is_there) in paged.chain(told) {
             let word = words.entry(id).or_insert((offset, is_there));
             if offset >= word.0 {

@@ -64,6 +64,16 @@ impl RedisServer {
         ask(self.port, words, Duration::from_secs(5)).expect("an answer from redis")
     }
 
+    /// The whole of an answer of several lines.
+    pub(crate) fn ask_all(&self, words: &str) -> String {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("redis");
+        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        socket.write_all(format!("{words}\r\nQUIT\r\n").as_bytes()).expect("to ask");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("an answer from redis");
+        answer
+    }
+
     /// Puts all data on disk: a restart will find that much.
     pub(crate) fn save(&self) {
         assert_eq!(self.ask("SAVE"), "+OK");

@@ -114,11 +114,14 @@ impl Inbox {
         cut(&self.words, self.top, span, |word| word.unpack())
     }
 
+    /// The newest entry on a post. Edits do not count: they are written without a look into the inbox, so they do not show
+    /// that it holds the post.
     fn last_word(&self, id: PostId) -> Option<Entry> {
-        self.words.iter().rev().find(|word| word.post() == id).map(|word| word.unpack())
+        let mut entries = self.words.iter().rev().filter(|word| word.post() == id).map(|word| word.unpack());
+        entries.find(|entry| !matches!(entry, Entry::Edited(_)))
     }
 
-    /// Whether the entry says something new here; see [`Broker::fan_out`](crate::broker::Broker::fan_out).
+    /// Whether the entry says something new to an inbox that is looked into.
     fn takes(&self, entry: &Entry) -> bool {
         let Some(id) = entry.post() else { return false };
         let is_post = matches!(entry, Entry::Post(_));
@@ -126,7 +129,7 @@ impl Inbox {
             return false;
         }
         match self.last_word(id) {
-            Some(Entry::Post(_) | Entry::Edited(_)) => !is_post,
+            Some(Entry::Post(_)) => !is_post,
             Some(Entry::Gone(_, GoneReason::Deleted)) => false,
             Some(_) => is_post,
             // The past of an unfilled inbox could bring the post in after it has gone.
@@ -139,10 +142,13 @@ impl Inbox {
         self.takes(entry).then(|| self.push(entry)).flatten()
     }
 
-    /// The same for an entry that is fanned out: above the fence nobody but its own page can have brought the post.
+    /// The same for an entry that is fanned out: above the fence nobody but its own page can have brought the post, and
+    /// edits and removals are written without a look.
     pub(super) fn fan(&mut self, entry: &Entry) -> Option<Position> {
         match entry {
             Entry::Post(id) if *id > self.fence => self.push(entry),
+            Entry::Edited(_) if !self.filled() => None,
+            Entry::Edited(_) | Entry::Gone(..) => self.push(entry),
             _ => self.offer(entry),
         }
     }

@@ -102,6 +102,7 @@ impl MemoryBroker {
 
     /// Writes a fanned out entry to an inbox if it is news there, and tells of it. `mark`: where in the pulled log it is.
     fn fan(&self, channel: &str, entry: &Entry, attempt: Attempt, mark: Option<u64>) -> Receipt {
+        let look = mark.is_some() && attempt == Attempt::Repeated;
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
@@ -112,7 +113,8 @@ impl MemoryBroker {
             // Below the fence inboxes are looked into, here and by a page of another attempt that comes after.
             inbox.raise_fence(*id);
         }
-        let Some(position) = inbox.fan(entry) else { return Receipt::Unchanged };
+        let written = if look { inbox.offer(entry) } else { inbox.fan(entry) };
+        let Some(position) = written else { return Receipt::Unchanged };
         inbox.trim_in_passing(self.options.length);
         Receipt::Written(self.tell(&state, channel, Some(&position), entry))
     }

@@ -6,8 +6,9 @@ use super::walk::Walk;
 use super::{Held, Outcome};
 use crate::broker::{Append, Attempt, FannedOut, Invalidation, Keep};
 use crate::feed::edits::left;
+use crate::feed::recipients::Recipients;
 use crate::feed::{Feed, FeedError, Result, now, pulled};
-use crate::ledger::{Job, Work};
+use crate::ledger::{Job, VisibilityChange, Work};
 use crate::model::{Entry, GoneReason, PostId, UserId};
 
 /// How much of the logs of `user:` and `topic:` is kept, for readers that come back.
@@ -27,7 +28,8 @@ impl Feed {
                 if held.cursor.is_empty() {
                     self.tell_channels(job.id, author, &body.post.topics, &entry).await?;
                 }
-                self.spread(&Walk { job: job.id, author, entry: &entry }, held).await
+                let recipients = Recipients::Viewers;
+                self.spread(&Walk { job: job.id, author, entry: &entry, recipients }, held).await
             }
             Work::Delete { post, author, topics, visibility } => {
                 self.invalidate(&[Invalidation::Post(*post)]).await?;
@@ -37,7 +39,8 @@ impl Feed {
                     self.tell_channels(job.id, author, topics, &left).await?;
                     self.tell_post(job.id, *post, &left).await?;
                 }
-                let outcome = self.spread(&Walk { job: job.id, author, entry: &entry }, held).await?;
+                let recipients = Recipients::Holders { before: visibility };
+                let outcome = self.spread(&Walk { job: job.id, author, entry: &entry, recipients }, held).await?;
                 self.forget_favourites_of(*post).await?;
                 Ok(outcome)
             }
@@ -71,8 +74,9 @@ impl Feed {
         if let FannedOut::Written(receipts) = written.await.map_err(|_| FeedError::Internal)?? {
             self.metrics.fanned_out(&receipts);
         }
-        let repeated = held.attempt == Attempt::Repeated;
-        self.ledger.pull(walk.job, walk.author, walk.entry, repeated, now()).await?;
+        // Nodes read entries without their recipients, so some entries are for those inboxes only that hold the post.
+        let look = held.attempt == Attempt::Repeated || walk.recipients.needs_look();
+        self.ledger.pull(walk.job, walk.author, walk.entry, look, now()).await?;
         if let Err(error) = self.broker.signal(pulled::GROWN.into()).await {
             tracing::debug!(%error, job = walk.job, "the nodes were not told of a pulled post, and will look");
         }
@@ -101,7 +105,7 @@ impl Feed {
 
     /// Carries what an edit changed.
     async fn carry_edit(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
-        let (entry, author) = match &job.work {
+        let (entry, author, recipients) = match &job.work {
             Work::Edit { post, author, topics, visibility } => {
                 // What is said of the edit shows the post: no node shows it as it was before. Whoever edited it waits for that
                 // too, but may have gone, with their node.
@@ -110,22 +114,30 @@ impl Feed {
                     let before = left(*post, author, visibility, GoneReason::Hidden);
                     self.tell_edit(job.id, before, topics).await?;
                 }
-                (Entry::Edited(*post), author)
+                (Entry::Edited(*post), author, Recipients::RemainingViewers { before: visibility })
             }
-            Work::Narrow { post, author } => {
+            Work::Narrow { post, author, change } => {
                 // Another node may have edited the post, and died before this one heard of it.
                 self.bodies.forget(*post);
-                (Entry::Gone(*post, GoneReason::Hidden), author)
+                let recipients = match change {
+                    Some(VisibilityChange { before, after }) => Recipients::FormerViewers { before, after },
+                    None => Recipients::NonViewers,
+                };
+                (Entry::Gone(*post, GoneReason::Hidden), author, recipients)
             }
-            Work::Widen { post, author } => {
+            Work::Widen { post, author, change } => {
                 self.bodies.forget(*post);
-                // It is in some of the inboxes already.
+                // Inboxes that were filled since the edit hold it already.
                 held.attempt = Attempt::Repeated;
-                (Entry::Post(*post), author)
+                let recipients = match change {
+                    Some(VisibilityChange { before, after }) => Recipients::NewViewers { before, after },
+                    None => Recipients::Viewers,
+                };
+                (Entry::Post(*post), author, recipients)
             }
             _ => return Ok(Outcome::Done),
         };
-        self.spread(&Walk { job: job.id, author, entry: &entry }, held).await
+        self.spread(&Walk { job: job.id, author, entry: &entry, recipients }, held).await
     }
 
     /// Tells those who look at the author's profile or at a topic.

@@ -11,11 +11,12 @@ use tokio::time::Instant;
 
 use super::{Held, Outcome};
 use crate::broker::{Attempt, FanOut, FannedOut};
+use crate::feed::recipients::Recipients;
 use crate::feed::{Feed, FeedError, Result, now};
 use crate::model::{Entry, UserId};
 
-/// How much smaller a page is whose entries must look for a post in each inbox first: about 1 ms each where they search
-/// all of it in vain, and Redis does nothing else meanwhile.
+/// How much smaller a page is if a post must be looked for in each inbox first: about 1 ms each where the search is in
+/// vain, and Redis does nothing else meanwhile.
 const SEARCHING: usize = 20;
 
 /// Pages of one job on their way at once, so that the broker works while the ledger is read.
@@ -26,6 +27,7 @@ pub(super) struct Walk<'a> {
     pub(super) job: i64,
     pub(super) author: &'a UserId,
     pub(super) entry: &'a Entry,
+    pub(super) recipients: Recipients<'a>,
 }
 
 impl Feed {
@@ -43,8 +45,8 @@ impl Feed {
     pub(super) fn page_size(&self, entry: &Entry, attempt: Attempt) -> usize {
         let page = self.fanout.options.page;
         match (entry, attempt) {
-            (Entry::Post(_), Attempt::First) => page,
-            _ => (page / SEARCHING).max(1),
+            (Entry::Post(_), Attempt::Repeated) => (page / SEARCHING).max(1),
+            _ => page,
         }
     }
 
@@ -127,7 +129,8 @@ impl Feed {
         users: Vec<UserId>,
         attempt: Attempt,
     ) -> Result<JoinHandle<Result<FannedOut>>> {
-        let users = self.audience_among(walk.entry, users).await?;
+        let post = walk.entry.post().ok_or(FeedError::Internal)?;
+        let users = self.recipients_among(post, walk.author, walk.recipients, users).await?;
         let (broker, entry) = (Arc::clone(&self.broker), walk.entry.clone());
         Ok(self.fanout.tasks.spawn(async move {
             Ok(broker.fan_out(FanOut { page: &page, next: &next, entry: &entry, users: &users, attempt }).await?)

@@ -35,6 +35,7 @@ const STEPS: &[Step] = &[
     Step { sql: include_str!("../migrations/postgres/0012_revocations.sql"), needs: 1 },
     Step { sql: include_str!("../migrations/postgres/0013_edit_if.sql"), needs: 1 },
     Step { sql: include_str!("../migrations/postgres/0014_personal.sql"), needs: 1 },
+    Step { sql: include_str!("../migrations/postgres/0015_visibility_change.sql"), needs: 1 },
 ];
 
 /// Names the lock that one of several starting nodes holds while it brings the schema up to date: "feedline" in ASCII.

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::pool::Parameters;
 use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one, plain, timeline};
-use crate::ledger::{EditOutcome, Job, Lease, LedgerError, Posts, Result, TimelinePage, Work};
+use crate::ledger::{EditOutcome, Job, Lease, LedgerError, Posts, Result, TimelinePage, VisibilityChange, Work};
 use crate::model::{Millis, Post, PostId, UserId, Visibility};
 
 const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -85,12 +85,13 @@ impl Posts for PostgresLedger {
             return Ok(EditOutcome::Conflict);
         }
         let Some(made) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(EditOutcome::Missing) };
-        let (topics, visibility) = (at(row, 1)?, json_at(row, 2)?);
+        let (topics, visibility) = (at(row, 1)?, json_at::<Visibility>(row, 2)?);
+        let change = Some(VisibilityChange { before: visibility.clone(), after: post.visibility.clone() });
         // As many of them as were made.
         let work = [
             Work::Edit { post: id, author: author.clone(), topics, visibility },
-            Work::Narrow { post: id, author: author.clone() },
-            Work::Widen { post: id, author },
+            Work::Narrow { post: id, author: author.clone(), change: change.clone() },
+            Work::Widen { post: id, author, change },
         ];
         let job = |(id, work)| Job { id, work, cursor: String::new(), created_at: now };
         Ok(EditOutcome::Edited(made.into_iter().zip(work).map(job).collect()))

@@ -5,7 +5,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, jobs, json_text, timeline, topics};
-use crate::ledger::{EditOutcome, Job, Lease, Posts, Result, TimelinePage, Work};
+use crate::ledger::{EditOutcome, Job, Lease, Posts, Result, TimelinePage, VisibilityChange, Work};
 use crate::model::{Millis, Post, PostId, UserId};
 
 #[async_trait]
@@ -87,12 +87,12 @@ fn edit(db: &Connection, post: &Post, base: Option<Millis>, lease: &Lease) -> ru
     db.prepare_cached("UPDATE posts SET body = ?2 WHERE id = ?1")?.execute(params![integer(id.0), json_text(post)?])?;
     topics::leave(db, &before)?;
     topics::enter(db, post)?;
-    let others_may_see = before.visibility != post.visibility;
-    let (topics, visibility) = (before.topics, before.visibility);
+    let (topics, visibility) = (before.topics, before.visibility.clone());
     let mut work = vec![Work::Edit { post: id, author: author.clone(), topics, visibility }];
-    if others_may_see {
-        work.push(Work::Narrow { post: id, author: author.clone() });
-        work.push(Work::Widen { post: id, author });
+    if before.visibility != post.visibility {
+        let change = Some(VisibilityChange { before: before.visibility, after: post.visibility.clone() });
+        work.push(Work::Narrow { post: id, author: author.clone(), change: change.clone() });
+        work.push(Work::Widen { post: id, author, change });
     }
     let now = post.edited_at.unwrap_or(post.created_at);
     let jobs = work.into_iter().map(|work| jobs::create(db, work, now, lease)).collect::<rusqlite::Result<_>>()?;

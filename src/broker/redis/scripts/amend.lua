@@ -7,11 +7,7 @@ local found = call('HMGET', meta, 'h', 'r', 'f')
 local head, floor = found[1], found[3]
 if not head or found[2] ~= ARGV[1] or call('EXISTS', log) == 0 then return 0 end
 
-local words, all = {}, call('XRANGE', log, '-', '+')
-for i = 1, #all do
-  local field = all[i][2]
-  words[field[2]] = field[1]
-end
+local words = last_words(log)
 floor = pad(floor)
 local least = pad(ARGV[5])
 if least > floor then

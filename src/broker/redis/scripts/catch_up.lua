@@ -11,11 +11,7 @@ if sub(head, 1, 16) == UNFILLED then return false end
 local written = 0
 local news = tonumber(found[4] or '0') < tonumber(ARGV[3])
 if news and #ARGV > 5 then
-  local words, all = {}, call('XRANGE', log, '-', '+')
-  for i = 1, #all do
-    local field = all[i][2]
-    words[field[2]] = field[1]
-  end
+  local words = last_words(log)
   local floor, fence = pad(found[3]), ''
   for i = 6, #ARGV, 2 do
     local kind, post = ARGV[i], ARGV[i + 1]
@@ -23,7 +19,7 @@ if news and #ARGV > 5 then
     if padded > floor and is_news(kind, words[post], head) then
       local id = call('XADD', log, '0-*', kind, post)
       call('PUBLISH', log, id .. ' ' .. sub(head, 17) .. ' ' .. kind .. post)
-      words[post] = kind
+      if kind ~= 'e' then words[post] = kind end
       written = written + 1
       if kind == 'p' and padded > fence then fence = padded end
     end

@@ -15,8 +15,13 @@ for i = 2, #KEYS, 2 do
   if head then
     -- Below the fence inboxes are looked into, here and by a page of another attempt that comes after.
     if repeated and kind == 'p' then head = raise_fence(KEYS[i + 1], head, padded) end
-    if head < above_fence
-      or (pad(call('HGET', KEYS[i + 1], 'f')) < padded and is_news(kind, last_word(log, post), head)) then
+    local news = head < above_fence
+    if kind ~= 'p' then
+      news = applies(kind, head)
+    elseif not news then
+      news = pad(call('HGET', KEYS[i + 1], 'f')) < padded and is_news(kind, last_word(log, post), head)
+    end
+    if news then
       local id = call('XADD', log, 'NOMKSTREAM', '0-*', kind, post)
       if id then
         receipt = call('PUBLISH', log, id .. ' ' .. sub(head, 17) .. said)

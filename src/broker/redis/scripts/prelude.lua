@@ -14,26 +14,43 @@ local function pad(id)
   return string.rep('0', 16 - #id) .. id
 end
 
--- The kind letter of the newest entry on a post, nil if there is none.
+-- The kind letter of the newest entry on a post, nil if there is none. Edits do not count: they are written without a
+-- look into the inbox, so they do not show that it holds the post.
 local function last_word(log, post)
   local to, count = '+', 20
   while true do
     local chunk = call('XREVRANGE', log, to, '-', 'COUNT', count)
     for i = 1, #chunk do
       local field = chunk[i][2]
-      if field[2] == post then return field[1] end
+      if field[2] == post and field[1] ~= 'e' then return field[1] end
     end
     if #chunk < count then return nil end
     to, count = '(' .. chunk[#chunk][1], 500
   end
 end
 
--- Whether an entry says something new: see Broker::fan_out. `word` is the last one on the post.
+-- The last word on each post of an inbox.
+local function last_words(log)
+  local words, all = {}, call('XRANGE', log, '-', '+')
+  for i = 1, #all do
+    local field = all[i][2]
+    if field[1] ~= 'e' then words[field[2]] = field[1] end
+  end
+  return words
+end
+
+-- Whether an entry says something new to an inbox that was looked into. `word` is the last one on the post.
 local function is_news(kind, word, head)
-  if word == 'p' or word == 'e' then return kind ~= 'p' end
+  if word == 'p' then return kind ~= 'p' end
   if word == 'x' then return false end
   if word then return kind == 'p' end
   return kind == 'p' or (kind ~= 'e' and sub(head, 1, 16) == UNFILLED)
+end
+
+-- Whether an edit or a removal is written: both are, without a look into the inbox. But the past of an unfilled inbox is
+-- read later than the edit, so it does not need the edit; it could bring a removed post back.
+local function applies(kind, head)
+  return kind ~= 'e' or sub(head, 1, 16) ~= UNFILLED
 end
 
 -- Raises the fence to a padded id.

@@ -1,8 +1,8 @@
 -- One entry of the pulled log to many inboxes, to each of them once.
 -- KEYS: log, meta of each inbox
--- ARGV: kind, post, post padded, length, 1 if it may be there already, mark
+-- ARGV: kind, post, post padded, length, 1 to look into each inbox, mark
 -- Returns for each inbox the number of receivers, -1 if nothing was written, -2 if there is no inbox.
-local kind, post, padded, length, repeated = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
+local kind, post, padded, length, look = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local mark = tonumber(ARGV[6])
 local above_fence = kind == 'p' and padded or ''
 local said = ' ' .. kind .. post
@@ -15,8 +15,14 @@ for i = 1, #KEYS, 2 do
     receipt = -1
     if tonumber(found[3] or '0') < mark then
       call('HSET', meta, 'w', ARGV[6])
-      if repeated and kind == 'p' then head = raise_fence(meta, head, padded) end
-      if head < above_fence or (pad(found[2]) < padded and is_news(kind, last_word(log, post), head)) then
+      if look and kind == 'p' then head = raise_fence(meta, head, padded) end
+      local news = head < above_fence
+      if not news and (look or kind == 'p') then
+        news = pad(found[2]) < padded and is_news(kind, last_word(log, post), head)
+      elseif not news then
+        news = applies(kind, head)
+      end
+      if news then
         local id = call('XADD', log, '0-*', kind, post)
         receipt = call('PUBLISH', log, id .. ' ' .. sub(head, 17) .. said)
         if sub(id, -2) == '00' then trim(log, meta, length) end
