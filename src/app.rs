@@ -135,6 +135,9 @@ fn listener_options(config: &Config) -> ListenerOptions {
     if server.proxy_protocol && server.trusted_proxies.is_empty() {
         tracing::warn!("server.proxy_protocol has no effect: server.trusted_proxies is empty");
     }
+    if server.trusted_proxies.trusts_everyone() {
+        tracing::warn!("server.trusted_proxies holds every address: every client can invent its own");
+    }
     ListenerOptions {
         header_timeout: server.header_timeout,
         stall_timeout: server.stall_timeout,

@@ -30,6 +30,11 @@ impl TrustedProxies {
         self.networks.is_empty()
     }
 
+    /// Whether a network holds every address, so that every client can invent its own.
+    pub fn trusts_everyone(&self) -> bool {
+        self.networks.iter().any(|network| network.prefix_len() == 0)
+    }
+
     /// Whether an address belongs to a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -72,7 +77,8 @@ mod tests {
             assert!(!trusted.contains(ip(outside)), "{outside}");
         }
         assert!(["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"].iter().all(|text| trusted.is_exempt(ip(text))));
-        assert!(!trusted.is_exempt(ip("192.0.2.8")));
+        assert!(!trusted.is_exempt(ip("192.0.2.8")) && !trusted.trusts_everyone());
+        assert!(TrustedProxies::parse(["10.0.0.0/8", "0.0.0.0/0"]).unwrap().trusts_everyone());
     }
 
     #[test]
