@@ -230,9 +230,12 @@ fn feed_options(config: &Config) -> FeedOptions {
             likes: config.rates.likes,
             follows: config.rates.follows,
             writes: config.rates.writes,
+            mentions: config.rates.mentions,
+            reads: config.rates.reads,
             accounts: config.rates.accounts,
             sessions: config.rates.sessions,
         },
+        trusted_proxies: Arc::new(config.server.trusted_proxies.clone()),
         fanout: FanoutOptions {
             push_limit: config.fanout.push_limit,
             page: config.fanout.page,

@@ -18,6 +18,7 @@
 //! | [`auth`] | tokens, API keys, passwords |
 //! | [`broker`] | the logs behind channels, and who hears of them: memory, Redis |
 //! | [`ledger`] | the durable truth: SQLite |
+//! | [`limiter`] | rate limits in bounded memory |
 //! | [`model`] | the vocabulary: users, posts, log entries |
 //! | [`net`] | client addresses behind proxies, browser origins |
 //! | [`metrics`] | what is counted |
@@ -32,6 +33,7 @@ pub mod feed;
 pub mod gateway;
 pub mod http;
 pub mod ledger;
+pub mod limiter;
 pub mod metrics;
 pub mod model;
 pub mod net;

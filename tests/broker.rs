@@ -14,6 +14,8 @@ mod invalidation;
 mod logs;
 #[path = "broker/outages.rs"]
 mod outages;
+#[path = "broker/permits.rs"]
+mod permits;
 #[path = "support/ports.rs"]
 mod ports;
 #[path = "broker/pulled.rs"]
@@ -57,6 +59,9 @@ conformance! {
     hearing::notices_and_signals_arrive,
     tallies::an_older_tally_never_overwrites_a_newer_one,
     tallies::it_is_said_whether_anybody_looks_at_an_object,
+    permits::a_bucket_is_taken_from_and_refills,
+    permits::a_look_takes_nothing,
+    permits::buckets_are_apart_and_nobody_gets_more_by_asking_at_once,
     hearing::whoever_is_listened_to_is_connected,
     inboxes::an_absent_inbox_takes_nothing,
     inboxes::an_inbox_is_filled_once,

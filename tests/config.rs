@@ -73,6 +73,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("rates.likes", "7"),
     ("rates.follows", "7"),
     ("rates.writes", "7"),
+    ("rates.mentions", "7"),
+    ("rates.reads", "7"),
     ("rates.accounts", "7"),
     ("rates.sessions", "0"),
 ];

@@ -4,6 +4,7 @@
 mod script;
 
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -43,7 +44,8 @@ pub fn drive(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let options = options();
     let now = Moment { ticks: 0, unix: script::UNIX };
-    let session = Session::new(Arc::clone(&options), "the-client".into(), now, script.fraction());
+    let session =
+        Session::new(Arc::clone(&options), "the-client".into(), Ipv4Addr::LOCALHOST.into(), now, script.fraction());
     let mut driver = Driver { options, session, commands: VecDeque::new(), running: None, now, stage: Stage::Fresh };
     while let Some(step) = script.step() {
         if driver.step(step).is_some() {

@@ -412,6 +412,10 @@ pub struct Rates {
     pub follows: Option<u32>,
     /// All other writes of a user.
     pub writes: Option<u32>,
+    /// Users mentioned by a user.
+    pub mentions: Option<u32>,
+    /// Units of reading of a user.
+    pub reads: Option<u32>,
     /// Accounts made from an address.
     pub accounts: Option<u32>,
     /// Attempts to sign in from an address.
@@ -427,6 +431,8 @@ impl Rates {
             likes: rate("likes"),
             follows: rate("follows"),
             writes: rate("writes"),
+            mentions: rate("mentions"),
+            reads: rate("reads"),
             accounts: rate("accounts"),
             sessions: rate("sessions"),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::relations::Between;
 use super::{Body, Feed, Result};
+use crate::ledger::PostOwner;
 use crate::model::{Post, PostId, Relation, UserId, Visibility};
 
 /// Where something is seen.
@@ -89,6 +90,21 @@ impl Feed {
         }
         bodies.retain(|_, body| sees(&between, body));
         Ok(bodies)
+    }
+
+    /// How many of these posts a reader who asks for them by name may see. Most are counted without their bodies.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn count_seen(&self, reader: &UserId, ids: &[PostId]) -> Result<u64> {
+        let owners = self.ledger.post_owners(ids).await?;
+        let authors: HashSet<UserId> = owners.iter().map(|owner| owner.author.clone()).collect();
+        let barred = self.relations.barred(authors).await?;
+        let is_open = |owner: &PostOwner| owner.author == *reader || (owner.public && !barred.contains(&owner.author));
+        let (open, closed): (Vec<PostOwner>, Vec<PostOwner>) = owners.into_iter().partition(is_open);
+        let closed = closed.into_iter().map(|owner| owner.post);
+        let seen = self.seen_by(Some(reader), Surface::Direct, closed).await?;
+        Ok((open.len() + seen.len()) as u64)
     }
 
     /// Those of whom it takes more to know whether the reader sees them than what is known of their authors in general and

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::coherent_cache::{CacheReader, CoherentCache, FillTicket};
 use super::error::{FeedError, Result};
-use super::gather::Gather;
+use super::gather::{AT_ONCE, Gather};
 use super::presentation::{PushedCounts, pushed};
 use crate::broker::CacheLease;
 use crate::ledger::Ledger;
@@ -156,22 +156,28 @@ impl Bodies {
         let mut found = HashMap::new();
         let reader = self.cache.reader();
         let mut missing = Self::cached(&reader, ids, &mut found);
-        if missing.is_empty() {
-            return Ok(found);
+        while !missing.is_empty() {
+            let later = missing.split_off(missing.len().min(AT_ONCE));
+            self.get_missing(missing, &mut found).await?;
+            missing = later;
         }
-        if !reader.is_usable() {
+        Ok(found)
+    }
+
+    /// Finds those that were not in the cache, at most [`AT_ONCE`].
+    async fn get_missing(&self, missing: Vec<PostId>, found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
+        if !self.cache.reader().is_usable() {
             // What others fetch cannot be handed over: they need not wait for each other.
-            self.fetch(&missing, &missing, &mut found).await?;
-            return Ok(found);
+            return self.fetch(&missing, &missing, found).await;
         }
         let _turn = self.gather.turn(&missing).await;
         let reader = self.cache.reader();
-        missing = Self::cached(&reader, missing, &mut found);
-        if !missing.is_empty() {
-            let ids = self.gather.take(&missing, |id| reader.get(id).is_some());
-            self.fetch(&ids, &missing, &mut found).await?;
+        let missing = Self::cached(&reader, missing, found);
+        if missing.is_empty() {
+            return Ok(());
         }
-        Ok(found)
+        let ids = self.gather.take(&missing, |id| reader.get(id).is_some());
+        self.fetch(&ids, &missing, found).await
     }
 
     fn cached(

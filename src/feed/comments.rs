@@ -82,6 +82,7 @@ impl Feed {
             likes: 0,
             replies: 0,
         };
+        self.count_mentions(&call, &comment.mentions).await?;
         match self.ledger.create_comment(&comment).await? {
             Commented::Stored(tally) => self.tell_of_comment(author, &comment, &above, tally).await,
             // By an earlier attempt. It may have ended before anybody was notified; who was is not again.

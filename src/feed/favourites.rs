@@ -346,7 +346,8 @@ impl Feed {
         })
     }
 
-    /// How many there are that the user may see.
+    /// How many there are that the user may see. Bodies are read only of posts that are not for everyone, and of authors whom
+    /// somebody bars.
     async fn count_of(&self, source: &Source<'_>) -> Result<u64> {
         if !source.kind.is_post() {
             return Ok(match source.other {
@@ -359,8 +360,8 @@ impl Feed {
             let read = self.read_favourites(source, before, COUNTED).await?;
             let ended = read.len() < COUNTED;
             before = read.last().map(|favourite| favourite.seq);
-            let shown = self.shown_favourites(source.user, source.kind, read).await?;
-            count += shown.iter().filter(|shown| shown.is_shown()).count() as u64;
+            let posts: Vec<PostId> = read.iter().filter_map(|favourite| favourite.id.post()).collect();
+            count += self.count_seen(source.user, &posts).await?;
             if ended {
                 return Ok(count);
             }

@@ -3,29 +3,32 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// How many are fetched at once, unless one caller wants more.
-const AT_ONCE: usize = 500;
+/// How many are fetched at once. A caller who wants more fetches in parts, and others have their turn in between.
+pub(super) const AT_ONCE: usize = 500;
+
+/// How many fetches are on their way at once: one that takes long does not keep everybody else waiting.
+const MAX_FETCHES: usize = 2;
 
 /// How many may be wanted together. Whoever waits fetches what they miss in any case.
 const MOST: usize = 20 * AT_ONCE;
 
-/// What is wanted of a store. One fetch is on its way at a time; while it is, wishes gather.
+/// What is wanted of a store. Few fetches are on their way at a time; while they are, wishes gather.
 pub(super) struct Gather<K> {
     wanted: parking_lot::Mutex<HashSet<K>>,
-    /// Held while fetching: whoever comes second finds the first one's catch in the cache.
-    fetching: Mutex<()>,
+    /// Held while fetching: a caller who waited finds in the cache what others fetched meanwhile.
+    fetching: Semaphore,
 }
 
 impl<K: Copy + Eq + Hash> Gather<K> {
     /// Nothing is wanted yet.
     pub(super) fn new() -> Self {
-        Self { wanted: parking_lot::Mutex::default(), fetching: Mutex::new(()) }
+        Self { wanted: parking_lot::Mutex::default(), fetching: Semaphore::new(MAX_FETCHES) }
     }
 
     /// Says what is missing, and waits for its turn to fetch it. By then it may be there.
-    pub(super) async fn turn(&self, missing: &[K]) -> MutexGuard<'_, ()> {
+    pub(super) async fn turn(&self, missing: &[K]) -> Option<SemaphorePermit<'_>> {
         {
             let mut wanted = self.wanted.lock();
             // Whoever gave up waiting left theirs behind.
@@ -34,7 +37,7 @@ impl<K: Copy + Eq + Hash> Gather<K> {
             }
             wanted.extend(missing);
         }
-        self.fetching.lock().await
+        self.fetching.acquire().await.ok()
     }
 
     /// What to fetch in this turn: `missing`, and with it what others wait for, unless it `is_there` by now. What does not fit
@@ -63,7 +66,7 @@ mod tests {
     #[tokio::test]
     async fn a_turn_takes_along_what_others_wait_for() {
         let gather = Gather::new();
-        let first = gather.turn(&[1]).await;
+        let (first, _slow) = (gather.turn(&[1]).await, gather.turn(&[]).await);
         assert_eq!(gather.take(&[1], |_| false), [1]);
         // They come while the first is on its way.
         let more: Vec<u64> = (2..2 + AT_ONCE as u64).collect();

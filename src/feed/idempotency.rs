@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::Remembered;
 use super::operations::{Input, Operation, Request};
-use super::{Call, Caller, Feed, FeedError, Result, now};
+use super::{Call, Caller, Feed, FeedError, Result, heavy, now};
 use crate::broker::Attempt;
 use crate::ledger::{Begun, Keyed, Turn};
 use crate::model::{Millis, PostId};
@@ -48,7 +48,7 @@ impl Feed {
     /// Runs an operation for whoever asks. The answer is JSON.
     pub(super) async fn run(self: &Arc<Self>, operation: &Operation, mut asked: Request) -> Result<Bytes> {
         let write = keyed(operation, &mut asked)?;
-        if let Err(limited) = self.rates.take(operation, &asked) {
+        if let Err(limited) = self.rates.take(&*self.broker, operation, &asked).await {
             // A repeat does nothing, and is told what came of the first however often it is asked.
             let known = match &write {
                 Some(write) => self.ledger.recall(write, now().saturating_sub(KEPT)).await?,
@@ -56,14 +56,18 @@ impl Feed {
             };
             return known.map_or(Err(limited), |answer| told(&answer));
         }
-        let Request { caller, client, input, .. } = asked;
+        let _turn = match operation.page_cost {
+            heavy::HEAVY_COST.. => Some(self.heavy.turn(&asked).await?),
+            _ => None,
+        };
+        let Request { caller, origin, client, input, .. } = asked;
         let body = operation.body();
         let Some(write) = write else {
-            return body(Arc::clone(self), Call { caller, client, reserved: None, attempt: Attempt::First }, input)
-                .await;
+            let call = Call { caller, origin, client, reserved: None, attempt: Attempt::First };
+            return body(Arc::clone(self), call, input).await;
         };
         let run = move |feed: &Arc<Self>, reserved, attempt| {
-            body(Arc::clone(feed), Call { caller, client, reserved: Some(reserved), attempt }, input)
+            body(Arc::clone(feed), Call { caller, origin, client, reserved: Some(reserved), attempt }, input)
         };
         let feed = Arc::clone(self);
         // A client that goes away while it waits must not leave a key behind that seems to be in use.

@@ -26,6 +26,7 @@
 //! | `bodies` | ids to posts, cached |
 //! | `people` | what is said of oneself, search, suggestions |
 //! | `rates` | how often |
+//! | `heavy` | reads that take long, few at a time |
 //! | `idempotency` | runs an operation, a named write once |
 //! | `telling` | log entries put into words, for those who may hear them |
 //! | `pages` | a page while it is being filled |
@@ -46,6 +47,7 @@ use crate::broker::{Attempt, Broker, CacheLease, Invalidation, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId, UserId};
+use crate::net::TrustedProxies;
 
 mod accounts;
 mod along;
@@ -62,6 +64,7 @@ mod favourites;
 mod followees;
 mod gather;
 mod graph;
+mod heavy;
 mod idempotency;
 mod ids;
 mod input;
@@ -88,7 +91,7 @@ pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use likes::{LikesOptions, Whisper};
 pub use pulled::Presence;
-pub use rates::Rates;
+pub use rates::{ADDRESS_READS, Rates};
 pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
@@ -118,6 +121,8 @@ pub struct FeedOptions {
     pub limits: Limits,
     /// How often.
     pub rates: Rates,
+    /// Proxies whose address stands for many clients.
+    pub trusted_proxies: Arc<TrustedProxies>,
     /// How posts are carried.
     pub fanout: FanoutOptions,
     /// How likes are taken and told.
@@ -175,6 +180,8 @@ impl Caller {
 /// take the [`Caller`] alone.
 pub(crate) struct Call {
     caller: Caller,
+    /// Where it comes from.
+    origin: operations::Origin,
     /// Which client of this node asks, over a socket.
     client: Option<Arc<str>>,
     /// An attempt that may have been made before gave it to what it created.
@@ -197,7 +204,8 @@ pub struct Feed {
     bodies: Bodies,
     relations: Relations,
     ids: IdMaker,
-    rates: rates::Buckets,
+    rates: rates::RateLimits,
+    heavy: heavy::HeavyReads,
     fanout: Fanout,
     edit_locks: edits::EditLocks,
     pulled: Arc<Pulled>,
@@ -250,7 +258,8 @@ impl Feed {
             ledger: parts.ledger,
             broker: parts.broker,
             ids: IdMaker::default(),
-            rates: rates::Buckets::new(options.rates),
+            rates: rates::RateLimits::new(options.rates, Arc::clone(&options.trusted_proxies)),
+            heavy: heavy::HeavyReads::new(),
             fanout: Fanout::new(options.fanout),
             edit_locks: edits::EditLocks::new(),
             pulled: Arc::default(),
@@ -387,6 +396,19 @@ impl Feed {
             }
             (done, _) => done,
         }
+    }
+
+    /// Counts those whom a text mentions against what its author may mention. A repeat was counted the first time.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if they are too many; nothing is written then.
+    async fn count_mentions(&self, call: &Call, mentions: &[UserId]) -> Result<()> {
+        if call.origin == operations::Origin::Backend || call.attempt == Attempt::Repeated {
+            return Ok(());
+        }
+        let author = call.caller.user()?;
+        let others = mentions.iter().filter(|user| *user != author).take(notifications::MAX_MENTIONED).count();
+        self.rates.take_mentions(&*self.broker, author, others).await
     }
 
     /// The id for what a call creates: the reserved one, or a new one.

@@ -39,8 +39,8 @@ const COUNTED: usize = 100;
 /// How much of the log is kept, for readers that come back; who comes later reads the list.
 const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(14 * 24 * 3600) };
 
-/// How many of those whom one text names are notified: more names than that are not meant for each of them.
-const NAMED: usize = 50;
+/// How many of the users whom one text mentions are notified: more names than that are not meant for each of them.
+pub(super) const MAX_MENTIONED: usize = 50;
 
 /// How many notices wait in memory.
 const QUEUE: usize = 10_000;
@@ -182,7 +182,7 @@ impl Feed {
         there: Object,
         by: &UserId,
     ) {
-        for to in names.filter(|name| *name != by).take(NAMED) {
+        for to in names.filter(|name| *name != by).take(MAX_MENTIONED) {
             let notice = Notice { to: to.clone(), what: What::Mention(there), by: by.clone() };
             if !self.notices.queue(notice).await {
                 // Waiting for room once more for each of the others would keep the author waiting.

@@ -68,8 +68,8 @@ pub type Input = Value;
 pub enum Origin {
     /// A backend with an API key.
     Backend,
-    /// A client, over a socket.
-    Socket,
+    /// A client at this address, over a socket.
+    Socket(IpAddr),
     /// A client at this address, over HTTP.
     Address(IpAddr),
 }
@@ -88,6 +88,9 @@ pub struct Request {
     pub input: Input,
 }
 
+/// The parts that posts can bring along.
+const MAX_PARTS: usize = 3;
+
 type Run = dyn Fn(Arc<Feed>, Call, Input) -> BoxFuture<'static, Result<Bytes>> + Send + Sync;
 
 /// An operation.
@@ -102,6 +105,8 @@ pub struct Operation {
     pub status: u16,
     /// Who may call it.
     pub access: Access,
+    /// What a page of 20 costs of the budget for reads (`rates.reads`); a look-up by id costs 1. See [`cost`](Self::cost).
+    pub page_cost: u32,
     /// What it does, in a line.
     pub summary: &'static str,
     /// The JSON schema of its input.
@@ -121,6 +126,25 @@ impl Operation {
     /// many ids are in a body.
     pub fn writes(&self) -> bool {
         self.access == Access::User && self.verb != Verb::Get && !self.name.ends_with(".check")
+    }
+
+    /// What a read costs of the budget for reads: the operation's cost and one more for each thing that posts bring along,
+    /// for each 20 items begun. A write costs nothing of it.
+    pub fn cost(&self, input: &Input) -> u32 {
+        if self.writes() {
+            return 0;
+        }
+        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        // What is over the limit is refused, and costs as much as the limit.
+        let limit = input.get("limit").and_then(number).unwrap_or(input::DEFAULT_LIMIT).clamp(1, input::MAX_LIMIT);
+        let pages = u32::try_from(limit.div_ceil(input::DEFAULT_LIMIT)).unwrap_or(1);
+        let parts = match input.get("with") {
+            Some(Value::String(text)) if !text.is_empty() => text.split(',').count(),
+            Some(Value::Array(parts)) => parts.len(),
+            _ => 0,
+        };
+        let parts = u32::try_from(parts.min(MAX_PARTS)).unwrap_or(0);
+        (self.page_cost + parts) * pages
     }
 
     /// Runs it, a write with a key once. The answer is JSON.
@@ -230,13 +254,14 @@ impl Default for Operations {
 }
 
 macro_rules! operations {
-    ($($name:literal $verb:ident $path:literal $status:literal $access:ident, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
+    ($($name:literal $verb:ident $path:literal $status:literal $access:ident $($cost:literal)?, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
         vec![$(Operation {
             name: $name,
             verb: Verb::$verb,
             path: $path,
             status: $status,
             access: Access::$access,
+            page_cost: [$($cost,)? 1][0],
             summary: $summary,
             input: SchemaGenerator::subschema_for::<$input>,
             output: SchemaGenerator::subschema_for::<$output>,
@@ -253,18 +278,18 @@ impl Operations {
         let list = operations! {
             "accounts.create" Post "/accounts" 201 Open, sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
             "sessions.create" Post "/sessions" 201 Open, sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
-            "accounts.export" Get "/accounts/export" 200 User, export_own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
-            "users.get" Get "/users/{id}" 200 Reader, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
+            "accounts.export" Get "/accounts/export" 200 User 25, export_own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
+            "users.get" Get "/users/{id}" 200 Reader 2, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
             "users.update" Patch "/users/me" 200 User, update_me: super::people::Change => User, "Changes one's own name or picture.";
-            "users.search" Get "/users" 200 Reader, search_users: input::Search => UserPage, "People by the beginning of their id or name, in any case.";
-            "users.suggest" Get "/users/suggested" 200 User, suggest_users: OwnList => super::people::SuggestionPage, "Whom those one follows follow, most mutual first.";
+            "users.search" Get "/users" 200 Reader 5, search_users: input::Search => UserPage, "People by the beginning of their id or name, in any case.";
+            "users.suggest" Get "/users/suggested" 200 User 25, suggest_users: OwnList => super::people::SuggestionPage, "Whom those one follows follow, most mutual first.";
             "users.notify" Put "/users/{id}/notify" 200 User, tell_me_of: OneUser => input::Done, "Asks to be told when someone posts.";
             "users.unnotify" Delete "/users/{id}/notify" 200 User, tell_me_no_more_of: OneUser => input::Done, "Ends that.";
-            "users.posts" Get "/users/{id}/posts" 200 Reader, user_posts: input::AuthorList => PostPage, "An author's posts, newest first, to the very first.";
+            "users.posts" Get "/users/{id}/posts" 200 Reader 2, user_posts: input::AuthorList => PostPage, "An author's posts, newest first, to the very first.";
             "users.follow" Put "/users/{id}/follow" 200 User, follow: OneUser => input::Done, "Follows someone; their posts come into the timeline, live.";
             "users.unfollow" Delete "/users/{id}/follow" 200 User, unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";
-            "users.followers" Get "/users/{id}/followers" 200 Reader, followers: input::UserList => UserPage, "Who follows someone, latest first.";
-            "users.following" Get "/users/{id}/following" 200 Reader, following: input::UserList => UserPage, "Whom someone follows, latest first.";
+            "users.followers" Get "/users/{id}/followers" 200 Reader 2, followers: input::UserList => UserPage, "Who follows someone, latest first.";
+            "users.following" Get "/users/{id}/following" 200 Reader 2, following: input::UserList => UserPage, "Whom someone follows, latest first.";
             "users.hide" Put "/users/{id}/hide" 200 User, hide: OneUser => input::Done, "Shows someone none of one's posts any more.";
             "users.unhide" Delete "/users/{id}/hide" 200 User, unhide: OneUser => input::Done, "Shows them again.";
             "users.mute" Put "/users/{id}/mute" 200 User, mute: OneUser => input::Done, "Takes someone's posts out of one's timeline, topics and notifications.";
@@ -276,27 +301,27 @@ impl Operations {
             "posts.edit" Patch "/posts/{id}" 200 User, edit_own_post: super::edits::Edit => ShownPost, "Changes one's own post, everywhere. What is not given stays, null clears.";
             "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
             "comments.create" Post "/posts/{id}/comments" 201 User, create_comment: super::comments::CommentDraft => Comment, "Comments on a post, or replies to a comment.";
-            "comments.list" Get "/posts/{id}/comments" 200 Reader, list_comments: input::CommentList => super::comments::CommentPage, "The comments on a post, or the replies to one of them, newest first.";
+            "comments.list" Get "/posts/{id}/comments" 200 Reader 2, list_comments: input::CommentList => super::comments::CommentPage, "The comments on a post, or the replies to one of them, newest first.";
             "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: input::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
-            "notifications.list" Get "/notifications" 200 User, list_notifications: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
+            "notifications.list" Get "/notifications" 200 User 3, list_notifications: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
             "notifications.mark_read" Put "/notifications/read" 200 User, mark_notifications: super::notifications::Marking => super::notifications::Left, "Marks notifications as read, or seen, up to one or all.";
             "likes.add" Put "/posts/{id}/like" 200 User, like: super::likes::Target => super::likes::Accepted, "Likes a post: acknowledged at once, settled in a moment.";
             "likes.remove" Delete "/posts/{id}/like" 200 User, unlike: super::likes::Target => super::likes::Accepted, "Takes a like of a post back.";
             "comments.like" Put "/comments/{id}/like" 200 User, like_comment: input::OneComment => super::likes::Accepted, "Likes a comment; likes.add with object comment is the same.";
             "comments.unlike" Delete "/comments/{id}/like" 200 User, unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
-            "likes.list" Get "/posts/{id}/likes" 200 Reader, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
-            "timeline.read" Get "/timeline" 200 User, read_own_timeline: TimelineList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
-            "timeline.updates" Get "/timeline/updates" 200 User, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
+            "likes.list" Get "/posts/{id}/likes" 200 Reader 2, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
+            "timeline.read" Get "/timeline" 200 User 2, read_own_timeline: TimelineList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
+            "timeline.updates" Get "/timeline/updates" 200 User 2, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
             "favourites.add" Put "/favourites/{type}/{id}" 200 User, add_favourite: favourites::OneObject => favourites::FavouriteItem, "Adds an object of any type to one's favourites; adding again keeps the first time.";
             "favourites.remove" Delete "/favourites/{type}/{id}" 200 User, remove_favourite: favourites::OneObject => input::Done, "Takes an object out of one's favourites.";
-            "favourites.list" Get "/favourites/{type}" 200 User, list_favourites: favourites::FavouriteList => favourites::FavouritePage, "One's favourites of a type, latest first.";
-            "favourites.count" Get "/favourites/{type}/count" 200 User, count_favourites: favourites::OneType => favourites::Count, "How many favourites of a type one has.";
-            "favourites.check" Post "/favourites/{type}/check" 200 User, check_favourites: favourites::Objects => favourites::CheckedObjects, "Whether objects are among one's favourites, one or many.";
-            "favourites.holders" Get "/objects/{type}/{id}/favourites" 200 Reader, list_holders: favourites::HolderList => favourites::HolderPage, "How many, and who, have an object among their favourites, latest first.";
-            "favourites.common" Get "/favourites/{type}/common/{user}" 200 User, common_favourites: favourites::CommonList => favourites::CommonPage, "What both oneself and another have among their favourites, and how many.";
+            "favourites.list" Get "/favourites/{type}" 200 User 2, list_favourites: favourites::FavouriteList => favourites::FavouritePage, "One's favourites of a type, latest first.";
+            "favourites.count" Get "/favourites/{type}/count" 200 User 10, count_favourites: favourites::OneType => favourites::Count, "How many favourites of a type one has.";
+            "favourites.check" Post "/favourites/{type}/check" 200 User 2, check_favourites: favourites::Objects => favourites::CheckedObjects, "Whether objects are among one's favourites, one or many.";
+            "favourites.holders" Get "/objects/{type}/{id}/favourites" 200 Reader 3, list_holders: favourites::HolderList => favourites::HolderPage, "How many, and who, have an object among their favourites, latest first.";
+            "favourites.common" Get "/favourites/{type}/common/{user}" 200 User 10, common_favourites: favourites::CommonList => favourites::CommonPage, "What both oneself and another have among their favourites, and how many.";
             "timeline.mark_read" Put "/timeline/read" 200 User, mark_timeline_read: super::reading::ReadUpTo => super::reading::Read, "Says up to which post one's timeline was read; told to one's other sockets.";
-            "topics.list" Get "/topics" 200 Reader, list_topics: OwnList => super::topics::TopicPage, "Topics that everyone can see, the latest active first.";
-            "topics.read" Get "/topics/{name}/posts" 200 Reader, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";
+            "topics.list" Get "/topics" 200 Reader 2, list_topics: OwnList => super::topics::TopicPage, "Topics that everyone can see, the latest active first.";
+            "topics.read" Get "/topics/{name}/posts" 200 Reader 2, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";
         };
         Self { list }
     }

@@ -56,6 +56,7 @@ impl Feed {
         self.welcome(author).await?;
         let now = now();
         let post = draft.into_post(author, self.id_for(&call, now), &self.options.limits)?;
+        self.count_mentions(&call, &post.mentions).await?;
         let ticket = self.bodies.ticket(post.id);
         let Some(job) = self.ledger.create_post(&post, &self.fanout.lease(now)).await? else {
             // An earlier attempt stored it, and its job with it: it is carried, or will be. The answer is that attempt's.

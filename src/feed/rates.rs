@@ -1,19 +1,30 @@
-//! How often one user may write, and one address sign up and in.
+//! How often one user may write and read, and one address sign up and in.
 //!
-//! Each pair of a kind and a user (or address) has a bucket that fills at the configured rate and holds twice a minute's
-//! worth. This is per node: with several, one who spreads over all of them may do so many times as much. Backends with
-//! an API key are trusted and not counted.
+//! Each limit has a bucket for each user or address that refills at the configured rate and holds twice a minute's worth
+//! (`crate::limiter`). Backends with an API key are trusted and not counted.
+//!
+//! | counted | where | while the broker cannot be reached |
+//! |---|---|---|
+//! | posts, mentions, new accounts, attempts to sign in | for the whole cluster, in the broker | by each node for itself |
+//! | everything else | by each node for itself | the same |
+//!
+//! Reads are weighted by their cost, see [`Operation::cost`](super::operations::Operation::cost).
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use governor::clock::MonotonicClock;
+use moka::sync::Cache;
 
 use super::operations::{Access, Operation, Origin, Request};
 use super::{Caller, FeedError, Result};
+use crate::broker::{Broker, Permit, PermitRequest};
+use crate::limiter::{Key, Rate, RateLimiter};
 use crate::model::UserId;
+use crate::net::{TrustedProxies, subscriber_network};
 
 /// How often, a minute; `None`: as often as they like. Bursts may be twice as many.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,37 +39,68 @@ pub struct Rates {
     pub follows: Option<u32>,
     /// All other writes of a user.
     pub writes: Option<u32>,
+    /// Users mentioned in posts and comments of a user.
+    pub mentions: Option<u32>,
+    /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`] times as many.
+    pub reads: Option<u32>,
     /// Accounts made from an address.
     pub accounts: Option<u32>,
     /// Attempts to sign in from an address.
     pub sessions: Option<u32>,
 }
 
-/// How many are counted of each kind at once. Who has not used up anything is not among them; if there are more, those
-/// who come then are let through.
-const COUNTED: usize = 100_000;
+/// How many users, or addresses, of each limit have a bucket of their own; more share some.
+const CAPACITY: usize = 100_000;
 
-/// The buckets of all kinds.
-pub(super) struct Buckets {
-    posts: Kind<UserId>,
-    comments: Kind<UserId>,
-    likes: Kind<UserId>,
-    follows: Kind<UserId>,
-    writes: Kind<UserId>,
-    accounts: Kind<IpAddr>,
-    sessions: Kind<IpAddr>,
+/// How many times as much an address may read anonymously as a user: many people may share one.
+pub const ADDRESS_READS: u32 = 10;
+
+/// How long the broker may take for a permit. After that this node counts for itself.
+const PERMIT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a denial of the broker may be remembered: as long as a bucket takes to fill.
+const DENIAL_TTL: Duration = Duration::from_secs(120);
+
+/// Who is counted.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    User(&'a UserId),
+    Address(IpAddr),
 }
 
-impl Buckets {
-    pub(super) fn new(rates: Rates) -> Self {
+/// All limits.
+pub(super) struct RateLimits {
+    posts: Limit,
+    comments: Limit,
+    likes: Limit,
+    follows: Limit,
+    writes: Limit,
+    mentions: Limit,
+    reads: Limit,
+    address_reads: Limit,
+    accounts: Limit,
+    sessions: Limit,
+    hasher: RandomState,
+    trusted: Arc<TrustedProxies>,
+}
+
+impl RateLimits {
+    /// Anonymous reads of `trusted` proxies, and of loopback, are not counted: many clients share these addresses.
+    pub(super) fn new(rates: Rates, trusted: Arc<TrustedProxies>) -> Self {
+        let address_reads = rates.reads.map(|reads| reads.saturating_mul(ADDRESS_READS));
         Self {
-            posts: Kind::new("posts", rates.posts),
-            comments: Kind::new("comments", rates.comments),
-            likes: Kind::new("likes", rates.likes),
-            follows: Kind::new("follows, hides, mutes and blocks", rates.follows),
-            writes: Kind::new("writes", rates.writes),
-            accounts: Kind::new("new accounts", rates.accounts),
-            sessions: Kind::new("attempts to sign in", rates.sessions),
+            posts: Limit::shared("posts", "posts", rates.posts),
+            comments: Limit::local("comments", "comments", rates.comments),
+            likes: Limit::local("likes", "likes", rates.likes),
+            follows: Limit::local("follows", "follows, hides, mutes and blocks", rates.follows),
+            writes: Limit::local("writes", "writes", rates.writes),
+            mentions: Limit::shared("mentions", "mentioned users", rates.mentions),
+            reads: Limit::local("reads", "reads", rates.reads),
+            address_reads: Limit::local("reads", "reads from this address", address_reads),
+            accounts: Limit::shared("accounts", "new accounts", rates.accounts),
+            sessions: Limit::shared("sessions", "attempts to sign in", rates.sessions),
+            hasher: RandomState::new(),
+            trusted,
         }
     }
 
@@ -66,20 +108,35 @@ impl Buckets {
     ///
     /// # Errors
     /// [`FeedError::RateLimited`] if it is one too many.
-    pub(super) fn take(&self, operation: &Operation, asked: &Request) -> Result<()> {
-        let now = Instant::now();
-        match (asked.origin, &asked.caller) {
-            (Origin::Backend, _) => Ok(()),
+    pub(super) async fn take(&self, broker: &dyn Broker, operation: &Operation, asked: &Request) -> Result<()> {
+        let (limit, subject, units) = match (asked.origin, &asked.caller) {
+            (Origin::Backend, _) => return Ok(()),
             (Origin::Address(address), _) if operation.access == Access::Open => {
-                let kind = if operation.name == "sessions.create" { &self.sessions } else { &self.accounts };
-                kind.take(&one_host(address), now)
+                let limit = if operation.name == "sessions.create" { &self.sessions } else { &self.accounts };
+                (limit, Subject::Address(address), 1)
             }
-            (_, Caller::User(user)) if operation.writes() => self.of(operation.name).take(user, now),
-            _ => Ok(()),
-        }
+            (_, Caller::User(user)) if operation.writes() => (self.of(operation.name), Subject::User(user), 1),
+            (_, Caller::User(user)) => (&self.reads, Subject::User(user), operation.cost(&asked.input)),
+            (Origin::Address(address) | Origin::Socket(address), Caller::Anonymous) => {
+                if self.trusted.is_exempt(address) {
+                    return Ok(());
+                }
+                (&self.address_reads, Subject::Address(address), operation.cost(&asked.input))
+            }
+        };
+        self.charge(broker, limit, subject, units).await
     }
 
-    fn of(&self, operation: &str) -> &Kind<UserId> {
+    /// Counts the users whom a post or comment mentions.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if they are too many.
+    pub(super) async fn take_mentions(&self, broker: &dyn Broker, author: &UserId, mentioned: usize) -> Result<()> {
+        let units = u32::try_from(mentioned).unwrap_or(u32::MAX);
+        self.charge(broker, &self.mentions, Subject::User(author), units).await
+    }
+
+    fn of(&self, operation: &str) -> &Limit {
         match operation {
             "posts.create" | "posts.edit" => &self.posts,
             "comments.create" => &self.comments,
@@ -89,71 +146,115 @@ impl Buckets {
             _ => &self.writes,
         }
     }
+
+    async fn charge(&self, broker: &dyn Broker, limit: &Limit, subject: Subject<'_>, units: u32) -> Result<()> {
+        let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
+        let key = self.key(subject);
+        let taken = match &bucket.denials {
+            Some(denials) => bucket.take_shared(broker, limit.name, (subject, key), units, denials).await,
+            None => bucket.limiter.take(key, units),
+        };
+        taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
+    }
+
+    /// The key of a subject. The neighbours of an address are in its /24 (IPv4) or /48 (IPv6).
+    fn key(&self, subject: Subject<'_>) -> Key {
+        match subject {
+            Subject::User(user) => Key::of(self.hasher.hash_one(user.as_str())),
+            Subject::Address(address) => {
+                let (host, class) = (subscriber_network(address), neighbourhood(address));
+                Key::in_class(self.hasher.hash_one((1, host)), self.hasher.hash_one((2, class)))
+            }
+        }
+    }
 }
 
-/// An address, or of IPv6 the network that one subscriber has: all its addresses are theirs.
-fn one_host(address: IpAddr) -> IpAddr {
+/// The network around a subscriber.
+fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+            let [a, b, c, ..] = address.segments();
+            IpAddr::from([a, b, c, 0, 0, 0, 0, 0])
         }
-        v4 @ IpAddr::V4(_) => v4,
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            IpAddr::from([a, b, c, 0])
+        }
     }
 }
 
-/// The buckets of a kind.
-struct Kind<K> {
+/// One limit.
+struct Limit {
+    /// The configuration's key.
+    name: &'static str,
+    /// What is limited, for people.
     what: &'static str,
-    /// The time in which one more may be done; `None` without a limit.
-    each: Option<Duration>,
-    /// How far a bucket's time may lie ahead for one more to be let through.
-    ahead: Duration,
-    filling: Mutex<Filling<K>>,
+    /// `None` without a limit.
+    bucket: Option<Buckets>,
 }
 
-/// The buckets that are not full: one that is full is the same as none.
-struct Filling<K> {
-    /// When each will be full again.
-    full_at: HashMap<K, Instant>,
-    /// When those that are full by then are looked for again, if there is no room.
-    sweep_at: Option<Instant>,
+impl Limit {
+    fn local(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
+        Self { name, what, bucket: Buckets::new(per_minute, None) }
+    }
+
+    fn shared(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
+        let denials = Cache::builder().max_capacity(CAPACITY as u64).time_to_live(DENIAL_TTL).build();
+        Self { name, what, bucket: Buckets::new(per_minute, Some(denials)) }
+    }
 }
 
-impl<K: Hash + Eq> Filling<K> {
-    /// Makes room for a newcomer if there is any. A map that has grown to its capacity is looked through before it grows
-    /// further, and one that may not grow once a second: so each newcomer pays for a few steps.
-    fn has_room(&mut self, now: Instant) -> bool {
-        let most = self.full_at.len() >= COUNTED;
-        if self.full_at.len() == self.full_at.capacity() || (most && self.sweep_at.is_none_or(|at| at <= now)) {
-            self.full_at.retain(|_, at| *at > now);
-            self.sweep_at = Some(now + Duration::from_secs(1));
+/// The buckets of a limit.
+struct Buckets {
+    rate: Rate,
+    limiter: RateLimiter,
+    /// Of a limit that all nodes share: until when the broker denies a key, so that nobody makes it answer that again and
+    /// again.
+    denials: Option<Cache<u64, Instant>>,
+}
+
+impl Buckets {
+    fn new(per_minute: Option<u32>, denials: Option<Cache<u64, Instant>>) -> Option<Self> {
+        let rate = Rate::per_minute(NonZeroU32::new(per_minute?)?);
+        Some(Self { rate, limiter: RateLimiter::new(rate, CAPACITY, MonotonicClock), denials })
+    }
+
+    /// Takes units from the broker's bucket, or from this node's if the broker does not answer. What the broker grants is taken
+    /// from this node's too, so that it is not full once it is needed.
+    async fn take_shared(
+        &self,
+        broker: &dyn Broker,
+        name: &str,
+        (subject, key): (Subject<'_>, Key),
+        units: NonZeroU32,
+        denials: &Cache<u64, Instant>,
+    ) -> std::result::Result<(), Duration> {
+        let now = Instant::now();
+        if let Some(wait) = denials.get(&key.own()).and_then(|until| until.checked_duration_since(now))
+            && !wait.is_zero()
+        {
+            return Err(wait);
         }
-        self.full_at.len() < COUNTED
-    }
-}
-
-impl<K: Hash + Eq + Clone> Kind<K> {
-    fn new(what: &'static str, a_minute: Option<u32>) -> Self {
-        let each = a_minute.map(|rate| Duration::from_secs(60) / rate.max(1));
-        // Two minutes' worth, one of which is being asked for.
-        let ahead = each.map_or(Duration::ZERO, |each| Duration::from_secs(120).saturating_sub(each));
-        Self { what, each, ahead, filling: Mutex::new(Filling { full_at: HashMap::new(), sweep_at: None }) }
-    }
-
-    fn take(&self, who: &K, now: Instant) -> Result<()> {
-        let Some(each) = self.each else { return Ok(()) };
-        let mut filling = self.filling.lock();
-        if let Some(at) = filling.full_at.get_mut(who) {
-            let from = (*at).max(now);
-            if let Some(wait) = from.checked_duration_since(now + self.ahead).filter(|wait| !wait.is_zero()) {
-                return Err(FeedError::RateLimited { what: self.what, retry_after: wait });
+        let text = match subject {
+            Subject::User(user) => format!("{name}:{user}"),
+            Subject::Address(address) => format!("{name}:{}", subscriber_network(address)),
+        };
+        let Rate { interval, burst } = self.rate;
+        let request = PermitRequest { key: &text, interval, burst: burst.get(), cost: units.get() };
+        match tokio::time::timeout(PERMIT_TIMEOUT, broker.take_permit(request)).await {
+            Ok(Ok(Permit::Granted)) => {
+                let _ = self.limiter.take(key, units);
+                Ok(())
             }
-            *at = from + each;
-        } else if filling.has_room(now) {
-            filling.full_at.insert(who.clone(), now + each);
+            Ok(Ok(Permit::Denied { retry_after })) => {
+                // One that asks for much may be denied what another request is granted.
+                if units == NonZeroU32::MIN {
+                    denials.insert(key.own(), now + retry_after);
+                }
+                Err(retry_after)
+            }
+            Ok(Err(_)) | Err(_) => self.limiter.take(key, units),
         }
-        Ok(())
     }
 }
 
@@ -163,65 +264,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_holds_two_minutes_worth_and_fills_at_the_rate() {
-        let kind = Kind::new("posts", Some(6));
-        let start = Instant::now();
-        let taken = |who: &str, at: u64| {
-            let now = start + Duration::from_secs(at);
-            (0..100).take_while(|_| kind.take(&who.to_owned(), now).is_ok()).count()
-        };
-        assert_eq!(taken("ann", 0), 12, "twice the rate at once");
-        assert_eq!(taken("bo", 0), 12, "each has a bucket");
-        assert_eq!((taken("ann", 9), taken("ann", 10), taken("ann", 10)), (0, 1, 0));
-        assert_eq!(taken("ann", 40), 3);
-        assert_eq!(taken("ann", 10_000), 12, "and no more however long one waits");
-        let later = start + Duration::from_millis(10_003_500);
-        match kind.take(&"ann".to_owned(), later) {
-            Err(FeedError::RateLimited { retry_after, .. }) => assert_eq!(retry_after, Duration::from_millis(6_500)),
-            other => panic!("{other:?}"),
-        }
-        assert!(kind.take(&"ann".to_owned(), later + Duration::from_millis(6_500)).is_ok(), "it told the truth");
-        let unlimited = Kind::new("posts", None);
-        assert!((0..1_000).all(|_| unlimited.take(&"ann".to_owned(), start).is_ok()));
-        assert!(unlimited.filling.lock().full_at.is_empty());
-    }
-
-    #[test]
-    fn every_write_has_its_kind() {
-        let buckets = Buckets::new(Rates::default());
+    fn every_write_has_its_limit() {
+        let limits = RateLimits::new(Rates::default(), Arc::default());
         for operation in Operations::new().all().iter().filter(|operation| operation.writes()) {
             let name = operation.name;
             let expected = match name.split_once('.').expect("a dot") {
                 ("posts", "create" | "edit") => "posts",
                 ("comments", "create") => "comments",
                 ("likes", _) | ("comments", "like" | "unlike") => "likes",
-                ("users", what) if what != "update" => "follows, hides, mutes and blocks",
+                ("users", what) if what != "update" => "follows",
                 _ => "writes",
             };
-            assert_eq!(buckets.of(name).what, expected, "{name}");
+            assert_eq!(limits.of(name).name, expected, "{name}");
         }
     }
 
     #[test]
-    fn the_memory_is_bounded_and_full_buckets_make_room() {
-        let kind = Kind::new("posts", Some(1));
-        let start = Instant::now();
-        for who in 0..COUNTED + 10 {
-            assert!(kind.take(&who, start).is_ok());
-        }
-        assert_eq!(kind.filling.lock().full_at.len(), COUNTED);
-        assert!((0..9).all(|_| kind.take(&COUNTED, start).is_ok()), "no room: let through");
-        let later = start + Duration::from_secs(61);
-        assert_eq!((0..9).take_while(|_| kind.take(&COUNTED, later).is_ok()).count(), 2);
-        assert_eq!(kind.filling.lock().full_at.len(), 1);
+    fn neighbours_are_in_one_network() {
+        let network = |text: &str| neighbourhood(text.parse().expect("an address"));
+        assert_eq!(network("2001:db8:1:2::7"), network("2001:db8:1:3::7"));
+        assert_ne!(network("2001:db8:1:2::7"), network("2001:db8:2:2::7"));
+        assert_eq!((network("10.0.0.2"), network("10.0.0.3")), (network("::ffff:10.0.0.1"), network("10.0.0.1")));
     }
 
-    #[test]
-    fn an_ipv6_subscriber_is_one_host() {
-        let host = |text: &str| one_host(text.parse().expect("an address"));
-        assert_eq!(host("2001:db8:1:2::7"), host("2001:db8:1:2:ffff::1"));
-        assert_ne!(host("2001:db8:1:2::7"), host("2001:db8:1:3::7"));
-        assert_eq!(host("::ffff:10.0.0.1"), host("10.0.0.1"));
-        assert_ne!(host("10.0.0.2"), host("10.0.0.1"));
+    #[tokio::test]
+    async fn shared_limits_are_counted_by_the_broker_and_by_the_node_without_it() {
+        use crate::broker::{InboxOptions, MemoryBroker};
+        let inbox = InboxOptions { length: 10, idle: Duration::from_secs(60) };
+        let broker = MemoryBroker::new(inbox);
+        // Two nodes, one broker.
+        let nodes = [0, 1].map(|_| {
+            RateLimits::new(Rates { mentions: Some(10), ..Rates::default() }, Arc::default())
+        });
+        let ann = UserId::parse("ann").expect("an id");
+        let mut taken = 0;
+        for n in 0..100 {
+            taken += usize::from(nodes[n % 2].take_mentions(&broker, &ann, 1).await.is_ok());
+        }
+        assert_eq!(taken, 20, "twice a minute's worth, on both nodes together");
+        assert!(nodes[0].take_mentions(&broker, &UserId::parse("bo").expect("an id"), 20).await.is_ok());
     }
 }

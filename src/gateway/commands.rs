@@ -223,7 +223,8 @@ impl Gateway {
             Some(_) => return refused(call.id, ErrorCode::BAD_REQUEST),
         };
         let caller = call.user.map_or(Caller::Anonymous, Caller::User);
-        let asked = Request { caller, origin: Origin::Socket, client: Some(call.client), key: None, input };
+        let asked =
+            Request { caller, origin: Origin::Socket(call.address), client: Some(call.client), key: None, input };
         let ran = operation.run(&self.feed, asked).await;
         self.metrics.operation(operation.name, ran.as_ref().map_or_else(FeedError::code, |_| "ok"));
         match ran.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,9 +67,16 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(gateway: Arc<Gateway>, socket: Transport, client: Arc<str>, outbox: Arc<Outbox>) -> Self {
+    pub(super) fn new(
+        gateway: Arc<Gateway>,
+        socket: Transport,
+        client: Arc<str>,
+        address: IpAddr,
+        outbox: Arc<Outbox>,
+    ) -> Self {
         let now = gateway.now();
-        let session = Session::new(Arc::clone(&gateway.sessions), client, now, rand::random_range(0.0..1.0));
+        let jitter = rand::random_range(0.0..1.0);
+        let session = Session::new(Arc::clone(&gateway.sessions), client, address, now, jitter);
         let alarm = Box::pin(tokio::time::sleep_until(gateway.instant(session.next_due(now))));
         Self {
             gateway,

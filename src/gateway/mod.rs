@@ -14,6 +14,7 @@
 //! | [`hub`] | who is in which channel, and what they have been told |
 //! | [`outbox`] | what waits for one socket |
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,8 +198,8 @@ impl Gateway {
         config
     }
 
-    /// Takes in a socket. The gateway knows it as long as the connection is there.
-    fn admit(self: Arc<Self>, socket: Transport) -> Box<Connection> {
+    /// Takes in a socket of a client at this address. The gateway knows it as long as the connection is there.
+    fn admit(self: Arc<Self>, socket: Transport, address: IpAddr) -> Box<Connection> {
         let client: Arc<str> = uuid::Uuid::new_v4().to_string().into();
         let outbox = Arc::new(Outbox::new(self.options.outbox));
         self.clients.insert(Arc::clone(&client), Arc::clone(&outbox));
@@ -206,7 +207,7 @@ impl Gateway {
         if self.is_draining() {
             outbox.close(Disconnect::SHUTDOWN);
         }
-        Box::new(Connection::new(self, socket, client, outbox))
+        Box::new(Connection::new(self, socket, client, address, outbox))
     }
 
     /// Takes no new sockets, closes those that are there with a code that makes clients come back, spread over `over` so

@@ -1,5 +1,6 @@
 //! The WebSocket handshake.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -45,6 +46,7 @@ pub fn upgrade(gateway: &Arc<Gateway>, request: Request<Body>) -> Result<Respons
     let upgrading = parts.extensions.remove::<OnUpgrade>();
     let slot = parts.extensions.remove::<Arc<ConnectionSlot>>();
     let client = parts.extensions.remove::<ClientAddress>();
+    let address = client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.0);
     let handshake = create_response(&Request::from_parts(parts, ()));
     let (Ok(response), Some(upgrading)) = (handshake, upgrading) else {
         return Err((StatusCode::BAD_REQUEST, "this address is for WebSockets"));
@@ -64,7 +66,7 @@ pub fn upgrade(gateway: &Arc<Gateway>, request: Request<Body>) -> Result<Respons
     let task = Arc::clone(gateway);
     gateway.tasks.spawn(async move {
         // On the heap, and alone: what a future holds it holds twice where it is moved, and there are many of these.
-        let Some(mut connection) = Box::pin(admit(task, upgrading)).await else { return };
+        let Some(mut connection) = Box::pin(admit(task, upgrading, address)).await else { return };
         connection.run().await;
         drop(slot);
     });
@@ -72,12 +74,12 @@ pub fn upgrade(gateway: &Arc<Gateway>, request: Request<Body>) -> Result<Respons
 }
 
 /// The connection, once hyper has let go of the stream.
-async fn admit(gateway: Arc<Gateway>, upgrading: OnUpgrade) -> Option<Box<Connection>> {
+async fn admit(gateway: Arc<Gateway>, upgrading: OnUpgrade, address: IpAddr) -> Option<Box<Connection>> {
     let parts = upgrading.await.ok()?.downcast::<HttpStream>().ok()?;
     let (stream, read) = (parts.io.into_inner().into_inner(), parts.read_buf.to_vec());
     let config = Some(gateway.websocket());
     let socket = WebSocketStream::from_partially_read(stream, read, Role::Server, config).await;
-    Some(gateway.admit(Transport::new(socket)))
+    Some(gateway.admit(Transport::new(socket), address))
 }
 
 fn offered(headers: &HeaderMap) -> Vec<&str> {

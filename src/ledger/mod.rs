@@ -38,7 +38,7 @@ pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWES
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
 pub use self::personal::{Personal, PersonalData, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
-pub use self::posts::{EditOutcome, Posts, TimelinePage};
+pub use self::posts::{EditOutcome, PostOwner, Posts, TimelinePage};
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;
 pub use self::revocations::{Revocation, RevocationKind, Revocations, SessionsEnd};

@@ -28,6 +28,17 @@ pub enum EditOutcome {
     Missing,
 }
 
+/// Whose a post is, without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostOwner {
+    /// The post.
+    pub post: PostId,
+    /// Its author.
+    pub author: UserId,
+    /// Whether it is for everyone.
+    pub public: bool,
+}
+
 /// Posts.
 #[async_trait]
 pub trait Posts: Send + Sync {
@@ -43,6 +54,10 @@ pub trait Posts: Send + Sync {
     /// Those of `ids` that exist and are not for everyone, each once, in any order. Any number of ids, one round trip. What
     /// it costs beyond a look-up for each does not depend on the others.
     async fn restricted_among(&self, ids: &[PostId]) -> Result<Vec<PostId>>;
+
+    /// Whose those of `ids` are that exist and are not deleted, each once, in any order. Any number of ids, one round trip.
+    /// No body is read.
+    async fn post_owners(&self, ids: &[PostId]) -> Result<Vec<PostOwner>>;
 
     /// Deletes a post of `author` and makes the job that takes it out of inboxes, in one transaction.
     /// `None` if there is no such post of theirs, or it is deleted already.

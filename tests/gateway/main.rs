@@ -34,6 +34,7 @@ mod notifications;
 mod people;
 mod proxies;
 mod pulled;
+mod rates;
 mod reading;
 mod rights;
 mod sources;

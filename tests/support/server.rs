@@ -24,12 +24,14 @@ pub(crate) const SECRET: &str = "a secret that is long enough for HS256 tokens";
 pub(crate) const API_KEY: &str = "the key of the backend in these tests";
 
 /// The limits that are off unless a test sets them.
-const RATES: [&str; 7] = [
+const RATES: [&str; 9] = [
     "rates.posts",
     "rates.comments",
     "rates.likes",
     "rates.follows",
     "rates.writes",
+    "rates.mentions",
+    "rates.reads",
     "rates.accounts",
     "rates.sessions",
 ];

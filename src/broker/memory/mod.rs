@@ -7,6 +7,7 @@
 mod channel;
 mod inbox;
 mod log;
+mod permits;
 mod tallies;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,6 +47,7 @@ pub struct MemoryBroker {
     pages: Cache<Box<str>, Box<str>>,
     tallies: tallies::Kept,
     lease: Arc<CacheLease>,
+    permits: permits::Buckets,
 }
 
 impl MemoryBroker {
@@ -60,6 +62,7 @@ impl MemoryBroker {
             pages: Cache::builder().max_capacity(MARKS).time_to_live(PAGE_TTL).build(),
             tallies: tallies::kept(),
             lease: Arc::new(CacheLease::unlimited()),
+            permits: permits::Buckets::new(),
         }
     }
 

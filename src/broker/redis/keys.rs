@@ -12,6 +12,7 @@
 //! | `<prefix>:{p<id>}:c` | what came of a post (`c<id>`: a comment): a HASH |
 //! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, what is known of it, and which nodes follow it |
 //! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations, and which of them a node has applied |
+//! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
 //! | `<prefix>:signal` | pub/sub: signals |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
@@ -97,6 +98,11 @@ impl Keys {
     /// Where a node hears which of its invalidations others have applied.
     pub(super) fn confirmations(&self, node: &str) -> String {
         format!("{}:confirmation:{node}", self.prefix)
+    }
+
+    /// The bucket of a shared rate limit.
+    pub(super) fn rate(&self, key: &str) -> String {
+        format!("{}:rate:{key}", self.prefix)
     }
 
     pub(super) fn signal(&self) -> String {

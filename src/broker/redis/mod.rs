@@ -7,7 +7,7 @@
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
 //! | `lately.rs` | inboxes that were read here before, and are read on |
-//! | `queue.rs`, `tallies.rs` | the queue of what is done later, and what came of objects |
+//! | `queue.rs`, `tallies.rs`, `permits.rs` | the queue of what is done later, what came of objects, shared rate limits |
 //! | `invalidation_log.rs` | caches to be dropped: appended, followed, confirmed |
 //! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
 
@@ -17,6 +17,7 @@ mod hint;
 mod invalidation_log;
 mod keys;
 mod lately;
+mod permits;
 mod pubsub;
 mod queue;
 pub mod raw;

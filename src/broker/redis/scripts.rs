@@ -51,12 +51,13 @@ pub(super) struct Scripts {
     pub(super) trim: Script,
     pub(super) tally: Script,
     pub(super) tallies: Script,
+    pub(super) permit: Script,
     pub(super) invalidate: Script,
     pub(super) follow: Script,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 21] {
+    pub(super) fn all(&self) -> [&Script; 22] {
         [
             &self.append,
             &self.position,
@@ -79,6 +80,7 @@ impl Scripts {
             &self.tallies,
             &self.invalidate,
             &self.follow,
+            &self.permit,
         ]
     }
 }
@@ -112,4 +114,5 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     tallies: Script::new(include_str!("scripts/tallies.lua")),
     invalidate: Script::new(include_str!("scripts/invalidate.lua")),
     follow: Script::new(include_str!("scripts/follow.lua")),
+    permit: Script::new(include_str!("scripts/permit.lua")),
 });

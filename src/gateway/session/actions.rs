@@ -1,5 +1,6 @@
 //! What a session answers a command with: what the connection is to do.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -124,6 +125,8 @@ pub struct Call {
     pub user: Option<UserId>,
     /// The connection's id.
     pub client: Arc<str>,
+    /// The client's address.
+    pub address: IpAddr,
     /// Which operation.
     pub method: String,
     /// Its input.

@@ -22,6 +22,7 @@ mod subscriptions;
 mod tests;
 mod time;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,6 +112,8 @@ enum Side {
 pub struct Session {
     options: Arc<SessionOptions>,
     client: Arc<str>,
+    /// Where the client is.
+    address: IpAddr,
     state: State,
     subscriptions: Vec<Subscription>,
     heart: Heart,
@@ -122,8 +125,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// A fresh session. `client` is the connection's id. `jitter`, 0 to 1, spreads the first pings of many.
-    pub fn new(options: Arc<SessionOptions>, client: Arc<str>, now: Moment, jitter: f64) -> Self {
+    /// A fresh session. `client` is the connection's id, `address` the client's. `jitter`, 0 to 1, spreads the first pings of
+    /// many.
+    pub fn new(options: Arc<SessionOptions>, client: Arc<str>, address: IpAddr, now: Moment, jitter: f64) -> Self {
         let interval = millis(options.ping_interval);
         let first = interval - (interval as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as u64;
         Self {
@@ -133,6 +137,7 @@ impl Session {
             refilled_at: now.ticks,
             options,
             client,
+            address,
             state: State::Fresh,
             subscriptions: Vec::new(),
         }
@@ -197,7 +202,8 @@ impl Session {
             Request::Send => Action::Close(Disconnect::NOT_AVAILABLE),
             Request::Rpc(rpc) => {
                 let user = self.user().cloned();
-                Action::Rpc(Call { id, user, client: Arc::clone(&self.client), method: rpc.method, data: rpc.data })
+                let (client, address) = (Arc::clone(&self.client), self.address);
+                Action::Rpc(Call { id, user, client, address, method: rpc.method, data: rpc.data })
             }
             Request::Refresh(token) => self.refresh(id, &token, now),
             Request::SubRefresh(refresh) => self.sub_refresh(id, &refresh, now),

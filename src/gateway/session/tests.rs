@@ -1,5 +1,6 @@
 //! The rules of a session, without sockets, stores or waiting.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ fn at(seconds: u64) -> Moment {
 }
 
 fn fresh(options: SessionOptions) -> Session {
-    Session::new(Arc::new(options), "client-1".into(), at(0), 0.0)
+    Session::new(Arc::new(options), "client-1".into(), Ipv4Addr::LOCALHOST.into(), at(0), 0.0)
 }
 
 fn say(session: &mut Session, command: &Value, now: Moment) -> Action {
@@ -193,7 +194,7 @@ fn each_ping_wants_one_pong() {
 #[test]
 fn the_first_ping_is_spread_over_half_an_interval() {
     let first = |jitter| {
-        let mut session = Session::new(Arc::new(options()), "c".into(), at(0), jitter);
+        let mut session = Session::new(Arc::new(options()), "c".into(), Ipv4Addr::LOCALHOST.into(), at(0), jitter);
         let connect = json!({ "id": 1, "connect": { "token": signed(&json!({ "sub": "ann" })) } });
         assert!(matches!(say(&mut session, &connect, at(0)), Action::Open(_)));
         said(session.opened(1, Vec::new(), at(0)));

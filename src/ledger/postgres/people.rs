@@ -35,16 +35,19 @@ pub(super) const SEARCH: &str = "\
 
 /// At most `$2` × `$3` steps of an index, besides one for each whom `$1` follows.
 pub(super) const SECOND_DEGREE: &str = "\
-    WITH mine AS MATERIALIZED (
-        SELECT followee, seq FROM follows WHERE follower = $1
-    ), latest AS MATERIALIZED (
-        SELECT followee FROM mine ORDER BY seq DESC LIMIT $2
+    WITH latest AS MATERIALIZED (
+        SELECT followee FROM follows WHERE follower = $1 ORDER BY seq DESC LIMIT $2
+    ), ranked AS MATERIALIZED (
+        SELECT theirs.followee, count(*) AS mutual FROM latest CROSS JOIN LATERAL (
+            SELECT followee FROM follows WHERE follower = latest.followee ORDER BY seq DESC LIMIT $3
+        ) theirs
+        WHERE theirs.followee <> $1 GROUP BY theirs.followee
     )
-    SELECT theirs.followee, count(*) FROM latest CROSS JOIN LATERAL (
-        SELECT followee FROM follows WHERE follower = latest.followee ORDER BY seq DESC LIMIT $3
-    ) theirs
-    WHERE theirs.followee <> $1 AND theirs.followee NOT IN (SELECT followee FROM mine)
-    GROUP BY theirs.followee ORDER BY count(*) DESC, theirs.followee LIMIT $4";
+    SELECT ranked.followee, mutual FROM ranked
+    LEFT JOIN LATERAL (
+        SELECT true AS is_followed FROM follows WHERE follower = $1 AND followee = ranked.followee OFFSET 0
+    ) mine ON true
+    WHERE is_followed IS NULL ORDER BY mutual DESC, ranked.followee LIMIT $4";
 
 const NOTIFY_OF: &str = "SELECT feedline_notify_of($1, $2, $3, $4)";
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one, plain, timeline};
-use crate::ledger::{EditOutcome, Job, Lease, LedgerError, Posts, Result, TimelinePage, VisibilityChange, Work};
+use super::{PostgresLedger, at, count, id_at, integer, json_at, json_text, natural_at, one, plain, timeline};
+use crate::ledger::{EditOutcome, Job, Lease, LedgerError, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work};
 use crate::model::{Millis, Post, PostId, UserId, Visibility};
 
 const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -20,6 +20,12 @@ pub(super) const RESTRICTED: &str = "\
     SELECT wanted.id FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (
         SELECT FROM posts WHERE posts.id = wanted.id AND visibility <> '\"public\"' AND deleted_at IS NULL OFFSET 0
+    ) post";
+
+pub(super) const OWNERS: &str = "\
+    SELECT wanted.id, post.author, post.visibility = '\"public\"' FROM unnest($1::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT author, visibility FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0
     ) post";
 
 const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
@@ -58,6 +64,14 @@ impl Posts for PostgresLedger {
 
     async fn restricted_among(&self, these: &[PostId]) -> Result<Vec<PostId>> {
         ids(&self.pool.read(RESTRICTED, &[&numbers(these)]).await?)
+    }
+
+    async fn post_owners(&self, ids: &[PostId]) -> Result<Vec<PostOwner>> {
+        let rows = self.pool.read(OWNERS, &[&numbers(ids)]).await?;
+        let owner = |row: &Row| {
+            Ok(PostOwner { post: PostId(natural_at(row, 0)?), author: id_at(row, 1)?, public: at(row, 2)? })
+        };
+        rows.iter().map(owner).collect()
     }
 
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {

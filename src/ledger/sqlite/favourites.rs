@@ -93,7 +93,7 @@ impl Favourites for SqliteLedger {
         limit: usize,
     ) -> Result<Vec<Favourite>> {
         let (user, other, kind) = (user.clone(), other.clone(), kind.clone());
-        self.read(move |db| {
+        self.read_heavy(move |db| {
             let before = before.unwrap_or(i64::MAX);
             let wanted = params![user.as_str(), kind.as_str(), before, count(limit), other.as_str()];
             db.prepare_cached(COMMON)?.query_map(wanted, favourite)?.collect()
@@ -103,7 +103,7 @@ impl Favourites for SqliteLedger {
 
     async fn common_favourites_count(&self, user: &UserId, other: &UserId, kind: &ObjectType) -> Result<u64> {
         let (user, other, kind) = (user.clone(), other.clone(), kind.clone());
-        self.read(move |db| {
+        self.read_heavy(move |db| {
             let (user, other, kind) = (user.as_str(), other.as_str(), kind.as_str());
             let one_has_fewer = of_user(db, user, kind)? <= of_user(db, other, kind)?;
             let (fewer, more) = if one_has_fewer { (user, other) } else { (other, user) };

@@ -56,6 +56,7 @@ pub struct SqliteLedger {
     timeout: Duration,
     writer: Writer,
     readers: Arc<Lane>,
+    heavy: Arc<Lane>,
     /// Calls made so far.
     round_trips: AtomicU64,
 }
@@ -70,8 +71,9 @@ impl SqliteLedger {
         let opened = tokio::task::spawn_blocking(move || {
             let writer = Writer::start(&options)?;
             let readers = readers::start(&options)?;
+            let heavy = readers::start_heavy(&options)?;
             let name = format!("sqlite at {}", options.path.display());
-            Ok(Self { name, timeout: options.timeout, writer, readers, round_trips: AtomicU64::new(0) })
+            Ok(Self { name, timeout: options.timeout, writer, readers, heavy, round_trips: AtomicU64::new(0) })
         });
         opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
     }
@@ -131,6 +133,16 @@ impl SqliteLedger {
         self.readers.call(job).await
     }
 
+    /// Reads much: in a lane of its own, so that short reads do not wait for it.
+    async fn read_heavy<T, F>(&self, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        self.heavy.call(job).await
+    }
+
     async fn write<T, F>(&self, job: F) -> Result<T>
     where
         T: Send + 'static,
@@ -176,10 +188,12 @@ impl Ledger for SqliteLedger {
     }
 
     async fn close(&self) {
-        let (readers, writer) = (Arc::clone(&self.readers), Arc::clone(&self.writer.lane));
+        let (readers, heavy) = (Arc::clone(&self.readers), Arc::clone(&self.heavy));
+        let writer = Arc::clone(&self.writer.lane);
         let closed = tokio::task::spawn_blocking(move || {
             // The writer last: whoever closes the file last copies the log into it, which a reader may not.
             readers.close();
+            heavy.close();
             writer.close();
         });
         if tokio::time::timeout(self.timeout, closed).await.is_err() {

@@ -70,7 +70,7 @@ impl People for SqliteLedger {
 
     async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>> {
         let reader = reader.clone();
-        self.read(move |db| suggest::read(db, &reader, reach)).await
+        self.read_heavy(move |db| suggest::read(db, &reader, reach)).await
     }
 
     async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {

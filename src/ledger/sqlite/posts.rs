@@ -1,11 +1,13 @@
 //! Posts, and the lists of an author and of a topic.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, jobs, json_text, timeline, topics};
-use crate::ledger::{EditOutcome, Job, Lease, Posts, Result, TimelinePage, VisibilityChange, Work};
+use crate::ledger::{EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work};
 use crate::model::{Millis, Post, PostId, UserId};
 
 #[async_trait]
@@ -23,6 +25,11 @@ impl Posts for SqliteLedger {
     async fn restricted_among(&self, ids: &[PostId]) -> Result<Vec<PostId>> {
         let ids = ids.to_vec();
         self.read(move |db| restricted_among(db, &ids)).await
+    }
+
+    async fn post_owners(&self, ids: &[PostId]) -> Result<Vec<PostOwner>> {
+        let ids = ids.to_vec();
+        self.read_heavy(move |db| owners(db, &ids)).await
     }
 
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
@@ -131,6 +138,20 @@ const RESTRICTED: &str = "SELECT value FROM json_each(?1) WHERE value IN \
 
 fn restricted_among(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<PostId>> {
     db.prepare_cached(RESTRICTED)?.query_map([json_text(ids)?], id)?.collect()
+}
+
+/// The look into the index spares the body, which may be long.
+const OWNERS: &str = "SELECT post.id, post.author, NOT EXISTS ( \
+        SELECT 1 FROM posts some INDEXED BY posts_restricted \
+        WHERE some.id = post.id AND coalesce(some.body ->> '$.visibility', 'public') <> 'public') \
+    FROM json_each(?1) wanted CROSS JOIN posts post ON post.id = wanted.value AND post.deleted_at IS NULL";
+
+fn owners(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<PostOwner>> {
+    let ids: BTreeSet<PostId> = ids.iter().copied().collect();
+    let owner = |row: &Row<'_>| {
+        Ok(PostOwner { post: id_at(row, 0)?, author: super::people::id_at(row, 1)?, public: row.get(2)? })
+    };
+    db.prepare_cached(OWNERS)?.query_map([json_text(&ids)?], owner)?.collect()
 }
 
 /// An author's posts below an id. The index is named because the planner, which has no statistics, would be free

@@ -11,12 +11,21 @@ use crate::ledger::Result;
 
 /// Opens the connections and starts the threads. The file must have been opened for writing before.
 pub(super) fn start(options: &SqliteOptions) -> Result<Arc<Lane>> {
+    start_named(options, "ledger-reader", options.readers.max(1))
+}
+
+/// The same for reads that take long, one at a time: short ones never wait for them.
+pub(super) fn start_heavy(options: &SqliteOptions) -> Result<Arc<Lane>> {
+    start_named(options, "ledger-heavy", 1)
+}
+
+fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Arc<Lane>> {
     let (lane, queue) = Lane::new(QUEUE, options.timeout);
     let queue = Arc::new(Mutex::new(queue));
-    for number in 1..=options.readers.max(1) {
+    for number in 1..=threads {
         let db = open::reader(options)?;
         let queue = Arc::clone(&queue);
-        lane.spawn(&format!("ledger-reader-{number}"), move || serve(&db, &queue))?;
+        lane.spawn(&format!("{name}-{number}"), move || serve(&db, &queue))?;
     }
     Ok(Arc::new(lane))
 }

@@ -1,6 +1,6 @@
 //! Whom the people follow whom one follows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
@@ -13,22 +13,32 @@ use crate::model::UserId;
 pub(super) const FOLLOWEES: &str =
     "SELECT followee FROM follows INDEXED BY follows_out WHERE follower = ?1 ORDER BY seq DESC LIMIT ?2";
 
-/// At most `reach.followees` × `reach.each` steps of an index, besides one for each whom `reader` follows.
+/// Whether the reader follows somebody.
+const FOLLOWS: &str = "SELECT 1 FROM follows INDEXED BY follows_edge WHERE follower = ?1 AND followee = ?2";
+
+/// At most `reach.followees` × `reach.each` steps of an index, and as many look-ups, however many `reader` follows.
 pub(super) fn read(db: &Connection, reader: &UserId, reach: Reach) -> rusqlite::Result<Vec<(UserId, u64)>> {
     // One snapshot, lest somebody followed meanwhile be told.
     let snapshot = db.unchecked_transaction()?;
-    let followed = followees(&snapshot, reader, usize::MAX)?;
+    let followed = followees(&snapshot, reader, reach.followees)?;
     let mut mutual: HashMap<UserId, u64> = HashMap::new();
-    for followee in followed.iter().take(reach.followees) {
+    for followee in &followed {
         for second in followees(&snapshot, followee, reach.each)? {
             *mutual.entry(second).or_default() += 1;
         }
     }
-    let followed: HashSet<&UserId> = followed.iter().collect();
-    let mut people: Vec<_> =
-        mutual.into_iter().filter(|(user, _)| user != reader && !followed.contains(user)).collect();
-    people.sort_unstable_by(|(a, many), (b, more)| more.cmp(many).then_with(|| a.cmp(b)));
-    people.truncate(reach.people);
+    let mut ranked: Vec<_> = mutual.into_iter().filter(|(user, _)| user != reader).collect();
+    ranked.sort_unstable_by(|(a, many), (b, more)| more.cmp(many).then_with(|| a.cmp(b)));
+    let mut follows = snapshot.prepare_cached(FOLLOWS)?;
+    let mut people = Vec::new();
+    for (user, mutual) in ranked {
+        if people.len() == reach.people {
+            break;
+        }
+        if !follows.exists([reader.as_str(), user.as_str()])? {
+            people.push((user, mutual));
+        }
+    }
     Ok(people)
 }
 

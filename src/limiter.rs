@@ -1,0 +1,276 @@
+//! Rate limits in bounded memory: GCRA (of the crate `governor`) over a table that never grows past its capacity, and never
+//! lets requests through uncounted.
+//!
+//! A key has a bucket of its own while there is room. Buckets that are full again are the same as none and are dropped when
+//! room is needed. Where there is none, keys that are already in the table go on as before, and new keys share buckets: all
+//! keys of one *class* share one. Of addresses the class is the network around them, so that an attacker with a /48 of IPv6
+//! crowds out nobody but that network; of users it is chance.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use governor::clock::{Clock, MonotonicClock, Reference as _};
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::state::keyed::ShrinkableKeyedStateStore;
+use governor::{Quota, RateLimiter as Governor};
+use parking_lot::Mutex;
+
+/// Parts of the table, each behind a lock of its own. A class is in one part, and can fill no other.
+const SHARDS: usize = 16;
+
+/// Buckets of each part for keys that have found no room.
+const SHARED_BUCKETS: u64 = 4_096;
+
+/// The shortest time between two searches for buckets that are full again.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A key of a table: digests made with a secret hasher, so that nobody can aim at another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    own: u64,
+    class: u64,
+}
+
+impl Key {
+    /// A key that is its own class.
+    pub fn of(own: u64) -> Self {
+        Self { own, class: own }
+    }
+
+    /// A key with neighbours.
+    pub fn in_class(own: u64, class: u64) -> Self {
+        Self { own, class }
+    }
+
+    /// The digest of whoever is counted.
+    pub fn own(&self) -> u64 {
+        self.own
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct BoundedStore {
+    shards: [Mutex<Shard>; SHARDS],
+    /// Keys that each shard keeps apart.
+    capacity: usize,
+    /// A key found no room since this was last asked.
+    crowded: Arc<AtomicBool>,
+}
+
+/// When each bucket is full again.
+#[derive(Debug, Default)]
+struct Shard {
+    own: HashMap<u64, Nanos, RandomState>,
+    shared: HashMap<u64, Nanos, RandomState>,
+}
+
+impl BoundedStore {
+    /// An empty table for about so many keys.
+    pub fn new(capacity: usize) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, capacity: capacity.div_ceil(SHARDS), crowded: Arc::default() }
+    }
+
+    /// Whether a key has found no room since the last call.
+    pub fn take_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed) && self.crowded.swap(false, Ordering::Relaxed)
+    }
+
+    /// Drops buckets that are full by then.
+    pub fn drop_until(&self, time: Nanos) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.own.retain(|_, full_at| *full_at > time);
+            shard.shared.retain(|_, full_at| *full_at > time);
+        }
+    }
+
+    /// Buckets that are kept.
+    pub fn buckets(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock()).map(|shard| shard.own.len() + shard.shared.len()).sum()
+    }
+}
+
+impl StateStore for BoundedStore {
+    type Key = Key;
+
+    fn measure_and_replace<T, F, E>(&self, key: &Key, measure: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let mut shard = self.shards[key.class as usize % SHARDS].lock();
+        let Shard { own, shared } = &mut *shard;
+        let (buckets, name) = if own.len() < self.capacity || own.contains_key(&key.own) {
+            (own, key.own)
+        } else {
+            self.crowded.store(true, Ordering::Relaxed);
+            (shared, key.class / SHARDS as u64 % SHARED_BUCKETS)
+        };
+        let (outcome, full_at) = measure(buckets.get(&name).copied())?;
+        buckets.insert(name, full_at);
+        Ok(outcome)
+    }
+}
+
+impl ShrinkableKeyedStateStore<Key> for BoundedStore {
+    fn retain_recent(&self, drop_below: Nanos) {
+        self.drop_until(drop_below);
+    }
+
+    fn len(&self) -> usize {
+        self.buckets()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buckets() == 0
+    }
+}
+
+/// How much of something is allowed: a bucket that refills at a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// The time in which one unit comes back.
+    pub interval: Duration,
+    /// Units in a full bucket.
+    pub burst: NonZeroU32,
+}
+
+impl Rate {
+    /// So many units a minute, and twice as many at once.
+    pub fn per_minute(units: NonZeroU32) -> Self {
+        Self {
+            interval: Duration::from_secs(60) / units.get(),
+            burst: units.saturating_mul(NonZeroU32::MIN.saturating_add(1)),
+        }
+    }
+}
+
+/// A rate limit: a bucket for each key.
+pub struct RateLimiter<C: Clock = MonotonicClock> {
+    limiter: Governor<Key, BoundedStore, C, NoOpMiddleware<C::Instant>>,
+    burst: NonZeroU32,
+    crowded: Arc<AtomicBool>,
+    swept_at: Mutex<C::Instant>,
+}
+
+impl<C: Clock> RateLimiter<C> {
+    /// All buckets are full. About `capacity` keys are kept apart.
+    pub fn new(rate: Rate, capacity: usize, clock: C) -> Self {
+        let interval = rate.interval.max(Duration::from_nanos(1));
+        let quota = Quota::with_period(interval).unwrap_or(Quota::per_second(NonZeroU32::MIN));
+        let store = BoundedStore::new(capacity);
+        let (crowded, now) = (Arc::clone(&store.crowded), clock.now());
+        let limiter = Governor::new(quota.allow_burst(rate.burst), store, clock);
+        Self { limiter, burst: rate.burst, crowded, swept_at: Mutex::new(now) }
+    }
+
+    /// Takes units out of a bucket. More than it can ever hold counts as all that it holds.
+    ///
+    /// # Errors
+    /// When the units will be there; then nothing was taken.
+    pub fn take(&self, key: Key, units: NonZeroU32) -> Result<(), Duration> {
+        if self.crowded.load(Ordering::Relaxed) {
+            self.sweep();
+        }
+        match self.limiter.check_key_n(&key, units.min(self.burst)) {
+            Ok(Err(not_yet)) => Err(not_yet.wait_time_from(self.limiter.clock().now())),
+            // That a bucket cannot hold so much was seen to.
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Drops buckets that are full again, if that was not done just now.
+    fn sweep(&self) {
+        let now = self.limiter.clock().now();
+        if let Some(mut swept_at) = self.swept_at.try_lock()
+            && Duration::from(now.duration_since(*swept_at)) >= SWEEP_INTERVAL
+        {
+            *swept_at = now;
+            self.crowded.store(false, Ordering::Relaxed);
+            self.limiter.retain_recent();
+        }
+    }
+
+    /// Buckets that are kept.
+    pub fn buckets(&self) -> usize {
+        self.limiter.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+
+    const ONE: NonZeroU32 = NonZeroU32::MIN;
+
+    fn limiter(per_minute: u32, capacity: usize) -> (RateLimiter<FakeRelativeClock>, FakeRelativeClock) {
+        let clock = FakeRelativeClock::default();
+        let rate = Rate::per_minute(NonZeroU32::new(per_minute).unwrap());
+        (RateLimiter::new(rate, capacity, clock.clone()), clock)
+    }
+
+    fn taken(limiter: &RateLimiter<FakeRelativeClock>, key: Key) -> usize {
+        (0..1_000).take_while(|_| limiter.take(key, ONE).is_ok()).count()
+    }
+
+    #[test]
+    fn a_bucket_holds_two_minutes_worth_and_refills_at_the_rate() {
+        let (limiter, clock) = limiter(6, 100);
+        let [ann, bo] = [Key::of(1), Key::of(2)];
+        assert_eq!((taken(&limiter, ann), taken(&limiter, bo)), (12, 12), "twice the rate at once, for each");
+        clock.advance(Duration::from_secs(9));
+        assert_eq!(limiter.take(ann, ONE), Err(Duration::from_secs(1)));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(taken(&limiter, ann), 1);
+        clock.advance(Duration::from_secs(10_000));
+        assert_eq!(taken(&limiter, ann), 12, "and no more however long one waits");
+        clock.advance(Duration::from_millis(3_500));
+        let two = NonZeroU32::new(2).unwrap();
+        assert_eq!(limiter.take(ann, two), Err(Duration::from_millis(16_500)));
+        clock.advance(Duration::from_millis(16_500));
+        assert_eq!(limiter.take(ann, two), Ok(()), "the wait was the right one");
+        clock.advance(Duration::from_secs(1_000));
+        assert_eq!(limiter.take(ann, NonZeroU32::MAX), Ok(()), "what no bucket holds takes all of one");
+        assert_eq!(taken(&limiter, ann), 0);
+    }
+
+    #[test]
+    fn a_full_table_denies_new_keys_and_goes_on_with_those_it_knows() {
+        let (limiter, clock) = limiter(1, 1_600);
+        let known = Key::of(7);
+        assert!(limiter.take(known, ONE).is_ok());
+        // Each has its own bucket and leaves one unit in it.
+        let crowd = (1_000..100_000_u64).map(|n| Key::of(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        crowd.for_each(|key| _ = limiter.take(key, ONE));
+        let most = 1_600 + SHARDS * SHARED_BUCKETS as usize;
+        assert!(limiter.buckets() <= most, "{} buckets", limiter.buckets());
+        // Nobody who comes now gets through more often than the crowd that shares the bucket: two units, both are gone.
+        let class = 99_999_u64.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let late: usize = (0..500).map(|n| taken(&limiter, Key::in_class(n, class))).sum();
+        assert!(late <= 2, "{late} got through a full table");
+        assert!(limiter.take(known, ONE).is_ok(), "a key in the table has its own bucket");
+        clock.advance(Duration::from_secs(300));
+        limiter.take(Key::of(1), ONE).ok();
+        assert_eq!(taken(&limiter, Key::of(2)), 2, "full buckets made room");
+        assert!(limiter.buckets() < 10);
+    }
+
+    #[test]
+    fn a_network_that_fills_its_part_crowds_out_no_other() {
+        let (limiter, _) = limiter(1, 1_600);
+        let all: usize = (0..60_000).map(|host| taken(&limiter, Key::in_class(1 << 40 | host, 5))).sum();
+        // 100 keys with a bucket each, and one bucket for the others.
+        assert_eq!(all, 2 * 101);
+        assert_eq!(taken(&limiter, Key::in_class(3, 6)), 2);
+    }
+}

@@ -1,0 +1,149 @@
+//! Limits on how often: budgets for reads, mentions, and what a cluster counts together.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::redis_server::RedisServer;
+use crate::server::{API_KEY, Answer, PATIENCE, Server, signed, unix};
+
+const READ: &Value = &Value::Null;
+
+/// How often a request succeeds until it is refused, and the refusal.
+async fn until_refused(server: &Server, user: &str, method: &str, path: &str, body: &Value) -> (usize, Answer) {
+    for done in 0..2_000 {
+        let answer = server.call(user, method, path, body).await;
+        if !answer.status.is_success() {
+            return (done, answer);
+        }
+    }
+    panic!("no limit");
+}
+
+fn is_rate_limited(answer: &Answer) {
+    assert_eq!((answer.status.as_u16(), &answer.body["error"]["code"]), (429, &json!("rate_limited")), "{answer:?}");
+    let seconds: u64 = answer.header("retry-after").expect("Retry-After").parse().expect("seconds");
+    assert!((1..=120).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test]
+async fn reads_have_a_budget_weighted_by_cost() {
+    let server = Server::start_with(&[("rates.reads", "60")]).await;
+    let post = server.post("ann", "hello").await;
+    let (cheap, refused) = until_refused(&server, "bo", "GET", &format!("/posts/{post}"), READ).await;
+    is_rate_limited(&refused);
+    assert!((120..=140).contains(&cheap), "120 look-ups at once, and one more each second: {cheap}");
+    // All reads share the budget, over sockets too.
+    let mut socket = Client::connect(&server, "bo").await;
+    let reply = socket.call(json!({ "rpc": { "method": "timeline.read", "data": { "limit": 100 } } })).await;
+    assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(429), &json!(true)), "{reply}");
+    let (pages, _) = until_refused(&server, "cy", "GET", "/timeline?limit=100&with=likers,comments,people", READ).await;
+    assert!((4..=6).contains(&pages), "25 units each: {pages}");
+    let (dear, _) = until_refused(&server, "di", "GET", "/users/suggested", READ).await;
+    assert!((4..=6).contains(&dear), "25 units each: {dear}");
+    // Writes, backends and other users go on.
+    assert_eq!(server.call("bo", "POST", "/posts", &json!({ "text": "x" })).await.status, 201);
+    let headers = [("x-api-key", API_KEY), ("x-user", "bo")];
+    for _ in 0..200 {
+        assert_eq!(server.http("GET", &format!("/api/v1/posts/{post}"), &headers, "").await.status, 200);
+    }
+    server.done("eve", "GET", "/timeline", READ).await;
+}
+
+#[tokio::test]
+async fn anonymous_reads_from_loopback_are_not_counted() {
+    let server = Server::start_with(&[("rates.reads", "1"), ("auth.anonymous", "true")]).await;
+    let post = server.post("ann", "hello").await;
+    let mut socket = Client::open(&server).await;
+    socket.done(json!({ "connect": {} })).await;
+    for _ in 0..100 {
+        socket.rpc("posts.get", &json!({ "id": post })).await;
+    }
+}
+
+#[tokio::test]
+async fn anonymous_reads_are_counted_by_the_clients_address() {
+    let keys = [("rates.reads", "2"), ("auth.anonymous", "true"), ("server.trusted_proxies", "127.0.0.1")];
+    let server = Server::start_with(&keys).await;
+    let path = format!("/api/v1/posts/{}", server.post("ann", "hello").await);
+    let token = format!("Bearer {}", signed(&json!({ "exp": unix() + 600 })));
+    let read = async |from: &str| {
+        let headers = [("authorization", token.as_str()), ("x-forwarded-for", from)];
+        server.http("GET", &path, &headers, "").await
+    };
+    let mut done = 0;
+    let refused = loop {
+        let answer = read("203.0.113.9").await;
+        if answer.status != 200 {
+            break answer;
+        }
+        done += 1;
+        assert!(done < 200, "no limit");
+    };
+    is_rate_limited(&refused);
+    assert!((40..=45).contains(&done), "ten times a user's budget, which bursts to 4: {done}");
+    assert_eq!(read("203.0.113.10").await.status, 200, "another address");
+    assert_eq!(read("127.0.0.1").await.status, 200, "the proxy itself");
+}
+
+#[tokio::test]
+async fn mentions_are_counted_and_a_refused_post_leaves_nothing() {
+    let server = Server::start_with(&[("rates.mentions", "30")]).await;
+    let crowd: Vec<String> = (0..20).map(|n| format!("@fan-{n}")).collect();
+    let text = json!({ "text": crowd.join(" ") });
+    let (posted, refused) = until_refused(&server, "ann", "POST", "/posts", &text).await;
+    is_rate_limited(&refused);
+    assert!(refused.body["error"]["message"].as_str().expect("a message").contains("mentioned users"), "{refused:?}");
+    assert_eq!(posted, 3, "60 mentions at once");
+    let listed = server.done("ann", "GET", "/users/ann/posts", READ).await;
+    assert_eq!(listed["items"].as_array().expect("items").len(), 3, "what was refused is not there");
+    let comment = json!({ "text": crowd.join(" ") });
+    let on = format!("/posts/{}/comments", listed["items"][0]["id"]);
+    is_rate_limited(&server.call("ann", "POST", &on, &comment).await);
+    // Without mentions, or of oneself, nothing is counted; others go on.
+    server.post("ann", "nobody, @ann").await;
+    server.post("bo", &crowd.join(" ")).await;
+}
+
+#[tokio::test]
+async fn posts_and_sign_ins_are_counted_for_the_whole_cluster() {
+    let mut redis = RedisServer::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (url, ledger) = (redis.url(), format!("sqlite://{}", folder.path().join("ledger.db").display()));
+    let keys = [
+        ("broker.url", url.as_str()),
+        ("broker.timeout", "500ms"),
+        ("ledger.url", &ledger),
+        ("rates.posts", "10"),
+        ("rates.sessions", "6"),
+    ];
+    let nodes = [Server::start_with(&keys).await, Server::start_with(&keys).await];
+    let began = Instant::now();
+    let posted = async |times: usize| {
+        let mut posted = 0;
+        for n in 0..times {
+            let answer = nodes[n % 2].call("ann", "POST", "/posts", &json!({ "text": "x" })).await;
+            posted += usize::from(answer.status == 201);
+            if answer.status != 201 {
+                is_rate_limited(&answer);
+            }
+        }
+        posted
+    };
+    let together = posted(60).await;
+    let refilled = began.elapsed().as_secs() as usize / 6 + 1;
+    assert!((20..=20 + refilled).contains(&together), "twice a minute's worth on both nodes: {together}");
+    let wrong = json!({ "user": format!("nobody-{}", unix()), "password": "a guess" }).to_string();
+    let mut tried = 0;
+    for n in 0..40 {
+        let answer = nodes[n % 2].http("POST", "/api/v1/sessions", &[], &wrong).await;
+        tried += usize::from(answer.status == 401);
+    }
+    assert!((12..=16).contains(&tried), "twice a minute's worth on both nodes: {tried}");
+    // Without Redis each node goes on counting by itself.
+    redis.kill();
+    let alone = posted(80).await;
+    assert!(alone <= 40, "{alone} posts without Redis");
+    assert!(began.elapsed() < 3 * PATIENCE);
+}
