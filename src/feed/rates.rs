@@ -293,9 +293,7 @@ mod tests {
         let inbox = InboxOptions { length: 10, idle: Duration::from_secs(60) };
         let broker = MemoryBroker::new(inbox);
         // Two nodes, one broker.
-        let nodes = [0, 1].map(|_| {
-            RateLimits::new(Rates { mentions: Some(10), ..Rates::default() }, Arc::default())
-        });
+        let nodes = [0, 1].map(|_| RateLimits::new(Rates { mentions: Some(10), ..Rates::default() }, Arc::default()));
         let ann = UserId::parse("ann").expect("an id");
         let mut taken = 0;
         for n in 0..100 {

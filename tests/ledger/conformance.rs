@@ -19,6 +19,7 @@ conformance! {
     the_fan_out_walks_followers_in_byte_order
     those_followed_are_known_in_order
     posts_that_are_not_for_everyone_are_told_from_the_others
+    owners_are_told_without_bodies
     a_post_comes_back_as_it_was
     a_post_needs_its_author_and_a_new_id
     a_deleted_post_is_gone_everywhere
@@ -43,6 +44,21 @@ async fn an_account_is_made_once_and_takes_no_existing_id(ledger: Any) {
     assert_eq!(ledger.account(&id("nobody")).await.unwrap(), None);
     let profile = ledger.profile(&id("ann"), None).await.unwrap().unwrap();
     assert_eq!((profile.user.name.as_str(), profile.user.created_at), ("Name of ann", NOW));
+}
+
+async fn owners_are_told_without_bodies(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    publish(&*ledger, 1, "ann").await;
+    publish(&*ledger, 2, "bo").await;
+    publish(&*ledger, 3, "bo").await;
+    store(&*ledger, Post { visibility: Visibility::Followers, ..post(4, "ann", &[]) }).await.unwrap();
+    delete(&*ledger, 3, "bo").await.expect("it is there");
+    let asked = [4, 9, 1, 3, 2, 1].map(PostId);
+    let mut owners = ledger.post_owners(&asked).await.unwrap();
+    owners.sort_by_key(|owner| owner.post);
+    let owners: Vec<_> = owners.iter().map(|owner| (owner.post.0, owner.author.as_str(), owner.public)).collect();
+    assert_eq!(owners, [(1, "ann", true), (2, "bo", true), (4, "ann", false)]);
+    assert!(ledger.post_owners(&[]).await.unwrap().is_empty());
 }
 
 async fn a_user_is_made_once_and_found_among_any_number(ledger: Any) {

@@ -5,7 +5,9 @@ use tokio_postgres::Row;
 
 use super::pool::Parameters;
 use super::{PostgresLedger, at, count, id_at, integer, json_at, json_text, natural_at, one, plain, timeline};
-use crate::ledger::{EditOutcome, Job, Lease, LedgerError, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work};
+use crate::ledger::{
+    EditOutcome, Job, Lease, LedgerError, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work,
+};
 use crate::model::{Millis, Post, PostId, UserId, Visibility};
 
 const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";

@@ -1,0 +1,93 @@
+//! The queue of events. Whatever makes something happen writes its event in the same statement: see the other files.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::{PostgresLedger, at, count, integer, json_text, natural_at, one};
+use crate::ledger::events::KEPT_FAILURES;
+use crate::ledger::{EventBacklog, EventConsumer, Events, QueuedEvent, Result};
+use crate::model::{Event, Millis};
+
+const LEASE: &str = "SELECT feedline_lease_events($1, $2, $3)";
+
+const RELEASE: &str = "DELETE FROM event_leases WHERE consumer = $1 AND holder = $2";
+
+pub(super) const PENDING: &str = "\
+    SELECT seq, at, event FROM events WHERE pending <> 0 AND pending & $1 <> 0 ORDER BY seq LIMIT $2";
+
+const FINISH: &str = "SELECT feedline_finish_events($1, $2)";
+
+const FAIL: &str = "SELECT feedline_fail_event($1, $2, $3, $4)";
+
+const BACKLOG: &str = "SELECT count(*), min(at) FROM events WHERE pending <> 0 AND pending & $1 <> 0";
+
+#[async_trait]
+impl Events for PostgresLedger {
+    async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool> {
+        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 20);
+        at(one(&self.pool.write(LEASE, &[&consumer.name(), &holder, &ttl]).await?)?, 0)
+    }
+
+    async fn release_events(&self, consumer: EventConsumer, holder: &str) -> Result<()> {
+        self.pool.write(RELEASE, &[&consumer.name(), &holder]).await.map(drop)
+    }
+
+    async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>> {
+        self.pool.read(PENDING, &[&consumer.bit(), &count(limit)]).await?.iter().map(queued).collect()
+    }
+
+    async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()> {
+        self.pool.write(FINISH, &[&done, &consumer.bit()]).await.map(drop)
+    }
+
+    async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
+        let kept = integer(KEPT_FAILURES);
+        self.pool.write(FAIL, &[&seq, &consumer.bit(), &super::plain(reason), &kept]).await.map(drop)
+    }
+
+    async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog> {
+        let rows = self.pool.read(BACKLOG, &[&consumer.bit()]).await?;
+        let row = one(&rows)?;
+        let oldest = at::<Option<i64>>(row, 1)?.map(|at| u64::try_from(at).unwrap_or_default());
+        Ok(EventBacklog { events: natural_at(row, 0)?, oldest })
+    }
+}
+
+fn queued(row: &Row) -> Result<QueuedEvent> {
+    let event = serde_json::from_str(at::<&str>(row, 2)?).map_err(|error| error.to_string());
+    Ok(QueuedEvent { seq: at(row, 0)?, at: natural_at(row, 1)?, event })
+}
+
+/// An event as the statement of what happened takes it: when, what, and who wants it.
+pub(super) struct NewEvent {
+    pub(super) at: i64,
+    pub(super) text: Option<String>,
+    pub(super) pending: i32,
+}
+
+impl NewEvent {
+    pub(super) fn new(event: Option<&Event>, at: Millis) -> Result<Self> {
+        Ok(Self {
+            at: integer(at),
+            text: event.map(json_text).transpose()?,
+            pending: event.map_or(0, EventConsumer::all_of),
+        })
+    }
+}
+
+/// Has the statement `$made`, a look at a function's columns, write an event where `$when` holds. Its parameters are the time, the
+/// event as JSON (NULL: none) and who wants it.
+macro_rules! with_event {
+    ($columns:literal, $made:literal, $when:literal, $at:literal, $event:literal, $pending:literal) => {
+        concat!(
+            "WITH made AS MATERIALIZED (SELECT ", $columns, " FROM ", $made, "), happened AS ( \
+                INSERT INTO events (at, event, pending) \
+                SELECT ", $at, "::bigint, ", $event, "::text, ", $pending, "::int FROM made \
+                WHERE (", $when, ") AND ", $event, "::text IS NOT NULL) \
+             SELECT ", $columns, " FROM made"
+        )
+    };
+}
+pub(super) use with_event;

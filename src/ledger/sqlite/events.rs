@@ -1,0 +1,99 @@
+//! The queue of events.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row, params};
+
+use super::{SqliteLedger, count, integer, json_text, natural};
+use crate::ledger::events::KEPT_FAILURES;
+use crate::ledger::{EventBacklog, EventConsumer, Events, QueuedEvent, Result};
+use crate::model::{Event, Millis};
+
+#[async_trait]
+impl Events for SqliteLedger {
+    async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool> {
+        let holder = holder.to_owned();
+        self.write(move |db| lease(db, consumer, &holder, ttl)).await
+    }
+
+    async fn release_events(&self, consumer: EventConsumer, holder: &str) -> Result<()> {
+        let holder = holder.to_owned();
+        self.write(move |db| {
+            let sql = "DELETE FROM event_leases WHERE consumer = ?1 AND holder = ?2";
+            db.prepare_cached(sql)?.execute(params![consumer.name(), holder]).map(drop)
+        })
+        .await
+    }
+
+    async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>> {
+        self.read(move |db| db.prepare_cached(PENDING)?.query_map([consumer.bit().into(), count(limit)], queued)?.collect())
+            .await
+    }
+
+    async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()> {
+        let done = done.to_vec();
+        self.write(move |db| finish(db, consumer, &done)).await
+    }
+
+    async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
+        let reason = reason.to_owned();
+        self.write(move |db| fail(db, consumer, seq, &reason)).await
+    }
+
+    async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog> {
+        self.read(move |db| {
+            let sql = "SELECT count(*), min(at) FROM events INDEXED BY events_pending \
+                       WHERE pending <> 0 AND pending & ?1 <> 0";
+            db.prepare_cached(sql)?.query_row([consumer.bit()], |row| {
+                Ok(EventBacklog { events: natural(row.get(0)?), oldest: row.get::<_, Option<i64>>(1)?.map(natural) })
+            })
+        })
+        .await
+    }
+}
+
+pub(super) const PENDING: &str = "SELECT seq, at, event FROM events INDEXED BY events_pending \
+    WHERE pending <> 0 AND pending & ?1 <> 0 ORDER BY seq LIMIT ?2";
+
+fn queued(row: &Row<'_>) -> rusqlite::Result<QueuedEvent> {
+    // Whatever is in the row, the queue goes on.
+    let event = match row.get_ref(2)?.as_str() {
+        Ok(text) => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    Ok(QueuedEvent { seq: row.get(0)?, at: natural(row.get(1)?), event })
+}
+
+/// Writes an event, in the transaction of what happened.
+pub(super) fn append(db: &Connection, event: Option<&Event>, at: Millis) -> rusqlite::Result<()> {
+    let Some(event) = event else { return Ok(()) };
+    let sql = "INSERT INTO events (at, event, pending) VALUES (?1, ?2, ?3)";
+    let row = params![integer(at), json_text(event)?, EventConsumer::all_of(event)];
+    db.prepare_cached(sql)?.execute(row).map(drop)
+}
+
+fn lease(db: &Connection, consumer: EventConsumer, holder: &str, ttl: Duration) -> rusqlite::Result<bool> {
+    let sql = "INSERT INTO event_leases (consumer, holder, until) \
+               VALUES (?1, ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3) \
+               ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until \
+               WHERE holder = excluded.holder OR until <= CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+    let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 8);
+    Ok(db.prepare_cached(sql)?.execute(params![consumer.name(), holder, ttl])? == 1)
+}
+
+fn finish(db: &Connection, consumer: EventConsumer, done: &[i64]) -> rusqlite::Result<()> {
+    let (done, bit) = (json_text(done)?, consumer.bit());
+    let gone = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?1)) AND pending & ~?2 = 0 AND failure IS NULL";
+    db.prepare_cached(gone)?.execute(params![done, bit])?;
+    let left = "UPDATE events SET pending = pending & ~?2 WHERE seq IN (SELECT value FROM json_each(?1))";
+    db.prepare_cached(left)?.execute(params![done, bit]).map(drop)
+}
+
+fn fail(db: &Connection, consumer: EventConsumer, seq: i64, reason: &str) -> rusqlite::Result<()> {
+    let sql = "UPDATE events SET pending = pending & ~?2, failure = ?3 WHERE seq = ?1";
+    db.prepare_cached(sql)?.execute(params![seq, consumer.bit(), reason])?;
+    let old = "DELETE FROM events WHERE failure IS NOT NULL AND pending = 0 AND seq <= \
+               (SELECT seq FROM events INDEXED BY events_failed WHERE failure IS NOT NULL ORDER BY seq DESC LIMIT 1 OFFSET ?1)";
+    db.prepare_cached(old)?.execute([integer(KEPT_FAILURES)]).map(drop)
+}
