@@ -5,7 +5,7 @@ BENCH ?= broadcast
 SECONDS ?= 600
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page sdk browser deps bench soak fuzz-build build
+.PHONY: test lint unit page sdk browser deps bench soak chaos fuzz-build build
 
 # Everything, and one line at the end that sums it up.
 test: deps lint
@@ -53,6 +53,10 @@ bench:
 # with that seed. What fails prints the command that repeats it.
 soak:
 	FEEDLINE_SOAK=$(SECONDS) $(CARGO) test --test oracle $(ON) -- --nocapture
+
+# The long forms of the resilience suite: more rounds, and pauses past every lease.
+chaos:
+	FEEDLINE_CHAOS=1 $(CARGO) test --test resilience
 
 fuzz-build:
 	$(CARGO) build --manifest-path fuzz/Cargo.toml

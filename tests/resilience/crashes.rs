@@ -5,9 +5,11 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
+use crate::chaos;
 use crate::cluster::{Cluster, LEASE, done, log_since, pause, position, post, resume};
 use crate::dice::Dice;
 use crate::proxy::Proxy;
+use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
 /// Enough that a fan-out takes a while, in pages of [`PAGE`].
@@ -21,7 +23,16 @@ fn follower(n: usize) -> String {
 
 /// A cluster whose author has many followers, all of them with a timeline.
 async fn famous() -> Cluster {
-    let cluster = Cluster::start_with(2, &[("fanout.page", PAGE)]).await;
+    with_a_famous_author(Cluster::start_with(2, &[("fanout.page", PAGE)]).await).await
+}
+
+/// The same on PostgreSQL.
+async fn famous_on_postgres() -> Cluster {
+    let cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[("fanout.page", PAGE)]).await;
+    with_a_famous_author(cluster).await
+}
+
+async fn with_a_famous_author(cluster: Cluster) -> Cluster {
     let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "ann".to_owned())).collect();
     cluster.load(&edges).await;
     cluster
@@ -88,11 +99,19 @@ async fn a_killed_nodes_posts_reach_everybody_once() {
 
 #[tokio::test]
 async fn a_node_that_stood_still_past_its_lease_repeats_nothing() {
+    a_worker_paused_past_its_lease_repeats_nothing(famous().await).await;
+}
+
+#[tokio::test]
+async fn a_node_that_stood_still_past_its_lease_repeats_nothing_on_postgres() {
+    a_worker_paused_past_its_lease_repeats_nothing(famous_on_postgres().await).await;
+}
+
+async fn a_worker_paused_past_its_lease_repeats_nothing(cluster: Cluster) {
     let seed = Dice::seed();
     let mut dice = Dice::new(seed);
-    let cluster = famous().await;
     let mut users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
-    for round in 0..Dice::rounds(3) {
+    for round in 0..Dice::rounds(chaos::rounds(3, 30)) {
         let (still, other) = (&cluster.nodes[round % 2], &cluster.nodes[1 - round % 2]);
         let mut since = positions(other, &users).await;
         let id = post(still, "ann", "is it there").await;

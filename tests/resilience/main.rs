@@ -22,6 +22,7 @@ mod likes;
 mod model;
 mod nodes;
 mod outages;
+mod pauses;
 #[path = "../support/ports.rs"]
 mod ports;
 mod postgres;
@@ -41,3 +42,4 @@ mod reverts;
 #[expect(dead_code, reason = "shared with other tests")]
 mod server;
 mod settled;
+mod wakes;

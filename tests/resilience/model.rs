@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::api::{attempt, done, everything};
+use crate::chaos;
 use crate::cluster::{Cluster, LEASE, pause, position, resume, try_log_since};
 use crate::dice::Dice;
 use crate::reader::Reader;
@@ -26,7 +27,9 @@ const SETTLING: Duration = Duration::from_secs(10);
 enum On {
     Memory,
     Redis,
-    /// The same, and the posts of whoever has more than one follower are pulled.
+    /// Two nodes on Redis and PostgreSQL.
+    Postgres,
+    /// The same as on one or the other, and the posts of whoever has more than one follower are pulled.
     MemoryPulled,
     RedisPulled,
 }
@@ -35,7 +38,7 @@ impl On {
     /// What the nodes are told besides.
     fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Memory | Self::Redis => &[],
+            Self::Memory | Self::Redis | Self::Postgres => &[],
             Self::MemoryPulled | Self::RedisPulled => &[("fanout.push_limit", "1")],
         }
     }
@@ -132,6 +135,10 @@ impl World {
                 let redis = RedisServer::start_appending();
                 let url = redis.url();
                 let mut cluster = Cluster::start_on(redis, &url, 2, on.keys()).await;
+                (std::mem::take(&mut cluster.nodes), Some(cluster))
+            }
+            On::Postgres => {
+                let mut cluster = Cluster::start_on_postgres(RedisServer::start_appending(), 2, on.keys()).await;
                 (std::mem::take(&mut cluster.nodes), Some(cluster))
             }
         };
@@ -259,7 +266,7 @@ impl World {
         let node = self.dice.below(self.nodes.len());
         // A node alone has one kind of trouble, and that would be all that happens.
         let kind = match self.on {
-            On::Redis | On::RedisPulled => self.dice.below(6),
+            On::Redis | On::Postgres | On::RedisPulled => self.dice.below(6),
             On::Memory | On::MemoryPulled if self.dice.below(3) > 0 => return,
             On::Memory | On::MemoryPulled => self.dice.below(2),
         };
@@ -311,7 +318,8 @@ impl World {
                 *steps -= 1;
                 if *steps == 0 {
                     // Long enough to be noticed, or not.
-                    tokio::time::sleep(Duration::from_millis(*self.dice.pick(&[0, 0, 300, 1_500]))).await;
+                    let longest = if chaos::is_asked_for() { 7_000 } else { 1_500 };
+                    tokio::time::sleep(Duration::from_millis(*self.dice.pick(&[0, 0, 300, longest]))).await;
                     self.heal().await;
                 }
             }
@@ -351,6 +359,9 @@ impl World {
             let seen = reader.sees(&self.expected(&reader.user), SETTLING + LEASE).await;
             let wrong = reader.look(|view| std::mem::take(&mut view.wrong));
             assert!(wrong.is_empty(), "{}: {wrong:?}", reader.user);
+            // Nothing is trimmed here.
+            let unrecovered = reader.look(|view| std::mem::take(&mut view.unrecovered));
+            assert!(unrecovered.is_empty(), "{} was not recovered in the same epoch: {unrecovered:?}", reader.user);
             if let Err(instead) = seen {
                 panic!("{instead}");
             }
@@ -448,7 +459,7 @@ impl Drop for Witness<'_> {
 
 async fn run(on: On, steps: usize) {
     let seed = Dice::seed();
-    for seed in (0..Dice::rounds(2) as u64).map(|round| seed.wrapping_add(round)) {
+    for seed in (0..Dice::rounds(chaos::rounds(2, 12)) as u64).map(|round| seed.wrapping_add(round)) {
         let mut world = World::new(seed, on).await;
         let witness = Witness(seed, on, &mut world);
         for _ in 0..steps {
@@ -478,6 +489,11 @@ async fn readers_of_one_node_see_what_the_model_says() {
 #[tokio::test]
 async fn readers_of_two_nodes_see_what_the_model_says() {
     run(On::Redis, 100).await;
+}
+
+#[tokio::test]
+async fn readers_of_two_nodes_on_postgres_see_what_the_model_says() {
+    run(On::Postgres, 100).await;
 }
 
 #[tokio::test]

@@ -59,6 +59,8 @@ pub(crate) struct View {
     /// Connections that brought all that was missed, and connections that began anew.
     pub(crate) recovered: usize,
     pub(crate) anew: usize,
+    /// What was said when it could not recover although the epoch was the same: only where the log was trimmed.
+    pub(crate) unrecovered: Vec<String>,
 }
 
 /// A post that was told when a connection recovered what it had missed: whether it is for the reader was decided after
@@ -263,6 +265,9 @@ impl View {
                 self.take(publication);
             }
         } else {
+            if !self.epoch.is_empty() && timeline["epoch"] == *self.epoch {
+                self.unrecovered.push(format!("from {}: {timeline}", self.offset));
+            }
             self.anew += 1;
             self.is_complete = false;
             self.told.clear();

@@ -8,6 +8,7 @@
 //! Application data is delivered where the hint arrives. Posts are ids in the log: workers put the bodies in, many
 //! rooms and one fetch at a time.
 
+mod catch_up;
 mod room;
 mod upkeep;
 mod worker;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dashmap::DashMap;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::channels::Channel;
 use super::outbox::{Outbox, Outgoing};
@@ -29,6 +31,7 @@ use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
 use crate::protocol::{Publication, push_join, push_leave, push_publication};
 
+use catch_up::{CATCH_UP_TIMEOUT, fits};
 use room::{Accepted, Member, Room, RoomState};
 use worker::Work;
 
@@ -105,6 +108,7 @@ impl Hub {
     /// If a store cannot be reached; the client is not in the channel then.
     pub async fn join(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Seat, Joined), FeedError> {
         let Join { name, channel, recover, user, .. } = join;
+        let deadline = Instant::now() + CATCH_UP_TIMEOUT;
         let (seat, position) = loop {
             let mut presence = None;
             let room = self.room(name, channel);
@@ -118,11 +122,12 @@ impl Hub {
                         presence = Some(here);
                         Some(position)
                     }
-                    _ if room.state.lock().position().is_some() => None,
+                    _ if room.state.lock().position().is_some_and(|room| fits(recover, &room)) => None,
                     _ => self.broker.position(name).await?,
                 };
                 if let Some(position) = position {
                     self.establish(&room, &position);
+                    self.catch_up_with(recover, &room, &position, deadline).await?;
                 }
             }
             let mut state = room.state.lock();
@@ -174,6 +179,7 @@ impl Hub {
             Accepted::Nothing => {}
             Accepted::Scheduled => self.work.push(Arc::clone(room)),
             Accepted::Replaced(members) => {
+                room.moved.notify_waiters();
                 for member in members {
                     member.outbox.push(Outgoing::Insufficient(Arc::clone(&room.name)));
                 }
@@ -184,8 +190,7 @@ impl Hub {
     /// All that lies between where a client left and where the room stands; `None` if that cannot be told completely.
     async fn missed(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
         let recover = &join.recover;
-        let same_life = recover.epoch.is_empty() || *recover.epoch == *position.epoch;
-        if !same_life || recover.offset > position.offset {
+        if !fits(recover, position) {
             return Ok(None);
         }
         let missed = position.offset - recover.offset;
@@ -284,6 +289,7 @@ impl Listener for Ears {
         {
             hub.deliver(&state, channel, members, Some(position));
             state.advance(position.offset);
+            room.moved.notify_waiters();
             return;
         }
         let accepted = state.accept(position, entry);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use slab::Slab;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::feed::Stage;
@@ -25,6 +26,8 @@ pub(super) struct Room {
     /// sweeping up cannot cross.
     pub(super) linked: tokio::sync::Mutex<bool>,
     pub(super) state: Mutex<RoomState>,
+    /// Signalled when the room's position has changed.
+    pub(super) moved: Notify,
 }
 
 /// Somebody in a room.
@@ -71,7 +74,7 @@ pub(super) enum Accepted {
 impl Room {
     pub(super) fn new(name: Arc<str>, stage: Stage) -> Self {
         let state = RoomState { empty_since: Some(Instant::now()), ..RoomState::default() };
-        Self { name, stage, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state) }
+        Self { name, stage, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state), moved: Notify::new() }
     }
 }
 
@@ -133,6 +136,12 @@ impl RoomState {
     pub(super) fn position(&self) -> Option<Position> {
         let epoch = self.epoch.clone()?;
         Some(Position { offset: self.delivered, epoch })
+    }
+
+    /// Whether members have been told up to a position. `None` if the room is of another life of the log, or dead.
+    pub(super) fn has_reached(&self, position: &Position) -> Option<bool> {
+        let lives = !self.dead && self.epoch.as_ref() == Some(&position.epoch);
+        lives.then_some(self.delivered >= position.offset)
     }
 
     /// The last offset known without a gap.

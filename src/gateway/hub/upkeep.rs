@@ -104,6 +104,7 @@ impl Hub {
             if !room.state.lock().die(LINGER) {
                 continue;
             }
+            room.moved.notify_waiters();
             if *linked && let Err(error) = self.broker.unsubscribe(&room.name).await {
                 // The node hears of the channel for nothing until somebody joins and leaves it again.
                 tracing::debug!(%error, channel = %room.name, "a channel could not be unsubscribed from");

@@ -182,6 +182,8 @@ impl Hub {
         let Waiting { room, epoch, entries } = waiting;
         let now = now();
         let mut state = room.state.lock();
+        // Whoever waits for it wakes up when the lock is free.
+        room.moved.notify_waiters();
         for (offset, entry) in entries {
             let told = words.told(&room.stage, entry);
             let hearers = match &told {

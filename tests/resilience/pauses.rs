@@ -1,0 +1,74 @@
+//! Nodes that are paused for longer than every lease, under load.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use rusqlite::Connection;
+
+use crate::chaos;
+use crate::cluster::{pause, post, resume};
+use crate::dice::Dice;
+use crate::likers::{Book, Field};
+use crate::likes::{load, more};
+use crate::server::Server;
+
+/// Longer than the lease of a partition of likes, which is five seconds, and than that of anything else.
+const PAUSE: Duration = Duration::from_millis(6_500);
+
+const POSTS: usize = 100;
+
+/// Pauses a node, but not while it keeps everybody from writing: a lock of a file ends with its holder only.
+async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
+    loop {
+        pause(node);
+        let Some(file) = file else { return };
+        if file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
+            return;
+        }
+        resume(node);
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+/// The settlers of either node are paused in turn, with likes in hand or not. What the other one has settled meanwhile
+/// they do not settle again.
+async fn paused_settlers_settle_every_like_once(field: Field) {
+    let seed = Dice::seed();
+    let mut dice = Dice::new(seed);
+    let mut posts = Vec::new();
+    for n in 0..POSTS {
+        posts.push(post(&field.nodes[0], "ann", &format!("post {n}")).await);
+    }
+    let file = field.postgres.is_none().then(|| field.connection());
+    if let Some(file) = &file {
+        file.busy_timeout(Duration::from_millis(300)).expect("a timeout");
+    }
+    let (book, over) = (Book::default(), Arc::new(AtomicBool::new(false)));
+    let (people, acknowledged) = load(&field, &posts, &book, &over, seed);
+    // The first to start has all partitions.
+    for round in 0..chaos::rounds(2, 16) {
+        more(&acknowledged, 50).await;
+        tokio::time::sleep(Duration::from_micros(dice.below(150_000) as u64)).await;
+        let node = &field.nodes[round % 2];
+        pause_without_lock(node, file.as_ref()).await;
+        eprintln!("seed {seed}: node {} is paused after {} likes", round % 2, acknowledged.load(Ordering::Relaxed));
+        tokio::time::sleep(PAUSE).await;
+        resume(node);
+    }
+    more(&acknowledged, 50).await;
+    over.store(true, Ordering::Relaxed);
+    join_all(people).await;
+    field.settled_as(&book).await;
+}
+
+#[tokio::test]
+async fn paused_settlers_settle_every_like_once_on_sqlite() {
+    paused_settlers_settle_every_like_once(Field::redis(2, &[]).await).await;
+}
+
+#[tokio::test]
+async fn paused_settlers_settle_every_like_once_on_postgres() {
+    paused_settlers_settle_every_like_once(Field::postgres(2, &[]).await).await;
+}

@@ -1,0 +1,160 @@
+//! A node that wakes up, or did not hear of something, answers from the log and not from what it knew.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::chaos;
+use crate::client::Client;
+use crate::cluster::{Cluster, done, pause, post, resume};
+use crate::proxy::Proxy;
+use crate::redis_server::RedisServer;
+use crate::server::{PATIENCE, Server};
+
+/// Subscribes and recovers from where the client was; the result.
+async fn recover_topic(client: &mut Client, from: &Value) -> Value {
+    // 0 is left out of replies.
+    let (offset, epoch) = (from["offset"].as_u64().unwrap_or(0), &from["epoch"]);
+    let subscribe = json!({ "channel": "topic:t", "recover": true, "offset": offset, "epoch": epoch });
+    client.done(json!({ "subscribe": subscribe })).await["subscribe"].clone()
+}
+
+/// The posts that a recovery tells of; it must have succeeded.
+fn recovered(result: &Value, what: &str) -> Vec<u64> {
+    assert_eq!(result["recovered"], true, "{what}: {result}");
+    let told = result["publications"].as_array().map(Vec::as_slice).unwrap_or_default();
+    told.iter().filter_map(|told| told["data"]["post"]["id"].as_u64()).collect()
+}
+
+/// Where a client is after a recovery and as many pushes as it takes until it has all of these posts.
+async fn move_on(client: &mut Client, channel: &str, result: &Value, posts: &[u64], what: &str) -> Value {
+    let mut told = recovered(result, what);
+    let last = result["publications"].as_array().and_then(|all| all.last());
+    let mut offset = last.map_or(&result["offset"], |last| &last["offset"]).clone();
+    while told.len() < posts.len() {
+        let publication = client.publication(channel).await;
+        told.extend(publication["data"]["post"]["id"].as_u64());
+        offset = publication["offset"].clone();
+    }
+    assert_eq!(told, posts, "{what}, {channel}");
+    json!({ "offset": offset, "epoch": result["epoch"] })
+}
+
+/// bo is at both nodes, and so are rooms for his timeline and for a topic.
+struct Scene {
+    _there: Client,
+    _here: Client,
+    timeline: Value,
+    topic: Value,
+}
+
+impl Scene {
+    async fn set([here, there]: [&Server; 2]) -> Self {
+        done(here, "ann", "GET", "/users/ann").await;
+        done(here, "bo", "PUT", "/users/ann/follow").await;
+        let (mut at_here, mut at_there) = (Client::connect(here, "bo").await, Client::connect(there, "bo").await);
+        let timeline = at_here.rpc("timeline.read", &json!({})).await["position"].clone();
+        at_there.subscribe("topic:t").await;
+        let topic = at_here.subscribe("topic:t").await;
+        Self { _there: at_there, _here: at_here, timeline, topic }
+    }
+
+    /// The client reads on here, while the other node is behind.
+    async fn read_on(&mut self, cluster: &Cluster, here: &Server, posts: &[u64], what: &str) {
+        cluster.carried(PATIENCE).await;
+        let (mut client, timeline) = Client::recover(here, "bo", &self.timeline).await;
+        self.timeline = move_on(&mut client, "timeline:bo", &timeline, posts, what).await;
+        let topic = recover_topic(&mut client, &self.topic).await;
+        self.topic = move_on(&mut client, "topic:t", &topic, posts, what).await;
+    }
+
+    /// Then it goes to the other node. It is ahead, and lacks nothing.
+    async fn go(&mut self, there: &Server, what: &str) -> Client {
+        let (mut client, timeline) = Client::recover(there, "bo", &self.timeline).await;
+        assert_eq!(recovered(&timeline, what), [0; 0], "{what}");
+        let topic = recover_topic(&mut client, &self.topic).await;
+        assert_eq!(recovered(&topic, what), [0; 0], "{what}");
+        client
+    }
+}
+
+async fn a_client_ahead_of_a_node_that_slept_lacks_nothing(cluster: Cluster) {
+    let [here, there] = &cluster.nodes[..] else { panic!("two nodes") };
+    let mut scene = Scene::set([here, there]).await;
+    for round in 0..chaos::rounds(6, 60) {
+        let what = format!("round {round}");
+        pause(there);
+        let mut posts = Vec::new();
+        for n in 0..5 {
+            posts.push(post(here, "ann", &format!("{n} #t")).await);
+        }
+        scene.read_on(&cluster, here, &posts, &what).await;
+        resume(there);
+        let mut client = scene.go(there, &what).await;
+        // From there on it hears everything.
+        let next = post(here, "ann", "next #t").await;
+        for channel in ["timeline:bo", "topic:t"] {
+            assert_eq!(client.publication(channel).await["data"]["post"]["id"], next, "{what}, {channel}");
+        }
+        scene.read_on(&cluster, here, &[next], &what).await;
+    }
+}
+
+mod on_sqlite {
+    #[tokio::test]
+    async fn a_client_ahead_of_a_node_that_slept_lacks_nothing() {
+        super::a_client_ahead_of_a_node_that_slept_lacks_nothing(crate::cluster::Cluster::start().await).await;
+    }
+}
+
+mod on_postgres {
+    #[tokio::test]
+    async fn a_client_ahead_of_a_node_that_slept_lacks_nothing() {
+        let redis = crate::redis_server::RedisServer::start();
+        let cluster = crate::cluster::Cluster::start_on_postgres(redis, 2, &[]).await;
+        super::a_client_ahead_of_a_node_that_slept_lacks_nothing(cluster).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_ahead_of_a_node_that_heard_nothing_lacks_nothing() {
+    let redis = RedisServer::start();
+    let (proxy, url) = (Proxy::start(redis.port()).await, redis.url());
+    // What it did not hear it would find out by itself, after a while.
+    let mut cluster = Cluster::start_on(redis, &url, 1, &[("broker.probe_interval", "5s")]).await;
+    cluster.join(&proxy.url()).await;
+    let [here, there] = &cluster.nodes[..] else { panic!("two nodes") };
+    let mut scene = Scene::set([here, there]).await;
+    assert_eq!(proxy.silence(), 1);
+    for round in 0..5 {
+        let what = format!("round {round}");
+        let posts = [post(here, "ann", "one #t").await, post(here, "ann", "two #t").await];
+        scene.read_on(&cluster, here, &posts, &what).await;
+        scene.go(there, &what).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_began_anew_is_known_to_a_node_that_did_not_hear_of_it() {
+    let redis = RedisServer::start();
+    let (proxy, url) = (Proxy::start(redis.port()).await, redis.url());
+    let mut cluster = Cluster::start_on(redis, &url, 1, &[("broker.probe_interval", "5s")]).await;
+    cluster.join(&proxy.url()).await;
+    let [here, there] = &cluster.nodes[..] else { panic!("two nodes") };
+    let mut scene = Scene::set([here, there]).await;
+    assert_eq!(proxy.silence(), 1);
+    cluster.redis.ask("FLUSHALL");
+    // The client begins anew here, and goes on there.
+    let page = done(here, "bo", "GET", "/timeline").await;
+    scene.timeline = page["position"].clone();
+    let mut client = Client::connect(here, "cy").await;
+    let topic = cluster.redis.ask("EXISTS feedline:{topic:t}:m");
+    assert_eq!(topic, ":0");
+    let posts = [post(here, "ann", "after #t").await];
+    cluster.carried(PATIENCE).await;
+    scene.topic = client.subscribe("topic:t").await;
+    let (mut bo, timeline) = Client::recover(here, "bo", &scene.timeline).await;
+    scene.timeline = move_on(&mut bo, "timeline:bo", &timeline, &posts, "here").await;
+    scene.go(there, "there").await;
+}
