@@ -216,6 +216,7 @@ fn feed_options(config: &Config) -> FeedOptions {
         follow_merge: config.timeline.follow_merge,
         recovery_limit: config.client.recovery_limit,
         accounts: config.accounts.enabled,
+        erasure_log: Some(config.server.data_dir.join("erasures.log")),
         limits: Limits {
             text: config.limits.text,
             media: config.limits.media,

@@ -92,6 +92,7 @@ pub struct Metrics {
     invalidation_wait: Histogram,
     invalidations_unconfirmed: Counter,
     cache_lease: Gauge,
+    erasures: Counter,
 }
 
 impl fmt::Debug for Metrics {
@@ -146,6 +147,7 @@ impl Metrics {
             invalidation_wait: latency(),
             invalidations_unconfirmed: Counter::default(),
             cache_lease: Gauge::default(),
+            erasures: Counter::default(),
         };
         metrics.register();
         metrics
@@ -200,6 +202,7 @@ impl Metrics {
         let unconfirmed = "Times that a node did not confirm an invalidation and lost the use of its caches";
         r.register("invalidations_unconfirmed", unconfirmed, self.invalidations_unconfirmed.clone());
         r.register("cache_lease", "1 while this node may use its caches", self.cache_lease.clone());
+        r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
     }
 
     /// A socket was opened.
@@ -303,6 +306,11 @@ impl Metrics {
     pub fn invalidation_confirmed(&self, after: Duration, unconfirmed: usize) {
         self.invalidation_wait.observe(after.as_secs_f64());
         self.invalidations_unconfirmed.inc_by(unconfirmed as u64);
+    }
+
+    /// The erasure of a user is finished.
+    pub fn erased(&self) {
+        self.erasures.inc();
     }
 
     /// How many likes wait, and how old the oldest is.

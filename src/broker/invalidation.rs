@@ -26,6 +26,8 @@ pub enum Invalidation {
     Comment(CommentId),
     /// The relation between two users changed, in either direction.
     Relation(UserId, UserId),
+    /// A user was erased: everything of theirs is hidden.
+    Erased(UserId),
     /// Anything that is known of a user, their posts and their relations may have changed.
     User(UserId),
 }
@@ -36,6 +38,7 @@ impl fmt::Display for Invalidation {
             Self::Post(id) => write!(f, "post {id}"),
             Self::Comment(id) => write!(f, "comment {id}"),
             Self::Relation(one, other) => write!(f, "relation {one} {other}"),
+            Self::Erased(user) => write!(f, "erased {user}"),
             Self::User(user) => write!(f, "user {user}"),
         }
     }
@@ -61,6 +64,7 @@ impl Invalidation {
                 let (one, other) = rest.split_once(' ')?;
                 Self::Relation(UserId::parse(one)?, UserId::parse(other)?)
             }
+            "erased" => Self::Erased(UserId::parse(rest)?),
             "user" => Self::User(UserId::parse(rest)?),
             _ => return None,
         })
@@ -200,6 +204,7 @@ mod tests {
             Invalidation::Comment(CommentId(8)),
             Invalidation::Relation(id("ann"), id("b.o-")),
             Invalidation::User(id("cy")),
+            Invalidation::Erased(id("dee")),
         ];
         assert_eq!(Invalidation::decode_all(&Invalidation::encode_all(&all)).as_deref(), Some(&all[..]));
         assert_eq!(Invalidation::decode_all("post 7\nnewer kind"), None);

@@ -306,6 +306,9 @@ pub trait Broker: Tallies + Permits + Send + Sync + 'static {
     /// Reads a part of a log. `None` if it does not exist, or is an unfilled inbox.
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>>;
 
+    /// Forgets logs and inboxes with everything in them. Whoever reads one later finds none, or one under a new epoch.
+    async fn drop_logs(&self, channels: &[String]) -> Result<()>;
+
     // --- inboxes ---------------------------------------------------------------------------------------
 
     /// Creates the user's inbox if it is not there, and lets it live for another idle period.

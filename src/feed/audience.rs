@@ -140,7 +140,7 @@ impl Feed {
         surface: Surface,
         people: impl IntoIterator<Item = UserId> + Send,
     ) -> Result<HashSet<UserId>> {
-        let mut people: HashSet<UserId> = people.into_iter().collect();
+        let mut people: HashSet<UserId> = people.into_iter().filter(|person| !self.is_erased(person)).collect();
         let between = self.between(reader, people.iter().cloned()).await?;
         people
             .retain(|person| Eye { reader, relation: relation(&between, reader, person), surface }.sees_person(person));
@@ -158,6 +158,7 @@ impl Feed {
         mut people: HashSet<UserId>,
         passes: impl Fn(Relation) -> bool + Send,
     ) -> Result<HashSet<UserId>> {
+        people.retain(|person| !self.is_erased(person));
         if reader.is_some() {
             let barred = self.relations.barred(people.iter().cloned()).await?;
             let between = self.between(reader, barred).await?;
@@ -182,7 +183,7 @@ impl Feed {
         });
         let between = self.relations.get(closed.collect::<Vec<_>>()).await?;
         let sees = |(reader, post): &(UserId, PostId)| {
-            bodies.get(post).is_some_and(|body| {
+            bodies.get(post).filter(|_| !self.is_erased(reader)).is_some_and(|body| {
                 let author = &body.post.author;
                 let relation = relation(&between, Some(reader), author);
                 is_open(body)
@@ -197,6 +198,9 @@ impl Feed {
     pub(super) fn sees_public(&self, reader: &UserId, post: PostId) -> Option<bool> {
         let body = self.bodies.remembered(post)?;
         let Some(Post { author, visibility, .. }) = body.as_ref().map(|body| &body.post) else { return Some(false) };
+        if self.is_erased(reader) {
+            return Some(false);
+        }
         if author == reader {
             return Some(true);
         }
@@ -214,7 +218,8 @@ impl Feed {
         let between = self.relations.get(asked.cloned().collect::<Vec<_>>()).await?;
         let sees = |(reader, person): &(UserId, UserId)| {
             let relation = relation(&between, Some(reader), person);
-            Eye { reader: Some(reader), relation, surface: Surface::Direct }.sees_person(person)
+            !self.is_erased(person)
+                && Eye { reader: Some(reader), relation, surface: Surface::Direct }.sees_person(person)
         };
         Ok(pairs.iter().map(sees).collect())
     }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::coherent_cache::{CacheReader, CoherentCache, FillTicket};
+use super::erasure::ErasedUsers;
 use super::error::{FeedError, Result};
 use super::gather::{AT_ONCE, Gather};
 use super::presentation::{PushedCounts, pushed};
@@ -86,18 +87,20 @@ pub(super) struct Bodies {
     /// `None` of a post that is not there (any more).
     cache: CoherentCache<PostId, Option<Arc<Body>>>,
     gather: Gather<PostId>,
+    /// Their posts are not there, whatever the cache and the ledger hold still.
+    erased: Arc<ErasedUsers>,
 }
 
 impl Bodies {
     /// An empty cache in front of the ledger.
-    pub(super) fn new(ledger: Arc<dyn Ledger>, lease: Arc<CacheLease>) -> Self {
+    pub(super) fn new(ledger: Arc<dyn Ledger>, lease: Arc<CacheLease>, erased: Arc<ErasedUsers>) -> Self {
         let weigh = |_: &PostId, body: &Option<Arc<Body>>| {
             let bytes = body.as_ref().map_or(0, |body| 2 * body.json.get().len());
             u32::try_from(bytes + 128).unwrap_or(u32::MAX)
         };
         let cache = CoherentCache::weighing(lease, CAPACITY, FRESH, weigh);
         let counts = PushedCounts::new(Arc::clone(&ledger));
-        Self { ledger, counts, cache, gather: Gather::new() }
+        Self { ledger, counts, cache, gather: Gather::new(), erased }
     }
 
     /// Taken before a post is written, for [`begin`](Self::begin).
@@ -145,7 +148,8 @@ impl Bodies {
 
     /// The body of a post as it is remembered: `Some(None)` of one that is not there.
     pub(super) fn remembered(&self, id: PostId) -> Option<Option<Arc<Body>>> {
-        self.cache.reader().get(&id)
+        let remembered = self.cache.reader().get(&id)?;
+        Some(remembered.filter(|body| !self.erased.contains(&body.post.author)))
     }
 
     /// The bodies of those of `ids` that exist.
@@ -155,7 +159,7 @@ impl Bodies {
     pub(super) async fn get(&self, ids: impl IntoIterator<Item = PostId>) -> Result<HashMap<PostId, Arc<Body>>> {
         let mut found = HashMap::new();
         let reader = self.cache.reader();
-        let mut missing = Self::cached(&reader, ids, &mut found);
+        let mut missing = self.cached(&reader, ids, &mut found);
         while !missing.is_empty() {
             let later = missing.split_off(missing.len().min(AT_ONCE));
             self.get_missing(missing, &mut found).await?;
@@ -172,7 +176,7 @@ impl Bodies {
         }
         let _turn = self.gather.turn(&missing).await;
         let reader = self.cache.reader();
-        let missing = Self::cached(&reader, missing, found);
+        let missing = self.cached(&reader, missing, found);
         if missing.is_empty() {
             return Ok(());
         }
@@ -181,6 +185,7 @@ impl Bodies {
     }
 
     fn cached(
+        &self,
         reader: &CacheReader<'_, PostId, Option<Arc<Body>>>,
         ids: impl IntoIterator<Item = PostId>,
         found: &mut HashMap<PostId, Arc<Body>>,
@@ -191,8 +196,8 @@ impl Bodies {
                 continue;
             }
             match reader.get(&id) {
-                Some(Some(body)) => drop(found.insert(id, body)),
-                Some(None) => {}
+                Some(Some(body)) if !self.erased.contains(&body.post.author) => drop(found.insert(id, body)),
+                Some(_) => {}
                 None => missing.push(id),
             }
         }
@@ -205,7 +210,7 @@ impl Bodies {
         for post in self.ledger.posts(ids).await? {
             let Some(ticket) = tickets.remove(&post.id) else { continue };
             let body = self.insert(post, ticket)?;
-            if missing.contains(&body.post.id) {
+            if missing.contains(&body.post.id) && !self.erased.contains(&body.post.author) {
                 found.insert(body.post.id, body);
             }
         }

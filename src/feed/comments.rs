@@ -162,7 +162,7 @@ impl Feed {
     async fn take_away(&self, caller: &Caller, comment: OneComment) -> Result<Done> {
         let user = caller.user()?;
         let found = self.ledger.comments(&[comment.id]).await?.pop().ok_or(NO_COMMENT)?;
-        let author = found.author.ok_or(NO_COMMENT)?;
+        let author = found.author.clone().ok_or(NO_COMMENT)?;
         if author != *user {
             let body = self.post(caller, found.post).await.map_err(|error| match error {
                 FeedError::NotFound(_) => NO_COMMENT,
@@ -173,24 +173,29 @@ impl Feed {
                 return Err(FeedError::Forbidden("only its author, and the post's, can delete a comment"));
             }
         }
-        let above = self.above(found.parent).await?;
+        self.remove_comment(&found, Some(&author)).await?;
+        Ok(Done {})
+    }
+
+    /// Deletes a comment, on every node before it returns, and tells those who look at the post: those who may see what `author`
+    /// (`None`: an erased user, whom nobody sees) and those above wrote.
+    pub(super) async fn remove_comment(&self, comment: &Comment, author: Option<&UserId>) -> Result<()> {
+        let mut above = self.above(comment.parent).await?;
+        above.retain(|person| !self.is_erased(person));
         let deleted = self.ledger.delete_comment(comment.id).await?;
         let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());
         let gone: Vec<_> = std::iter::once(comment.id).chain(along).map(Invalidation::Comment).collect();
         let invalidated = self.announce(&gone).await;
         // Whoever lost a race against another deletion has what they wanted, and the other tells of it.
         if let Some(gone) = deleted {
-            let by = std::iter::once(author).chain(above.iter().cloned()).collect();
-            let mut told = vec![Entry::By(by, gone_comment(comment.id, gone.stays))];
-            let along = |id| match gone_comment(id, false) {
-                gone if above.is_empty() => Entry::Data(gone),
-                gone => Entry::By(above.clone(), gone),
-            };
-            told.extend(gone.along.into_iter().map(along));
-            self.tell_under(found.post, told, gone.tally).await;
+            let entry = |by: Vec<UserId>, gone| if by.is_empty() { Entry::Data(gone) } else { Entry::By(by, gone) };
+            let by = author.into_iter().chain(&above).cloned().collect();
+            let mut told = vec![entry(by, gone_comment(comment.id, gone.stays))];
+            told.extend(gone.along.into_iter().map(|id| entry(above.clone(), gone_comment(id, false))));
+            self.tell_under(comment.post, told, gone.tally).await;
         }
         self.confirm(invalidated?).await;
-        Ok(Done {})
+        Ok(())
     }
 
     /// A comment under a post that the caller may see and reply to, and those who wrote what is above it. Whether the post may

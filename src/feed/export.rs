@@ -178,6 +178,9 @@ impl Feed {
             }
             for row in rows {
                 reached.key = row.key;
+                if row.other.is_some_and(|other| self.is_erased(&other)) {
+                    continue;
+                }
                 if !export.add(name, row.json, room)? {
                     return Ok(false);
                 }

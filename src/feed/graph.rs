@@ -99,7 +99,7 @@ impl Feed {
 
     /// Does a job before the answer goes out, so that who asked sees what they asked for. If it cannot be done now, the
     /// job stands in the ledger and a worker does it.
-    async fn carry_at_once(&self, job: Job) {
+    pub(super) async fn carry_at_once(&self, job: Job) {
         let id = job.id;
         match self.carry_edge(&job).await {
             Ok(Carried::ForNow) => {}
@@ -265,6 +265,7 @@ impl Feed {
     }
 
     pub(super) async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
+        people.retain(|user| !self.is_erased(&user.id));
         let Some(reader) = reader else { return Ok(people) };
         let between = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
         people.retain(|user| {

@@ -59,6 +59,10 @@ impl Feed {
                 Invalidation::Post(id) => self.bodies.forget(*id),
                 Invalidation::Comment(id) => self.likes.forget_comment(*id),
                 Invalidation::Relation(one, other) => self.relations.forget(one, other),
+                Invalidation::Erased(user) => {
+                    self.known.lock().remove(user);
+                    self.hide_erased(user);
+                }
                 Invalidation::User(user) => {
                     self.known.lock().remove(user);
                     self.bodies.forget_author(user);
@@ -77,6 +81,7 @@ impl Feed {
         self.bodies.forget_all();
         self.relations.forget_all();
         self.likes.forget_comments();
+        self.erasures.grown.notify_one();
         self.lease.count_invalidation();
     }
 }

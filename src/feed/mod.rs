@@ -5,6 +5,7 @@
 //! | [`operations`] | the one table of operations, reached by rpc and by HTTP |
 //! | `accounts` | sign up, sign in |
 //! | `audience` | who may see what |
+//! | `erasure` | the erasure of users: a tombstone, and the job that removes everything |
 //! | `export` | everything that is one user's own |
 //! | `posts` | write, get, delete |
 //! | `comments` | write, list, delete; threads |
@@ -35,6 +36,7 @@
 //! | `error` | everything that can go wrong |
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +59,7 @@ mod bodies;
 mod coherent_cache;
 mod comments;
 mod edits;
+mod erasure;
 mod error;
 mod export;
 mod fanout;
@@ -87,6 +90,7 @@ mod timelines;
 mod topics;
 
 pub use bodies::Body;
+pub use erasure::{ErasureLogEntry, read_erasure_log};
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use likes::{LikesOptions, Whisper};
@@ -117,6 +121,8 @@ pub struct FeedOptions {
     pub recovery_limit: usize,
     /// Whether people can sign up here.
     pub accounts: bool,
+    /// The file that notes who was erased, beside the backups; `None`: none.
+    pub erasure_log: Option<PathBuf>,
     /// How large things may be.
     pub limits: Limits,
     /// How often.
@@ -215,6 +221,7 @@ pub struct Feed {
     known: Mutex<HashSet<UserId>>,
     /// The broker may have forgotten this node's lease.
     heard_again: Notify,
+    erasures: erasure::Erasures,
     /// Exports under way on this node.
     exports: Semaphore,
     passwords: Passwords,
@@ -252,8 +259,9 @@ impl Feed {
     /// A feed that does nothing yet: see [`start`](Self::start).
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
         let lease = parts.broker.cache_lease();
+        let erasures = erasure::Erasures::new(erasure::ErasureLog::new(options.erasure_log.clone()));
         Arc::new(Self {
-            bodies: Bodies::new(Arc::clone(&parts.ledger), Arc::clone(&lease)),
+            bodies: Bodies::new(Arc::clone(&parts.ledger), Arc::clone(&lease), Arc::clone(&erasures.users)),
             relations: Relations::new(Arc::clone(&parts.ledger), &lease),
             ledger: parts.ledger,
             broker: parts.broker,
@@ -268,6 +276,7 @@ impl Feed {
             lease,
             known: Mutex::default(),
             heard_again: Notify::new(),
+            erasures,
             exports: Semaphore::new(export::MAX_CONCURRENT_EXPORTS),
             passwords: parts.passwords,
             issuer: parts.issuer,
@@ -304,6 +313,7 @@ impl Feed {
                 }
             }
         });
+        self.start_erasures().await?;
         self.start_pulling().await?;
         self.start_fanout();
         self.start_notices();
@@ -337,6 +347,7 @@ impl Feed {
     /// # Errors
     /// If the ledger cannot be reached.
     pub async fn welcome(&self, user: &UserId) -> Result<()> {
+        self.refuse_erased(user)?;
         if self.known.lock().contains(user) {
             return Ok(());
         }
@@ -363,6 +374,7 @@ impl Feed {
     /// If the ledger cannot be reached.
     pub async fn may_read_user(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
         Ok(match reader {
+            _ if self.is_erased(user) => false,
             Some(reader) if reader != user => !self.relations.one(reader, user).await?.blocked,
             _ => true,
         })

@@ -257,6 +257,14 @@ impl Feed {
         Ok(())
     }
 
+    /// Tells a user that a notification changed, or went.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    pub(super) async fn tell_notification(&self, owner: &UserId, id: NotificationId) -> Result<()> {
+        self.tell_owner(owner, &Entry::Notified(id)).await
+    }
+
     async fn tell_owner(&self, user: &UserId, entry: &Entry) -> Result<()> {
         let channel = format!("notifications:{user}");
         let append = Append { channel: &channel, entry, keep: LIVE, idempotency_key: None, version: None };

@@ -155,6 +155,9 @@ impl Operation {
         if self.access == Access::User {
             asked.caller.user()?;
         }
+        if let Some(user) = asked.caller.reader() {
+            feed.refuse_erased(user)?;
+        }
         feed.run(self, asked).await
     }
 
@@ -279,6 +282,7 @@ impl Operations {
             "accounts.create" Post "/accounts" 201 Open, sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
             "sessions.create" Post "/sessions" 201 Open, sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
             "accounts.export" Get "/accounts/export" 200 User 25, export_own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
+            "accounts.delete" Delete "/accounts" 200 User, erase_own: super::erasure::ErasureRequest => input::Done, "Erases oneself and everything of one's own. The id is not given out again.";
             "users.get" Get "/users/{id}" 200 Reader 2, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
             "users.update" Patch "/users/me" 200 User, update_me: super::people::Change => User, "Changes one's own name or picture.";
             "users.search" Get "/users" 200 Reader 5, search_users: input::Search => UserPage, "People by the beginning of their id or name, in any case.";

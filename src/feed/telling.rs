@@ -68,6 +68,8 @@ pub struct Words {
     /// Authors whose posts are not for everyone alike.
     barred: HashSet<UserId>,
     between: Between,
+    /// Those who did something in these entries and were erased since.
+    erased: HashSet<UserId>,
     /// How often something had been invalidated here, and when that was; see [`Feed::is_current`].
     invalidations: u64,
     since: Instant,
@@ -166,6 +168,7 @@ impl Words {
         }
         match entry {
             Entry::Data(_) | Entry::Gone(..) | Entry::Notified(_) => {}
+            Entry::By(people, _) if people.iter().any(|person| self.erased.contains(person)) => return None,
             Entry::By(people, _) => {
                 // Between readers and the others there is nothing.
                 let barred = people.iter().filter(|person| self.barred.contains(*person));
@@ -241,7 +244,10 @@ impl Feed {
         let barred = self.relations.barred(authors).await?;
         let between = self.relations.get(pairs).await?;
         let notified = self.notifications_told(entries).await?;
-        let mut words = Words { bodies, shown, whole, notified, barred, between, invalidations, since };
+        let doers =
+            entries.iter().filter_map(|(_, entry)| if let Entry::By(people, _) = entry { Some(people) } else { None });
+        let erased = doers.flatten().filter(|person| self.is_erased(person)).cloned().collect();
+        let mut words = Words { bodies, shown, whole, notified, barred, between, erased, invalidations, since };
         let hidden: HashSet<_> = entries.iter().filter_map(|(stage, entry)| words.hidden(stage, entry)).collect();
         if !hidden.is_empty() {
             words.between.extend(self.relations.fresh(hidden).await?);

@@ -106,6 +106,7 @@ pub(super) async fn serve(
         "presence" => presence(&site, &body).await,
         "presence_stats" => presence_stats(&site, &body).await,
         "history" => history(&site, &body).await,
+        "delete_user" => delete_user(&site, &body).await,
         "export_user" => export_user(&site, &body).await,
         _ => return problem(StatusCode::NOT_FOUND, "not_found", "there is no such method"),
     };
@@ -217,6 +218,12 @@ async fn export_user(site: &Site, body: &[u8]) -> Answer {
     let OneUser { user, cursor } = read(body)?;
     let export = site.gateway.feed().export(&user, cursor.as_deref()).await.map_err(|error| refused(&error))?;
     serde_json::to_value(export).map_err(|_| ErrorCode::INTERNAL)
+}
+
+async fn delete_user(site: &Site, body: &[u8]) -> Answer {
+    let OneUser { user, .. } = read(body)?;
+    site.gateway.feed().erase(&user).await.map_err(|error| refused(&error))?;
+    Ok(json!({}))
 }
 
 /// What an operation of the feed was refused with, as a backend reads it.

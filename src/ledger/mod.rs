@@ -8,6 +8,7 @@ mod barriers;
 mod comments;
 mod counts;
 mod edges;
+mod erasures;
 mod favourites;
 mod idempotency;
 mod jobs;
@@ -30,6 +31,7 @@ pub use self::barriers::Barriers;
 pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
 pub use self::counts::{Counts, Hydration};
 pub use self::edges::Edges;
+pub use self::erasures::{Erasure, Erasures};
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, VisibilityChange, Work};
@@ -95,6 +97,7 @@ pub trait Ledger:
     + Idempotency
     + Revocations
     + Personal
+    + Erasures
     + Send
     + Sync
     + 'static

@@ -16,6 +16,8 @@ pub enum RevocationKind {
     Sessions,
     /// A user is blocked (`value` 1) until the entry expires, or not any more (0).
     Block,
+    /// A user was erased. The value means nothing; the entry never expires.
+    Erased,
     /// Written by a newer version. It has no effect here.
     Unknown,
 }
@@ -28,13 +30,14 @@ impl RevocationKind {
             Self::UserTokens => "user_tokens",
             Self::Sessions => "sessions",
             Self::Block => "block",
+            Self::Erased => "erased",
             Self::Unknown => "unknown",
         }
     }
 
     /// Reads what was kept.
     pub fn parse(text: &str) -> Self {
-        let all = [Self::Token, Self::UserTokens, Self::Sessions, Self::Block];
+        let all = [Self::Token, Self::UserTokens, Self::Sessions, Self::Block, Self::Erased];
         all.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Self::Unknown)
     }
 

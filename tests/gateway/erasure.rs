@@ -1,10 +1,13 @@
 //! Exports and erasure of one user, as users and backends meet them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::client::Client;
+use crate::postgres_server::PostgresServer;
+use crate::redis_server::RedisServer;
+use crate::server::{API_KEY, PATIENCE, Server};
 
 /// All pages of an export, joined.
 async fn export(server: &Server, user: &str) -> Value {
@@ -55,7 +58,7 @@ async fn an_export_holds_everything_of_ones_own_and_nothing_private_of_others() 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let all = tokio::time::timeout(crate::server::PATIENCE, settled()).await.expect("likes and notifications settle");
+    let all = tokio::time::timeout(PATIENCE, settled()).await.expect("likes and notifications settle");
 
     assert_eq!(
         (&all["user"]["name"], &all["has_password"], &all["read"]),
@@ -104,4 +107,249 @@ async fn a_large_export_comes_in_pages_of_bounded_size() {
     let all = export(&server, "ann").await;
     let exported: Vec<u64> = rows(&all, "posts").iter().map(|post| post["id"].as_u64().expect("an id")).collect();
     assert_eq!(exported, ids, "each once, in order");
+}
+
+/// Found nowhere once ann is erased: her id as a value, and her words.
+const TRACES: [&str; 3] = ["\"ann\"", "secret", "Ann A."];
+
+/// What others did with ann, and she with them: her post, a post of bo's, and her comment under it.
+async fn live_together(server: &Server) -> (u64, u64, u64) {
+    server.follow("bo", "ann").await;
+    server.follow("ann", "bo").await;
+    server.follow("bo", "cy").await;
+    server.follow("cy", "ann").await;
+    server.done("ann", "PATCH", "/users/me", &json!({ "name": "Ann A." })).await;
+    let hers = server.post("ann", "secret #rust").await;
+    let theirs = server.post("bo", "of bo #rust").await;
+    let comment = json!({ "text": "secret too" });
+    let comment = server.done("ann", "POST", &format!("/posts/{theirs}/comments"), &comment).await;
+    let comment = comment["id"].as_u64().expect("an id");
+    let reply = json!({ "text": "a reply", "reply_to": comment });
+    server.done("bo", "POST", &format!("/posts/{theirs}/comments"), &reply).await;
+    server.done("bo", "POST", &format!("/posts/{hers}/comments"), &json!({ "text": "under it" })).await;
+    for (who, path) in [
+        ("ann", format!("/posts/{theirs}/like")),
+        ("ann", format!("/favourites/post/{theirs}")),
+        ("bo", format!("/posts/{hers}/like")),
+        ("bo", format!("/favourites/post/{hers}")),
+        ("cy", "/favourites/book/x".to_owned()),
+        ("ann", "/favourites/book/x".to_owned()),
+        ("ann", "/users/bo/notify".to_owned()),
+    ] {
+        server.done(who, "PUT", &path, &Value::Null).await;
+    }
+    let settled = async || {
+        loop {
+            let likes = server.done("bo", "GET", &format!("/posts/{theirs}/likes"), &Value::Null).await;
+            let notified = server.done("bo", "GET", "/notifications", &Value::Null).await;
+            if likes["items"] != json!([]) && notified["items"].as_array().is_some_and(|items| items.len() >= 3) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, settled()).await.expect("likes and notifications settle");
+    (hers, theirs, comment)
+}
+
+/// Everything that others read, where something of ann's was.
+fn reads(hers: u64, theirs: u64, comment: u64) -> Vec<(String, u16)> {
+    let found = [
+        "/timeline".to_owned(),
+        "/timeline?with=likers,comments,people".to_owned(),
+        "/topics/rust/posts".to_owned(),
+        "/users?q=ann".to_owned(),
+        "/users?q=Ann%20A".to_owned(),
+        "/users/suggested".to_owned(),
+        "/users/bo/followers".to_owned(),
+        "/users/bo/following".to_owned(),
+        "/users/bo/posts?with=likers,comments,people".to_owned(),
+        format!("/posts/{theirs}?with=likers,comments,people"),
+        format!("/posts/{theirs}/likes"),
+        format!("/posts/{theirs}/comments"),
+        format!("/objects/post/{theirs}/favourites"),
+        "/objects/book/x/favourites".to_owned(),
+        "/favourites/post".to_owned(),
+        "/notifications".to_owned(),
+        "/accounts/export".to_owned(),
+    ];
+    let gone = [
+        "/users/ann".to_owned(),
+        "/users/ann/posts".to_owned(),
+        "/users/ann/followers".to_owned(),
+        "/users/ann/following".to_owned(),
+        "/favourites/book/common/ann".to_owned(),
+        format!("/posts/{hers}"),
+        format!("/posts/{hers}/comments"),
+        format!("/posts/{hers}/likes"),
+        format!("/objects/post/{hers}/favourites"),
+        format!("/posts/{theirs}/comments?under={comment}"),
+    ];
+    found.into_iter().map(|path| (path, 200)).chain(gone.into_iter().map(|path| (path, 404))).collect()
+}
+
+/// Nothing of ann is readable at this node. Once the erasure is finished, the reply to her comment is readable again.
+async fn is_unreadable(server: &Server, (hers, theirs, comment): (u64, u64, u64), finished: bool) {
+    for (path, status) in reads(hers, theirs, comment) {
+        let status = if finished && path.contains("?under=") { 200 } else { status };
+        let answer = server.call("bo", "GET", &path, &Value::Null).await;
+        assert_eq!(answer.status.as_u16(), status, "{path}: {answer:?}");
+        let text = answer.body.to_string();
+        assert!(!TRACES.iter().any(|trace| text.contains(trace)), "{path}: {text}");
+    }
+    for (method, path) in [
+        ("PUT", "/users/ann/follow".to_owned()),
+        ("PUT", "/users/ann/block".to_owned()),
+        ("PUT", "/users/ann/notify".to_owned()),
+        ("PUT", format!("/posts/{hers}/like")),
+        ("PUT", format!("/favourites/post/{hers}")),
+    ] {
+        let answer = server.call("bo", method, &path, &Value::Null).await;
+        assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
+    }
+}
+
+/// Neither ann's token nor a backend brings her back, and nobody else gets the id.
+async fn is_a_tombstone(server: &Server) {
+    for (method, path, body) in [
+        ("GET", "/timeline", Value::Null),
+        ("GET", "/users/bo", Value::Null),
+        ("POST", "/posts", json!({ "text": "back" })),
+        ("GET", "/accounts/export", Value::Null),
+        ("DELETE", "/accounts", Value::Null),
+    ] {
+        let answer = server.call("ann", method, path, &body).await;
+        assert_eq!(answer.status, 401, "{method} {path}: {answer:?}");
+        let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
+        let answer = server.http(method, &format!("/api/v1{path}"), &headers, &body.to_string()).await;
+        assert!([401, 403].contains(&answer.status.as_u16()), "{method} {path}: {answer:?}");
+    }
+    let export = server.backend("export_user", &json!({ "user": "ann" })).await;
+    assert_eq!(export["error"]["code"], 104, "{export}");
+    assert_eq!(server.backend("delete_user", &json!({ "user": "ann" })).await["result"], json!({}), "again");
+}
+
+/// Waits until the erasure is finished by one of the nodes.
+async fn finished(nodes: &[&Server]) {
+    let until = Instant::now() + Duration::from_secs(90);
+    loop {
+        for node in nodes {
+            if node.metric("feedline_erasures_total").await == Some(1.0) {
+                return;
+            }
+        }
+        assert!(Instant::now() < until, "the erasure is not finished");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Nothing of ann's counts any more.
+async fn is_gone(server: &Server, theirs: u64) {
+    let bo = server.done("bo", "GET", "/users/bo", &Value::Null).await;
+    assert_eq!((&bo["followers"], &bo["following"]), (&json!(0), &json!(1)), "{bo}");
+    let post = server.done("bo", "GET", &format!("/posts/{theirs}"), &Value::Null).await;
+    assert_eq!((&post["likes"], &post["comments"], &post["favourites"]), (&json!(0), &json!(1), &json!(0)), "{post}");
+    let comments = server.done("bo", "GET", &format!("/posts/{theirs}/comments"), &Value::Null).await;
+    let stub = &comments["items"][0];
+    assert_eq!((stub.get("author"), stub.get("text"), &stub["replies"]), (None, None, &json!(1)), "{stub}");
+    let holders = server.done("bo", "GET", "/objects/book/x/favourites", &Value::Null).await;
+    assert_eq!(holders["count"], 1, "{holders}");
+    let favourites = server.done("bo", "GET", "/favourites/post/count", &Value::Null).await;
+    assert_eq!(favourites["count"], 0, "the post is gone: {favourites}");
+}
+
+#[tokio::test]
+async fn an_erased_user_is_unreadable_at_once_and_soon_gone() {
+    let server = Server::start().await;
+    let ids = live_together(&server).await;
+    let (hers, theirs, comment) = ids;
+    let mut bo = Client::connect(&server, "bo").await;
+    bo.subscribe(&format!("post:{theirs}")).await;
+    assert_eq!(server.done("ann", "DELETE", "/accounts", &Value::Null).await, json!({}));
+    is_unreadable(&server, ids, false).await;
+    is_a_tombstone(&server).await;
+    // Those who are there are told.
+    let timeline = bo.publication("timeline:bo").await["data"].clone();
+    assert_eq!(timeline, json!({ "type": "gone", "id": hers, "reason": "deleted" }));
+    loop {
+        let told = bo.publication(&format!("post:{theirs}")).await["data"].clone();
+        if told["type"] == "gone" {
+            assert_eq!((&told["comment"], &told["stays"]), (&json!(comment), &json!(true)));
+            break;
+        }
+    }
+    finished(&[&server]).await;
+    is_unreadable(&server, ids, true).await;
+    is_a_tombstone(&server).await;
+    is_gone(&server, theirs).await;
+}
+
+#[tokio::test]
+async fn an_erasure_is_in_force_on_every_node_and_outlives_the_one_that_began_it() {
+    let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
+    let (broker, ledger) = (redis.url(), postgres.url("postgres"));
+    let keys = [("broker.url", broker.as_str()), ("ledger.url", ledger.as_str()), ("ledger.connections", "4")];
+    let (mut a, b) = (Server::start_with(&keys).await, Server::start_with(&keys).await);
+    let ids = live_together(&a).await;
+    for n in 0..150 {
+        a.post("ann", &format!("secret {n}")).await;
+    }
+    // What can be cached is, at both.
+    for (path, _) in reads(ids.0, ids.1, ids.2) {
+        b.call("bo", "GET", &path, &Value::Null).await;
+    }
+    let answer = a.backend("delete_user", &json!({ "user": "ann" })).await;
+    assert_eq!(answer, json!({ "result": {} }));
+    is_unreadable(&b, ids, false).await;
+    is_a_tombstone(&b).await;
+    a.kill();
+    finished(&[&b]).await;
+    is_unreadable(&b, ids, true).await;
+    is_a_tombstone(&b).await;
+    is_gone(&b, ids.1).await;
+}
+
+#[tokio::test]
+async fn a_restored_ledger_is_brought_up_to_date_with_who_was_erased() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, backup) = (folder.path().join("ledger.db"), folder.path().join("backup.db"));
+    let mut server = Server::start_with(&[("ledger.url", &format!("sqlite://{}", path.display()))]).await;
+    let ids = live_together(&server).await;
+    server.stop().await;
+    std::fs::copy(&path, &backup).expect("a copy");
+    server.start_again().await;
+    server.done("ann", "DELETE", "/accounts", &Value::Null).await;
+    server.backend("delete_user", &json!({ "user": "never-seen" })).await;
+    server.kill();
+    for left in ["ledger.db-wal", "ledger.db-shm"] {
+        let _ = std::fs::remove_file(folder.path().join(left));
+    }
+    std::fs::copy(&backup, &path).expect("it is restored");
+    server.start_again().await;
+    is_unreadable(&server, ids, false).await;
+    is_a_tombstone(&server).await;
+    let answer = server.call("never-seen", "GET", "/timeline", &Value::Null).await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    assert!(server.log().contains("erased again"), "{}", server.log());
+}
+
+#[tokio::test]
+async fn an_account_is_erased_with_its_password_and_cannot_be_made_again() {
+    let server = Server::start_with(&[("accounts.enabled", "true")]).await;
+    let account = json!({ "user": "ann", "password": "a long password", "name": "Ann A." }).to_string();
+    let made = server.http("POST", "/api/v1/accounts", &[], &account).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let bearer = format!("Bearer {}", made.body["token"].as_str().expect("a token"));
+    let headers = [("authorization", bearer.as_str())];
+    let export = server.http("GET", "/api/v1/accounts/export", &headers, "").await;
+    assert_eq!((&export.body["user"]["name"], &export.body["has_password"]), (&json!("Ann A."), &json!(true)));
+    let erased = server.http("DELETE", "/api/v1/accounts", &headers, "").await;
+    assert_eq!(erased.status, 200, "{erased:?}");
+    let again = server.http("POST", "/api/v1/accounts", &[], &account).await;
+    assert_eq!((again.status.as_u16(), &again.body["error"]["code"]), (409, &json!("conflict")));
+    let sign_in = json!({ "user": "ann", "password": "a long password" }).to_string();
+    let sign_in = server.http("POST", "/api/v1/sessions", &[], &sign_in).await;
+    assert_eq!(sign_in.status, 401, "{sign_in:?}");
+    let used = server.http("GET", "/api/v1/timeline", &headers, "").await;
+    assert_eq!(used.status, 401, "{used:?}");
 }

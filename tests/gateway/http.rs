@@ -149,7 +149,9 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
     let operations = Operations::new();
     let named: BTreeSet<&str> = cases.iter().map(|(name, _)| *name).collect();
     let all = operations.all().iter().filter(|operation| operation.is_rpc()).map(|operation| operation.name);
-    assert_eq!(named, all.collect(), "each operation is here");
+    // There is no second answer after an erasure.
+    let all = all.filter(|name| *name != "accounts.delete").collect();
+    assert_eq!(named, all, "each operation is here");
     for (name, input) in cases {
         let operation = operations.by_rpc(name).unwrap();
         let (path, body) = request(operation.verb.as_str(), operation.path, &input);
@@ -172,6 +174,7 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
     let gone = server.call("ann", "DELETE", &format!("/posts/{to_delete}"), &Value::Null).await;
     assert_eq!((gone.status.as_u16(), gone.body), (200, json!({})));
     assert_eq!(ann.rpc("posts.delete", &json!({ "id": to_delete_too })).await, json!({}));
+    assert_eq!(Client::connect(&server, "dee").await.rpc("accounts.delete", &json!({})).await, json!({}));
     for id in [to_delete, to_delete_too] {
         let gone = server.call("ann", "GET", &format!("/posts/{id}"), &Value::Null).await;
         assert_eq!(error(&gone), (404, "not_found", None));

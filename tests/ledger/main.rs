@@ -4,6 +4,7 @@ mod barriers;
 mod comments;
 mod conformance;
 mod counts;
+mod erasures;
 mod favourites;
 mod idempotency;
 mod likes;

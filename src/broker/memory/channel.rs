@@ -72,6 +72,12 @@ impl State {
         inbox
     }
 
+    /// Forgets its log and its inbox.
+    pub(super) fn drop_log(&mut self) {
+        self.log = None;
+        self.inbox = None;
+    }
+
     /// Notes that a client is there.
     pub(super) fn note_present(&mut self, client: &str, info: Bytes, until: Instant) {
         self.present.get_or_insert_default().insert(client.to_owned(), (info, until));

@@ -296,6 +296,13 @@ impl Broker for MemoryBroker {
         Ok(state.log(now).map(|log| Slice { top: log.position(), entries: log.entries(span) }))
     }
 
+    async fn drop_logs(&self, channels: &[String]) -> Result<()> {
+        for found in channels.iter().filter_map(|channel| self.find(channel)) {
+            found.state.lock().drop_log();
+        }
+        Ok(())
+    }
+
     async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
         let found = self.find_or_make(&inbox_channel(user));
         let now = Instant::now();

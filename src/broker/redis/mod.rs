@@ -283,6 +283,16 @@ impl Broker for RedisBroker {
         Ok(part.map(|part| Slice { top: part.top, entries: part.entries }))
     }
 
+    async fn drop_logs(&self, channels: &[String]) -> Result<()> {
+        // One command a channel: its keys are in one slot.
+        for channel in channels {
+            let mut call = redis::cmd("UNLINK");
+            call.arg(&self.keys.log(channel)[..]);
+            self.commands.ask(&call).await?;
+        }
+        Ok(())
+    }
+
     async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
         let mut call = SCRIPTS.open.call(2);
         call.arg(&self.keys.inbox(user)[..]);

@@ -93,7 +93,10 @@ impl Count {
         if tally.version >= self.tally.version {
             self.tally = tally;
         }
-        self.settled = Some((partition, place));
+        // An older message, or one about a change that came otherwise than by the queue, says nothing new of it.
+        if self.settled.is_none_or(|(of, through)| of != partition || through < place) {
+            self.settled = Some((partition, place));
+        }
         // Answers to one append come in any order, so the places are nearly sorted and no more.
         let (pending, difference) = (&mut self.pending, &mut self.difference);
         pending.retain(|(at, by)| {

@@ -7,7 +7,8 @@ use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
 use super::super::{Feed, Result};
-use super::Pace;
+use super::settled::Settled;
+use super::{Pace, SETTLED};
 use crate::broker::{Append, Keep, Place};
 use crate::model::{Entry, Object, Tally};
 
@@ -102,6 +103,28 @@ impl Feed {
             let told = stream::iter(looks).map(|(object, tally)| async move { self.tell(object, tally).await });
             told.buffer_unordered(SIDE_BY_SIDE).collect::<Vec<_>>().await.into_iter().collect::<Result<()>>()?;
             due.iter().for_each(|(object, _)| teller.done(*object, now));
+        }
+        Ok(())
+    }
+
+    /// Tells counts that changed otherwise than by the queue: the broker, every node, and those who look.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    pub(in crate::feed) async fn tell_tallies(&self, tallies: &[(Object, Tally)]) -> Result<()> {
+        let looked_at = self.broker.set_tallies(tallies).await?;
+        for ((object, tally), _) in tallies.iter().zip(looked_at).filter(|(_, looked_at)| *looked_at) {
+            self.tell(*object, *tally).await?;
+        }
+        let mut by_partition: HashMap<u16, Settled> = HashMap::new();
+        for (object, tally) in tallies {
+            let partition = self.likes.partition(*object);
+            let settled = by_partition.entry(partition).or_insert_with(|| Settled { partition, ..Settled::default() });
+            settled.tallies.insert(*object, *tally);
+        }
+        for settled in by_partition.values() {
+            let message = [SETTLED, &settled.encode()].concat();
+            self.broker.signal(message.into()).await?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ pub(super) const COUNTS: &str = "\
 /// among objects of any type is its id as text.
 pub(super) const HYDRATE: &str = "\
     SELECT id, name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false
-    FROM users WHERE id = ANY ($3)
+    FROM users WHERE id = ANY ($3) AND erased_at IS NULL
     UNION ALL
     SELECT '', '', NULL, c.post, 'counts', c.likes, c.comments, c.favourites, false, false
     FROM unnest($2::bigint[]) AS wanted (post)

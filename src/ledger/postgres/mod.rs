@@ -18,6 +18,7 @@ mod bulk;
 mod comments;
 mod counts;
 mod edges;
+mod erasures;
 mod errors;
 mod favourites;
 mod idempotency;

@@ -55,7 +55,7 @@ const UNNOTIFY_OF: &str = "\
     WITH gone AS (DELETE FROM post_notices WHERE owner = $1 AND author = $2)
     DELETE FROM post_notices_of WHERE author = $2 AND owner = $1";
 
-const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1)";
+const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1) AND erased_at IS NULL";
 
 /// The count of posts is that of all, less those of some that the viewer is not among: counted along indexes that hold no
 /// others, and only where it takes them.
@@ -80,7 +80,7 @@ pub(super) const PROFILE: &str = "\
         EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'block' AND whom = $1) AS blocking,
         EXISTS (SELECT FROM barriers WHERE maker = $1 AND kind IN ('hide', 'block') AND whom = $2) AS barred,
         EXISTS (SELECT FROM post_notices WHERE owner = $2 AND author = $1) AS notify OFFSET 0
-    ) e WHERE u.id = $1";
+    ) e WHERE u.id = $1 AND u.erased_at IS NULL";
 
 #[async_trait]
 impl People for PostgresLedger {

@@ -208,7 +208,7 @@ fn remove(db: &Connection, favour: &Favour) -> rusqlite::Result<bool> {
     Ok(removed)
 }
 
-fn forget(db: &Connection, kind: &ObjectType, id: &ObjectId, limit: usize) -> rusqlite::Result<usize> {
+pub(super) fn forget(db: &Connection, kind: &ObjectType, id: &ObjectId, limit: usize) -> rusqlite::Result<usize> {
     let sql = "SELECT seq, user FROM favourites INDEXED BY favourites_holders \
                WHERE type = ?1 AND object = ?2 LIMIT ?3";
     let wanted = params![kind.as_str(), id.as_str(), count(limit)];

@@ -143,7 +143,7 @@ fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
 }
 
 /// What comes of it is read by a statement of its own: one that answers with what it wrote keeps copies to undo it.
-fn count_up(db: &Connection, object: Object, difference: i64) -> rusqlite::Result<()> {
+pub(super) fn count_up(db: &Connection, object: Object, difference: i64) -> rusqlite::Result<()> {
     let sql = match object {
         Object::Post(_) => {
             "INSERT INTO post_counts (post, likes, likes_version) VALUES (?1, ?2, 1) \
@@ -179,7 +179,7 @@ fn told(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
     db.prepare_cached(sql)?.execute([json_text(ids)?]).map(drop)
 }
 
-fn tally(db: &Connection, object: Object) -> rusqlite::Result<Tally> {
+pub(super) fn tally(db: &Connection, object: Object) -> rusqlite::Result<Tally> {
     let sql = match object {
         Object::Post(_) => "SELECT likes, comments, likes_version FROM post_counts WHERE post = ?1",
         Object::Comment(_) => "SELECT likes, replies, likes_version FROM comments WHERE id = ?1",

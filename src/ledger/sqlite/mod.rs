@@ -13,6 +13,7 @@ mod barriers;
 mod comments;
 mod counts;
 mod edges;
+mod erasures;
 mod favourites;
 mod idempotency;
 mod jobs;

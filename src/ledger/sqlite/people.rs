@@ -153,7 +153,8 @@ fn be_found(db: &Connection, id: &str) -> rusqlite::Result<()> {
 }
 
 fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<Option<User>> {
-    let sql = "UPDATE users SET name = coalesce(?2, name), avatar = CASE WHEN ?3 THEN ?4 ELSE avatar END WHERE id = ?1 \
+    let sql = "UPDATE users SET name = coalesce(?2, name), avatar = CASE WHEN ?3 THEN ?4 ELSE avatar END \
+               WHERE id = ?1 AND erased_at IS NULL \
                RETURNING id, name, avatar, created_at";
     let row =
         params![id.as_str(), change.name, change.avatar.is_some(), change.avatar.as_ref().and_then(Option::as_ref)];
@@ -184,7 +185,8 @@ fn notify_of(db: &Connection, user: &UserId, author: &UserId, now: Millis, most:
 }
 
 pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<User>> {
-    let sql = "SELECT id, name, avatar, created_at FROM users WHERE id IN (SELECT value FROM json_each(?1))";
+    let sql = "SELECT id, name, avatar, created_at FROM users WHERE id IN (SELECT value FROM json_each(?1)) \
+               AND erased_at IS NULL";
     db.prepare_cached(sql)?.query_map([json_text(ids)?], user)?.collect()
 }
 
@@ -209,7 +211,7 @@ pub(super) const PROFILE: &str = "SELECT u.id, u.name, u.avatar, u.created_at, u
         EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) AS blocking, \
         EXISTS (SELECT 1 FROM barriers WHERE maker = ?1 AND kind IN ('hide', 'block') AND whom = ?2) AS barred, \
         EXISTS (SELECT 1 FROM post_notices WHERE user = ?2 AND author = ?1) AS notify \
-    ) e WHERE u.id = ?1";
+    ) e WHERE u.id = ?1 AND u.erased_at IS NULL";
 
 pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> rusqlite::Result<Option<Profile>> {
     let read = |row: &Row<'_>| {

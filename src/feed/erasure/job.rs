@@ -1,0 +1,311 @@
+//! The job that removes what was an erased user's.
+//!
+//! A pass goes through everything in pages, with pauses, so that the ledger's writer is never held for long. A pass that
+//! finds nothing is repeated after [`GRACE`]: a write that began before the erasure may have ended after the first one. If
+//! the second one finds nothing either, the erasure is finished.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+
+use crate::broker::inbox_channel;
+use crate::feed::{Feed, Result, now};
+use crate::ledger::{Erasure, Lease, PersonalData};
+use crate::model::{CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
+
+/// How long a write that was under way when its user was erased may take: longer than any call of the ledger.
+const GRACE: Duration = Duration::from_secs(12);
+
+/// How often a node looks for an erasure that nobody works on.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long an erasure is held without a sign of life.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// The pause after a failure; it doubles up to [`MAX_BACKOFF`].
+const MIN_BACKOFF: Duration = Duration::from_millis(200);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+
+/// Rows of a page, and the pause after it: others write meanwhile.
+const PAGE: usize = 200;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Posts deleted at once. Each makes a fan-out job, and these are not to fill the lanes.
+const POSTS_PER_PAGE: usize = 50;
+const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
+
+/// Rows of a page that are worked on at the same time.
+const CONCURRENCY: usize = 4;
+
+/// An erasure that this node works on.
+struct Pass<'a> {
+    feed: &'a Feed,
+    erasure: Erasure,
+    /// Rows found in this pass.
+    found: usize,
+}
+
+/// Why a pass ended.
+enum Outcome {
+    /// Everything was looked at.
+    Complete,
+    /// Another node has the erasure.
+    Lost,
+}
+
+/// Ends a pass in which the erasure was lost.
+macro_rules! step {
+    ($step:expr) => {
+        if matches!($step.await?, Outcome::Lost) {
+            return Ok(Outcome::Lost);
+        }
+    };
+}
+
+impl Feed {
+    /// Starts working on erasures, one at a time.
+    pub(super) fn start_erasure_job(self: &Arc<Self>) {
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            let mut backoff = MIN_BACKOFF;
+            loop {
+                let pause = match feed.work_on_erasure().await {
+                    Ok(true) => Duration::ZERO,
+                    Ok(false) => POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
+                    Err(error) => {
+                        tracing::warn!(%error, pause = ?backoff, "an erasure waits for its stores");
+                        let pause = backoff.mul_f64(rand::random_range(0.5..1.5));
+                        backoff = (backoff * 2).min(MAX_BACKOFF);
+                        if !feed.fanout.sleep(pause).await {
+                            return;
+                        }
+                        continue;
+                    }
+                };
+                backoff = MIN_BACKOFF;
+                tokio::select! {
+                    more = feed.fanout.sleep(pause) => if !more { return },
+                    () = feed.erasures.wake.notified(), if !pause.is_zero() => {}
+                }
+            }
+        });
+    }
+
+    fn erasure_lease(&self, until: Millis) -> Lease {
+        Lease { holder: self.fanout.holder().into(), until }
+    }
+
+    /// Takes an erasure and makes a pass. `false` if there is none to work on now.
+    async fn work_on_erasure(&self) -> Result<bool> {
+        let begun = now();
+        let lease = self.erasure_lease(after(begun, LEASE));
+        let Some(erasure) = self.ledger.claim_erasure(begun, &lease).await? else { return Ok(false) };
+        // It may have been begun by another node, a moment ago.
+        self.hide_erased(&erasure.user);
+        let mut pass = Pass { feed: self, erasure, found: 0 };
+        if matches!(pass.run().await?, Outcome::Lost) {
+            return Ok(true);
+        }
+        let Pass { mut erasure, found, .. } = pass;
+        match erasure.quiet_since {
+            _ if found > 0 => {
+                erasure.quiet_since = None;
+                self.ledger.advance_erasure(&erasure, &self.erasure_lease(0)).await?;
+            }
+            Some(since) if begun >= after(since, GRACE) => {
+                self.forget_channels_of(&erasure.user).await?;
+                self.ledger.finish_erasure(&erasure.user, self.fanout.holder()).await?;
+                self.metrics.erased();
+            }
+            since => {
+                erasure.quiet_since = since.or(Some(now()));
+                self.ledger.advance_erasure(&erasure, &self.erasure_lease(after(now(), GRACE))).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Drops the logs of channels that were the user's.
+    async fn forget_channels_of(&self, user: &UserId) -> Result<()> {
+        let channels = [inbox_channel(user), format!("notifications:{user}"), format!("user:{user}")];
+        Ok(self.broker.drop_logs(&channels).await?)
+    }
+
+    /// Ends a follow, and takes the posts out of the follower's timeline.
+    async fn end_follow(&self, follower: &UserId, followee: &UserId) -> Result<()> {
+        let now = now();
+        if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.fanout.lease(now)).await? {
+            self.carry_at_once(job).await;
+        }
+        Ok(())
+    }
+}
+
+/// A favourite as [`PersonalData::Favourites`] lists it.
+#[derive(Deserialize)]
+struct FavouriteRow {
+    r#type: ObjectType,
+    id: ObjectId,
+}
+
+impl Pass<'_> {
+    async fn run(&mut self) -> Result<Outcome> {
+        step!(self.followers());
+        step!(self.posts());
+        step!(self.following());
+        step!(self.comments());
+        step!(self.favourites());
+        step!(self.likes());
+        step!(self.notices());
+        step!(self.rest());
+        self.deleted_posts().await
+    }
+
+    /// After a page: holds the erasure for longer, and lets others write.
+    async fn next(&mut self, found: usize, pause: Duration) -> Result<Outcome> {
+        self.found += found;
+        let lease = self.feed.erasure_lease(after(now(), LEASE));
+        let is_held = self.feed.ledger.advance_erasure(&self.erasure, &lease).await?;
+        let goes_on = is_held && self.feed.fanout.sleep(pause).await;
+        Ok(if goes_on { Outcome::Complete } else { Outcome::Lost })
+    }
+
+    /// Follows by others: the posts leave their timelines.
+    async fn followers(&mut self) -> Result<Outcome> {
+        let mut cursor = String::new();
+        loop {
+            let (feed, user) = (self.feed, &self.erasure.user);
+            let followers = feed.ledger.followers_after(user, &cursor, PAGE).await?;
+            let Some(last) = followers.last() else { return Ok(Outcome::Complete) };
+            cursor = last.to_string();
+            let found = followers.len();
+            let ends = stream::iter(followers).map(|follower| async move { feed.end_follow(&follower, user).await });
+            ends.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+            step!(self.next(found, PAUSE));
+        }
+    }
+
+    /// Posts: whoever looks at one is told, as of any deletion.
+    async fn posts(&mut self) -> Result<Outcome> {
+        let mut before = PostId::MAX;
+        loop {
+            let (feed, user) = (self.feed, &self.erasure.user);
+            let posts = feed.ledger.author_posts(user, before, POSTS_PER_PAGE).await?;
+            let Some(last) = posts.last() else { return Ok(Outcome::Complete) };
+            before = *last;
+            for post in &posts {
+                let now = now();
+                if let Some(job) = feed.ledger.delete_post(*post, user, now, &feed.fanout.lease(now)).await? {
+                    feed.fanout.offer(job);
+                }
+            }
+            step!(self.next(posts.len(), PAUSE_AFTER_POSTS));
+        }
+    }
+
+    async fn following(&mut self) -> Result<Outcome> {
+        let mut after = String::new();
+        loop {
+            let (feed, user) = (self.feed, &self.erasure.user);
+            let rows = feed.ledger.personal_rows(user, PersonalData::Following, &after, PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
+            after.clone_from(&last.key);
+            for followee in rows.iter().filter_map(|row| row.other.as_ref()) {
+                feed.end_follow(user, followee).await?;
+            }
+            step!(self.next(rows.len(), PAUSE));
+        }
+    }
+
+    /// Comments under posts of others: one with replies stays, without its author and its text.
+    async fn comments(&mut self) -> Result<Outcome> {
+        let mut after = String::new();
+        loop {
+            let (feed, user) = (self.feed, &self.erasure.user);
+            let rows = feed.ledger.personal_rows(user, PersonalData::Comments, &after, PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
+            after.clone_from(&last.key);
+            let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
+            for comment in feed.ledger.comments(&ids).await? {
+                feed.remove_comment(&comment, None).await?;
+            }
+            step!(self.next(rows.len(), PAUSE));
+        }
+    }
+
+    async fn favourites(&mut self) -> Result<Outcome> {
+        let mut after = String::new();
+        loop {
+            let (feed, user) = (self.feed, &self.erasure.user);
+            let rows = feed.ledger.personal_rows(user, PersonalData::Favourites, &after, PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
+            after.clone_from(&last.key);
+            for row in &rows {
+                match serde_json::from_str::<FavouriteRow>(&row.json) {
+                    Ok(row) => _ = feed.ledger.remove_favourite(user, &row.r#type, &row.id).await?,
+                    Err(error) => tracing::error!(%error, key = row.key, "a favourite cannot be read, it stays"),
+                }
+            }
+            step!(self.next(rows.len(), PAUSE));
+        }
+    }
+
+    async fn likes(&mut self) -> Result<Outcome> {
+        loop {
+            let tallies = self.feed.ledger.erase_likes(&self.erasure.user, PAGE).await?;
+            if tallies.is_empty() {
+                return Ok(Outcome::Complete);
+            }
+            self.feed.tell_tallies(&tallies).await?;
+            step!(self.next(tallies.len(), PAUSE));
+        }
+    }
+
+    /// Notifications of others.
+    async fn notices(&mut self) -> Result<Outcome> {
+        loop {
+            let user = &self.erasure.user;
+            let groups = self.feed.ledger.erase_notices(user, PAGE).await?;
+            if groups.is_empty() {
+                return Ok(Outcome::Complete);
+            }
+            for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
+                self.feed.tell_notification(owner, *group).await?;
+            }
+            step!(self.next(groups.len(), PAUSE));
+        }
+    }
+
+    async fn rest(&mut self) -> Result<Outcome> {
+        loop {
+            let removed = self.feed.ledger.erase_rest(&self.erasure.user, PAGE).await?;
+            if removed == 0 {
+                return Ok(Outcome::Complete);
+            }
+            step!(self.next(removed, PAUSE));
+        }
+    }
+
+    /// What is left of deleted posts, and what others did under them. Nothing of it is a write of the user, so that it does not
+    /// count as found. Posts that were deleted just now wait until nothing can be written under them any more.
+    async fn deleted_posts(&mut self) -> Result<Outcome> {
+        loop {
+            let before = now().saturating_sub(millis(GRACE) / 2);
+            let removed = self.feed.ledger.erase_deleted_posts(&self.erasure.user, before, PAGE).await?;
+            if removed < PAGE {
+                return Ok(Outcome::Complete);
+            }
+            step!(self.next(0, PAUSE));
+        }
+    }
+}
+
+fn millis(time: Duration) -> Millis {
+    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+}
+
+fn after(at: Millis, time: Duration) -> Millis {
+    at.saturating_add(millis(time))
+}

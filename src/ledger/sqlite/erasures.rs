@@ -1,0 +1,234 @@
+//! The erasure of users.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::people::id_at;
+use super::{SqliteLedger, count, favourites, integer, likes, natural, revocations};
+use crate::ledger::{Erasure, Erasures, Lease, Result, Revocation, RevocationKind};
+use crate::model::{CommentId, Millis, NotificationId, Object, ObjectId, ObjectType, PostId, Tally, UserId};
+
+#[async_trait]
+impl Erasures for SqliteLedger {
+    async fn begin_erasure(&self, user: &UserId, now: Millis) -> Result<bool> {
+        let user = user.clone();
+        self.write(move |db| begin(db, &user, now)).await
+    }
+
+    async fn claim_erasure(&self, now: Millis, lease: &Lease) -> Result<Option<Erasure>> {
+        let lease = lease.clone();
+        self.write(move |db| claim(db, now, &lease)).await
+    }
+
+    async fn advance_erasure(&self, erasure: &Erasure, lease: &Lease) -> Result<bool> {
+        let (erasure, lease) = (erasure.clone(), lease.clone());
+        self.write(move |db| {
+            let sql = "UPDATE erasures SET lease_until = ?3, quiet_since = ?4 WHERE user = ?1 AND holder = ?2";
+            let quiet = erasure.quiet_since.map(integer);
+            let row = params![erasure.user.as_str(), &*lease.holder, integer(lease.until), quiet];
+            Ok(db.prepare_cached(sql)?.execute(row)? == 1)
+        })
+        .await
+    }
+
+    async fn finish_erasure(&self, user: &UserId, holder: &str) -> Result<()> {
+        let (user, holder) = (user.clone(), holder.to_owned());
+        self.write(move |db| {
+            let sql = "DELETE FROM erasures WHERE user = ?1 AND holder = ?2";
+            db.prepare_cached(sql)?.execute([user.as_str(), &holder]).map(drop)
+        })
+        .await
+    }
+
+    async fn erase_deleted_posts(&self, user: &UserId, before: Millis, limit: usize) -> Result<usize> {
+        let user = user.clone();
+        self.write(move |db| deleted_posts(db, &user, before, limit)).await
+    }
+
+    async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(Object, Tally)>> {
+        let user = user.clone();
+        self.write(move |db| erase_likes(db, &user, limit)).await
+    }
+
+    async fn erase_notices(&self, user: &UserId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
+        let user = user.clone();
+        self.write(move |db| notices(db, &user, limit)).await
+    }
+
+    async fn erase_rest(&self, user: &UserId, limit: usize) -> Result<usize> {
+        let user = user.clone();
+        self.write(move |db| rest(db, &user, limit)).await
+    }
+}
+
+fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> {
+    let (id, at) = (user.as_str(), integer(now));
+    let sql = "INSERT INTO users (id, name, created_at) VALUES (?1, '', ?2) ON CONFLICT DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![id, at])?;
+    let sql = "UPDATE users SET name = '', avatar = NULL, created_at = ?2, erased_at = ?2 \
+               WHERE id = ?1 AND erased_at IS NULL";
+    if db.prepare_cached(sql)?.execute(params![id, at])? == 0 {
+        return Ok(false);
+    }
+    db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id])?;
+    db.prepare_cached("DELETE FROM accounts WHERE user = ?1")?.execute([id])?;
+    let sql = "INSERT INTO erasures (user, at, holder, lease_until) VALUES (?1, ?2, '', 0)";
+    db.prepare_cached(sql)?.execute(params![id, at])?;
+    let entry = Revocation {
+        kind: RevocationKind::Erased,
+        subject: user.to_string(),
+        owner: None,
+        value: now,
+        spared: None,
+        at: now,
+        expires_at: None,
+    };
+    revocations::revoke(db, &entry).map(|_| true)
+}
+
+fn claim(db: &Connection, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Erasure>> {
+    let sql = "UPDATE erasures SET holder = ?1, lease_until = ?2 WHERE user = ( \
+                   SELECT user FROM erasures INDEXED BY erasures_due WHERE lease_until <= ?3 ORDER BY lease_until LIMIT 1 \
+               ) RETURNING user, at, quiet_since";
+    let erasure = |row: &Row<'_>| {
+        let quiet_since = row.get::<_, Option<i64>>(2)?.map(natural);
+        Ok(Erasure { user: id_at(row, 0)?, at: natural(row.get(1)?), quiet_since })
+    };
+    let claim = params![&*lease.holder, integer(lease.until), integer(now)];
+    db.prepare_cached(sql)?.query_row(claim, erasure).optional()
+}
+
+/// Runs a statement with an id, and a bound on the rows that it removes as its last parameter. Takes them off the bound.
+fn remove(db: &Connection, sql: &str, id: &dyn rusqlite::ToSql, limit: &mut usize) -> rusqlite::Result<()> {
+    let removed = db.prepare_cached(sql)?.execute(params![id, count(*limit)])?;
+    *limit = limit.saturating_sub(removed);
+    Ok(())
+}
+
+fn deleted_posts(db: &Connection, user: &UserId, before: Millis, limit: usize) -> rusqlite::Result<usize> {
+    let mut left = limit;
+    let next = "SELECT id FROM posts INDEXED BY posts_deleted \
+                WHERE author = ?1 AND deleted_at IS NOT NULL AND deleted_at <= ?2 ORDER BY id LIMIT 1";
+    while left > 0 {
+        let wanted = params![user.as_str(), integer(before)];
+        let Some(post) = db.prepare_cached(next)?.query_row(wanted, |row| row.get(0)).optional()? else { break };
+        under(db, post, &mut left)?;
+        if left > 0 {
+            db.prepare_cached("DELETE FROM post_counts WHERE post = ?1")?.execute([post])?;
+            db.prepare_cached("DELETE FROM posts WHERE id = ?1")?.execute([post])?;
+            left -= 1;
+        }
+    }
+    Ok(limit - left)
+}
+
+/// Removes what is under a post, as far as the bound allows.
+fn under(db: &Connection, post: i64, left: &mut usize) -> rusqlite::Result<()> {
+    if let Some(kind) = ObjectType::parse(ObjectType::POST) {
+        let id = ObjectId::from(PostId(natural(post)));
+        *left = left.saturating_sub(favourites::forget(db, &kind, &id, *left)?);
+    }
+    let sql = "DELETE FROM likes WHERE seq IN (SELECT seq FROM likes INDEXED BY likes_of WHERE post = ?1 LIMIT ?2)";
+    remove(db, sql, &post, left)?;
+    let next = "SELECT id FROM comments INDEXED BY comments_thread WHERE post = ?1 LIMIT 1";
+    while *left > 0 {
+        let comment: Option<i64> = db.prepare_cached(next)?.query_row([post], |row| row.get(0)).optional()?;
+        let Some(comment) = comment else { return Ok(()) };
+        let sql = "DELETE FROM comment_likes WHERE comment = ?1 \
+                   AND user IN (SELECT user FROM comment_likes WHERE comment = ?1 LIMIT ?2)";
+        remove(db, sql, &comment, left)?;
+        if *left > 0 {
+            db.prepare_cached("DELETE FROM comments WHERE id = ?1")?.execute([comment])?;
+            *left -= 1;
+        }
+    }
+    Ok(())
+}
+
+fn erase_likes(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(Object, Tally)>> {
+    let number = |row: &Row<'_>| row.get(0).map(natural);
+    let sql = "SELECT post FROM likes INDEXED BY likes_one WHERE user = ?1 LIMIT ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let posts = statement.query_map(params![user.as_str(), count(limit)], number)?;
+    let mut liked: Vec<Object> = posts.map(|id| id.map(PostId).map(Object::Post)).collect::<rusqlite::Result<_>>()?;
+    let sql = "SELECT comment FROM comment_likes INDEXED BY comment_likes_user WHERE user = ?1 LIMIT ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let comments = statement.query_map(params![user.as_str(), count(limit - liked.len())], number)?;
+    for comment in comments {
+        liked.push(Object::Comment(CommentId(comment?)));
+    }
+    let take_back = |object: Object| {
+        let sql = match object {
+            Object::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
+            Object::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
+        };
+        db.prepare_cached(sql)?.execute(params![user.as_str(), integer(object.number())])?;
+        likes::count_up(db, object, -1)?;
+        Ok((object, likes::tally(db, object)?))
+    };
+    liked.into_iter().map(take_back).collect()
+}
+
+fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(UserId, NotificationId)>> {
+    let sql = "SELECT notification FROM notification_people INDEXED BY notification_people_person \
+               WHERE person = ?1 LIMIT ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let groups = statement.query_map(params![user.as_str(), count(limit)], |row| row.get::<_, i64>(0))?;
+    let groups = groups.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut changed = Vec::with_capacity(groups.len());
+    for group in groups {
+        let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person = ?2";
+        db.prepare_cached(sql)?.execute(params![group, user.as_str()])?;
+        let sql = "UPDATE notifications SET people = people - 1 WHERE id = ?1 RETURNING user, people";
+        let read = |row: &Row<'_>| Ok((id_at(row, 0)?, row.get::<_, i64>(1)?));
+        let left = db.prepare_cached(sql)?.query_row([group], read).optional()?;
+        // A group that its owner has no more may have left its people behind: nobody is to be told of those.
+        let Some((owner, people)) = left else {
+            changed.push((user.clone(), NotificationId(natural(group))));
+            continue;
+        };
+        if people <= 0 {
+            db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([group])?;
+            db.prepare_cached("UPDATE notified SET groups = groups - 1 WHERE user = ?1")?.execute([owner.as_str()])?;
+        }
+        changed.push((owner, NotificationId(natural(group))));
+    }
+    Ok(changed)
+}
+
+/// Rows that go by themselves. Parameters: the user, how many at most.
+const REST: [&str; 6] = [
+    "DELETE FROM barriers WHERE maker = ?1 \
+     AND (kind, whom) IN (SELECT kind, whom FROM barriers WHERE maker = ?1 LIMIT ?2)",
+    "DELETE FROM barriers WHERE (maker, kind, whom) IN \
+     (SELECT maker, kind, whom FROM barriers INDEXED BY barriers_whom WHERE whom = ?1 LIMIT ?2)",
+    "DELETE FROM post_notices WHERE user = ?1 \
+     AND author IN (SELECT author FROM post_notices WHERE user = ?1 LIMIT ?2)",
+    "DELETE FROM post_notices WHERE author = ?1 \
+     AND user IN (SELECT user FROM post_notices INDEXED BY post_notices_author WHERE author = ?1 LIMIT ?2)",
+    "DELETE FROM idempotency WHERE user = ?1 AND key IN (SELECT key FROM idempotency WHERE user = ?1 LIMIT ?2)",
+    "DELETE FROM read_markers WHERE user = ?1 AND ?2 > 0",
+];
+
+fn rest(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<usize> {
+    let (id, mut left) = (user.as_str(), limit);
+    for sql in REST {
+        remove(db, sql, &id, &mut left)?;
+    }
+    let next = "SELECT id FROM notifications INDEXED BY notifications_order WHERE user = ?1 LIMIT 1";
+    while left > 0 {
+        let group: Option<i64> = db.prepare_cached(next)?.query_row([id], |row| row.get(0)).optional()?;
+        let Some(group) = group else {
+            remove(db, "DELETE FROM notified WHERE user = ?1 AND ?2 > 0", &id, &mut left)?;
+            break;
+        };
+        let sql = "DELETE FROM notification_people WHERE notification = ?1 \
+                   AND person IN (SELECT person FROM notification_people WHERE notification = ?1 LIMIT ?2)";
+        remove(db, sql, &group, &mut left)?;
+        if left > 0 {
+            db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([group])?;
+            left -= 1;
+        }
+    }
+    Ok(limit - left)
+}

@@ -1,0 +1,216 @@
+//! The erasure of users: tombstones, and steps of bounded size until nothing is left.
+
+use std::sync::Arc;
+
+use feedline::ledger::{Erasure, Happening, Keyed, Ledger, PersonalData, ProfileChange, RevocationKind, Thread, Turn};
+use feedline::model::{Barrier, CommentId, NotificationId, Object, ObjectId, ObjectType, PostId, What};
+
+use crate::personal::{comment, like};
+use crate::support::{LEASE, NOW, account, conformance, delete, follow, id, lease, publish, users};
+
+conformance! {
+    a_tombstone_is_nobody_and_nobody_can_take_it
+    an_erasure_is_held_by_one_until_it_is_finished
+    likes_are_taken_back_with_the_counts
+    a_user_leaves_the_notifications_of_others
+    all_other_rows_go_both_ways
+    deleted_posts_go_with_everything_under_them_in_bounded_steps
+}
+
+type Any = Arc<dyn Ledger>;
+
+const WINDOW: u64 = 24 * 3_600_000;
+
+async fn a_tombstone_is_nobody_and_nobody_can_take_it(ledger: Any) {
+    assert!(ledger.create_account(account("ann")).await.unwrap());
+    users(&*ledger, &["bo"]).await;
+    assert!(ledger.begin_erasure(&id("ann"), NOW + 5).await.unwrap());
+    assert!(!ledger.begin_erasure(&id("ann"), NOW + 9).await.unwrap(), "it is one already");
+    let log = ledger.revocations_after(0, 9).await.unwrap();
+    let erased: Vec<_> = log.iter().map(|(_, it)| (it.kind, it.subject.as_str(), it.at, it.expires_at)).collect();
+    assert_eq!(erased, [(RevocationKind::Erased, "ann", NOW + 5, None)]);
+
+    assert_eq!(ledger.account(&id("ann")).await.unwrap(), None, "the password is gone");
+    assert!(!ledger.create_account(account("ann")).await.unwrap(), "the id is not given out again");
+    ledger.ensure_user(&id("ann"), NOW).await.expect("an answer");
+    let named = ProfileChange { name: Some("Ann again".into()), avatar: None };
+    assert_eq!(ledger.update_user(&id("ann"), &named).await.unwrap(), None);
+    let found = ledger.users(&[id("ann"), id("bo")]).await.unwrap();
+    assert_eq!(found.iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bo"]);
+    assert_eq!(ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap(), None);
+    for prefix in ["ann", "name of", "again"] {
+        assert!(ledger.search_users(prefix, None, 9).await.unwrap().is_empty(), "{prefix}");
+    }
+    let page = ledger.hydrate(None, &[], &[id("ann"), id("bo")]).await.unwrap();
+    assert_eq!(page.people.len(), 1);
+
+    assert!(ledger.begin_erasure(&id("never-seen"), NOW).await.unwrap());
+    assert!(!ledger.create_account(account("never-seen")).await.unwrap());
+}
+
+async fn an_erasure_is_held_by_one_until_it_is_finished(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    ledger.begin_erasure(&id("ann"), NOW).await.unwrap();
+    let claim = async |holder: &str, now: u64, until: u64| {
+        ledger.claim_erasure(now, &lease(holder, until)).await.expect("an answer").map(|it| (it.user, it.quiet_since))
+    };
+    assert_eq!(claim("w1", NOW, NOW + 10).await, Some((id("ann"), None)));
+    assert_eq!(claim("w2", NOW + 9, NOW + 99).await, None, "it is held");
+    let quiet = Erasure { user: id("ann"), at: NOW, quiet_since: Some(NOW + 7) };
+    assert!(ledger.advance_erasure(&quiet, &lease("w1", NOW + 20)).await.unwrap());
+    assert!(!ledger.advance_erasure(&quiet, &lease("w2", NOW + 99)).await.unwrap(), "another holds it");
+    assert_eq!(claim("w2", NOW + 19, NOW + 99).await, None);
+    // w1 died.
+    assert_eq!(claim("w2", NOW + 20, NOW + 99).await, Some((id("ann"), Some(NOW + 7))));
+    assert!(!ledger.advance_erasure(&quiet, &lease("w1", NOW + 99)).await.unwrap());
+    ledger.finish_erasure(&id("ann"), "w1").await.unwrap();
+    assert_eq!(claim("w3", NOW + 99, NOW + 199).await, Some((id("ann"), Some(NOW + 7))), "w1 could not finish it");
+    ledger.finish_erasure(&id("ann"), "w3").await.unwrap();
+    assert_eq!(claim("w3", NOW + 999, NOW + 1_999).await, None);
+}
+
+async fn likes_are_taken_back_with_the_counts(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    for number in [1, 2, 3] {
+        publish(&*ledger, number, "bo").await;
+        comment(&*ledger, 10 + number, number, "bo", None).await;
+    }
+    let objects =
+        [1, 2, 3].map(|n| Object::Post(PostId(n))).into_iter().chain([11, 12].map(|n| Object::Comment(CommentId(n))));
+    let objects: Vec<Object> = objects.collect();
+    like(&*ledger, &objects.iter().map(|object| ("ann", *object)).collect::<Vec<_>>()).await;
+    like(&*ledger, &[("bo", objects[0])]).await;
+    let before = ledger.like_tallies(&objects).await.unwrap();
+    let mut told = Vec::new();
+    loop {
+        let step = ledger.erase_likes(&id("ann"), 2).await.unwrap();
+        assert!(step.len() <= 2);
+        if step.is_empty() {
+            break;
+        }
+        told.extend(step);
+    }
+    told.sort_by_key(|(object, _)| *object);
+    let mut after = ledger.like_tallies(&objects).await.unwrap();
+    after.sort_by_key(|(object, _)| *object);
+    assert_eq!(told, after, "what is told is what is kept");
+    for (object, tally) in &before {
+        let (_, now) = after.iter().find(|(other, _)| other == object).expect("a tally");
+        assert_eq!((now.likes, now.comments), (tally.likes - 1, tally.comments), "{object:?}");
+        assert!(now.version > tally.version, "a newer count");
+    }
+    let likers = ledger.likers(PostId(1), None, 9).await.unwrap();
+    assert_eq!(likers.items.iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bo"]);
+}
+
+async fn a_user_leaves_the_notifications_of_others(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    publish(&*ledger, 1, "bo").await;
+    let notify = async |number: u64, what: What, by: &str| {
+        let happening = Happening { id: NotificationId(number), what, by: id(by) };
+        ledger.notify(&id("bo"), &[happening], NOW, WINDOW).await.expect("an answer");
+    };
+    notify(1, What::Like(Object::Post(PostId(1))), "ann").await;
+    notify(2, What::Like(Object::Post(PostId(1))), "cy").await;
+    notify(3, What::Follow, "ann").await;
+    let mut told = Vec::new();
+    loop {
+        let step = ledger.erase_notices(&id("ann"), 1).await.unwrap();
+        if step.is_empty() {
+            break;
+        }
+        told.extend(step);
+    }
+    told.sort();
+    assert_eq!(told, [(id("bo"), NotificationId(1)), (id("bo"), NotificationId(3))]);
+    let groups = ledger.notifications(&id("bo"), None, 9).await.unwrap();
+    assert_eq!(groups.len(), 1, "a group without people goes");
+    assert_eq!((groups[0].people.as_slice(), groups[0].count), (&[id("cy")][..], 1));
+}
+
+async fn all_other_rows_go_both_ways(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    publish(&*ledger, 1, "ann").await;
+    for (barrier, maker, whom) in [
+        (Barrier::Hide, "ann", "bo"),
+        (Barrier::Block, "cy", "ann"),
+        (Barrier::Mute, "bo", "ann"),
+        (Barrier::Mute, "bo", "cy"),
+    ] {
+        ledger.bar(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
+    }
+    for (user, author) in [("ann", "bo"), ("bo", "ann"), ("bo", "cy")] {
+        ledger.notify_of(&id(user), &id(author), NOW, 9).await.expect("an answer");
+    }
+    let happening = |n: u64| Happening { id: NotificationId(n), what: What::Comment(PostId(n)), by: id("bo") };
+    let happenings: Vec<_> = (1..=5).map(happening).collect();
+    ledger.notify(&id("ann"), &happenings, NOW, WINDOW).await.expect("an answer");
+    ledger.mark_read(&id("ann"), PostId(1)).await.expect("an answer");
+    let write = Keyed { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
+    ledger.begin(&write, PostId(5), Turn { now: NOW, until: NOW + 1, since: 0 }).await.expect("an answer");
+
+    let mut steps = 0;
+    loop {
+        let removed = ledger.erase_rest(&id("ann"), 3).await.unwrap();
+        assert!(removed <= 3);
+        if removed == 0 {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 4, "{steps} steps");
+    for data in PersonalData::ALL.into_iter().filter(|data| *data != PersonalData::Posts) {
+        assert!(ledger.personal_rows(&id("ann"), data, "", 9).await.unwrap().is_empty(), "{data:?}");
+    }
+    assert!(ledger.notifications(&id("ann"), None, 9).await.unwrap().is_empty());
+    assert_eq!(ledger.read_marker(&id("ann")).await.unwrap(), PostId::ZERO);
+    // What concerns others stays.
+    let rows = async |data| ledger.personal_rows(&id("bo"), data, "", 9).await.unwrap().len();
+    assert_eq!((rows(PersonalData::Restrictions).await, rows(PersonalData::PostAlerts).await), (1, 1));
+    let barred = ledger.barred_among(&[id("ann"), id("bo"), id("cy")]).await.unwrap();
+    assert_eq!(barred, [id("cy")], "bo mutes cy; nothing is left of ann's, in either direction");
+}
+
+async fn deleted_posts_go_with_everything_under_them_in_bounded_steps(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    follow(&*ledger, &id("bo"), &id("ann")).await;
+    for number in [1, 2, 3] {
+        publish(&*ledger, number, "ann").await;
+    }
+    for number in 11..=14 {
+        comment(&*ledger, number, 1, "bo", None).await;
+    }
+    comment(&*ledger, 15, 1, "cy", Some(11)).await;
+    like(&*ledger, &[("bo", Object::Post(PostId(1))), ("cy", Object::Post(PostId(1)))]).await;
+    like(&*ledger, &[("cy", Object::Comment(CommentId(11))), ("bo", Object::Comment(CommentId(11)))]).await;
+    let (kind, object) = (ObjectType::parse("post").expect("a type"), ObjectId::parse("1").expect("an id"));
+    ledger.add_favourite(&id("bo"), &kind, &object, NOW, 9).await.expect("an answer");
+    delete(&*ledger, 1, "ann").await.expect("a job");
+    delete(&*ledger, 2, "ann").await.expect("a job");
+
+    let step = async |before| ledger.erase_deleted_posts(&id("ann"), before, 3).await.expect("an answer");
+    assert_eq!(step(NOW - 1).await, 0, "they were deleted later");
+    let mut rows = 0;
+    loop {
+        let removed = step(NOW).await;
+        assert!(removed <= 3);
+        rows += removed;
+        if removed < 3 {
+            break;
+        }
+    }
+    // Two posts, five comments, four likes, a favourite.
+    assert_eq!(rows, 12);
+    for data in [PersonalData::PostLikes, PersonalData::CommentLikes, PersonalData::Favourites, PersonalData::Comments]
+    {
+        for user in ["bo", "cy"] {
+            assert!(ledger.personal_rows(&id(user), data, "", 9).await.unwrap().is_empty(), "{user} {data:?}");
+        }
+    }
+    assert!(ledger.comments_in(Thread { post: PostId(1), parent: None }, CommentId::MAX, 9).await.unwrap().is_empty());
+    assert!(ledger.counts(&[PostId(1), PostId(2)]).await.unwrap().is_empty());
+    assert_eq!(ledger.favourites_count(&id("bo"), &kind).await.unwrap(), 0);
+    assert_eq!(ledger.posts(&[PostId(1), PostId(2), PostId(3)]).await.unwrap().len(), 1, "the others stay");
+    // The post is gone for good: its id is not known any more.
+    assert!(delete(&*ledger, 1, "ann").await.is_none());
+}
