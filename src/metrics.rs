@@ -82,6 +82,9 @@ pub struct Metrics {
     fanout_oldest: Gauge,
     pulled: Histogram,
     caught_up: Counter,
+    events_pending: Gauge,
+    events_oldest: Gauge<f64, AtomicU64>,
+    events_failed: Counter,
     likes_queue: Gauge,
     likes_oldest: Gauge<f64, AtomicU64>,
     likes_queued: Counter,
@@ -137,6 +140,9 @@ impl Metrics {
             fanout_oldest: Gauge::default(),
             pulled: latency(),
             caught_up: Counter::default(),
+            events_pending: Gauge::default(),
+            events_oldest: Gauge::default(),
+            events_failed: Counter::default(),
             likes_queue: Gauge::default(),
             likes_oldest: Gauge::default(),
             likes_queued: Counter::default(),
@@ -184,6 +190,18 @@ impl Metrics {
         r.register_with_unit("pulled", pulled, unit(), self.pulled.clone());
         let caught_up = "Entries of the pulled log that inboxes got when they were opened or read";
         r.register("pulled_caught_up", caught_up, self.caught_up.clone());
+        r.register(
+            "events_pending",
+            "Events that wait to become notifications, on all nodes",
+            self.events_pending.clone(),
+        );
+        let oldest = "Age of the oldest event that waits to become notifications";
+        r.register_with_unit("events_oldest", oldest, unit(), self.events_oldest.clone());
+        r.register(
+            "events_failed",
+            "Events that were put aside, nobody was notified of them",
+            self.events_failed.clone(),
+        );
         r.register("likes_queue", "Likes that wait to be settled and told, on all nodes", self.likes_queue.clone());
         let oldest = "Age of the oldest like that this node is settling";
         r.register_with_unit("likes_oldest", oldest, unit(), self.likes_oldest.clone());
@@ -311,6 +329,17 @@ impl Metrics {
     /// The erasure of a user is finished.
     pub fn erased(&self) {
         self.erasures.inc();
+    }
+
+    /// How many events wait to become notifications, and how old the oldest is.
+    pub fn event_backlog(&self, events: u64, oldest: Option<Millis>) {
+        self.events_pending.set(i64::try_from(events).unwrap_or(i64::MAX));
+        self.events_oldest.set(seconds(oldest.unwrap_or(0)));
+    }
+
+    /// An event was put aside.
+    pub fn event_failed(&self) {
+        self.events_failed.inc();
     }
 
     /// How many likes wait, and how old the oldest is.

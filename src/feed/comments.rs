@@ -17,7 +17,7 @@ use super::posts::mentioned;
 use super::{Call, Caller, Feed, FeedError, Result, now};
 use crate::broker::{Append, Invalidation, Keep};
 use crate::ledger::{Commented, DEEPEST, Tally, Thread};
-use crate::model::{Comment, CommentId, Entry, Object, Person, Post, PostId, UserId, What};
+use crate::model::{Comment, CommentId, Entry, Person, PostId, UserId};
 
 /// What somebody says under a post.
 #[derive(Deserialize, JsonSchema)]
@@ -61,14 +61,13 @@ impl Feed {
         let author = caller.user()?;
         self.welcome(author).await?;
         self.check_comment(&draft.text)?;
-        let body = self.post(caller, draft.id).await?;
-        let (replied_to, above) = match draft.reply_to {
+        self.post(caller, draft.id).await?;
+        let above = match draft.reply_to {
             Some(parent) => {
                 let (parent, above) = self.comment(caller, draft.id, parent).await?;
-                let above = parent.author.iter().cloned().chain(above).collect();
-                (parent.author, above)
+                parent.author.iter().cloned().chain(above).collect()
             }
-            None => (None, Vec::new()),
+            None => Vec::new(),
         };
         let id = CommentId(self.id_for(&call, now()).0);
         let comment = Comment {
@@ -85,7 +84,7 @@ impl Feed {
         self.count_mentions(&call, &comment.mentions).await?;
         match self.ledger.create_comment(&comment).await? {
             Commented::Stored(tally) => self.tell_of_comment(author, &comment, &above, tally).await,
-            // By an earlier attempt. It may have ended before anybody was notified; who was is not again.
+            // By an earlier attempt, and the event of it.
             Commented::Before => {}
             Commented::NoPost => return Err(super::posts::NO_POST),
             Commented::NoParent => return Err(NO_COMMENT),
@@ -94,7 +93,7 @@ impl Feed {
                 return Err(FeedError::LimitExceeded { field: "reply_to", what: "replies to replies", most });
             }
         }
-        self.notify_of_comment(author, &comment, (replied_to, above), &body.post).await;
+        self.events.wake();
         Ok(comment)
     }
 
@@ -239,7 +238,11 @@ impl Feed {
         Ok(lines)
     }
 
-    async fn sees_all(&self, reader: Option<&UserId>, people: impl Iterator<Item = &UserId> + Send) -> Result<bool> {
+    pub(super) async fn sees_all(
+        &self,
+        reader: Option<&UserId>,
+        people: impl Iterator<Item = &UserId> + Send,
+    ) -> Result<bool> {
         let people: HashSet<UserId> = people.cloned().collect();
         let many = people.len();
         Ok(self.people_seen_by(reader, Surface::Direct, people).await?.len() == many)
@@ -279,34 +282,6 @@ impl Feed {
                 return;
             }
         }
-    }
-
-    /// Everyone whom a comment concerns hears of it once: whom it replies to, the post's author, and those it names. Whether
-    /// they may see what is above it is asked when they are notified of the comment; of the post it is asked here.
-    async fn notify_of_comment(
-        &self,
-        author: &UserId,
-        comment: &Comment,
-        (replied_to, above): (Option<UserId>, Vec<UserId>),
-        post: &Post,
-    ) {
-        let mut told: HashSet<&UserId> = HashSet::new();
-        if let (Some(parent), Some(whom)) = (comment.parent, &replied_to) {
-            told.insert(whom);
-            self.notify(whom, What::Reply(parent), author).await;
-        }
-        let sees = async || match self.sees_all(Some(&post.author), above.iter()).await {
-            Ok(sees) => sees,
-            Err(error) => {
-                tracing::warn!(%error, comment = %comment.id, "the post's author is not notified of a comment");
-                false
-            }
-        };
-        if told.insert(&post.author) && sees().await {
-            self.notify(&post.author, What::Comment(post.id), author).await;
-        }
-        let others = comment.mentions.iter().filter(|whom| !told.contains(whom));
-        self.notify_named(others, Object::Comment(comment.id), author).await;
     }
 }
 

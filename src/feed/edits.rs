@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 
 use super::fanout::LIVE;
 use super::posts::{Draft, NO_POST, marked};
-use super::{Caller, Feed, FeedError, Result, now};
+use super::{Call, Feed, FeedError, Result, now};
 use crate::broker::{Append, Confirmation, Invalidation};
 use crate::ledger::EditOutcome;
-use crate::model::{Entry, GoneReason, Left, Location, Media, Object, Post, PostId, UserId, Visibility};
+use crate::model::{Entry, Event, GoneReason, Left, Location, Media, Post, PostId, UserId, Visibility};
 
 /// How many edits of different posts run at once without waiting for each other.
 const EDIT_LOCKS: usize = 64;
@@ -78,26 +78,25 @@ impl Edit {
 }
 
 impl Feed {
-    pub(super) async fn edit_own_post(&self, caller: Caller, edit: Edit) -> Result<Box<RawValue>> {
-        let author = caller.user()?;
+    pub(super) async fn edit_own_post(&self, call: Call, edit: Edit) -> Result<Box<RawValue>> {
+        let author = call.caller.user()?;
         let id = edit.id;
-        if self.post(&caller, id).await?.post.author != *author {
+        if self.post(&call.caller, id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
-        let (before, confirmation) = {
+        let confirmation = {
             let _turn = self.edit_locks.lock(id).await?;
-            self.apply_edit(author, edit).await?
+            self.apply_edit(&call, author, edit).await?
         };
         self.confirm(confirmation).await;
+        self.events.wake();
         let body = self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)?;
-        let named = body.post.mentions.iter().filter(|name| !before.mentions.contains(name));
-        self.notify_named(named, Object::Post(id), author).await;
         self.present(Some(author), &[body]).await?.pop().ok_or(NO_POST)
     }
 
     /// Applies the patch to the post as it is now, by compare-and-set: an edit that another node committed meanwhile is
-    /// neither lost nor overwritten. Answers with the post that was replaced, and with what to wait for.
-    async fn apply_edit(&self, author: &UserId, edit: Edit) -> Result<(Post, Confirmation)> {
+    /// neither lost nor overwritten. Answers with what to wait for.
+    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
         let id = edit.id;
         for attempt in 0..MAX_EDIT_ATTEMPTS {
             let body = self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)?;
@@ -107,11 +106,16 @@ impl Feed {
             post.created_at = before.created_at;
             // The version of the post: it grows with each edit, also where the clock stands still or goes back.
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
-            match self.ledger.edit_post(&post, before.edited_at, &self.fanout.lease(now)).await? {
+            let event = Event::post_edited(before, &post);
+            if let (0, Some(Event::PostEdited { mentions, .. })) = (attempt, &event) {
+                self.count_mentions(call, mentions).await?;
+            }
+            let lease = self.fanout.lease(now);
+            match self.ledger.edit_post(&post, before.edited_at, event.as_ref(), &lease).await? {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.announce(&[Invalidation::Post(id)]).await;
                     jobs.into_iter().for_each(|job| self.fanout.offer(job));
-                    return Ok((body.post.clone(), invalidated?));
+                    return Ok(invalidated?);
                 }
                 EditOutcome::Missing => return Err(NO_POST),
                 EditOutcome::Conflict => self.bodies.forget(id),

@@ -9,6 +9,7 @@
 //! | `export` | everything that is one user's own |
 //! | `posts` | write, get, delete |
 //! | `comments` | write, list, delete; threads |
+//! | `events` | works the queue of what happened off, into notifications |
 //! | `notifications` | who hears of what, grouped; read and seen |
 //! | `edits` | change a post |
 //! | `graph` | follow, unfollow, who follows whom |
@@ -61,6 +62,7 @@ mod comments;
 mod edits;
 mod erasure;
 mod error;
+mod events;
 mod export;
 mod fanout;
 mod favourites;
@@ -104,7 +106,6 @@ use bodies::Bodies;
 use fanout::Fanout;
 use ids::IdMaker;
 use input::Done;
-use notifications::Notices;
 use pulled::Pulled;
 use relations::Relations;
 
@@ -215,7 +216,7 @@ pub struct Feed {
     fanout: Fanout,
     edit_locks: edits::EditLocks,
     pulled: Arc<Pulled>,
-    notices: Notices,
+    events: events::EventQueue,
     likes: likes::Likes,
     /// Users that are in the ledger for sure; saves a write at each connect.
     known: Mutex<HashSet<UserId>>,
@@ -271,7 +272,7 @@ impl Feed {
             fanout: Fanout::new(options.fanout),
             edit_locks: edits::EditLocks::new(),
             pulled: Arc::default(),
-            notices: Notices::new(),
+            events: events::EventQueue::default(),
             likes: likes::Likes::new(parts.queue, options.likes, Arc::clone(&lease)),
             lease,
             known: Mutex::default(),
@@ -316,7 +317,7 @@ impl Feed {
         self.start_erasures().await?;
         self.start_pulling().await?;
         self.start_fanout();
-        self.start_notices();
+        self.start_events();
         self.start_likes();
         self.start_forgetting();
         Ok(())
@@ -324,7 +325,6 @@ impl Feed {
 
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
-        self.notices.stop();
         self.fanout.stop().await;
     }
 
@@ -385,6 +385,9 @@ impl Feed {
         if *message == pulled::GROWN {
             return self.pulled.grown.notify_one();
         }
+        if *message == events::WRITTEN {
+            return self.events.on_signal();
+        }
         if message.starts_with(likes::SETTLED.as_bytes()) {
             self.likes.on_settled(message.slice(likes::SETTLED.len()..));
         }
@@ -419,8 +422,8 @@ impl Feed {
             return Ok(());
         }
         let author = call.caller.user()?;
-        let others = mentions.iter().filter(|user| *user != author).take(notifications::MAX_MENTIONED).count();
-        self.rates.take_mentions(&*self.broker, author, others).await
+        let others = crate::model::others(mentions, author);
+        self.rates.take_mentions(&*self.broker, author, others.len()).await
     }
 
     /// The id for what a call creates: the reserved one, or a new one.

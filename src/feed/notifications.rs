@@ -1,30 +1,26 @@
 //! What people are notified of: who hears of what, how it is grouped, and how far it was read.
 //!
-//! Whoever does something calls [`Feed::notify`], which queues it: the answer does not wait, and nothing that goes wrong
-//! here undoes what was done. One worker takes all that waits, and what waits for one user is noted in one transaction
-//! and told once, however many liked the same post meanwhile.
+//! Notices come from the queue of events (`events.rs`), and of likes from the settlers (`likes/notices.rs`): in both cases nobody
+//! who writes waits for them. What a batch holds for one user is noted in one transaction and told once, however many liked the
+//! same post meanwhile.
 //!
 //! Who may be heard of is asked when it happens and again when it is read or told: a post that cannot be seen any more,
 //! or somebody muted since, takes the notification back. So the log of `notifications:<user>` holds ids.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::audience::Surface;
 use super::input::OwnList;
 use super::telling::Stage;
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::{Append, Keep};
-use crate::ledger::{Group, Happening, Mark, Marked};
+use crate::ledger::{Group, Happening, Mark, Marked, Notified};
 use crate::model::{Comment, CommentId, Entry, Millis, NotificationId, Object, Person, PostId, UserId, What};
 
 /// How long a group grows, counted from the first that happened: "alice and 12 others" is a day's worth.
@@ -39,21 +35,11 @@ const COUNTED: usize = 100;
 /// How much of the log is kept, for readers that come back; who comes later reads the list.
 const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(14 * 24 * 3600) };
 
-/// How many of the users whom one text mentions are notified: more names than that are not meant for each of them.
-pub(super) const MAX_MENTIONED: usize = 50;
-
-/// How many notices wait in memory.
-const QUEUE: usize = 10_000;
-
-/// How long whoever did something waits for room there, before the notice is given up.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// How many notices are taken at once. The more of them there are, the more of one user's are noted together.
-const BATCH: usize = 1_000;
-
-/// How many users' notices are noted, or looked at, at once. Few: they wait for the same disk as posts and likes, and are the
-/// least urgent.
+/// How many users' notices are looked at at once. Few: they wait for the same stores as posts and likes, and are the least urgent.
 const AT_ONCE: usize = 4;
+
+/// How many users' notices are noted in one call of the ledger: SQLite's writer has others to serve.
+const NOTED_AT_ONCE: usize = 32;
 
 /// How often more is read for a page of which the reader may not see enough. A page may be short then; its cursor goes on.
 const READS: usize = 5;
@@ -63,30 +49,14 @@ pub(super) struct Notice {
     pub(super) to: UserId,
     pub(super) what: What,
     pub(super) by: UserId,
+    /// The number of the event that it comes from; 0: of none.
+    pub(super) event: i64,
 }
 
-/// Notices that wait.
-pub(super) struct Notices {
-    queue: mpsc::Sender<Notice>,
-    /// The other end; the worker takes it when it starts.
-    queued: Mutex<Option<mpsc::Receiver<Notice>>>,
-    stopping: CancellationToken,
-}
-
-impl Notices {
-    pub(super) fn new() -> Self {
-        let (queue, queued) = mpsc::channel(QUEUE);
-        Self { queue, queued: Mutex::new(Some(queued)), stopping: CancellationToken::new() }
-    }
-
-    /// Queues a notice. `false` if there was no room in time.
-    async fn queue(&self, notice: Notice) -> bool {
-        self.queue.send_timeout(notice, PATIENCE).await.is_ok()
-    }
-
-    /// Takes nothing more; what waits is still noted.
-    pub(super) fn stop(&self) {
-        self.stopping.cancel();
+impl Notice {
+    /// A notice that comes from no event.
+    pub(super) fn new(to: &UserId, what: What, by: &UserId) -> Self {
+        Self { to: to.clone(), what, by: by.clone(), event: 0 }
     }
 }
 
@@ -166,76 +136,51 @@ pub(super) struct Marking {
 }
 
 impl Feed {
-    /// Lets `to` know what `by` did, soon. Nobody is notified of what they do themselves, nor of what they may not, or do
-    /// not want to, see. Nothing fails: what finds no room, or cannot be noted, is given up and logged.
-    pub(super) async fn notify(&self, to: &UserId, what: What, by: &UserId) {
-        let notice = Notice { to: to.clone(), what, by: by.clone() };
-        if to != by && !self.notices.queue(notice).await {
-            tracing::warn!(%to, kind = what.kind(), "too many notifications wait, one is given up");
-        }
-    }
-
-    /// The same for those whom a text of `by` names, there.
-    pub(super) async fn notify_named<'a>(
-        &self,
-        names: impl Iterator<Item = &'a UserId> + Send,
-        there: Object,
-        by: &UserId,
-    ) {
-        for to in names.filter(|name| *name != by).take(MAX_MENTIONED) {
-            let notice = Notice { to: to.clone(), what: What::Mention(there), by: by.clone() };
-            if !self.notices.queue(notice).await {
-                // Waiting for room once more for each of the others would keep the author waiting.
-                return tracing::warn!(?there, "too many notifications wait, those whom a text names are given up");
-            }
-        }
-    }
-
-    /// Starts the worker.
-    pub(super) fn start_notices(self: &Arc<Self>) {
-        let Some(mut queued) = self.notices.queued.lock().take() else { return };
-        let feed = Arc::clone(self);
-        self.fanout.tasks().spawn(async move {
-            let mut batch = Vec::new();
-            loop {
-                let taken = tokio::select! {
-                    taken = queued.recv_many(&mut batch, BATCH) => taken,
-                    () = feed.notices.stopping.cancelled(), if !queued.is_closed() => {
-                        queued.close();
-                        continue;
-                    }
-                };
-                if taken == 0 {
-                    return;
-                }
-                feed.note(std::mem::take(&mut batch)).await;
-            }
-        });
-    }
-
-    /// Notes and tells a batch: what concerns one user in order, several users at once.
-    pub(super) async fn note(&self, batch: Vec<Notice>) {
+    /// Notes and tells a batch: what concerns one user in order, several users at once. Nobody is notified of what they do
+    /// themselves, nor of what they may not, or do not want to, see.
+    ///
+    /// # Errors
+    /// The last that keeps something of it from being noted; the rest is noted all the same.
+    pub(super) async fn note(&self, batch: Vec<Notice>) -> Result<()> {
         let mut by_user: HashMap<UserId, Vec<Notice>> = HashMap::new();
-        for notice in batch {
+        for notice in batch.into_iter().filter(|notice| notice.to != notice.by) {
             by_user.entry(notice.to.clone()).or_default().push(notice);
         }
+        if by_user.is_empty() {
+            return Ok(());
+        }
         let users: Vec<UserId> = by_user.keys().cloned().collect();
-        let known = match self.ledger.users(&users).await {
-            Ok(known) => known,
-            Err(error) => return tracing::warn!(%error, users = users.len(), "notifications could not be noted"),
-        };
         // Whoever a text names need not exist.
+        let known = self.ledger.users(&users).await?;
         let notices = known.into_iter().filter_map(|user| by_user.remove(&user.id).map(|notices| (user.id, notices)));
-        stream::iter(notices)
-            .for_each_concurrent(AT_ONCE, |(user, notices)| async move {
-                if let Err(error) = self.note_for(&user, notices).await {
-                    tracing::warn!(%error, %user, "notifications could not be noted");
-                }
+        let wanted = stream::iter(notices)
+            .map(|(user, notices)| async move {
+                let happenings = self.wanted(&user, notices).await?;
+                Ok(Notified { to: user, happenings })
             })
-            .await;
+            .buffer_unordered(AT_ONCE);
+        let (mut failed, mut wanted) = (None, std::pin::pin!(wanted));
+        let mut ready = Vec::new();
+        loop {
+            let next = wanted.next().await;
+            let ended = next.is_none();
+            match next {
+                Some(Ok(notified)) if notified.happenings.is_empty() => {}
+                Some(Ok(notified)) => ready.push(notified),
+                Some(Err(error)) => failed = Some(error),
+                None => {}
+            }
+            if ready.len() >= NOTED_AT_ONCE || (ended && !ready.is_empty()) {
+                failed = self.note_for(&std::mem::take(&mut ready)).await.err().or(failed);
+            }
+            if ended {
+                return failed.map_or(Ok(()), Err);
+            }
+        }
     }
 
-    async fn note_for(&self, user: &UserId, notices: Vec<Notice>) -> Result<()> {
+    /// Those of a user's notices that the user may, and wants to, hear of.
+    async fn wanted(&self, user: &UserId, notices: Vec<Notice>) -> Result<Vec<Happening>> {
         let about = self.about(user, notices.iter().filter_map(|notice| notice.what.object())).await?;
         let people: HashSet<UserId> = notices.iter().map(|notice| notice.by.clone()).collect();
         let people = self.people_seen_by(Some(user), Surface::Brought, people).await?;
@@ -243,16 +188,24 @@ impl Feed {
         let wanted = |notice: &Notice| {
             people.contains(&notice.by) && notice.what.object().is_none_or(|object| about.contains_key(&object))
         };
-        let happening =
-            |notice: Notice| Happening { id: NotificationId(self.ids.next(now).0), what: notice.what, by: notice.by };
-        let happenings: Vec<Happening> = notices.into_iter().filter(wanted).map(happening).collect();
-        if happenings.is_empty() {
-            return Ok(());
-        }
+        let happening = |notice: Notice| {
+            let Notice { what, by, event, .. } = notice;
+            Happening { id: NotificationId(self.ids.next(now).0), what, by, event }
+        };
+        Ok(notices.into_iter().filter(wanted).map(happening).collect())
+    }
+
+    async fn note_for(&self, batch: &[Notified]) -> Result<()> {
         let window = u64::try_from(WINDOW.as_millis()).unwrap_or(u64::MAX);
-        let groups = self.ledger.notify(user, &happenings, now, window).await?;
-        for group in groups {
-            self.tell_owner(user, &Entry::Notified(group.id)).await?;
+        let mut untold = None;
+        for (user, groups) in self.ledger.notify_many(batch, now(), window).await? {
+            for group in groups {
+                untold = self.tell_owner(&user, &Entry::Notified(group.id)).await.err().or(untold);
+            }
+        }
+        // They are in the list. While the broker is away others are noted all the same.
+        if let Some(error) = untold {
+            tracing::warn!(%error, "notifications are noted, some of their owners are not told now");
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::pages::Posts;
 use super::presentation::{behind, shown};
 use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
 use crate::broker::Invalidation;
-use crate::model::{Location, Media, Object, Person, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
+use crate::model::{Location, Media, Person, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
 const NAMED: usize = 200;
@@ -69,7 +69,7 @@ impl Feed {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer(job);
-        self.notify_named(body.post.mentions.iter(), Object::Post(body.post.id), author).await;
+        self.events.wake();
         shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 

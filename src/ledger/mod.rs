@@ -9,6 +9,7 @@ mod comments;
 mod counts;
 mod edges;
 mod erasures;
+mod events;
 mod favourites;
 mod idempotency;
 mod jobs;
@@ -32,11 +33,12 @@ pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
 pub use self::counts::{Counts, Hydration};
 pub use self::edges::Edges;
 pub use self::erasures::{Erasure, Erasures};
+pub use self::events::{EventBacklog, EventConsumer, Events, KEPT_FAILURES, QueuedEvent};
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, VisibilityChange, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
-pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications};
+pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications, Notified};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
 pub use self::personal::{Personal, PersonalData, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
@@ -88,6 +90,7 @@ pub trait Ledger:
     + PulledLog
     + Comments
     + Notifications
+    + Events
     + Counts
     + Under
     + Favourites

@@ -20,6 +20,17 @@ pub struct Happening {
     pub what: What,
     /// Who did it.
     pub by: UserId,
+    /// The number of the [event](super::QueuedEvent) that it comes from; 0: of none.
+    pub event: i64,
+}
+
+/// What happened to one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notified {
+    /// To whom.
+    pub to: UserId,
+    /// What, in order.
+    pub happenings: Vec<Happening>,
 }
 
 /// The same thing done by one person or many, as its owner is told of it.
@@ -77,11 +88,18 @@ pub trait Notifications: Send + Sync {
     /// the group that it would join, nothing changes; and unless [`What::is_new_each_time`], nothing changes either if
     /// the person is in the newest such group, begun within the window, though it was read.
     ///
+    /// A happening whose event the person's place in the newest such group knows already, or a later one, was noted before:
+    /// nothing changes, and the group counts as changed, so that its owner is told in any case.
+    ///
     /// Then the user's groups but the newest [`KEPT_GROUPS`] go. What they leave behind (their people) may go
     /// later, so that no call has to clear up without bound.
     ///
     /// Answers with the groups that changed, each once, as they are now, least recent first.
     async fn notify(&self, to: &UserId, happenings: &[Happening], now: Millis, window: Millis) -> Result<Vec<Group>>;
+
+    /// Notes what happened to several users, as [`notify`](Self::notify) does for each, with as few commits as the store needs.
+    /// With an error some of it may be noted.
+    async fn notify_many(&self, batch: &[Notified], now: Millis, window: Millis) -> Result<Vec<(UserId, Vec<Group>)>>;
 
     /// A user's groups whose place is below `before` (`None`: from the first), what happened last first.
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>>;

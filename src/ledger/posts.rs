@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Job, Lease, Result};
-use crate::model::{Millis, Post, PostId, UserId};
+use crate::model::{Event, Millis, Post, PostId, UserId};
 
 /// Which part of a timeline is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct PostOwner {
 /// Posts.
 #[async_trait]
 pub trait Posts: Send + Sync {
-    /// Stores a post, its topics and its fan-out job, held by `lease`, in one transaction. Answers with the job.
+    /// Stores a post, its topics, its [event](Event::post_created) and its fan-out job, held by `lease`, in one transaction. Answers with the job.
     /// `None`, and nothing changes, if the author has this very post already, or had one with its id that is deleted: this call
     /// was made before. The caller has made sure that the author exists and that the id is nobody else's: anything else
     /// fails.
@@ -70,7 +70,15 @@ pub trait Posts: Send + Sync {
     ///
     /// `base` is the version of the post: every edit must set a greater `edited_at` than the one that it replaces, or a
     /// concurrent edit is lost.
-    async fn edit_post(&self, post: &Post, base: Option<Millis>, lease: &Lease) -> Result<EditOutcome>;
+    ///
+    /// `event` is written in the same transaction, if the post is replaced.
+    async fn edit_post(
+        &self,
+        post: &Post,
+        base: Option<Millis>,
+        event: Option<&Event>,
+        lease: &Lease,
+    ) -> Result<EditOutcome>;
 
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;

@@ -4,6 +4,7 @@
 
 mod comment;
 mod entry;
+mod event;
 mod ids;
 mod like;
 mod notice;
@@ -14,6 +15,7 @@ mod user;
 
 pub use comment::Comment;
 pub use entry::{Entry, Epoch, GoneReason, Left, Position};
+pub use event::{Event, MAX_MENTIONED, others};
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use like::{LikeChange, Tally};
 pub use notice::{Object, What};

@@ -206,7 +206,7 @@ async fn an_edit_replaces_only_the_version_that_it_was_made_of(ledger: Any) {
     first.data = serde_json::json!({ "edited_at": 7 }).as_object().cloned();
     store(&*ledger, first.clone()).await.unwrap();
     let edit = async |post: &feedline::model::Post, base| {
-        ledger.edit_post(post, base, &lease("w1", LEASE)).await.expect("an answer")
+        ledger.edit_post(post, base, None, &lease("w1", LEASE)).await.expect("an answer")
     };
     let second = feedline::model::Post { visibility: Visibility::Followers, edited_at: Some(NOW + 5), ..first.clone() };
     assert_eq!(edit(&second, Some(NOW)).await, EditOutcome::Conflict, "it was never edited");

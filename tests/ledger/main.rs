@@ -5,6 +5,7 @@ mod comments;
 mod conformance;
 mod counts;
 mod erasures;
+mod events;
 mod favourites;
 mod idempotency;
 mod likes;

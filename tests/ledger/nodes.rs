@@ -224,7 +224,7 @@ async fn what_happens_at_two_nodes_at_once_is_one_group() {
     let notes = (1..=40_u64).map(|n| {
         let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
         tokio::spawn(async move {
-            let happening = Happening { id: NotificationId(n), what: What::Follow, by };
+            let happening = Happening { id: NotificationId(n), what: What::Follow, by, event: 0 };
             node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
         })
     });

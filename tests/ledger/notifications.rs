@@ -29,7 +29,7 @@ const LIKE: What = What::Like(Object::Post(PostId(7)));
 
 /// Notes one happening to ann; what changed.
 async fn note(ledger: &dyn Ledger, number: u64, what: What, by: &str, at: u64) -> Option<Group> {
-    let happening = Happening { id: NotificationId(number), what, by: id(by) };
+    let happening = Happening { id: NotificationId(number), what, by: id(by), event: 0 };
     let mut changed = ledger.notify(&id("ann"), &[happening], NOW + at, WINDOW).await.expect("an answer");
     assert!(changed.len() <= 1);
     changed.pop()
@@ -88,7 +88,7 @@ async fn a_group_is_of_one_user_kind_and_object(ledger: Any) {
     }
     let listed = all(&*ledger).await;
     assert_eq!(listed.iter().rev().map(|group| group.what).collect::<Vec<_>>(), kinds);
-    let other = Happening { id: NotificationId(20), what: LIKE, by: id("bo") };
+    let other = Happening { id: NotificationId(20), what: LIKE, by: id("bo"), event: 0 };
     let of_cy = ledger.notify(&id("cy"), &[other], NOW, WINDOW).await.unwrap();
     assert_eq!((of_cy[0].id, of_cy[0].count), (NotificationId(20), 1));
     assert_eq!(all(&*ledger).await, listed);
@@ -203,13 +203,17 @@ async fn the_newest_people_are_told(ledger: Any) {
 
 async fn the_newest_groups_are_kept(ledger: Any) {
     begin(&*ledger).await;
-    let happening =
-        |number: u64| Happening { id: NotificationId(number), what: What::Comment(PostId(number)), by: id("bo") };
+    let happening = |number: u64| Happening {
+        id: NotificationId(number),
+        what: What::Comment(PostId(number)),
+        by: id("bo"),
+        event: 0,
+    };
     // The oldest has so many people that they do not go at once.
     let fans: Vec<String> = (0..1_200).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let likes: Vec<_> =
-        (1..).zip(&fans).map(|(n, by)| Happening { id: NotificationId(n), what: LIKE, by: id(by) }).collect();
+        (1..).zip(&fans).map(|(n, by)| Happening { id: NotificationId(n), what: LIKE, by: id(by), event: 0 }).collect();
     ledger.notify(&id("ann"), &likes, NOW, WINDOW).await.unwrap();
     let many: Vec<_> = (2_000..2_000 + KEPT_GROUPS - 1).map(happening).collect();
     ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
@@ -226,7 +230,7 @@ async fn the_newest_groups_are_kept(ledger: Any) {
 
 async fn a_call_brings_many_and_answers_each_group_once(ledger: Any) {
     begin(&*ledger).await;
-    let happening = |number, what, by| Happening { id: NotificationId(number), what, by: id(by) };
+    let happening = |number, what, by| Happening { id: NotificationId(number), what, by: id(by), event: 0 };
     let many = [
         happening(1, LIKE, "bo"),
         happening(2, What::Follow, "bo"),

@@ -235,7 +235,8 @@ async fn source_002_rows_are_sharded_by_author_post_and_user() {
             ledger.bar(Barrier::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
             ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
             let what = What::Like(Object::Post(PostId(at)));
-            let happening = Happening { id: NotificationId((number * 4 + step) as u64), what, by: other.clone() };
+            let happening =
+                Happening { id: NotificationId((number * 4 + step) as u64), what, by: other.clone(), event: 0 };
             ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
             for object in [Object::Post(PostId(at)), Object::Comment(CommentId(at))] {
                 likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });

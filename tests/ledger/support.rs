@@ -102,7 +102,7 @@ pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Op
 pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
     loop {
         let base = ledger.posts(&[post.id]).await.expect("an answer").pop().and_then(|before| before.edited_at);
-        match ledger.edit_post(post, base, &lease("w1", LEASE)).await.expect("an answer") {
+        match ledger.edit_post(post, base, None, &lease("w1", LEASE)).await.expect("an answer") {
             EditOutcome::Edited(jobs) => return jobs,
             EditOutcome::Missing => return Vec::new(),
             EditOutcome::Conflict => {}

@@ -97,7 +97,7 @@ async fn a_mark_that_waited_for_another_changes_nothing() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
-    let follows = Happening { id: NotificationId(1), what: What::Follow, by: id("bo") };
+    let follows = Happening { id: NotificationId(1), what: What::Follow, by: id("bo"), event: 0 };
     ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
     let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
     let asking = Arc::clone(&ledger);

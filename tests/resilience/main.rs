@@ -21,6 +21,7 @@ mod likers;
 mod likes;
 mod model;
 mod nodes;
+mod notifications;
 mod outages;
 mod pauses;
 #[path = "../support/ports.rs"]

@@ -74,11 +74,10 @@ impl Feed {
         authors.extend(under.into_iter().map(|(comment, under)| (Object::Comment(comment), under.author)));
         let notice = |(by, object): (UserId, Object)| {
             // What was deleted meanwhile has nobody to hear of it, and nobody hears of their own.
-            let to = authors.get(&object).filter(|author| **author != by)?.clone();
-            Some(Notice { to, what: What::Like(object), by })
+            let to = authors.get(&object).filter(|author| **author != by)?;
+            Some(Notice::new(to, What::Like(object), &by))
         };
-        self.note(likes.into_iter().filter_map(notice).collect()).await;
-        Ok(())
+        self.note(likes.into_iter().filter_map(notice).collect()).await
     }
 }
 

@@ -3,16 +3,24 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::events::{NewEvent, with_event};
+use super::pool::Parameters;
 use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, texts};
 use crate::ledger::comments::DEEPEST;
 use crate::ledger::{Commented, Comments, LedgerError, Result, Thread, Uncommented};
-use crate::model::{Comment, CommentId, PostId, Tally, UserId};
+use crate::model::{Comment, CommentId, Event, PostId, Tally, UserId};
 
 /// No comment has this id: it stands for no parent.
 const NONE: CommentId = CommentId::ZERO;
 
-const CREATE: &str = "\
-    SELECT outcome, new_likes, new_comments, new_version FROM feedline_comment($1, $2, $3, $4, $5, $6, $7)";
+const CREATE: &str = with_event!(
+    "outcome, new_likes, new_comments, new_version",
+    "feedline_comment($1, $2, $3, $4, $5, $6, $7)",
+    "outcome = 'stored'",
+    "$8",
+    "$9",
+    "$10"
+);
 
 const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along FROM feedline_uncomment($1)";
 
@@ -53,7 +61,10 @@ impl Comments for PostgresLedger {
         let text = comment.text.as_deref().map(plain);
         let mentions = (!comment.mentions.is_empty()).then(|| texts(&comment.mentions));
         let deepest = i32::try_from(DEEPEST).unwrap_or(i32::MAX);
-        let rows = self.pool.write(CREATE, &[&id, &post, &parent, &author, &text, &mentions, &deepest]).await?;
+        let (event, at_time) = (NewEvent::new(Event::comment_created(comment).as_ref())?, integer(comment.created_at));
+        let parameters: Parameters<'_> =
+            &[&id, &post, &parent, &author, &text, &mentions, &deepest, &at_time, &event.text, &event.pending];
+        let rows = self.pool.write(CREATE, parameters).await?;
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
             "stored" => Commented::Stored(tally(row)?),

@@ -2,11 +2,14 @@
 
 use async_trait::async_trait;
 
+use super::events::{NewEvent, with_event};
+use super::pool::Parameters;
 use super::{PostgresLedger, at, count, id_at, integer, json_text, natural_at, one};
 use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
-use crate::model::{Millis, User, UserId};
+use crate::model::{Event, Millis, User, UserId};
 
-const FOLLOW: &str = "SELECT there, job FROM feedline_follow($1, $2, $3, $4, $5, $6)";
+const FOLLOW: &str =
+    with_event!("there, job", "feedline_follow($1, $2, $3, $4, $5, $6)", "job IS NOT NULL", "$3", "$7", "$8");
 
 const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4, $5, $6)";
 
@@ -32,10 +35,11 @@ impl Edges for PostgresLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let work = Work::Follow { reader: follower.clone(), author: followee.clone() };
         let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.until));
-        let rows = self
-            .pool
-            .write(FOLLOW, &[&follower.as_str(), &followee.as_str(), &at_time, &json, &&*lease.holder, &until])
-            .await?;
+        let event = Event::Followed { follower: follower.clone(), followee: followee.clone() };
+        let (event, from, to, holder) =
+            (NewEvent::new(Some(&event))?, follower.as_str(), followee.as_str(), &*lease.holder);
+        let parameters: Parameters<'_> = &[&from, &to, &at_time, &json, &holder, &until, &event.text, &event.pending];
+        let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
         if !at::<bool>(row, 0)? {
             return Err(LedgerError::Failed(format!("{follower:?} or {followee:?} does not exist")));

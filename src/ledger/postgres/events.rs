@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use super::{PostgresLedger, at, count, integer, json_text, natural_at, one};
 use crate::ledger::events::KEPT_FAILURES;
 use crate::ledger::{EventBacklog, EventConsumer, Events, QueuedEvent, Result};
-use crate::model::{Event, Millis};
+use crate::model::Event;
 
 const LEASE: &str = "SELECT feedline_lease_events($1, $2, $3)";
 
@@ -60,33 +60,44 @@ fn queued(row: &Row) -> Result<QueuedEvent> {
     Ok(QueuedEvent { seq: at(row, 0)?, at: natural_at(row, 1)?, event })
 }
 
-/// An event as the statement of what happened takes it: when, what, and who wants it.
+/// An event as the statement of what happened takes it: what, and who wants it.
 pub(super) struct NewEvent {
-    pub(super) at: i64,
     pub(super) text: Option<String>,
     pub(super) pending: i32,
 }
 
 impl NewEvent {
-    pub(super) fn new(event: Option<&Event>, at: Millis) -> Result<Self> {
-        Ok(Self {
-            at: integer(at),
-            text: event.map(json_text).transpose()?,
-            pending: event.map_or(0, EventConsumer::all_of),
-        })
+    pub(super) fn new(event: Option<&Event>) -> Result<Self> {
+        Ok(Self { text: event.map(json_text).transpose()?, pending: event.map_or(0, EventConsumer::all_of) })
     }
 }
 
-/// Has the statement `$made`, a look at a function's columns, write an event where `$when` holds. Its parameters are the time, the
-/// event as JSON (NULL: none) and who wants it.
+/// Has the statement that asks the function `$made` for `$columns` write an event in its transaction, where `$when` holds of them.
+/// Parameters are the time, the event as JSON (NULL: none) and who wants it.
 macro_rules! with_event {
     ($columns:literal, $made:literal, $when:literal, $at:literal, $event:literal, $pending:literal) => {
         concat!(
-            "WITH made AS MATERIALIZED (SELECT ", $columns, " FROM ", $made, "), happened AS ( \
+            "WITH answer AS MATERIALIZED (SELECT ",
+            $columns,
+            " FROM ",
+            $made,
+            "), happened AS ( \
                 INSERT INTO events (at, event, pending) \
-                SELECT ", $at, "::bigint, ", $event, "::text, ", $pending, "::int FROM made \
-                WHERE (", $when, ") AND ", $event, "::text IS NOT NULL) \
-             SELECT ", $columns, " FROM made"
+                SELECT ",
+            $at,
+            "::bigint, ",
+            $event,
+            "::text, ",
+            $pending,
+            "::int FROM answer \
+                WHERE (",
+            $when,
+            ") AND ",
+            $event,
+            "::text IS NOT NULL) \
+             SELECT ",
+            $columns,
+            " FROM answer"
         )
     };
 }

@@ -20,6 +20,7 @@ mod counts;
 mod edges;
 mod erasures;
 mod errors;
+mod events;
 mod favourites;
 mod idempotency;
 mod jobs;

@@ -1,18 +1,22 @@
 //! Notifications, in groups. What notes and marks them is in functions of the database: see the migration.
 
 use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::Row;
 
 use super::{PostgresLedger, at, count, integer, natural_at, one, user_ids};
 use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
-use crate::ledger::{Group, Happening, LedgerError, Mark, Marked, Notifications, Result};
+use crate::ledger::{Group, Happening, LedgerError, Mark, Marked, Notifications, Notified, Result};
 use crate::model::{Millis, NotificationId, Object, UserId, What};
 
 /// How many people of a group that goes are cleared away at once.
 const CLEARED: i64 = 500;
 
+/// How many users' notifications are noted at once.
+const AT_ONCE: usize = 4;
+
 /// Ids come out in the order in which their groups changed.
-const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const NOTIFY: &str = "SELECT changed FROM feedline_notify_of_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 const MARK: &str = "SELECT feedline_mark($1, $2, $3)";
 
@@ -51,6 +55,7 @@ impl Notifications for PostgresLedger {
         let objects: Vec<String> = happenings.iter().map(object).collect();
         let people: Vec<&str> = happenings.iter().map(|happening| happening.by.as_str()).collect();
         let again: Vec<bool> = happenings.iter().map(|happening| happening.what.is_new_each_time()).collect();
+        let events: Vec<i64> = happenings.iter().map(|happening| happening.event).collect();
         let (at_time, recent) = (integer(now), integer(window));
         let rows = self
             .pool
@@ -63,6 +68,7 @@ impl Notifications for PostgresLedger {
                     &objects,
                     &people,
                     &again,
+                    &events,
                     &at_time,
                     &recent,
                     &integer(KEPT_GROUPS),
@@ -77,6 +83,15 @@ impl Notifications for PostgresLedger {
         let mut groups = self.groups(THESE, &[&to.as_str(), &count(NEWEST_PEOPLE), &changed]).await?;
         groups.reverse();
         Ok(groups)
+    }
+
+    /// Each user's in a transaction of its own, a few on their way at a time: nobody's lock is held for another's sake.
+    async fn notify_many(&self, batch: &[Notified], now: Millis, window: Millis) -> Result<Vec<(UserId, Vec<Group>)>> {
+        let note = |of: Notified| async move {
+            let groups = self.notify(&of.to, &of.happenings, now, window).await?;
+            Ok((of.to, groups))
+        };
+        stream::iter(batch.to_vec()).map(note).buffer_unordered(AT_ONCE).try_collect().await
     }
 
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {

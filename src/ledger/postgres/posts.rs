@@ -3,14 +3,22 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::{PostgresLedger, at, count, id_at, integer, json_at, json_text, natural_at, one, plain, timeline};
 use crate::ledger::{
     EditOutcome, Job, Lease, LedgerError, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work,
 };
-use crate::model::{Millis, Post, PostId, UserId, Visibility};
+use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
 
-const CREATE: &str = "SELECT outcome, job FROM feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const CREATE: &str = with_event!(
+    "outcome, job",
+    "feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    "outcome = 'stored'",
+    "$8",
+    "$11",
+    "$12"
+);
 
 /// One look-up an id, each in one partition: an array in the condition would be looked up in all of them.
 pub(super) const POSTS: &str = "\
@@ -32,9 +40,14 @@ pub(super) const OWNERS: &str = "\
 
 const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
 
-const EDIT: &str = "\
-    SELECT made, old_topics, old_visibility, conflict
-    FROM feedline_edit_post_if($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const EDIT: &str = with_event!(
+    "made, old_topics, old_visibility, conflict",
+    "feedline_edit_post_if($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    "made IS NOT NULL AND NOT conflict",
+    "$8",
+    "$11",
+    "$12"
+);
 
 pub(super) const BY_AUTHOR: &str = "\
     SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
@@ -48,9 +61,22 @@ impl Posts for PostgresLedger {
         let work = Work::Post { post: post.id, author: post.author.clone() };
         let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
         let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
-        let (made, until) = (integer(post.created_at), integer(lease.until));
-        let parameters: Parameters<'_> =
-            &[&id, &author, &post.topics, &visibility, &public, &body, &json, &made, &&*lease.holder, &until];
+        let (made, until, holder) = (integer(post.created_at), integer(lease.until), &*lease.holder);
+        let event = NewEvent::new(Event::post_created(post).as_ref())?;
+        let parameters: Parameters<'_> = &[
+            &id,
+            &author,
+            &post.topics,
+            &visibility,
+            &public,
+            &body,
+            &json,
+            &made,
+            &holder,
+            &until,
+            &event.text,
+            &event.pending,
+        ];
         let rows = self.pool.write(CREATE, parameters).await?;
         let row = one(&rows)?;
         match at(row, 0)? {
@@ -87,14 +113,32 @@ impl Posts for PostgresLedger {
         Ok(Some(Job { id: job, work, cursor: String::new(), created_at: now }))
     }
 
-    async fn edit_post(&self, post: &Post, base: Option<Millis>, lease: &Lease) -> Result<EditOutcome> {
+    async fn edit_post(
+        &self,
+        post: &Post,
+        base: Option<Millis>,
+        event: Option<&Event>,
+        lease: &Lease,
+    ) -> Result<EditOutcome> {
         let (id, author, now) = (post.id, post.author.clone(), post.edited_at.unwrap_or(post.created_at));
         let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
         let (visibility, body) = (json_text(&post.visibility)?, json_text(post)?);
         let public = post.visibility == Visibility::Public;
-        let (base, holder) = (base.map(integer), &*lease.holder);
-        let parameters: Parameters<'_> =
-            &[&number, &author.as_str(), &base, &post.topics, &visibility, &public, &body, &at_time, &holder, &until];
+        let (base, holder, event) = (base.map(integer), &*lease.holder, NewEvent::new(event)?);
+        let parameters: Parameters<'_> = &[
+            &number,
+            &author.as_str(),
+            &base,
+            &post.topics,
+            &visibility,
+            &public,
+            &body,
+            &at_time,
+            &holder,
+            &until,
+            &event.text,
+            &event.pending,
+        ];
         let rows = self.pool.write(EDIT, parameters).await?;
         let row = one(&rows)?;
         if at(row, 3)? {

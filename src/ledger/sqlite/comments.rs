@@ -5,10 +5,10 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::id_at;
-use super::{SqliteLedger, count, integer, json_text, natural};
+use super::{SqliteLedger, count, events, integer, json_text, natural};
 use crate::ledger::comments::DEEPEST;
 use crate::ledger::{Commented, Comments, Result, Tally, Thread, Uncommented};
-use crate::model::{Comment, CommentId, PostId, UserId};
+use crate::model::{Comment, CommentId, Event, PostId, UserId};
 
 #[async_trait]
 impl Comments for SqliteLedger {
@@ -66,6 +66,7 @@ fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<Commented> {
         "INSERT INTO comments (id, post, parent, depth, author, text, mentions) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let row = params![integer(comment.id.0), post, parent, depth, author, comment.text, mentions];
     db.prepare_cached(sql)?.execute(row)?;
+    events::append(db, Event::comment_created(comment).as_ref(), comment.created_at)?;
     tally(db, post, 1).map(Commented::Stored)
 }
 

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::people::{id_at, user};
-use super::{SqliteLedger, count, integer, jobs, json_text};
+use super::{SqliteLedger, count, events, integer, jobs, json_text};
 use crate::ledger::{Edges, Job, Lease, Listed, Result, Work};
-use crate::model::{Millis, User, UserId};
+use crate::model::{Event, Millis, User, UserId};
 
 #[async_trait]
 impl Edges for SqliteLedger {
@@ -76,6 +76,8 @@ pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -
         return Ok(None);
     }
     let (reader, author) = (edge.reader.clone(), edge.author.clone());
+    let event = Event::Followed { follower: reader.clone(), followee: author.clone() };
+    events::append(db, Some(&event), now)?;
     jobs::create(db, Work::Follow { reader, author }, now, lease).map(Some)
 }
 

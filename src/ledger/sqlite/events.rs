@@ -27,8 +27,10 @@ impl Events for SqliteLedger {
     }
 
     async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>> {
-        self.read(move |db| db.prepare_cached(PENDING)?.query_map([consumer.bit().into(), count(limit)], queued)?.collect())
-            .await
+        self.read(move |db| {
+            db.prepare_cached(PENDING)?.query_map([consumer.bit().into(), count(limit)], queued)?.collect()
+        })
+        .await
     }
 
     async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()> {
@@ -84,7 +86,8 @@ fn lease(db: &Connection, consumer: EventConsumer, holder: &str, ttl: Duration) 
 
 fn finish(db: &Connection, consumer: EventConsumer, done: &[i64]) -> rusqlite::Result<()> {
     let (done, bit) = (json_text(done)?, consumer.bit());
-    let gone = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?1)) AND pending & ~?2 = 0 AND failure IS NULL";
+    let gone =
+        "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?1)) AND pending & ~?2 = 0 AND failure IS NULL";
     db.prepare_cached(gone)?.execute(params![done, bit])?;
     let left = "UPDATE events SET pending = pending & ~?2 WHERE seq IN (SELECT value FROM json_each(?1))";
     db.prepare_cached(left)?.execute(params![done, bit]).map(drop)

@@ -14,6 +14,7 @@ mod comments;
 mod counts;
 mod edges;
 mod erasures;
+mod events;
 mod favourites;
 mod idempotency;
 mod jobs;

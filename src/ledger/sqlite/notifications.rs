@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::people::id_at;
 use super::{SqliteLedger, count, integer, json_text, natural};
 use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
-use crate::ledger::{Group, Happening, Mark, Marked, Notifications, Result};
+use crate::ledger::{Group, Happening, Mark, Marked, Notifications, Notified, Result};
 use crate::model::{Millis, NotificationId, Object, UserId, What};
 
 /// How many people of a group that goes are cleared away at once.
@@ -20,6 +20,15 @@ impl Notifications for SqliteLedger {
     async fn notify(&self, to: &UserId, happenings: &[Happening], now: Millis, window: Millis) -> Result<Vec<Group>> {
         let (to, happenings) = (to.clone(), happenings.to_vec());
         self.write(move |db| notify(db, &to, &happenings, now, window)).await
+    }
+
+    async fn notify_many(&self, batch: &[Notified], now: Millis, window: Millis) -> Result<Vec<(UserId, Vec<Group>)>> {
+        let batch = batch.to_vec();
+        let note = move |db: &Connection| {
+            let one = |of: Notified| Ok((of.to.clone(), notify(db, &of.to, &of.happenings, now, window)?));
+            batch.into_iter().map(one).collect()
+        };
+        self.write(note).await
     }
 
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {
@@ -76,17 +85,27 @@ fn notify(
     let mut markers = Markers::of(db, to)?;
     // In the order in which they changed last.
     let mut changed: BTreeMap<i64, NotificationId> = BTreeMap::new();
+    let mut grown = false;
     for happening in happenings {
         let newest = Newest::of(db, to, happening.what)?;
         let recent = newest.filter(|group| natural(group.created_at).saturating_add(window) > now);
         let open = recent.filter(|group| group.seq > markers.read_upto);
-        let looked_into = if happening.what.is_new_each_time() { open } else { recent };
-        if let Some(group) = looked_into
-            && group.has(db, &happening.by)?
+        let noted = newest.map(|group| group.event_of(db, &happening.by)).transpose()?.flatten();
+        if let (Some(group), Some(noted)) = (newest, noted)
+            && happening.event != 0
+            && noted >= happening.event
         {
+            // It was noted before, and its owner may not have been told.
+            changed.insert(group.seq, NotificationId(natural(group.id)));
+            continue;
+        }
+        let looked_into = if happening.what.is_new_each_time() { open } else { recent };
+        if let (Some(group), Some(_)) = (looked_into, noted) {
+            group.raise_event(db, happening)?;
             continue;
         }
         markers.latest += 1;
+        grown = true;
         let id = match open {
             Some(group) => {
                 group.grow(db, markers.latest, now)?;
@@ -99,21 +118,23 @@ fn notify(
                 integer(happening.id.0)
             }
         };
-        let sql = "INSERT INTO notification_people (notification, person, seq) VALUES (?1, ?2, ?3)";
-        db.prepare_cached(sql)?.execute(params![id, happening.by.as_str(), markers.latest])?;
+        let sql = "INSERT INTO notification_people (notification, person, seq, event) VALUES (?1, ?2, ?3, ?4)";
+        db.prepare_cached(sql)?.execute(params![id, happening.by.as_str(), markers.latest, happening.event])?;
         changed.insert(markers.latest, NotificationId(natural(id)));
     }
     clear_remains(db)?;
     if changed.is_empty() {
         return Ok(Vec::new());
     }
-    while natural(markers.groups) > KEPT_GROUPS {
-        drop_oldest(db, to)?;
-        markers.groups -= 1;
+    if grown {
+        while natural(markers.groups) > KEPT_GROUPS {
+            drop_oldest(db, to)?;
+            markers.groups -= 1;
+        }
+        let sql = "INSERT INTO notified (user, latest, groups) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT DO UPDATE SET latest = excluded.latest, groups = excluded.groups";
+        db.prepare_cached(sql)?.execute(params![to.as_str(), markers.latest, markers.groups])?;
     }
-    let sql = "INSERT INTO notified (user, latest, groups) VALUES (?1, ?2, ?3) \
-               ON CONFLICT DO UPDATE SET latest = excluded.latest, groups = excluded.groups";
-    db.prepare_cached(sql)?.execute(params![to.as_str(), markers.latest, markers.groups])?;
     let changed: Vec<NotificationId> = changed.into_values().collect();
     let mut groups = by_id(db, to, &changed)?;
     groups.sort_unstable_by_key(|group| group.seq);
@@ -137,9 +158,20 @@ impl Newest {
         db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), what.kind(), object(what)], read).optional()
     }
 
-    fn has(self, db: &Connection, person: &UserId) -> rusqlite::Result<bool> {
-        let sql = "SELECT 1 FROM notification_people WHERE notification = ?1 AND person = ?2";
-        db.prepare_cached(sql)?.exists(params![self.id, person.as_str()])
+    /// The last event of a person in the group; `None` of one who is not in it.
+    fn event_of(self, db: &Connection, person: &UserId) -> rusqlite::Result<Option<i64>> {
+        let sql = "SELECT event FROM notification_people WHERE notification = ?1 AND person = ?2";
+        db.prepare_cached(sql)?.query_row(params![self.id, person.as_str()], |row| row.get(0)).optional()
+    }
+
+    /// A person who is in the group did it once more.
+    fn raise_event(self, db: &Connection, happening: &Happening) -> rusqlite::Result<()> {
+        if happening.event == 0 {
+            return Ok(());
+        }
+        let sql = "UPDATE notification_people SET event = ?3 WHERE notification = ?1 AND person = ?2";
+        let row = params![self.id, happening.by.as_str(), happening.event];
+        db.prepare_cached(sql)?.execute(row).map(drop)
     }
 
     fn grow(self, db: &Connection, seq: i64, now: Millis) -> rusqlite::Result<()> {

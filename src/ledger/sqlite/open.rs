@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0012_revocations.sql"),
     include_str!("../migrations/sqlite/0013_personal.sql"),
     include_str!("../migrations/sqlite/0014_erasure.sql"),
+    include_str!("../migrations/sqlite/0015_events.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.

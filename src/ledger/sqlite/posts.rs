@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, integer, jobs, json_text, timeline, topics};
+use super::{SqliteLedger, count, events, integer, jobs, json_text, timeline, topics};
 use crate::ledger::{EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work};
-use crate::model::{Millis, Post, PostId, UserId};
+use crate::model::{Event, Millis, Post, PostId, UserId};
 
 #[async_trait]
 impl Posts for SqliteLedger {
@@ -37,9 +37,15 @@ impl Posts for SqliteLedger {
         self.write(move |db| delete(db, id, &author, now, &lease)).await
     }
 
-    async fn edit_post(&self, post: &Post, base: Option<Millis>, lease: &Lease) -> Result<EditOutcome> {
-        let (post, lease) = (post.clone(), lease.clone());
-        self.write(move |db| edit(db, &post, base, &lease)).await
+    async fn edit_post(
+        &self,
+        post: &Post,
+        base: Option<Millis>,
+        event: Option<&Event>,
+        lease: &Lease,
+    ) -> Result<EditOutcome> {
+        let (post, event, lease) = (post.clone(), event.cloned(), lease.clone());
+        self.write(move |db| edit(db, &post, base, event.as_ref(), &lease)).await
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
@@ -63,6 +69,7 @@ pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::R
     if !store(db, post)? {
         return Ok(None);
     }
+    events::append(db, Event::post_created(post).as_ref(), post.created_at)?;
     let work = Work::Post { post: post.id, author: post.author.clone() };
     jobs::create(db, work, post.created_at, lease).map(Some)
 }
@@ -85,7 +92,13 @@ fn own(db: &Connection, id: PostId, author: &UserId) -> rusqlite::Result<Option<
     db.prepare_cached(sql)?.query_row(params![integer(id.0), author.as_str()], body).optional()
 }
 
-fn edit(db: &Connection, post: &Post, base: Option<Millis>, lease: &Lease) -> rusqlite::Result<EditOutcome> {
+fn edit(
+    db: &Connection,
+    post: &Post,
+    base: Option<Millis>,
+    event: Option<&Event>,
+    lease: &Lease,
+) -> rusqlite::Result<EditOutcome> {
     let (id, author) = (post.id, post.author.clone());
     let Some(before) = own(db, id, &author)? else { return Ok(EditOutcome::Missing) };
     if before.edited_at != base {
@@ -102,6 +115,7 @@ fn edit(db: &Connection, post: &Post, base: Option<Millis>, lease: &Lease) -> ru
         work.push(Work::Widen { post: id, author, change });
     }
     let now = post.edited_at.unwrap_or(post.created_at);
+    events::append(db, event, now)?;
     let jobs = work.into_iter().map(|work| jobs::create(db, work, now, lease)).collect::<rusqlite::Result<_>>()?;
     Ok(EditOutcome::Edited(jobs))
 }

@@ -1,0 +1,162 @@
+//! What every ledger must do with the queue of events. A case takes an empty ledger.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use feedline::ledger::{Commented, EventConsumer, Happening, Ledger, Mark, Notified};
+use feedline::model::{Comment, CommentId, Event, NotificationId, Object, Post, PostId, What};
+
+use crate::support::{LEASE, NOW, conformance, follow, id, ids, lease, post, publish, store, users};
+
+conformance! {
+    what_happens_is_queued_with_it
+    events_go_once_they_are_dealt_with
+    a_consumer_has_one_worker_at_a_time
+    an_event_that_is_noted_again_changes_nothing
+    many_users_are_noted_in_one_call
+}
+
+type Any = Arc<dyn Ledger>;
+
+const CONSUMER: EventConsumer = EventConsumer::Notifications;
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// What waits, with its numbers.
+async fn pending(ledger: &dyn Ledger) -> Vec<(i64, Event)> {
+    let queued = ledger.pending_events(CONSUMER, 100).await.expect("a list");
+    queued.into_iter().map(|queued| (queued.seq, queued.event.expect("an event"))).collect()
+}
+
+fn events(pending: Vec<(i64, Event)>) -> Vec<Event> {
+    pending.into_iter().map(|(_, event)| event).collect()
+}
+
+fn comment(number: u64, post: u64, author: &str, mentions: &[&str]) -> Comment {
+    Comment {
+        id: CommentId(number),
+        post: PostId(post),
+        parent: None,
+        author: Some(id(author)),
+        text: Some("hi".into()),
+        mentions: ids(mentions),
+        created_at: NOW,
+        likes: 0,
+        replies: 0,
+    }
+}
+
+async fn what_happens_is_queued_with_it(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    publish(&*ledger, 1, "ann").await;
+    assert!(pending(&*ledger).await.is_empty(), "nobody is to hear of a post that mentions nobody");
+    let mentioning = Post { mentions: ids(&["bo", "ann", "nobody"]), ..post(2, "ann", &[]) };
+    store(&*ledger, mentioning.clone()).await.expect("a post");
+    let again = ledger.create_post(&mentioning, &lease("w1", LEASE)).await.expect("an answer");
+    assert!(again.is_none(), "the same post again writes nothing");
+    assert!(follow(&*ledger, &id("bo"), &id("ann")).await);
+    assert!(!follow(&*ledger, &id("bo"), &id("ann")).await);
+    let said = comment(3, 1, "bo", &["ann"]);
+    for outcome in [true, false] {
+        let stored = ledger.create_comment(&said).await.expect("an answer");
+        assert_eq!(matches!(stored, Commented::Stored(_)), outcome);
+    }
+    assert_eq!(ledger.create_comment(&comment(4, 99, "bo", &[])).await.unwrap(), Commented::NoPost);
+    let edited = Post { mentions: ids(&["bo", "cy"]), edited_at: Some(NOW + 9), ..mentioning.clone() };
+    let event = Event::post_edited(&mentioning, &edited).expect("it mentions somebody new");
+    for base in [None, None] {
+        // The second is made of what is no more, and writes nothing.
+        ledger.edit_post(&edited, base, Some(&event), &lease("w1", LEASE)).await.expect("an answer");
+    }
+    let expected = [
+        Event::PostCreated { post: PostId(2), author: id("ann"), mentions: ids(&["bo", "nobody"]) },
+        Event::Followed { follower: id("bo"), followee: id("ann") },
+        Event::CommentCreated {
+            comment: CommentId(3),
+            post: PostId(1),
+            parent: None,
+            author: id("bo"),
+            mentions: ids(&["ann"]),
+        },
+        Event::PostEdited { post: PostId(2), author: id("ann"), mentions: ids(&["cy"]) },
+    ];
+    assert_eq!(events(pending(&*ledger).await), expected);
+    let backlog = ledger.event_backlog(CONSUMER).await.unwrap();
+    assert_eq!((backlog.events, backlog.oldest), (4, Some(NOW)));
+}
+
+async fn events_go_once_they_are_dealt_with(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy", "di"]).await;
+    for reader in ["bo", "cy", "di"] {
+        follow(&*ledger, &id(reader), &id("ann")).await;
+    }
+    let waiting = pending(&*ledger).await;
+    let [first, second, third] = [0, 1, 2].map(|n: usize| waiting[n].0);
+    assert!(first < second && second < third);
+    assert_eq!(ledger.pending_events(CONSUMER, 2).await.unwrap().len(), 2);
+    ledger.finish_events(CONSUMER, &[first, 999]).await.unwrap();
+    ledger.fail_event(CONSUMER, second, "for a test").await.unwrap();
+    assert_eq!(pending(&*ledger).await[..], waiting[2..]);
+    ledger.finish_events(CONSUMER, &[third]).await.unwrap();
+    assert_eq!(ledger.event_backlog(CONSUMER).await.unwrap().events, 0);
+    assert_eq!(ledger.event_backlog(CONSUMER).await.unwrap().oldest, None);
+    follow(&*ledger, &id("ann"), &id("bo")).await;
+    assert!(pending(&*ledger).await[0].0 > third, "numbers are not given twice");
+}
+
+async fn a_consumer_has_one_worker_at_a_time(ledger: Any) {
+    let take = async |holder: &str, ttl| ledger.lease_events(CONSUMER, holder, ttl).await.unwrap();
+    assert!(take("one", HOUR).await);
+    assert!(take("one", HOUR).await, "it is renewed");
+    assert!(!take("two", HOUR).await);
+    ledger.release_events(CONSUMER, "two").await.unwrap();
+    assert!(!take("two", HOUR).await, "it was not two's to give up");
+    ledger.release_events(CONSUMER, "one").await.unwrap();
+    assert!(take("two", Duration::from_millis(50)).await);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert!(take("one", HOUR).await, "it ran out");
+    assert!(!take("two", HOUR).await);
+}
+
+async fn an_event_that_is_noted_again_changes_nothing(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let (ann, window) = (id("ann"), 60_000);
+    let note = async |number: u64, event: i64| {
+        let happening = Happening { id: NotificationId(number), what: What::Comment(PostId(7)), by: id("bo"), event };
+        ledger.notify(&ann, &[happening], NOW, window).await.expect("an answer")
+    };
+    let first = note(1, 5).await;
+    let again = note(2, 5).await;
+    assert_eq!(again, first, "its owner is told again, of the same");
+    ledger.mark_notifications(&ann, None, Mark::Read).await.unwrap();
+    let again = note(3, 5).await;
+    assert_eq!((again.len(), again[0].id, again[0].count), (1, NotificationId(1), 1), "though it was read");
+    let anew = note(4, 6).await;
+    assert_eq!((anew[0].id, anew[0].count), (NotificationId(4), 1), "another comment is news");
+    assert!(note(5, 7).await.is_empty(), "until it is read");
+    ledger.mark_notifications(&ann, None, Mark::Read).await.unwrap();
+    assert_eq!(note(6, 7).await[0].id, NotificationId(4), "and that is remembered");
+    assert_eq!(ledger.notifications(&ann, None, 9).await.unwrap().len(), 2);
+}
+
+async fn many_users_are_noted_in_one_call(ledger: Any) {
+    let names: Vec<String> = (0..40).map(|n| format!("fan-{n}")).collect();
+    let fans: Vec<&str> = names.iter().map(String::as_str).collect();
+    users(&*ledger, &fans).await;
+    users(&*ledger, &["ann"]).await;
+    let what = What::Mention(Object::Post(PostId(7)));
+    let batch: Vec<Notified> = (1..)
+        .zip(&fans)
+        .map(|(n, fan)| {
+            let happenings = vec![Happening { id: NotificationId(n), what, by: id("ann"), event: 3 }];
+            Notified { to: id(fan), happenings }
+        })
+        .collect();
+    for _ in 0..2 {
+        let noted = ledger.notify_many(&batch, NOW, 60_000).await.unwrap();
+        assert_eq!(noted.len(), 40);
+        assert!(noted.iter().all(|(_, groups)| groups.len() == 1 && groups[0].count == 1));
+    }
+    for fan in fans {
+        assert_eq!(ledger.notifications(&id(fan), None, 9).await.unwrap().len(), 1, "{fan}");
+    }
+}

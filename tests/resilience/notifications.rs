@@ -1,0 +1,104 @@
+//! Notifications over crashes: none is lost, none is doubled.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::redis_server::RedisServer;
+use crate::server::{PATIENCE, Server};
+
+const FANS: usize = 12;
+const POSTS: usize = 120;
+
+/// What is mentioned by each post that was answered with success.
+async fn post(server: &Server, n: usize) -> Option<u64> {
+    let text: Vec<String> = (0..FANS).map(|fan| format!("@fan-{fan}")).collect();
+    let body = json!({ "text": text.join(" "), "idempotency_key": format!("post {n}") });
+    let path = "/api/v1/posts";
+    let headers =
+        [("authorization", &*format!("Bearer {}", crate::server::token("ann"))), ("content-type", "application/json")];
+    let answer = server.try_http("POST", path, &headers, body.to_string()).await?;
+    (answer.status == 201).then(|| answer.body["id"].as_u64().expect("an id"))
+}
+
+/// All of a fan's mentions: how often each post is in the list.
+async fn mentions(server: &Server, fan: usize) -> BTreeMap<u64, u64> {
+    let (mut found, mut cursor) = (BTreeMap::new(), String::new());
+    loop {
+        let path = format!("/notifications?limit=100{cursor}");
+        let page = server.done(&format!("fan-{fan}"), "GET", &path, &Value::Null).await;
+        for item in page["items"].as_array().expect("items") {
+            assert_eq!((&item["kind"], &item["count"]), (&json!("mention"), &json!(1)), "{item}");
+            *found.entry(item["object"]["id"].as_u64().expect("a post")).or_default() += 1;
+        }
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return found,
+        }
+    }
+}
+
+/// Every fan is notified of every post, once.
+async fn all_are_notified(server: &Server, posts: &[u64]) {
+    let until = Instant::now() + 2 * PATIENCE;
+    for fan in 0..FANS {
+        loop {
+            let found = mentions(server, fan).await;
+            assert!(found.values().all(|times| *times == 1), "fan-{fan} has some twice: {found:?}");
+            if posts.iter().all(|post| found.contains_key(post)) {
+                break;
+            }
+            let missing: Vec<_> = posts.iter().filter(|post| !found.contains_key(post)).collect();
+            assert!(Instant::now() < until, "fan-{fan} lacks {missing:?}\n{}", server.log());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+async fn fans(server: &Server) {
+    for fan in 0..FANS {
+        server.done(&format!("fan-{fan}"), "GET", &format!("/users/fan-{fan}"), &Value::Null).await;
+    }
+}
+
+#[tokio::test]
+async fn no_mention_is_lost_or_doubled_when_the_one_process_is_killed() {
+    let mut server = Server::start().await;
+    fans(&server).await;
+    let mut posts = Vec::new();
+    for n in 0..POSTS {
+        if let Some(id) = post(&server, n).await {
+            posts.push(id);
+        }
+        if n % 30 == 29 {
+            // Much of what was written has not been worked off.
+            server.kill();
+            server.start_again().await;
+        }
+    }
+    assert!(posts.len() >= POSTS / 2, "{} posts", posts.len());
+    all_are_notified(&server, &posts).await;
+    server.metric_is("feedline_events_pending", 0.0).await;
+}
+
+#[tokio::test]
+async fn no_mention_is_lost_or_doubled_when_nodes_are_killed() {
+    let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await;
+    fans(&cluster.nodes[0]).await;
+    let mut posts = Vec::new();
+    for n in 0..POSTS {
+        if let Some(id) = post(&cluster.nodes[n % 2], n).await {
+            posts.push(id);
+        }
+        if n % 40 == 39 {
+            // Either may have the lease; it runs out by itself.
+            let node = n / 40 % 2;
+            cluster.nodes[node].kill();
+            cluster.nodes[node].start_again().await;
+        }
+    }
+    assert!(posts.len() >= POSTS / 2, "{} posts", posts.len());
+    all_are_notified(&cluster.nodes[1], &posts).await;
+}
