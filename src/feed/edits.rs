@@ -115,7 +115,7 @@ impl Feed {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.announce(&[Invalidation::Post(id)]).await;
                     jobs.into_iter().for_each(|job| self.fanout.offer(job));
-                    return Ok(invalidated?);
+                    return invalidated;
                 }
                 EditOutcome::Missing => return Err(NO_POST),
                 EditOutcome::Conflict => self.bodies.forget(id),

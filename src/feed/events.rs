@@ -219,7 +219,7 @@ impl Feed {
             match self.notify_of_events(&[(seq, event)]).await {
                 Ok(()) => self.ledger.finish_events(CONSUMER, &[seq]).await?,
                 Err(FeedError::Internal) => {
-                    self.put_aside(seq, "the ledger refused its notifications, see the log").await?
+                    self.put_aside(seq, "the ledger refused its notifications, see the log").await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -238,7 +238,7 @@ impl Feed {
                     notices.extend(mentions.iter().map(|to| Notice::new(to, what, author)));
                 }
                 Event::CommentCreated { comment, .. } => {
-                    self.expand_comment(*comment, event, &context, &mut notices).await?
+                    self.expand_comment(*comment, event, &context, &mut notices).await?;
                 }
                 Event::Followed { follower, followee } => notices.push(Notice::new(followee, What::Follow, follower)),
             }

@@ -359,3 +359,23 @@ async fn whom_an_edit_names_hears_of_it_and_whom_it_named_before_not_again() {
     server.follow("bo", "ann").await;
     assert_eq!(told(&mut ann, "ann").await["kind"], "follow");
 }
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_stops_nobody() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("ledger.db");
+    let server = Server::start_with(&[("ledger.url", &format!("sqlite://{}", path.display()))]).await;
+    server.follow("bo", "ann").await;
+    let db = rusqlite::Connection::open(&path).expect("the ledger");
+    db.busy_timeout(PATIENCE).expect("a timeout");
+    for text in ["not JSON", r#"{"of_another_version":{}}"#] {
+        let sql = "INSERT INTO events (at, event, pending) VALUES (0, ?1, 1)";
+        db.execute(sql, [text]).expect("an event");
+    }
+    server.post("cy", "see @ann").await;
+    until(&server, "ann", |page| page["items"].as_array().is_some_and(|items| items.len() == 2)).await;
+    server.metric_is("feedline_events_failed_total", 2.0).await;
+    server.metric_is("feedline_events_pending", 0.0).await;
+    let kept = db.query_row("SELECT count(*) FROM events WHERE failure <> ''", [], |row| row.get::<_, i64>(0));
+    assert_eq!(kept.expect("a count"), 2, "with the reasons");
+}

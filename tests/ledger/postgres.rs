@@ -12,7 +12,7 @@ use feedline::model::{
 };
 use futures::future::join_all;
 
-use crate::postgres_server::PostgresServer;
+use crate::postgres_server::{PostgresServer, shared};
 use crate::support::{
     LEASE, NOW, PATIENCE, database, follow, id, ids, lease, open_at, post, postgres, postgres_options, publish, store,
     users,
@@ -109,17 +109,16 @@ async fn a_start_waits_for_another_nodes_steps_and_says_so_and_not_for_ever() {
 
 #[tokio::test]
 async fn a_step_that_waits_for_a_lock_ends_with_the_reason() {
-    let (server, name) = database().await;
-    // Steps are to be taken again from `0010_of_some` on, and somebody holds what that one is about.
-    let again = "DROP INDEX posts_for_followers, posts_for_friends, posts_for_named; DELETE FROM migrations WHERE version >= 10";
-    server.ask(&name, again).await;
+    let server = shared();
+    let name = server.database("template1").await;
+    // Somebody holds the name of a table that the first step makes.
     let other = server.client(&name).await;
-    other.batch_execute("BEGIN; LOCK TABLE posts IN ROW EXCLUSIVE MODE").await.unwrap();
+    other.batch_execute("BEGIN; CREATE TABLE users (id int)").await.unwrap();
     let options = PostgresOptions { patience: Duration::from_millis(300), ..postgres_options(server, &name) };
     let refused = PostgresLedger::open(options).await.err().expect("it is held up");
     let said = refused.to_string();
     assert!(said.ends_with("needs a lock that somebody else holds, see pg_locks: gave up after 300ms"), "{said}");
-    other.batch_execute("COMMIT").await.unwrap();
+    other.batch_execute("ROLLBACK").await.unwrap();
     open_at(server, &name).await.close().await;
 }
 
