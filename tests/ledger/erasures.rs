@@ -107,7 +107,7 @@ async fn a_user_leaves_the_notifications_of_others(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "bo").await;
     let notify = async |number: u64, what: What, by: &str| {
-        let happening = Happening { id: NotificationId(number), what, by: id(by) };
+        let happening = Happening { id: NotificationId(number), what, by: id(by), event: 0 };
         ledger.notify(&id("bo"), &[happening], NOW, WINDOW).await.expect("an answer");
     };
     notify(1, What::Like(Object::Post(PostId(1))), "ann").await;
@@ -142,7 +142,8 @@ async fn all_other_rows_go_both_ways(ledger: Any) {
     for (user, author) in [("ann", "bo"), ("bo", "ann"), ("bo", "cy")] {
         ledger.notify_of(&id(user), &id(author), NOW, 9).await.expect("an answer");
     }
-    let happening = |n: u64| Happening { id: NotificationId(n), what: What::Comment(PostId(n)), by: id("bo") };
+    let happening =
+        |n: u64| Happening { id: NotificationId(n), what: What::Comment(PostId(n)), by: id("bo"), event: 0 };
     let happenings: Vec<_> = (1..=5).map(happening).collect();
     ledger.notify(&id("ann"), &happenings, NOW, WINDOW).await.expect("an answer");
     ledger.mark_read(&id("ann"), PostId(1)).await.expect("an answer");
