@@ -111,6 +111,9 @@ async fn a_change_is_in_force_at_the_other_node_before_its_answer(cluster: Clust
         scene.act(a).await;
         scene.is_gone(round, b).await;
     }
+    let (sum, count) = ("feedline_invalidation_wait_seconds_sum", "feedline_invalidation_wait_seconds_count");
+    let (sum, count) = (a.metric(sum).await.expect("a sample"), a.metric(count).await.expect("a sample"));
+    eprintln!("{count} changes waited {:.2} ms each for the other node", 1_000.0 * sum / count);
 }
 
 /// What is being fetched while a post changes is not kept.
