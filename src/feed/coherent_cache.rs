@@ -98,6 +98,13 @@ where
         FillTicket { generation: *self.shard(key).lock(), life }
     }
 
+    /// Whether a key has not been invalidated since the ticket was taken, for all that this node knows. Without its lease it
+    /// does not know.
+    pub(super) fn is_current(&self, key: &K, ticket: FillTicket) -> bool {
+        let FillTicket { generation, life } = self.ticket(key);
+        self.lease.is_held() && (generation, life) == (ticket.generation, ticket.life)
+    }
+
     /// Fills a key with what was fetched, unless it was invalidated since the ticket was taken.
     pub(super) fn fill(&self, key: K, ticket: FillTicket, value: V) {
         let generation = self.shard(&key).lock();

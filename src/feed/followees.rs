@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::coherent_cache::CoherentCache;
+use super::coherent_cache::{CoherentCache, FillTicket};
 use super::error::Result;
 use crate::broker::CacheLease;
 use crate::ledger::Ledger;
@@ -78,6 +78,16 @@ impl Followees {
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
         Self { ledger, cache: CoherentCache::weighing(lease, CAPACITY, FRESH, weigh) }
+    }
+
+    /// Taken to find out later whether whom somebody follows has changed since.
+    pub(super) fn ticket(&self, reader: &UserId) -> FillTicket {
+        self.cache.ticket(reader)
+    }
+
+    /// Whether it may have changed since.
+    pub(super) fn have_changed(&self, reader: &UserId, ticket: FillTicket) -> bool {
+        !self.cache.is_current(reader, ticket)
     }
 
     /// Forgets whom somebody follows: it changed.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::coherent_cache::CoherentCache;
+use super::coherent_cache::{CoherentCache, FillTicket};
 use super::error::Result;
 use super::followees::{Followees, Ids};
 use crate::broker::CacheLease;
@@ -66,6 +66,16 @@ impl Relations {
             pairs: CoherentCache::new(Arc::clone(lease), PAIRS, FRESH),
             barred: CoherentCache::new(Arc::clone(lease), AUTHORS, FRESH),
         }
+    }
+
+    /// Taken to find out later whether a user's relations [have changed](Self::have_changed) since.
+    pub(super) fn ticket(&self, user: &UserId) -> FillTicket {
+        self.followees.ticket(user)
+    }
+
+    /// Whether a user's relations may have changed since the ticket was taken.
+    pub(super) fn have_changed(&self, user: &UserId, ticket: FillTicket) -> bool {
+        self.followees.have_changed(user, ticket)
     }
 
     /// Forgets what is between two people, both ways.

@@ -16,7 +16,7 @@ use super::pages::Posts;
 use super::telling::{Stage, Viewer};
 use crate::broker::{Inbox, Opening, Span, inbox_channel};
 use crate::ledger::TimelinePage;
-use crate::model::{Entry, Epoch, Position, PostId, UserId};
+use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 use std::sync::Arc;
 
 /// A page of a timeline.
@@ -75,8 +75,8 @@ impl Feed {
         // Known before the ledger is read: what is pulled up to here is found there.
         let mark = self.pulled.reached();
         let length = self.options.timeline_length;
-        let page = TimelinePage { before: PostId::MAX, limit: length, likely: PostId::ZERO };
-        let mut posts = self.ledger.timeline_posts(user, page).await?;
+        let ticket = self.relations.ticket(user);
+        let mut posts = self.past_of(user).await?;
         posts.reverse();
         // A full read may have left something out: the inbox speaks for what is newer than its oldest post, and for that one.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
@@ -86,6 +86,39 @@ impl Feed {
         let shown = self.seen_by(Some(user), Surface::Timeline, restricted.iter().copied()).await?;
         posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));
         self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
+        // An unfollow that was committed since the ledger was read looked for posts to remove before they were put in. It waited
+        // until this node knew of it first.
+        if self.relations.have_changed(user, ticket) {
+            self.remove_unfollowed(user, &posts).await?;
+        }
+        Ok(())
+    }
+
+    /// The newest posts of a user's timeline as the ledger has it, newest first.
+    async fn past_of(&self, user: &UserId) -> Result<Vec<PostId>> {
+        let limit = self.options.timeline_length;
+        let page = TimelinePage { before: PostId::MAX, limit, likely: PostId::ZERO };
+        Ok(self.ledger.timeline_posts(user, page).await?)
+    }
+
+    /// Removes those of `posts`, which were put into an inbox, that are not in the user's timeline any more.
+    async fn remove_unfollowed(&self, user: &UserId, posts: &[PostId]) -> Result<()> {
+        let missing_in = |past: &[PostId]| {
+            // Newer posts may have pushed out the oldest.
+            let full = past.len() >= self.options.timeline_length;
+            let oldest = past.last().copied().filter(|_| full).unwrap_or(PostId::ZERO);
+            let past: HashSet<PostId> = past.iter().copied().collect();
+            posts.iter().copied().filter(|id| *id >= oldest && !past.contains(id)).collect::<Vec<_>>()
+        };
+        let gone = missing_in(&self.past_of(user).await?);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.broker.purge_inbox(user, &gone, GoneReason::Hidden).await?;
+        // A follow that was committed meanwhile found them in the inbox still, and did not bring them.
+        let gone: HashSet<PostId> = missing_in(&self.past_of(user).await?).into_iter().collect();
+        let back: Vec<PostId> = posts.iter().copied().filter(|id| !gone.contains(id)).collect();
+        self.broker.merge_inbox(user, &back, PostId::ZERO).await?;
         Ok(())
     }
 
@@ -204,7 +237,6 @@ pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::GoneReason;
 
     #[test]
     fn a_page_is_thought_to_reach_as_far_as_the_inbox_is_dense() {

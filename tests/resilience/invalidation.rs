@@ -1,15 +1,19 @@
 //! A change that takes something away is in force on every node before it is answered.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use feedline::broker::{Broker, InboxOptions, RedisBroker, RedisOptions};
+use feedline::model::{Entry, PostId, UserId};
 use serde_json::{Value, json};
 
 use crate::chaos;
 use crate::cluster::{Cluster, attempt, done, pause, post, resume, until};
+use crate::dice::Dice;
 use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 
 /// How long a node that does not confirm may hold up an answer, with slack for a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
@@ -150,6 +154,50 @@ async fn a_node_that_slept_through_a_change_does_not_wake_up_with_the_past(clust
     }
 }
 
+/// The posts that an inbox holds.
+async fn held(broker: &RedisBroker, user: &str) -> BTreeSet<PostId> {
+    let inbox = broker.read_inbox(&UserId::parse(user).expect("an id")).await.expect("an answer").expect("an inbox");
+    let mut held = BTreeSet::new();
+    for (_, entry) in inbox.entries {
+        match entry {
+            Entry::Post(id) => _ = held.insert(id),
+            Entry::Gone(id, _) => _ = held.remove(&id),
+            _ => {}
+        }
+    }
+    held
+}
+
+/// The past was read from the ledger before the unfollow, and is put into the inbox after the unfollow looked there.
+async fn an_unfollow_while_a_timeline_is_built_takes_the_posts_out(cluster: Cluster) {
+    let mut dice = Dice::new(Dice::seed());
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let options = RedisOptions {
+        url: cluster.redis.url(),
+        timeout: PATIENCE,
+        prefix: "feedline".into(),
+        inbox: InboxOptions { length: 1_000, idle: PATIENCE },
+        probe_every: PATIENCE,
+    };
+    let broker = RedisBroker::connect(options).await.expect("a broker");
+    for n in 0..20 {
+        post(a, "ann", &format!("post {n}")).await;
+    }
+    for round in 0..chaos::rounds(60, 600) {
+        done(a, "bo", "PUT", "/users/ann/follow").await;
+        cluster.carried(PATIENCE).await;
+        cluster.redis.ask("DEL feedline:{timeline:bo}:l feedline:{timeline:bo}:m");
+        let later = Duration::from_micros(dice.below(3_000) as u64);
+        let read = async {
+            tokio::time::sleep(later).await;
+            done(b, "bo", "GET", "/timeline?limit=1").await
+        };
+        tokio::join!(read, done(a, "bo", "DELETE", "/users/ann/follow"));
+        cluster.carried(PATIENCE).await;
+        assert_eq!(held(&broker, "bo").await, BTreeSet::new(), "round {round}, {later:?}");
+    }
+}
+
 /// Runs each case with each ledger.
 macro_rules! on_both_ledgers {
     ($($case:ident)*) => {
@@ -173,6 +221,7 @@ on_both_ledgers! {
     a_change_is_in_force_at_the_other_node_before_its_answer
     a_read_under_way_does_not_bring_the_past_back
     a_node_that_slept_through_a_change_does_not_wake_up_with_the_past
+    an_unfollow_while_a_timeline_is_built_takes_the_posts_out
 }
 
 /// A node that reaches Redis directly, and one that does through a proxy.
