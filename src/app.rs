@@ -64,7 +64,7 @@ impl App {
             metrics: Arc::clone(&metrics),
         };
         let gateway = Gateway::new(parts, gateway_options(config));
-        feed.start().await.context("the broker gives this node no number")?;
+        feed.start().await.context("the stores cannot be compared, or the broker gives this node no number")?;
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
         let site = Arc::new(Site {

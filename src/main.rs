@@ -29,6 +29,8 @@ fn main() -> ExitCode {
     let done = match &args.command {
         None | Some(Command::Serve | Command::Bench(_)) => cli::serve(&config),
         Some(Command::Token(token)) => cli::token(&config, token),
+        Some(Command::Backup(backup)) => cli::backup(&config, backup),
+        Some(Command::Restore(restore)) => cli::restore(&config, restore),
         Some(Command::CheckConfig) => cli::check_config(args.config.as_deref()).map_err(Into::into),
     };
     match done {

@@ -10,6 +10,8 @@ mod hearing;
 mod inboxes;
 #[path = "broker/invalidation.rs"]
 mod invalidation;
+#[path = "broker/lineage.rs"]
+mod lineage;
 #[path = "broker/logs.rs"]
 mod logs;
 #[path = "broker/outages.rs"]
@@ -81,6 +83,8 @@ conformance! {
     inboxes::an_idle_inbox_goes,
     inboxes::opened_by_many_at_once_there_is_one,
     inboxes::data_is_refused,
+    lineage::a_ledger_that_fell_behind_is_told_from_the_same_one,
+    lineage::what_belongs_to_another_incarnation_counts_as_lost,
     pulled::an_inbox_takes_an_entry_of_the_log_once,
     pulled::a_pulled_post_that_came_otherwise_is_there_once,
     pulled::an_inbox_is_brought_up_to_a_mark,

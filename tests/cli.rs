@@ -258,3 +258,53 @@ fn a_token_needs_a_user_and_a_key() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(err(&refused).contains("public key alone"), "{refused:?}");
 }
+
+#[test]
+fn a_backup_is_one_whole_file_and_overwrites_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = run(&dir, &["backup"]);
+    assert!(
+        !missing.status.success() && err(&missing).contains("data/feedline.db: there is no such file"),
+        "{missing:?}"
+    );
+    // A server's first start would make it.
+    let options = feedline::ledger::SqliteOptions::new(dir.path().join("data/feedline.db"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let ledger = runtime.block_on(feedline::ledger::SqliteLedger::open(options)).unwrap();
+    let made = run(&dir, &["backup"]);
+    assert!(made.status.success() && err(&made).contains("secrets.toml"), "{made:?}");
+    let path = dir.path().join(out(&made).trim_end());
+    assert!(path.starts_with(dir.path().join("data/backups")) && mode(&path) == 0o600, "{path:?}");
+    assert_eq!(entries(path.parent().unwrap()).len(), 1, "nothing stands beside it");
+    let again = run(&dir, &["backup", "--to", path.to_str().unwrap()]);
+    assert!(!again.status.success() && err(&again).contains("exists already"), "{again:?}");
+
+    let used = run(&dir, &["restore", path.to_str().unwrap()]);
+    assert!(!used.status.success() && err(&used).contains("a server uses it: stop all of them first"), "{used:?}");
+    runtime.block_on(feedline::ledger::Ledger::close(&ledger));
+    for (name, content, why) in [
+        ("none.db", None, "there is no such file"),
+        ("text.db", Some(&b"this is no database at all, but it is long enough to be looked at"[..]), "not a database"),
+        ("empty.db", Some(&b""[..]), "it is no ledger of Feedline"),
+    ] {
+        content.map(|content| fs::write(dir.path().join(name), content).unwrap());
+        let refused = run(&dir, &["restore", name]);
+        assert!(!refused.status.success() && err(&refused).contains(why), "{name}: {refused:?}");
+    }
+    let own = run(&dir, &["restore", "data/feedline.db"]);
+    assert!(!own.status.success() && err(&own).contains("it is the ledger itself"), "{own:?}");
+    let restored = run(&dir, &["restore", path.to_str().unwrap()]);
+    assert!(restored.status.success(), "{restored:?}");
+    assert!(out(&restored).contains("kept as data/feedline.db.replaced-1"), "{restored:?}");
+    assert_eq!(entries(&dir.path().join("data")), ["backups", "feedline.db", "feedline.db.replaced-1"]);
+}
+
+#[test]
+fn a_database_is_backed_up_with_its_own_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    for (args, tool) in [(&["backup"][..], "pg_dump"), (&["restore", "x"], "pg_restore")] {
+        let refused = feedline(&dir, args).env("FEEDLINE__LEDGER__URL", "postgres://u:secret@db/x").output().unwrap();
+        assert!(!refused.status.success() && err(&refused).contains(tool), "{refused:?}");
+        assert!(!err(&refused).contains("secret"), "{refused:?}");
+    }
+}

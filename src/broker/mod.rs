@@ -25,6 +25,7 @@
 
 mod invalidation;
 mod journal;
+mod lineage;
 mod memory;
 mod permits;
 mod queue;
@@ -36,6 +37,8 @@ use std::time::Duration;
 
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
+pub(crate) use self::lineage::LIKES;
+pub use self::lineage::{LedgerMatch, LedgerRecord};
 pub use self::memory::MemoryBroker;
 pub use self::permits::{Permit, PermitRequest, Permits};
 pub use self::queue::{Claim, Item, PARTITION_LEASE, Place, Queue, Waiting};
@@ -248,7 +251,7 @@ pub enum Receipt {
 ///
 /// Logs are named by channel. Those of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like any other.
 #[async_trait]
-pub trait Broker: Tallies + Permits + Send + Sync + 'static {
+pub trait Broker: Tallies + Permits + LedgerRecord + Send + Sync + 'static {
     /// What it is, for people: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod backup;
 mod check_config;
 mod process;
 mod serve;
@@ -12,6 +13,7 @@ use clap::{Parser, Subcommand};
 use crate::bench::BenchArgs;
 use crate::config::{Config, ConfigError, LogFormat};
 
+pub use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub use check_config::check_config;
 pub use process::{init_logs, raise_open_files};
 pub use serve::serve;
@@ -41,6 +43,10 @@ pub enum Command {
     Bench(BenchArgs),
     /// Print a token for a user
     Token(TokenArgs),
+    /// Copy the SQLite ledger to a file, also while servers run
+    Backup(BackupArgs),
+    /// Put a backup in the place of the SQLite ledger; servers must be stopped
+    Restore(RestoreArgs),
     /// Look whether the configuration is valid, and start nothing
     CheckConfig,
 }

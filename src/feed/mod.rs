@@ -25,6 +25,7 @@
 //! | `favourites` | objects of any type that a user keeps |
 //! | `topics` | the plaza |
 //! | `likes` | acknowledged at once, settled later |
+//! | `lineage` | notices that the ledger was restored or replaced, and what follows |
 //! | `bodies` | ids to posts, cached |
 //! | `people` | what is said of oneself, search, suggestions |
 //! | `rates` | how often |
@@ -75,6 +76,7 @@ mod ids;
 mod input;
 mod invalidation;
 mod likes;
+mod lineage;
 mod notifications;
 pub mod operations;
 mod pages;
@@ -215,6 +217,7 @@ pub struct Feed {
     heavy: heavy::HeavyReads,
     fanout: Fanout,
     edit_locks: edits::EditLocks,
+    lineage: lineage::LedgerLineage,
     pulled: Arc<Pulled>,
     events: events::EventQueue,
     likes: likes::Likes,
@@ -271,6 +274,7 @@ impl Feed {
             heavy: heavy::HeavyReads::new(),
             fanout: Fanout::new(options.fanout),
             edit_locks: edits::EditLocks::new(),
+            lineage: lineage::LedgerLineage::new(),
             pulled: Arc::default(),
             events: events::EventQueue::default(),
             likes: likes::Likes::new(parts.queue, options.likes, Arc::clone(&lease)),
@@ -291,6 +295,7 @@ impl Feed {
     /// # Errors
     /// If no number can be leased.
     pub async fn start(self: &Arc<Self>) -> Result<()> {
+        self.start_lineage().await?;
         let mut number = self.broker.lease_node(self.fanout.holder(), None).await?;
         self.ids.set_node(number);
         let feed = Arc::clone(self);
@@ -388,6 +393,9 @@ impl Feed {
         if *message == events::WRITTEN {
             return self.events.on_signal();
         }
+        if *message == lineage::LEDGER_REPLACED {
+            return self.lineage.compare_soon();
+        }
         if message.starts_with(likes::SETTLED.as_bytes()) {
             self.likes.on_settled(message.slice(likes::SETTLED.len()..));
         }
@@ -397,6 +405,8 @@ impl Feed {
     pub fn on_resync(&self) {
         self.pulled.grown.notify_one();
         self.likes.on_resync();
+        // A broker that lost its record of the ledger is to have it before the next number is used.
+        self.lineage.compare_soon();
         // A broker that came back empty gives this node's number to the next that asks.
         self.heard_again.notify_one();
     }

@@ -16,6 +16,7 @@ use super::pages::Posts;
 use super::presentation::{behind, shown};
 use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
 use crate::broker::Invalidation;
+use crate::ledger::JOBS;
 use crate::model::{Location, Media, Person, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
@@ -65,7 +66,13 @@ impl Feed {
         };
         let body = self.bodies.begin(post, ticket)?;
         // Authors find their own post in their timeline as soon as they are answered.
-        if let Err(error) = self.broker.merge_inbox(author, &[body.post.id], PostId::ZERO).await {
+        // The job's number is noted meanwhile, so that its worker need not wait for that.
+        let own = [body.post.id];
+        let (merged, _noted) = tokio::join!(
+            self.broker.merge_inbox(author, &own, PostId::ZERO),
+            self.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()),
+        );
+        if let Err(error) = merged {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer(job);

@@ -29,7 +29,7 @@ use super::audience::{Eye, Surface};
 use super::recipients::Recipients;
 use super::{Body, Feed, FeedError, Result, now};
 use crate::broker::{Attempt, Pull};
-use crate::ledger;
+use crate::ledger::{self, PULLED};
 use crate::model::{Entry, Epoch, GoneReason, Position, Post, PostId, UserId};
 
 /// How often the log is looked at though nothing was heard.
@@ -167,6 +167,7 @@ impl Feed {
                 false => self.seen_by(Some(user), Surface::Timeline, ids).await?,
             };
             let entries = news(&due.entries, |id| seen.contains_key(id));
+            self.note_number(PULLED, due.mark).await?;
             let brought = self.broker.catch_up_inbox(user, epoch, &entries, due.mark).await?;
             let Some((position, written)) = brought else { return Ok(None) };
             self.metrics.caught_up(written);
@@ -206,6 +207,7 @@ impl Feed {
     /// Takes the log as it is by now for known, and follows it until the feed stops.
     pub(super) async fn start_pulling(self: &Arc<Self>) -> Result<()> {
         let mut done = self.ledger.pulled_top().await?;
+        self.note_number(PULLED, done).await?;
         self.pulled.begin(done);
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
@@ -249,6 +251,7 @@ impl Feed {
 
     /// Appends an entry to the inboxes of those followers who are here. Done again, it changes nothing.
     async fn append_here(&self, pulled: &ledger::Pulled) -> Result<()> {
+        self.note_number(PULLED, pulled.mark).await?;
         let here = self.pulled.begin(pulled.mark);
         let Some(post) = pulled.entry.post() else { return Ok(()) };
         let body = match pulled.entry {

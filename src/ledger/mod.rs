@@ -14,6 +14,7 @@ mod favourites;
 mod idempotency;
 mod jobs;
 mod likes;
+mod lineage;
 mod notifications;
 mod people;
 mod personal;
@@ -38,6 +39,7 @@ pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
 pub use self::jobs::{Backlog, Job, Jobs, Lease, VisibilityChange, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
+pub use self::lineage::{HighWaterMarks, JOBS, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications, Notified};
 pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
 pub use self::personal::{Personal, PersonalData, PersonalRow};
@@ -46,7 +48,9 @@ pub use self::posts::{EditOutcome, PostOwner, Posts, TimelinePage};
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::reading::Reading;
 pub use self::revocations::{Revocation, RevocationKind, Revocations, SessionsEnd};
-pub use self::sqlite::{Durability, SqliteLedger, SqliteOptions};
+pub use self::sqlite::{
+    CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
+};
 pub use self::topics::{STIRRED, Topic, TopicCursor, Topics};
 pub use self::under::{Most, Newest, Under};
 pub use crate::model::Tally;
@@ -101,6 +105,7 @@ pub trait Ledger:
     + Revocations
     + Personal
     + Erasures
+    + Lineages
     + Send
     + Sync
     + 'static

@@ -89,6 +89,14 @@ async fn a_stream_that_lost_its_end_gives_no_place_out_again() {
     assert!(place > Some(read), "{place:?}");
 }
 
+/// The files of a journal, oldest first.
+fn segments(folder: &TempDir) -> Vec<std::path::PathBuf> {
+    let files = fs::read_dir(folder.path()).expect("the folder").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+    files.sort();
+    files
+}
+
 #[tokio::test]
 async fn a_file_that_a_crash_cut_off_is_read_up_to_there() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -96,9 +104,9 @@ async fn a_file_that_a_crash_cut_off_is_read_up_to_there() {
     let queue = open().await.expect("it opens");
     queue.enqueue(&items(&["a", "b"]), 9).await.expect("to enqueue");
     drop(queue);
-    let file = folder.path().join(format!("{:020}.log", 1));
+    let file = segments(&folder).pop().expect("a file");
     let mut content = fs::read(&file).expect("the file");
-    content.extend_from_slice(&content.clone()[..20]);
+    content.extend_from_slice(&content.clone()[..15]);
     fs::write(&file, content).expect("to write");
     for _ in 0..2 {
         let queue = open().await.expect("it opens");
@@ -109,9 +117,55 @@ async fn a_file_that_a_crash_cut_off_is_read_up_to_there() {
     assert!(matches!(open().await, Err(BrokerError::Refused(why)) if why.contains("another process")));
     drop(queue);
     assert_eq!(all(&open().await.expect("it opens")).await, ["a", "b", "c"]);
-    // A whole file that is missing in between is not passed over.
-    fs::remove_file(folder.path().join(format!("{:020}.log", 3))).expect("to remove");
-    assert!(matches!(open().await, Err(BrokerError::Refused(why)) if why.contains("entries 3 to 3 are missing")));
+}
+
+#[tokio::test]
+async fn what_is_readable_around_a_damaged_place_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = async || Journal::open(folder.path(), Flush::Always).await.expect("it opens");
+    for bodies in [["aaaaaaaa", "bbbbbbbb", "cccccccc"], ["dddddddd", "eeeeeeee", "ffffffff"], ["x", "y", "z"]] {
+        open().await.enqueue(&items(&bodies), 99).await.expect("to enqueue");
+    }
+    let files = segments(&folder);
+    let mut content = fs::read(&files[0]).expect("the file");
+    let at = content.windows(8).position(|bytes| bytes == b"bbbbbbbb").expect("it is there");
+    content[at..at + 8].fill(0xFF);
+    fs::write(&files[0], content).expect("to write");
+    let of_dee = files.iter().find(|path| fs::read(path).expect("a file").windows(8).any(|bytes| bytes == b"dddddddd"));
+    fs::remove_file(of_dee.expect("a file")).expect("to remove");
+    let queue = open().await;
+    assert_eq!(all(&queue).await, ["aaaaaaaa", "cccccccc", "x", "y", "z"]);
+    let kept = fs::read_dir(folder.path()).expect("the folder").flatten();
+    assert_eq!(kept.filter(|entry| entry.path().extension().is_some_and(|end| end == "damaged")).count(), 1);
+    // It goes on in order, and is read again as it is.
+    queue.enqueue(&items(&["new"]), 99).await.expect("to enqueue");
+    drop(queue);
+    assert_eq!(all(&open().await).await, ["aaaaaaaa", "cccccccc", "x", "y", "z", "new"]);
+}
+
+#[tokio::test]
+async fn files_that_are_older_than_the_ledger_give_no_place_out_again() {
+    let (folder, copy) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let copy_to = |from: &TempDir, to: &TempDir| {
+        for entry in fs::read_dir(from.path()).expect("the folder").flatten() {
+            fs::copy(entry.path(), to.path().join(entry.file_name())).expect("to copy");
+        }
+    };
+    let open = async |folder: &TempDir| Journal::open(folder.path(), Flush::Always).await.expect("it opens");
+    open(&folder).await.enqueue(&items(&["a"]), 9).await.expect("to enqueue");
+    copy_to(&folder, &copy);
+    let settled = open(&folder).await.enqueue(&items(&["b"]), 9).await.expect("to enqueue")[0].expect("room");
+    // A start gives none out again that the lost end had.
+    let queue = open(&copy).await;
+    let place = queue.enqueue(&items(&["c"]), 9).await.expect("to enqueue")[0].expect("room");
+    assert!(place > settled, "{place} after {settled}");
+    // Nor where the clock stands back, once the ledger's place is known.
+    let ahead = Place { major: place.major + 1_000_000_000, minor: 0 };
+    assert!(queue.claim(0, "me", ahead, 9).await.expect("to claim").expect("mine").items.is_empty());
+    let place = queue.enqueue(&items(&["d"]), 9).await.expect("to enqueue")[0].expect("room");
+    assert!(place > ahead, "{place} after {ahead}");
+    drop(queue);
+    assert_eq!(all(&open(&copy).await).await, ["a", "c", "d"]);
 }
 
 #[tokio::test]

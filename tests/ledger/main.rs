@@ -9,6 +9,7 @@ mod events;
 mod favourites;
 mod idempotency;
 mod likes;
+mod lineage;
 mod nodes;
 mod notifications;
 mod people;

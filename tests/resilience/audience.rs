@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use feedline::broker::{Append, Broker, InboxOptions, Keep, RedisBroker, RedisOptions};
+use feedline::broker::{Append, Broker, InboxOptions, Keep, LedgerRecord as _, RedisBroker, RedisOptions};
 use feedline::model::{Entry, UserId};
 use serde_json::{Value, json};
 
@@ -131,6 +131,9 @@ async fn what_somebody_did_under_a_post_is_heard_by_those_who_may_see_both() {
         probe_every: Duration::from_secs(5),
     };
     let broker = RedisBroker::connect(options).await.expect("a broker");
+    // As the nodes write it: logs of another incarnation of the ledger count as lost.
+    let identity = cluster.redis.ask(r#"EVAL "return {ok=redis.call('HGET','feedline:ledger','i')}" 0"#);
+    broker.use_incarnation(identity.trim_start_matches('+').split(' ').next().expect("an incarnation"));
     let id = post(a, "ann", "what do you think").await;
     let channel = format!("post:{id}");
     let mut readers = Vec::new();

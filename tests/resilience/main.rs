@@ -38,6 +38,7 @@ mod reader;
 #[path = "../support/redis.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod redis_server;
+mod restored;
 mod reverts;
 #[path = "../support/server.rs"]
 #[expect(dead_code, reason = "shared with other tests")]

@@ -6,6 +6,9 @@
 //!
 //! A file (`segment`) is named by the number of its first entry. A new one is begun at each start and whenever one has
 //! become large; those of which nothing waits any more are removed.
+//!
+//! Numbers of entries are never given out twice, whatever copies of these files and of the ledger are put beside each other:
+//! each start begins at the clock (in microseconds), or after what is there, and a number that the ledger knows is passed.
 
 mod segment;
 
@@ -14,13 +17,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use self::segment::{Record, Segment};
+use self::segment::{Content, Record, Segment};
 use super::{BrokerError, Claim, Item, Place, Queue, Result, Waiting, new_epoch};
 use crate::model::Epoch;
 
@@ -66,13 +69,16 @@ struct Files {
     current: Segment,
     /// The first entries of all files, `current` last.
     firsts: VecDeque<u64>,
+    /// The number after the last entry that was written.
+    next: u64,
 }
 
 impl Journal {
     /// Opens the folder, made if missing, and reads what waits there.
     ///
     /// # Errors
-    /// Names the folder and says why: not to be written, in use by another process, or damaged other than by a crash.
+    /// Names the folder and says why: not to be read or written, or in use by another process. What is damaged is
+    /// left out, and logged.
     pub async fn open(folder: impl Into<PathBuf>, flush: Flush) -> Result<Self> {
         let folder = folder.into();
         blocking(move || {
@@ -91,12 +97,14 @@ impl Journal {
         take(&lock)?;
         let life = life(&folder)?;
         let mut firsts = segment::list(&folder)?;
-        let (entries, next) = read_all(&folder, &firsts)?;
+        let (entries, read) = read_all(&folder, &firsts)?;
+        let next = read.max(clock());
         // The last file may end in the half of an entry: a new one has the room. If it held nothing else, it is that one.
         firsts.retain(|first| *first != next);
-        let current = Segment::create(&folder, next)?;
+        let mut current = Segment::create(&folder, next)?;
+        current.note_skipped(read)?;
         firsts.push_back(next);
-        let mut files = Files { current, firsts };
+        let mut files = Files { current, firsts, next };
         files.trim(&folder, entries.front().map_or(next, |(number, _)| *number))?;
         let shared =
             Arc::new(Shared { folder, flush, waiting: Mutex::new(Waits { entries, next }), files: Mutex::new(files) });
@@ -134,27 +142,66 @@ fn life(folder: &Path) -> io::Result<Epoch> {
     Ok(life)
 }
 
-/// What waits in the files, and the number of the next entry.
+/// Now, in microseconds.
+fn clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or_default()
+}
+
+/// What waits in the files, and the number of the next entry. What is damaged is left out, and said.
 fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64, Bytes)>, u64)> {
     let (mut entries, mut next) = (VecDeque::new(), firsts.front().copied().unwrap_or(1));
     for (at, first) in firsts.iter().enumerate() {
-        if *first != next {
-            return Err(io::Error::other(format!("entries {next} to {} are missing", first.saturating_sub(1))));
-        }
+        let content = read_file(folder, *first)?;
+        let mut missing = content.records.first() != Some(&Record::Skipped(next));
         // What lies beyond the next file's first entry was never acknowledged.
         let end = firsts.get(at + 1).copied().unwrap_or(u64::MAX);
-        for record in segment::read(folder, *first)? {
+        for record in content.records {
             match record {
-                Record::Entry(number, body) if number == next && number < end => {
+                Record::Entry(number, body) if number >= next && number < end => {
+                    if missing && number > next {
+                        tracing::error!(
+                            from = next,
+                            to = number - 1,
+                            "likes are missing in the queue: files are damaged"
+                        );
+                    }
+                    missing = true;
                     entries.push_back((number, body));
-                    next += 1;
+                    next = number + 1;
                 }
                 Record::Entry(..) => break,
                 Record::Trimmed(before) => drop_below(&mut entries, before),
+                Record::Skipped(_) => {}
             }
         }
+        next = next.max(*first);
     }
     Ok((entries, next))
+}
+
+/// Reads a file as far as it can be read.
+fn read_file(folder: &Path, first: u64) -> io::Result<Content> {
+    let content = match segment::read(folder, first) {
+        // The operator can mend that.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+        Err(error) => {
+            tracing::error!(%error, first, "a file of the queue of likes cannot be read, it is left out");
+            return Ok(Content::default());
+        }
+        Ok(content) => content,
+    };
+    if content.torn > 0 {
+        let bytes = content.torn;
+        tracing::warn!(bytes, first, "the end of a queue file is no whole entry, and was never acknowledged");
+    }
+    if content.damaged > 0 {
+        let kept = segment::keep_damaged(folder, first).map(|path| path.display().to_string());
+        let kept = kept.unwrap_or_else(|error| format!("not kept: {error}"));
+        let bytes = content.damaged;
+        tracing::error!(bytes, first, kept, "a file of the queue of likes is damaged: what can be read of it is used");
+    }
+    Ok(content)
 }
 
 fn drop_below(entries: &mut VecDeque<(u64, Bytes)>, before: u64) {
@@ -205,12 +252,19 @@ impl Files {
         flush: Flush,
     ) -> io::Result<()> {
         let first = records.clone().next().map_or(0, |(number, _)| number);
-        if self.current.broken() || self.current.bytes() > SEGMENT_BYTES {
+        let skipped = first != self.next;
+        if self.current.broken() || self.current.bytes() > SEGMENT_BYTES || skipped {
             self.current = Segment::create(folder, first)?;
+            if skipped {
+                self.current.note_skipped(self.next)?;
+            }
             self.firsts.retain(|other| *other != first);
             self.firsts.push_back(first);
         }
-        self.current.append(records, flush)
+        let many = records.clone().count() as u64;
+        self.current.append(records, flush)?;
+        self.next = first + many;
+        Ok(())
     }
 
     /// Notes what is not waited for any more, and removes the files that hold nothing else.
@@ -253,7 +307,9 @@ impl Queue for Journal {
     }
 
     async fn claim(&self, _: u16, _: &str, after: Place, limit: usize) -> Result<Option<Claim>> {
-        let waiting = self.shared.waiting.lock();
+        let mut waiting = self.shared.waiting.lock();
+        // Files that were restored, or lost their end, must not give numbers out again that the ledger knows as settled.
+        waiting.next = waiting.next.max(after.major.saturating_add(1));
         let from = waiting.entries.partition_point(|(number, _)| place(*number) <= after);
         let entries = waiting.entries.range(from..).take(limit);
         let items = entries.map(|(number, body)| Waiting { place: place(*number), body: body.clone() }).collect();

@@ -16,6 +16,23 @@ pub(super) enum Record {
     Entry(u64, Bytes),
     /// Entries below this number are not waited for any more.
     Trimmed(u64),
+    /// The first record of a file whose entries do not follow those of the file before: numbers from this one to the file's
+    /// first were never given out.
+    Skipped(u64),
+}
+
+/// The body of a [`Record::Skipped`]. No entry looks like it.
+const SKIPPED: &[u8] = &[0];
+
+/// What a file holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    /// The records that are whole, in order.
+    pub(super) records: Vec<Record>,
+    /// Bytes between whole records that are none: the file is damaged.
+    pub(super) damaged: usize,
+    /// Bytes after the last whole record: a crash cut it off.
+    pub(super) torn: usize,
 }
 
 /// Length of what follows it, checksum, number. The body of an entry is never empty, that of a trim mark always.
@@ -72,6 +89,13 @@ impl Segment {
         self.write(&buffer, Flush::Never)
     }
 
+    /// Notes, as the first record, that the numbers from this one to the file's first are not used.
+    pub(super) fn note_skipped(&mut self, from: u64) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        encode(&mut buffer, from, SKIPPED);
+        self.write(&buffer, Flush::Never)
+    }
+
     fn write(&mut self, buffer: &[u8], flush: Flush) -> io::Result<()> {
         let written = self.file.write_all(buffer).and_then(|()| match flush {
             Flush::Always => self.file.sync_data(),
@@ -97,21 +121,31 @@ fn encode(buffer: &mut Vec<u8>, number: u64, body: &[u8]) {
     buffer.put_slice(body);
 }
 
-/// The whole records of a file, in order. What follows the last of them is left out: a crash cut it off.
-pub(super) fn read(folder: &Path, first: u64) -> io::Result<Vec<Record>> {
+/// Reads a file. Whole records after a damaged place are found by their checksums.
+pub(super) fn read(folder: &Path, first: u64) -> io::Result<Content> {
     let mut rest = Bytes::from(fs::read(path(folder, first))?);
-    let mut records = Vec::new();
-    while let Some(record) = decode(&mut rest) {
-        records.push(record);
+    let (mut content, mut skipped) = (Content::default(), 0);
+    while !rest.is_empty() {
+        match decode(&mut rest) {
+            Some(record) => {
+                content.records.push(record);
+                content.damaged += std::mem::take(&mut skipped);
+            }
+            None => {
+                rest.advance(1);
+                skipped += 1;
+            }
+        }
     }
-    if !rest.is_empty() {
-        tracing::warn!(
-            bytes = rest.len(),
-            first,
-            "the end of a queue file is no whole entry, and was never acknowledged"
-        );
-    }
-    Ok(records)
+    content.torn = skipped;
+    Ok(content)
+}
+
+/// Keeps a damaged file for whoever wants to look into it: it would go once nothing in it is waited for.
+pub(super) fn keep_damaged(folder: &Path, first: u64) -> io::Result<PathBuf> {
+    let (from, to) = (path(folder, first), folder.join(format!("{first:020}.damaged")));
+    fs::copy(from, &to)?;
+    Ok(to)
 }
 
 fn decode(rest: &mut Bytes) -> Option<Record> {
@@ -125,7 +159,11 @@ fn decode(rest: &mut Bytes) -> Option<Record> {
         return None;
     }
     let body = rest.split_to(end).slice(HEAD..);
-    Some(if body.is_empty() { Record::Trimmed(number) } else { Record::Entry(number, body) })
+    Some(match &body[..] {
+        [] => Record::Trimmed(number),
+        SKIPPED => Record::Skipped(number),
+        _ => Record::Entry(number, body),
+    })
 }
 
 /// The first entries of all files, in order.
@@ -220,14 +258,21 @@ mod tests {
         for cut in 0..=whole.len() {
             fs::write(path(folder.path(), 5), &whole[..cut]).expect("to write");
             let have = ends.iter().rposition(|end| *end <= cut).expect("at least none");
-            assert_eq!(read(folder.path(), 5).expect("to read"), all[..have], "cut at {cut}");
+            let content = read(folder.path(), 5).expect("to read");
+            assert_eq!(content.records, all[..have], "cut at {cut}");
+            assert_eq!((content.damaged, content.torn), (0, cut - ends[have]), "cut at {cut}");
         }
         for flipped in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[flipped] ^= 1;
             fs::write(path(folder.path(), 5), &damaged).expect("to write");
-            let have = ends.iter().rposition(|end| *end <= flipped).expect("at least none");
-            assert_eq!(read(folder.path(), 5).expect("to read"), all[..have], "bit flipped at {flipped}");
+            let hit = ends.iter().rposition(|end| *end <= flipped).expect("at least none");
+            let whole: Vec<Record> = (0..all.len()).filter(|at| *at != hit).map(|at| all[at].clone()).collect();
+            let content = read(folder.path(), 5).expect("to read");
+            assert_eq!(content.records, whole, "bit flipped at {flipped}");
+            let bytes = ends[hit + 1] - ends[hit];
+            let (damaged, torn) = if hit + 1 == all.len() { (0, bytes) } else { (bytes, 0) };
+            assert_eq!((content.damaged, content.torn), (damaged, torn), "bit flipped at {flipped}");
         }
     }
 }

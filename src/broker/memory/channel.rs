@@ -99,6 +99,12 @@ impl State {
         self.present.iter().flat_map(|present| present.iter()).map(|(client, (info, _))| (client, info))
     }
 
+    /// Drops the log and the inbox: the ledger that they were made of is another one now.
+    pub(super) fn lose(&mut self) {
+        self.log = None;
+        self.inbox = None;
+    }
+
     /// Whether nothing would be lost with it.
     pub(super) fn idle(&mut self, now: Instant) -> bool {
         let nobody = self.present(now).next().is_none();

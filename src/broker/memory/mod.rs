@@ -6,6 +6,7 @@
 
 mod channel;
 mod inbox;
+mod lineage;
 mod log;
 mod permits;
 mod tallies;
@@ -18,9 +19,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dashmap::DashMap;
 use moka::sync::Cache;
+use parking_lot::Mutex;
 
 use self::channel::{Channel, Hearing, State};
 use self::log::later;
+use super::lineage::Record;
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
     Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, PAGE_TTL, Pull, Receipt, Result, Slice, Span,
@@ -48,6 +51,9 @@ pub struct MemoryBroker {
     tallies: tallies::Kept,
     lease: Arc<CacheLease>,
     permits: permits::Buckets,
+    ledger: Mutex<Record>,
+    /// The incarnation of the ledger that all of this belongs to.
+    incarnation: Mutex<String>,
 }
 
 impl MemoryBroker {
@@ -63,6 +69,8 @@ impl MemoryBroker {
             tallies: tallies::kept(),
             lease: Arc::new(CacheLease::unlimited()),
             permits: permits::Buckets::new(),
+            ledger: Mutex::default(),
+            incarnation: Mutex::default(),
         }
     }
 

@@ -9,10 +9,11 @@
 //! | `<prefix>:page:<page>` | a page of a fan-out that was written: where the next begins |
 //! | `<prefix>:node:<n>` | who holds a node number |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
-//! | `<prefix>:{p<id>}:c` | what came of a post (`c<id>`: a comment): a HASH |
 //! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, what is known of it, and which nodes follow it |
 //! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations, and which of them a node has applied |
 //! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
+//! | `<prefix>:{p<id>}:c:<incarnation>` | what came of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
+//! | `<prefix>:ledger` | what is remembered of the ledger: a HASH |
 //! | `<prefix>:signal` | pub/sub: signals |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
@@ -81,8 +82,12 @@ impl Keys {
     }
 
     /// What came of an object.
-    pub(super) fn tally(&self, object: Object) -> String {
-        format!("{}{}}}:c", self.open, object.to_text())
+    pub(super) fn tally(&self, object: Object, incarnation: &str) -> String {
+        format!("{}{}}}:c:{incarnation}", self.open, object.to_text())
+    }
+
+    pub(super) fn ledger(&self) -> String {
+        format!("{}:ledger", self.prefix)
     }
 
     /// The invalidation log, what is known of it, and the registry of nodes that follow it.

@@ -17,6 +17,7 @@ mod hint;
 mod invalidation_log;
 mod keys;
 mod lately;
+mod lineage;
 mod permits;
 mod pubsub;
 mod queue;
@@ -29,10 +30,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::RwLock;
 use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::commands::{Commands, Endpoint};
+use self::commands::{Commands, Endpoint, Link};
 use self::invalidation_log::InvalidationLog;
 use self::keys::Keys;
 use self::lately::{Known, Lately};
@@ -77,6 +79,8 @@ pub struct RedisBroker {
     lately: Lately,
     invalidations: Arc<InvalidationLog>,
     _following: [AbortOnDropHandle<()>; 2],
+    /// The incarnation of the ledger that this node works with.
+    incarnation: RwLock<Arc<str>>,
 }
 
 impl RedisBroker {
@@ -98,13 +102,20 @@ impl RedisBroker {
         let pubsub = PubSub::connect(endpoint, of, keys.clone(), options.probe_every, log, ears).await?;
         let (following, lately) = (invalidations.start(), Lately::new());
         let inbox = options.inbox;
-        Ok(Self { name, keys, inbox, commands, pubsub, audience, lately, invalidations, _following: following })
+        let incarnation = RwLock::new("".into());
+        let _following = following;
+        Ok(Self { name, keys, inbox, commands, pubsub, audience, lately, incarnation, invalidations, _following })
     }
 
-    /// Calls a script of which the first argument is the server's run.
+    /// The run of Redis together with the incarnation of the ledger: what was written under another one counts as lost.
+    fn run(&self, link: &Link) -> String {
+        format!("{}{}", link.server.run, self.incarnation.read())
+    }
+
+    /// Calls a script of which the first argument is the run.
     async fn ask_run(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
-        call.arg(&*link.server.run);
+        call.arg(self.run(&link));
         complete(&mut call);
         self.commands.ask_on(&mut link, &call).await
     }
@@ -134,7 +145,7 @@ impl RedisBroker {
         let commands = [about(keys), range(keys, &format!("0-{}", known.top()), None), range(keys, "-", Some(1))];
         let (about, news, oldest) = self.commands.ask_at_once(&mut link, commands).await?;
         let first = answers::first_offset(&news).zip(answers::first_offset(&oldest));
-        let news = answers::inbox(about, news, &link.server.run)?;
+        let news = answers::inbox(about, news, &self.run(&link))?;
         Ok(news.zip(first).and_then(|(news, (begins, oldest))| known.continued_by(news, begins, oldest)))
     }
 
@@ -345,7 +356,7 @@ impl Broker for RedisBroker {
         let mut link = self.commands.link()?;
         let commands = [about(&keys), range(&keys, "-", None)];
         let (about, all) = self.commands.ask_at_once(&mut link, commands).await?;
-        if let Some(inbox) = answers::inbox(about, all, &link.server.run)? {
+        if let Some(inbox) = answers::inbox(about, all, &self.run(&link))? {
             self.lately.put(user, &inbox);
             return Ok(Some(inbox));
         }

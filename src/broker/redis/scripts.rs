@@ -52,12 +52,13 @@ pub(super) struct Scripts {
     pub(super) tally: Script,
     pub(super) tallies: Script,
     pub(super) permit: Script,
+    pub(super) ledger: Script,
     pub(super) invalidate: Script,
     pub(super) follow: Script,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 22] {
+    pub(super) fn all(&self) -> [&Script; 23] {
         [
             &self.append,
             &self.position,
@@ -81,6 +82,7 @@ impl Scripts {
             &self.invalidate,
             &self.follow,
             &self.permit,
+            &self.ledger,
         ]
     }
 }
@@ -115,4 +117,5 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     invalidate: Script::new(include_str!("scripts/invalidate.lua")),
     follow: Script::new(include_str!("scripts/follow.lua")),
     permit: Script::new(include_str!("scripts/permit.lua")),
+    ledger: Script::new(include_str!("scripts/ledger.lua")),
 });

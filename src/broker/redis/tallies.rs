@@ -1,5 +1,7 @@
 //! What came of objects.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::scripts::SCRIPTS;
@@ -13,9 +15,11 @@ impl Tallies for RedisBroker {
         if tallies.is_empty() {
             return Ok(Vec::new());
         }
+        // Versions of another incarnation of the ledger cannot be compared.
+        let incarnation = Arc::clone(&self.incarnation.read());
         let mut call = SCRIPTS.tally.call(2 * tallies.len());
         for (object, _) in tallies {
-            let tally = self.keys.tally(*object);
+            let tally = self.keys.tally(*object, &incarnation);
             let log = object.channel().map(|channel| self.keys.log(&channel)[1].clone());
             // Any name does where nothing is told.
             call.arg(log.as_ref().unwrap_or(&tally)).arg(&tally);
@@ -32,8 +36,9 @@ impl Tallies for RedisBroker {
         if objects.is_empty() {
             return Ok(Vec::new());
         }
+        let incarnation = Arc::clone(&self.incarnation.read());
         let mut call = SCRIPTS.tallies.call(objects.len());
-        objects.iter().for_each(|object| _ = call.arg(self.keys.tally(*object)));
+        objects.iter().for_each(|object| _ = call.arg(self.keys.tally(*object, &incarnation)));
         let found: Vec<(String, String, String)> = answers::parse(self.commands.ask(&call).await?)?;
         let tally = |(likes, comments, version): (String, String, String)| {
             let number = |text: String| text.parse().ok();

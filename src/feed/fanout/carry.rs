@@ -8,7 +8,7 @@ use crate::broker::{Append, Attempt, FannedOut, Invalidation, Keep};
 use crate::feed::edits::left;
 use crate::feed::recipients::Recipients;
 use crate::feed::{Feed, FeedError, Result, now, pulled};
-use crate::ledger::{Job, VisibilityChange, Work};
+use crate::ledger::{JOBS, Job, VisibilityChange, Work};
 use crate::model::{Entry, GoneReason, PostId, UserId};
 
 /// How much of the logs of `user:` and `topic:` is kept, for readers that come back.
@@ -16,6 +16,7 @@ pub(in crate::feed) const LIVE: Keep = Keep { size: 100, ttl: Duration::from_sec
 
 impl Feed {
     pub(super) async fn attempt(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
+        self.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()).await?;
         match &job.work {
             Work::Post { post, author } => {
                 if held.attempt == Attempt::Repeated {

@@ -170,6 +170,12 @@ impl Likes {
         self.under.invalidate_all();
     }
 
+    /// The ledger was replaced by another state of it: states and counts of before mean nothing.
+    pub(super) fn on_new_incarnation(&self) {
+        self.states.clear();
+        self.on_resync();
+    }
+
     /// Any of the counts may have changed without this node hearing of it.
     pub(super) fn on_resync(&self) {
         self.counts.forget_all();

@@ -4,6 +4,7 @@
 //! for the ledger to see to: a batch is applied only where the last one ended.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::notifications;
 use super::settled::Settled;
 use super::teller::Teller;
 use crate::broker::{Append, Claim, Place, Waiting};
-use crate::ledger::{LikeBatch, RevertReason, SettledLikes};
+use crate::ledger::{self, LikeBatch, RevertReason, SettledLikes};
 use crate::model::{Entry, Epoch, LikeChange, Object, UserId};
 
 /// How many entries a batch takes.
@@ -56,6 +57,8 @@ pub(in crate::feed) const SETTLED: &str = "likes ";
 /// Where a settler is with its partition.
 struct Seat {
     life: Epoch,
+    /// The incarnation of the ledger that all this is about.
+    incarnation: Arc<str>,
     /// What the ledger says of it.
     position: String,
     /// Everything up to here is settled.
@@ -142,8 +145,9 @@ impl Feed {
             *seat = None;
             return Ok(Turn::Elsewhere);
         };
-        if seat.as_ref().is_some_and(|seat| seat.life != claim.life) {
-            // The queue was lost and begins anew: it is to be read from its beginning.
+        let incarnation = self.lineage.incarnation();
+        if seat.as_ref().is_some_and(|seat| seat.life != claim.life || seat.incarnation != incarnation) {
+            // The queue was lost and begins anew, or the ledger was replaced: it is to be read from its beginning.
             *seat = None;
             return Ok(Turn::More);
         }
@@ -178,6 +182,7 @@ impl Feed {
 
     /// Begins where the ledger says that the last settler ended, and with what that one may not have told.
     async fn take_partition_over(&self, partition: u16, first: Claim) -> Result<Seat> {
+        let incarnation = self.lineage.incarnation();
         let position = self.ledger.like_position(partition).await?;
         let through = read_position(&position, &first.life).unwrap_or(Place::ZERO);
         let mut untold: HashMap<Object, Place> = HashMap::new();
@@ -202,7 +207,7 @@ impl Feed {
             }
         }
         tracing::debug!(partition, %through, untold = objects.len(), "settles likes here from now on");
-        Ok(Seat { life, position, through, teller, reverts: true, trimmed: Place::ZERO })
+        Ok(Seat { life, incarnation, position, through, teller, reverts: true, trimmed: Place::ZERO })
     }
 
     async fn settle_batch(&self, partition: u16, seat: &mut Seat, claim: Claim) -> Result<Settling> {
@@ -215,6 +220,7 @@ impl Feed {
         let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, now: now() };
         let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
         self.offer_likes(std::mem::take(&mut settled.added));
+        self.note_settled(partition, &seat.life, through).await?;
         self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
         (seat.position, seat.through) = (to, through);
         for (object, tally) in &settled.tallies {
@@ -280,6 +286,7 @@ impl Feed {
     }
 
     async fn tell_revert(&self, id: i64, user: &UserId, object: Object, reason: RevertReason) -> Result<()> {
+        self.note_number(ledger::REVERTS, u64::try_from(id).unwrap_or_default()).await?;
         let data =
             format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
         let (channel, entry, key) = (notifications(user), Entry::Data(data.into()), format!("revert {id}"));

@@ -25,6 +25,7 @@ mod favourites;
 mod idempotency;
 mod jobs;
 mod likes;
+mod lineage;
 mod notifications;
 mod open;
 mod people;

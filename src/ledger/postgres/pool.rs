@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -40,6 +40,8 @@ enum Kind {
     Read,
     /// It may have happened.
     Write,
+    /// It asks what the server is.
+    Inspection,
 }
 
 /// One connection.
@@ -99,6 +101,10 @@ struct Shared {
     calls: TaskTracker,
     /// Statements asked so far.
     round_trips: AtomicU64,
+    /// Whether the server may have become another one, and calls wait until somebody has looked.
+    held: watch::Sender<bool>,
+    /// Whether somebody looks.
+    watched: AtomicBool,
 }
 
 /// Answers calls. While no connection stands they fail at once.
@@ -113,7 +119,14 @@ impl Pool {
     pub(super) async fn open(endpoint: Endpoint, connections: usize) -> Result<Self> {
         let slot = |_| Slot { link: Mutex::new(None), lost: watch::Sender::new(0) };
         let slots: Vec<Slot> = (0..connections.max(1)).map(slot).collect();
-        let shared = Arc::new(Shared { endpoint, slots, calls: TaskTracker::new(), round_trips: AtomicU64::new(0) });
+        let shared = Arc::new(Shared {
+            endpoint,
+            slots,
+            calls: TaskTracker::new(),
+            round_trips: AtomicU64::new(0),
+            held: watch::Sender::new(false),
+            watched: AtomicBool::new(false),
+        });
         Shared::connect(&shared, 0, 1).await?;
         let keep = |slot| AbortOnDropHandle::new(tokio::spawn(Shared::keep(Arc::clone(&shared), slot)));
         let keepers = (0..shared.slots.len()).map(keep).collect();
@@ -140,6 +153,23 @@ impl Pool {
         self.shared.call(Kind::Write, sql, parameters).await
     }
 
+    /// Asks what the server is, also while other calls are held back.
+    pub(super) async fn inspect(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
+        self.shared.call(Kind::Inspection, sql, parameters).await
+    }
+
+    /// Waits until calls are held back: all connections were lost, and one stands again.
+    pub(super) async fn replaced(&self) {
+        self.shared.watched.store(true, Ordering::Relaxed);
+        // The sender lives as long as `self` does.
+        let _ = self.shared.held.subscribe().wait_for(|held| *held).await;
+    }
+
+    /// Lets calls go on.
+    pub(super) fn admit(&self) {
+        self.shared.held.send_replace(false);
+    }
+
     /// Takes no more calls, waits a while for those under way, and hangs up.
     pub(super) async fn close(&self) {
         self.shared.calls.close();
@@ -161,10 +191,19 @@ impl Shared {
         let _open = self.calls.token();
         self.round_trips.fetch_add(1, Ordering::Relaxed);
         let asked = Instant::now();
-        match tokio::time::timeout(self.endpoint.timeout, self.attempts(kind, sql, parameters)).await {
+        let answer = async {
+            if kind != Kind::Inspection {
+                // The sender lives as long as `self` does.
+                let _ = self.held.subscribe().wait_for(|held| !held).await;
+            }
+            self.attempts(kind, sql, parameters).await
+        };
+        match tokio::time::timeout(self.endpoint.timeout, answer).await {
             Ok(answer) => answer,
             Err(_) => {
-                self.retire_silent(asked);
+                if !*self.held.borrow() {
+                    self.retire_silent(asked);
+                }
                 Err(LedgerError::Unreachable(format!("no answer within {:?}", self.endpoint.timeout)))
             }
         }
@@ -184,7 +223,7 @@ impl Shared {
             let again = match mends {
                 Mends::Nothing => false,
                 Mends::AskingAgain => true,
-                Mends::Reconnecting => kind == Kind::Read,
+                Mends::Reconnecting => kind != Kind::Write,
             };
             if !again || attempt == TRIES {
                 return Err(error);
@@ -243,6 +282,11 @@ impl Shared {
             number,
         };
         let gone = link.client.is_closed();
+        // A server that was away may come back as another one: a standby in its place, or an older state of itself.
+        let lost_all = number > 1 && self.slots.iter().all(|slot| slot.link.lock().is_none());
+        if lost_all && self.watched.load(Ordering::Relaxed) {
+            self.held.send_replace(true);
+        }
         *self.slots[slot].link.lock() = Some(Arc::new(link));
         if gone || *self.slots[slot].lost.borrow() >= number {
             // It was lost before it was put where losing it is noticed.

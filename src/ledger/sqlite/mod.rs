@@ -9,6 +9,7 @@
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
+mod backup;
 mod barriers;
 mod comments;
 mod counts;
@@ -20,6 +21,7 @@ mod idempotency;
 mod jobs;
 mod lane;
 mod likes;
+mod lineage;
 mod notifications;
 mod open;
 mod people;
@@ -43,6 +45,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode};
 use serde::Serialize;
 
+pub use self::backup::{CopyProgress, backup, restore};
 use self::lane::Lane;
 pub use self::open::{Durability, SqliteOptions};
 use self::writer::Writer;

@@ -28,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0013_personal.sql"),
     include_str!("../migrations/sqlite/0014_erasure.sql"),
     include_str!("../migrations/sqlite/0015_events.sql"),
+    include_str!("../migrations/sqlite/0016_meta.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.
@@ -99,7 +100,7 @@ pub(super) fn reader(options: &SqliteOptions) -> Result<Connection> {
 }
 
 /// Makes the file if it is missing. SQLite gives the files beside it the same permissions.
-fn create(path: &Path) -> std::io::Result<()> {
+pub(super) fn create(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -185,13 +186,7 @@ fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
         .optional()
         .map_err(wrong)?;
     let have = newest.unwrap_or(0) as usize;
-    if have > MIGRATIONS.len() {
-        return Err(LedgerError::Failed(format!(
-            "{}: its schema is version {have}, and this program knows {} only: a newer one made it",
-            path.display(),
-            MIGRATIONS.len()
-        )));
-    }
+    is_known(have, path)?;
     for (step, version) in MIGRATIONS.iter().zip(1_i64..).skip(have) {
         transaction.execute_batch(step).map_err(wrong)?;
         transaction
@@ -199,6 +194,24 @@ fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
             .map_err(wrong)?;
     }
     transaction.commit().map_err(wrong)
+}
+
+/// Refuses the schema of a newer program.
+fn is_known(version: usize, path: &Path) -> Result<()> {
+    if version <= MIGRATIONS.len() {
+        return Ok(());
+    }
+    Err(LedgerError::Failed(format!(
+        "{}: its schema is version {version}, and this program knows {} only: a newer one made it",
+        path.display(),
+        MIGRATIONS.len()
+    )))
+}
+
+/// Refuses a file with the schema of a newer program.
+pub(super) fn check_version(db: &Connection, path: &Path) -> Result<()> {
+    let newest = db.query_row("SELECT coalesce(max(version), 0) FROM migrations", [], |row| row.get::<_, u32>(0));
+    is_known(newest.map_err(|error| explain(path, &error))? as usize, path)
 }
 
 fn explain(path: &Path, error: &rusqlite::Error) -> LedgerError {

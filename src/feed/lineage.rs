@@ -1,0 +1,230 @@
+//! Keeps what the broker holds in step with the ledger, also when the ledger is restored or fails over.
+//!
+//! The ledger and the broker are compared at the start, whenever the ledger was away, when the broker was, and now and
+//! then. If the ledger is another one than the broker remembers, or an older state of it (see [`Lineage`]), it begins a new
+//! incarnation: its numbers move beyond all that the broker knows, so that pages, pull cursors and idempotency keys of the
+//! life before can never match again; and logs, inboxes and tallies of the incarnation before count as lost. Inboxes are
+//! made anew from the ledger, clients are closed with 3010 and load their timelines again.
+//!
+//! The nodes agree without a leader: whoever notices replaces the incarnation in the ledger, then the record in the broker,
+//! each by compare-and-set, and looks again. The others are told by a signal, and find out with the next number they note.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use super::{Feed, FeedError, Result};
+use crate::broker::{LIKES, LedgerMatch, Place};
+use crate::ledger::{HighWaterMarks, JOBS, Lineage, PULLED, REVERTS, high_water};
+
+/// How often the stores are compared though nothing happened.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// The first pause after a comparison that failed; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How often a node tries to begin an incarnation while others do the same.
+const MAX_ATTEMPTS: usize = 30;
+
+/// How a signal reads that says: the ledger has begun a new incarnation.
+pub(super) const LEDGER_REPLACED: &[u8] = b"ledger";
+
+/// What this node knows of the ledger.
+pub(super) struct LedgerLineage {
+    /// `None` before the first comparison.
+    known: RwLock<Option<Arc<Known>>>,
+    /// The stores are to be compared.
+    compare: Notify,
+}
+
+/// One incarnation.
+struct Known {
+    identity: String,
+    incarnation: Arc<str>,
+    numbers: [Number; 3],
+}
+
+/// The greatest number of a kind.
+struct Number {
+    kind: &'static str,
+    /// That is about to be used.
+    wanted: AtomicU64,
+    /// That the broker remembers.
+    noted: AtomicU64,
+    /// Held while the broker is told, so that those who wait share one call.
+    noting: tokio::sync::Mutex<()>,
+}
+
+impl Number {
+    fn new(kind: &'static str, noted: u64) -> Self {
+        Self { kind, wanted: noted.into(), noted: noted.into(), noting: tokio::sync::Mutex::default() }
+    }
+}
+
+impl LedgerLineage {
+    pub(super) fn new() -> Self {
+        Self { known: RwLock::new(None), compare: Notify::new() }
+    }
+
+    /// The stores may not fit each other any more.
+    pub(super) fn compare_soon(&self) {
+        self.compare.notify_one();
+    }
+
+    fn known(&self) -> Option<Arc<Known>> {
+        self.known.read().clone()
+    }
+
+    /// The incarnation of the ledger; empty before the first comparison.
+    pub(super) fn incarnation(&self) -> Arc<str> {
+        self.known().map_or_else(|| "".into(), |known| Arc::clone(&known.incarnation))
+    }
+}
+
+impl Feed {
+    /// Compares the ledger with the broker, then keeps comparing until the feed stops.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn start_lineage(self: &Arc<Self>) -> Result<()> {
+        self.match_ledger().await?;
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            loop {
+                tokio::select! {
+                    more = feed.fanout.sleep(COMPARE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => {
+                        if !more { return }
+                    }
+                    () = feed.lineage.compare.notified() => {}
+                    () = feed.ledger.replaced() => {}
+                }
+                let mut pause = FIRST_PAUSE;
+                while let Err(error) = feed.match_ledger().await {
+                    tracing::debug!(%error, "the ledger could not be compared with the broker");
+                    if !feed.fanout.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
+                        return;
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                feed.ledger.admit();
+            }
+        });
+        Ok(())
+    }
+
+    async fn match_ledger(&self) -> Result<()> {
+        for _ in 0..MAX_ATTEMPTS {
+            let lineage = self.ledger.lineage().await?;
+            match self.broker.match_ledger(&lineage.identity(), &remembered(&lineage)).await? {
+                LedgerMatch::Same => {
+                    self.enter_incarnation(&lineage).await;
+                    return Ok(());
+                }
+                LedgerMatch::Other(known, numbers) => self.begin_incarnation(&lineage, &known, &numbers).await?,
+            }
+            tokio::time::sleep(Duration::from_millis(rand::random_range(1..100))).await;
+        }
+        tracing::error!("the ledger changes its identity again and again: do all nodes use the same one?");
+        Err(FeedError::Unavailable)
+    }
+
+    /// Moves the ledger's numbers beyond those that the broker knows, and has the broker remember the ledger as it is then.
+    async fn begin_incarnation(&self, lineage: &Lineage, known: &str, numbers: &HighWaterMarks) -> Result<()> {
+        tracing::warn!(
+            ledger = lineage.identity(),
+            known,
+            "the ledger was restored or replaced, or lost its tail: timelines are made anew from it"
+        );
+        let fresh = uuid::Uuid::new_v4().simple().to_string().split_off(20);
+        let least = [JOBS, PULLED, REVERTS].map(|kind| {
+            let number = numbers.iter().find(|(name, _)| name == kind).and_then(|(_, number)| number.parse().ok());
+            (kind, number.unwrap_or(0).max(lineage.number(kind)))
+        });
+        if self.ledger.begin_incarnation(&lineage.incarnation, &fresh, &least).await? {
+            let begun = self.ledger.lineage().await?;
+            self.broker.replace_ledger(known, &begun.identity(), &remembered(&begun)).await?;
+        }
+        Ok(())
+    }
+
+    /// Works with this incarnation from now on.
+    async fn enter_incarnation(&self, lineage: &Lineage) {
+        let identity = lineage.identity();
+        let before = self.lineage.known();
+        if before.as_ref().is_some_and(|known| known.identity == identity) {
+            return;
+        }
+        // What is remembered here came from a ledger that may have held something else.
+        self.drop_all_cached();
+        self.likes.on_new_incarnation();
+        let numbers = [JOBS, PULLED, REVERTS].map(|kind| Number::new(kind, lineage.number(kind)));
+        let incarnation: Arc<str> = lineage.incarnation.as_str().into();
+        *self.lineage.known.write() =
+            Some(Arc::new(Known { identity, incarnation: Arc::clone(&incarnation), numbers }));
+        self.broker.use_incarnation(&incarnation);
+        if before.is_some() {
+            tracing::info!(incarnation = &*incarnation, "works with a new incarnation of the ledger");
+            if let Err(error) = self.broker.signal(LEDGER_REPLACED.into()).await {
+                tracing::debug!(%error, "other nodes were not told of the ledger's new incarnation, and will look");
+            }
+        }
+    }
+
+    /// Has the broker remember a number of the ledger before anything there is named by it.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached, or remembers another ledger.
+    pub(super) async fn note_number(&self, kind: &'static str, number: u64) -> Result<()> {
+        let known = self.lineage.known().ok_or(FeedError::Unavailable)?;
+        let Some(of_kind) = known.numbers.iter().find(|number| number.kind == kind) else { return Ok(()) };
+        of_kind.wanted.fetch_max(number, Ordering::SeqCst);
+        if of_kind.noted.load(Ordering::SeqCst) >= number {
+            return Ok(());
+        }
+        let _turn = of_kind.noting.lock().await;
+        if of_kind.noted.load(Ordering::SeqCst) >= number {
+            return Ok(());
+        }
+        let greatest = of_kind.wanted.load(Ordering::SeqCst);
+        self.remember(&known, vec![(kind.to_owned(), high_water(greatest))]).await?;
+        of_kind.noted.fetch_max(greatest, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Has the broker remember how far a partition of the queue of likes is settled, before it is told of the counts.
+    ///
+    /// # Errors
+    /// As for [`note_number`](Self::note_number).
+    pub(super) async fn note_settled(&self, partition: u16, life: &str, through: Place) -> Result<()> {
+        let known = self.lineage.known().ok_or(FeedError::Unavailable)?;
+        self.remember(&known, vec![settled(partition, life, through)]).await
+    }
+
+    async fn remember(&self, known: &Known, numbers: HighWaterMarks) -> Result<()> {
+        if self.broker.note_numbers(&known.identity, &numbers).await? {
+            return Ok(());
+        }
+        // Another node found that the ledger was replaced.
+        self.lineage.compare_soon();
+        Err(FeedError::Unavailable)
+    }
+}
+
+/// What the broker remembers of a ledger that stands here.
+fn remembered(lineage: &Lineage) -> HighWaterMarks {
+    let numbers = lineage.numbers.iter().map(|(kind, number)| ((*kind).to_owned(), high_water(*number)));
+    let positions = lineage.positions.iter().filter_map(|(partition, position)| {
+        let (life, place) = position.split_once(' ')?;
+        Some(settled(*partition, life, Place::parse(place)?))
+    });
+    numbers.chain(positions).collect()
+}
+
+fn settled(partition: u16, life: &str, place: Place) -> (String, String) {
+    let place = format!("{}-{}", high_water(place.major), high_water(place.minor));
+    (format!("{LIKES}{partition}:{life}"), place)
+}

@@ -1,0 +1,64 @@
+//! Which history the database holds.
+
+use async_trait::async_trait;
+
+use super::{PostgresLedger, at, integer, natural_at, one};
+use crate::ledger::{JOBS, LedgerError, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
+
+/// A copy made by `pg_dump` is another database, or at least another table.
+pub(super) const IDENTITY: &str = "\
+    SELECT value, (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' || 'meta'::regclass::oid
+    FROM meta WHERE name = 'incarnation'";
+
+/// The cluster, and the timeline it writes: a promoted standby, and one after point-in-time recovery, writes another one.
+const TIMELINE: &str = "\
+    SELECT (SELECT system_identifier::text FROM pg_control_system()) || '.'
+        || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
+
+const NUMBERS: &str = "\
+    SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM jobs_id_seq), (SELECT mark FROM pulled_end),
+        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM like_reverts_id_seq)";
+
+const POSITIONS: &str = "SELECT partition, position FROM like_positions";
+
+const BEGIN: &str = "SELECT feedline_begin_incarnation($1, $2, $3, $4, $5, $6)";
+
+#[async_trait]
+impl Lineages for PostgresLedger {
+    async fn lineage(&self) -> Result<Lineage> {
+        let rows = self.pool.inspect(IDENTITY, &[]).await?;
+        let row = one(&rows)?;
+        let (incarnation, database): (String, String) = (at(row, 0)?, at(row, 1)?);
+        let timeline = match self.pool.inspect(TIMELINE, &[]).await {
+            Ok(rows) => at(one(&rows)?, 0)?,
+            // Some hosted servers do not let their users look. What is lost there is noticed by the numbers alone.
+            Err(LedgerError::Failed(why)) => {
+                tracing::debug!(why, "the server does not tell its timeline");
+                String::new()
+            }
+            Err(error) => return Err(error),
+        };
+        let rows = self.pool.inspect(NUMBERS, &[]).await?;
+        let row = one(&rows)?;
+        let numbers = vec![(JOBS, natural_at(row, 0)?), (PULLED, natural_at(row, 1)?), (REVERTS, natural_at(row, 2)?)];
+        let rows = self.pool.inspect(POSITIONS, &[]).await?;
+        let position = |row| Ok((u16::try_from(at::<i32>(row, 0)?).unwrap_or_default(), at(row, 1)?));
+        let positions = rows.iter().map(position).collect::<Result<_>>()?;
+        Ok(Lineage { incarnation, place: format!("{database} {timeline}"), numbers, positions })
+    }
+
+    async fn begin_incarnation(&self, from: &str, to: &str, least: &[(&'static str, u64)]) -> Result<bool> {
+        let known = |kind| integer(least.iter().find(|(name, _)| *name == kind).map_or(0, |(_, number)| *number));
+        let (jobs, pulled, reverts, skipped) = (known(JOBS), known(PULLED), known(REVERTS), integer(NUMBERS_SKIPPED));
+        let rows = self.pool.inspect(BEGIN, &[&from, &to, &jobs, &pulled, &reverts, &skipped]).await?;
+        at(one(&rows)?, 0)
+    }
+
+    async fn replaced(&self) {
+        self.pool.replaced().await;
+    }
+
+    fn admit(&self) {
+        self.pool.admit();
+    }
+}

@@ -1,0 +1,214 @@
+//! Copies of the file that are whole: made while a server runs, and put in its place while none does.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use super::open;
+use crate::ledger::{LedgerError, Result};
+
+/// Pages that are copied in one step: 4 MiB.
+const PAGES_PER_STEP: i32 = 1_000;
+
+/// How long a step waits for another process's lock before it is tried again.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// A file beside the one that is being written: it takes its name only once it is whole.
+const PARTIAL: &str = "partial";
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyProgress {
+    /// Pages copied.
+    pub done: u64,
+    /// Pages in all.
+    pub total: u64,
+}
+
+/// Writes a copy of a ledger's file to `to`, which must not exist. The copy is the state at one moment: a server may go on
+/// writing meanwhile. It is flushed to the disk, and complete, when this returns; after an error nothing is left.
+///
+/// # Errors
+///
+/// Names the file and says why: not there, not a ledger, not to be read or written, damaged.
+pub fn backup(from: &Path, to: &Path, progress: impl FnMut(CopyProgress)) -> Result<()> {
+    if to.exists() {
+        return Err(failed(to, "it exists already, and is not overwritten"));
+    }
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    }
+    let source = readable(from)?;
+    let partial = beside(to, PARTIAL);
+    let copied = copy(&source, from, &partial, progress).and_then(|()| put(&partial, to));
+    if copied.is_err() {
+        remove(&partial);
+    }
+    copied
+}
+
+/// Puts a copy of `from`, a backup, in the place of the ledger at `path`, under a new incarnation: what the broker holds of
+/// the ledger before counts for nothing. Answers with the name under
+/// which the ledger that was there is kept, if there was one.
+///
+/// # Errors
+///
+/// If a server uses the ledger, if the backup is damaged or of a newer version, or a file cannot be read or written. The
+/// ledger that was there is in its place then.
+pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> Result<Option<PathBuf>> {
+    let source = readable(from)?;
+    open::check_version(&source, from)?;
+    if same_file(from, path) {
+        return Err(failed(from, "it is the ledger itself"));
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    }
+    release(path)?;
+    let partial = beside(path, PARTIAL);
+    let ready = copy(&source, from, &partial, progress).and_then(|()| {
+        let db = Connection::open(&partial).map_err(|error| wrong(&partial, &error))?;
+        let incarnation = "UPDATE meta SET value = lower(hex(randomblob(6))) WHERE name = 'incarnation'";
+        // A backup of a version without gets one with its first start.
+        if has_table(&db, "meta").map_err(|error| wrong(&partial, &error))? {
+            db.execute(incarnation, []).map_err(|error| wrong(&partial, &error))?;
+        }
+        db.close().map_err(|(_, error)| wrong(&partial, &error))
+    });
+    if let Err(error) = ready {
+        remove(&partial);
+        return Err(error);
+    }
+    // Whoever started meanwhile would go on with a file that has no name any more.
+    release(path)?;
+    let kept = path.exists().then(|| free_name(path));
+    if let Some(kept) = &kept {
+        fs::rename(path, kept).map_err(|error| failed(path, error))?;
+    }
+    put(&partial, path)?;
+    Ok(kept)
+}
+
+/// A connection that reads a ledger's file, which stays as it is.
+fn readable(path: &Path) -> Result<Connection> {
+    if !path.exists() {
+        return Err(failed(path, "there is no such file"));
+    }
+    // Not read-only: the write-ahead log of a file that was copied by hand could not be used then.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).or_else(|_| Connection::open_with_flags(path, read_only));
+    let db = db.map_err(|error| wrong(path, &error))?;
+    db.busy_timeout(LOCK_WAIT).map_err(|error| wrong(path, &error))?;
+    match has_table(&db, "migrations") {
+        Ok(true) => Ok(db),
+        Ok(false) => Err(failed(path, "it is no ledger of Feedline")),
+        Err(error) => Err(wrong(path, &error)),
+    }
+}
+
+fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+    db.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1")?.exists([name])
+}
+
+/// Copies page by page, checks the copy, and flushes it.
+fn copy(source: &Connection, from: &Path, to: &Path, mut progress: impl FnMut(CopyProgress)) -> Result<()> {
+    remove(to);
+    open::create(to).map_err(|error| failed(to, error))?;
+    // One snapshot for all steps: what others write meanwhile would begin the copy anew.
+    let snapshot = source.unchecked_transaction().map_err(|error| wrong(from, &error))?;
+    let read = snapshot.query_row("SELECT count(*) FROM migrations", [], |_| Ok(()));
+    read.map_err(|error| wrong(from, &error))?;
+    let mut copy = Connection::open(to).map_err(|error| wrong(to, &error))?;
+    let backup = Backup::new(&snapshot, &mut copy).map_err(|error| wrong(to, &error))?;
+    loop {
+        let step = backup.step(PAGES_PER_STEP).map_err(|error| wrong(from, &error))?;
+        let at = backup.progress();
+        let pages = |number: i32| u64::try_from(number).unwrap_or_default();
+        progress(CopyProgress { done: pages(at.pagecount - at.remaining), total: pages(at.pagecount) });
+        match step {
+            StepResult::Done => break,
+            StepResult::Busy | StepResult::Locked => std::thread::sleep(LOCK_PAUSE),
+            _ => {}
+        }
+    }
+    drop(backup);
+    // In one file, whatever the original is kept in.
+    let mode = copy.pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0));
+    mode.map_err(|error| wrong(to, &error))?;
+    let check = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match check.map_err(|error| wrong(from, &error))?.as_str() {
+        "ok" => {}
+        damage => return Err(failed(from, format!("it is damaged: {damage}"))),
+    }
+    copy.close().map_err(|(_, error)| wrong(to, &error))
+}
+
+/// Makes sure that no process uses a ledger, and leaves it in one file.
+fn release(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let used = || failed(path, "a server uses it: stop all of them first");
+    let db = Connection::open(path).map_err(|error| wrong(path, &error))?;
+    db.busy_timeout(Duration::from_millis(200)).map_err(|error| wrong(path, &error))?;
+    // The write-ahead log is given up only by the last who has the file open.
+    match db.pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0)) {
+        Ok(mode) if mode == "wal" => Err(used()),
+        Ok(_) => Ok(()),
+        Err(error) => match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Err(used()),
+            // It is to be replaced because it is damaged.
+            Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => Ok(()),
+            _ => Err(wrong(path, &error)),
+        },
+    }
+}
+
+/// Gives a file that is whole its name, durably.
+fn put(partial: &Path, to: &Path) -> Result<()> {
+    let put = || -> io::Result<()> {
+        File::open(partial)?.sync_all()?;
+        fs::rename(partial, to)?;
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()
+    };
+    put().map_err(|error| failed(to, error))
+}
+
+/// A name for the ledger that is replaced: `feedline.db.replaced-1`.
+fn free_name(path: &Path) -> PathBuf {
+    let names = (1_u32..).map(|number| beside(path, &format!("replaced-{number}")));
+    names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| beside(path, "replaced"))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+fn remove(partial: &Path) {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        // What is not there need not be removed.
+        let _ = fs::remove_file(format!("{}{suffix}", partial.display()));
+    }
+}
+
+fn wrong(path: &Path, error: &rusqlite::Error) -> LedgerError {
+    failed(path, error)
+}
+
+fn failed(path: &Path, why: impl std::fmt::Display) -> LedgerError {
+    LedgerError::Failed(format!("{}: {why}", path.display()))
+}

@@ -1,0 +1,62 @@
+//! Which history the file holds.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::{SqliteLedger, integer, natural};
+use crate::ledger::{JOBS, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
+
+/// The kinds of numbers, and the tables that they come from.
+const NUMBERS: [(&str, &str); 3] = [(JOBS, "jobs"), (PULLED, "pulled"), (REVERTS, "like_reverts")];
+
+#[async_trait]
+impl Lineages for SqliteLedger {
+    async fn lineage(&self) -> Result<Lineage> {
+        self.read(lineage).await
+    }
+
+    async fn begin_incarnation(&self, from: &str, to: &str, least: &[(&'static str, u64)]) -> Result<bool> {
+        let (from, to, least) = (from.to_owned(), to.to_owned(), least.to_vec());
+        self.write(move |db| begin(db, &from, &to, &least)).await
+    }
+
+    /// A file that is open is not exchanged: processes that use one hold a lock.
+    async fn replaced(&self) {
+        std::future::pending().await
+    }
+
+    fn admit(&self) {}
+}
+
+fn lineage(db: &Connection) -> rusqlite::Result<Lineage> {
+    let snapshot = db.unchecked_transaction()?;
+    let incarnation = snapshot.query_row("SELECT value FROM meta WHERE name = 'incarnation'", [], |row| row.get(0))?;
+    let mut numbers = Vec::new();
+    for (kind, table) in NUMBERS {
+        let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
+        numbers.push((kind, natural(snapshot.prepare_cached(sql)?.query_row([table], |row| row.get(0))?)));
+    }
+    let mut statement = snapshot.prepare_cached("SELECT partition, position FROM like_positions")?;
+    let positions = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+    Ok(Lineage { incarnation, place: String::new(), numbers, positions })
+}
+
+pub(super) fn begin(db: &Connection, from: &str, to: &str, least: &[(&str, u64)]) -> rusqlite::Result<bool> {
+    let sql = "UPDATE meta SET value = ?2 WHERE name = 'incarnation' AND value = ?1";
+    if db.execute(sql, params![from, to])? == 0 {
+        return Ok(false);
+    }
+    // Others follow logs by number that are not told to the broker.
+    let skip = "UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name NOT IN ('jobs', 'pulled', 'like_reverts')";
+    db.execute(skip, [integer(NUMBERS_SKIPPED)])?;
+    for (kind, table) in NUMBERS {
+        let known = least.iter().find(|(name, _)| *name == kind).map_or(0, |(_, number)| *number);
+        let change = "UPDATE sqlite_sequence SET seq = max(seq, ?2) + ?3 WHERE name = ?1";
+        let (known, skipped) = (integer(known), integer(NUMBERS_SKIPPED));
+        if db.execute(change, params![table, known, skipped])? == 0 {
+            // The table was never written to.
+            db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2 + ?3)", params![table, known, skipped])?;
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,76 @@
+//! What a broker remembers of the ledger, and what it forgets when that becomes another one.
+
+use feedline::broker::{LedgerMatch, Opening};
+use feedline::ledger::{HighWaterMarks, high_water};
+use feedline::model::{Object, PostId, Tally};
+
+use crate::engine::{Engine, Heard};
+
+fn numbers(all: &[(&str, u64)]) -> HighWaterMarks {
+    all.iter().map(|(kind, number)| ((*kind).to_owned(), high_water(*number))).collect()
+}
+
+fn sorted(found: LedgerMatch) -> LedgerMatch {
+    match found {
+        LedgerMatch::Other(identity, mut numbers) => {
+            numbers.sort_unstable();
+            LedgerMatch::Other(identity, numbers)
+        }
+        same => same,
+    }
+}
+
+pub(crate) async fn a_ledger_that_fell_behind_is_told_from_the_same_one(engine: Engine) {
+    let broker = &engine.broker;
+    let compare = async |identity: &str, all: &[(&str, u64)]| {
+        sorted(broker.match_ledger(identity, &numbers(all)).await.expect("an answer"))
+    };
+    assert_eq!(compare("one", &[("jobs", 9), ("pulled", 4)]).await, LedgerMatch::Same, "none was known");
+    assert_eq!(compare("one", &[("jobs", 10), ("pulled", 4)]).await, LedgerMatch::Same, "it went on");
+    // 9 is less than 10 as a number, not as text.
+    let known = || LedgerMatch::Other("one".into(), numbers(&[("jobs", 10), ("pulled", 4)]));
+    assert_eq!(compare("one", &[("jobs", 9), ("pulled", 4)]).await, known(), "its tail is lost");
+    assert_eq!(compare("one", &[("jobs", 10)]).await, known(), "of one kind it has no number any more");
+    assert_eq!(compare("other", &[("jobs", 90), ("pulled", 90)]).await, known(), "another ledger");
+
+    assert!(broker.note_numbers("one", &numbers(&[("jobs", 12)])).await.unwrap());
+    assert!(broker.note_numbers("one", &numbers(&[("jobs", 11)])).await.unwrap(), "it stays as it is");
+    assert!(!broker.note_numbers("other", &numbers(&[("jobs", 99)])).await.unwrap());
+    assert!(matches!(compare("one", &[("jobs", 11), ("pulled", 4)]).await, LedgerMatch::Other(..)));
+    assert_eq!(compare("one", &[("jobs", 12), ("pulled", 4)]).await, LedgerMatch::Same);
+
+    assert!(!broker.replace_ledger("none", "new", &numbers(&[("jobs", 5)])).await.unwrap(), "another was known");
+    assert!(broker.replace_ledger("one", "new", &numbers(&[("jobs", 5)])).await.unwrap());
+    assert!(!broker.replace_ledger("one", "newer", &numbers(&[("jobs", 5)])).await.unwrap(), "somebody was first");
+    assert_eq!(compare("new", &[("jobs", 5)]).await, LedgerMatch::Same, "numbers of the other count for nothing");
+    // A partition of a queue that was lost: the ledger speaks of the new one.
+    assert!(broker.note_numbers("new", &numbers(&[("likes:1:lost", 7)])).await.unwrap());
+    assert_eq!(compare("new", &[("jobs", 5), ("likes:1:new", 1)]).await, LedgerMatch::Same);
+    assert!(matches!(compare("new", &[("jobs", 5), ("likes:1:lost", 6)]).await, LedgerMatch::Other(..)));
+}
+
+pub(crate) async fn what_belongs_to_another_incarnation_counts_as_lost(mut engine: Engine) {
+    let broker = std::sync::Arc::clone(&engine.broker);
+    let ann = feedline::model::UserId::parse("ann").expect("a user id");
+    broker.use_incarnation("first");
+    let Opening::Unfilled(epoch) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is new") };
+    broker.fill_inbox(&ann, &epoch, &[PostId(1)], PostId::ZERO, 7).await.unwrap().expect("it is the same");
+    let log = engine.append("user:ann", "1").await.position;
+    let object = Object::Post(PostId(1));
+    broker.set_tallies(&[(object, Tally { likes: 5, comments: 0, version: 9 })]).await.unwrap();
+
+    broker.use_incarnation("first");
+    assert!(broker.read_inbox(&ann).await.unwrap().is_some(), "it is the same one");
+    broker.use_incarnation("second");
+    while !matches!(engine.heard.recv().await.expect("the listener"), Heard::Resync) {}
+    assert_eq!(broker.read_inbox(&ann).await.unwrap(), None);
+    assert_eq!(broker.positions(&["timeline:ann".into(), "user:ann".into()]).await.unwrap(), [None, None]);
+    assert_ne!(engine.append("user:ann", "1").await.position.epoch, log.epoch);
+    let Opening::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is lost") };
+    assert_ne!(new, epoch);
+    // An older version than that of the life before.
+    let tally = Tally { likes: 1, comments: 0, version: 2 };
+    assert_eq!(broker.tallies(&[object]).await.unwrap(), [None]);
+    broker.set_tallies(&[(object, tally)]).await.unwrap();
+    assert_eq!(broker.tallies(&[object]).await.unwrap(), [Some(tally)]);
+}

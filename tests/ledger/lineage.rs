@@ -1,0 +1,53 @@
+//! What a ledger is: its incarnation, and the numbers that it has given out.
+
+use std::sync::Arc;
+
+use feedline::ledger::{JOBS, Ledger, Lineage, NUMBERS_SKIPPED, PULLED, REVERTS};
+use feedline::model::{Entry, PostId};
+
+use crate::support::{NOW, conformance, id, publish, users};
+
+conformance! {
+    numbers_only_grow_and_name_what_was_given_out
+    a_new_incarnation_begins_once_and_beyond_all_numbers
+}
+
+type Any = Arc<dyn Ledger>;
+
+async fn lineage(ledger: &dyn Ledger) -> Lineage {
+    ledger.lineage().await.expect("a lineage")
+}
+
+async fn numbers_only_grow_and_name_what_was_given_out(ledger: Any) {
+    let fresh = lineage(&*ledger).await;
+    assert!(fresh.incarnation.len() >= 8, "{fresh:?}");
+    assert_eq!([JOBS, PULLED, REVERTS].map(|kind| fresh.number(kind)), [0; 3]);
+    users(&*ledger, &["ann"]).await;
+    let job = publish(&*ledger, 1, "ann").await;
+    let mark = ledger.pull(job.id, &id("ann"), &Entry::Post(PostId(1)), false, NOW).await.unwrap();
+    ledger.finish_job(job.id, "w1").await.unwrap();
+    ledger.forget_pulled(NOW + 1, 9).await.unwrap();
+    let later = lineage(&*ledger).await;
+    assert_eq!(later.number(JOBS), u64::try_from(job.id).unwrap(), "also when it is done");
+    assert_eq!(later.number(PULLED), mark, "also when it is dropped");
+    assert_eq!(later.identity(), fresh.identity());
+}
+
+async fn a_new_incarnation_begins_once_and_beyond_all_numbers(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let job = publish(&*ledger, 1, "ann").await;
+    let before = lineage(&*ledger).await;
+    let known = [(JOBS, 500), (PULLED, 70), (REVERTS, 0)];
+    assert!(!ledger.begin_incarnation("another", "new", &known).await.unwrap());
+    assert_eq!(lineage(&*ledger).await, before, "nothing changed");
+    assert!(ledger.begin_incarnation(&before.incarnation, "new", &known).await.unwrap());
+    assert!(!ledger.begin_incarnation(&before.incarnation, "newer", &known).await.unwrap(), "somebody was first");
+    let after = lineage(&*ledger).await;
+    assert_eq!(after.incarnation, "new");
+    assert_eq!(after.place, before.place);
+    assert!(after.number(JOBS) >= 500 + NUMBERS_SKIPPED && after.number(PULLED) >= 70 + NUMBERS_SKIPPED, "{after:?}");
+    let next = publish(&*ledger, 2, "ann").await;
+    assert!(next.id > job.id && u64::try_from(next.id).unwrap() > 500 + NUMBERS_SKIPPED, "{next:?}");
+    let mark = ledger.pull(next.id, &id("ann"), &Entry::Post(PostId(2)), false, NOW).await.unwrap();
+    assert!(mark > 70 + NUMBERS_SKIPPED, "{mark}");
+}

@@ -1,0 +1,319 @@
+//! A ledger that is restored, copied by hand, or loses its tail: nothing that is written afterwards is lost.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::cluster::{attempt, done, post, until};
+use crate::postgres_server::PostgresServer;
+use crate::redis_server::RedisServer;
+use crate::server::Server;
+
+/// So many follow `star`, who is pulled; the first few of them follow `bo`, who is not.
+const FOLLOWERS: usize = 12;
+const FOLLOWERS_OF_BO: usize = 6;
+
+const KEYS: [(&str, &str); 5] = [
+    ("fanout.push_limit", "8"),
+    ("fanout.page", "2"),
+    ("fanout.lease", "1s"),
+    ("broker.timeout", "500ms"),
+    ("broker.probe_interval", "200ms"),
+];
+
+fn follower(n: usize) -> String {
+    format!("f{n:02}")
+}
+
+async fn start(redis: &RedisServer, ledger: &str) -> Server {
+    let url = redis.url();
+    Server::start_with(&[&KEYS[..], &[("broker.url", &url), ("ledger.url", ledger)]].concat()).await
+}
+
+/// The ids of a user's timeline.
+async fn timeline(node: &Server, user: &str) -> Vec<u64> {
+    let page = done(node, user, "GET", "/timeline?limit=100").await;
+    page["items"].as_array().expect("items").iter().filter_map(|post| post["id"].as_u64()).collect()
+}
+
+/// Posts by both authors, in turns.
+async fn write(node: &Server, posts: usize) -> Vec<(bool, u64)> {
+    let mut written = Vec::new();
+    for n in 0..2 * posts {
+        let by_star = n % 2 == 0;
+        written.push((by_star, post(node, if by_star { "star" } else { "bo" }, "a post").await));
+    }
+    written
+}
+
+/// Every follower's timeline consists of these posts.
+async fn all_arrive(node: &Server, posts: &[(bool, u64)]) {
+    for n in 0..FOLLOWERS {
+        let mut expected: Vec<u64> =
+            posts.iter().filter(|(by_star, _)| *by_star || n < FOLLOWERS_OF_BO).map(|(_, id)| *id).collect();
+        expected.sort_unstable_by(|one, other| other.cmp(one));
+        let user = follower(n);
+        until(&format!("{user} has {expected:?}"), async || timeline(node, &user).await == expected).await;
+    }
+}
+
+async fn like(node: &Server, post: u64, users: std::ops::Range<usize>) {
+    for n in users {
+        let (status, body) = attempt(node, &follower(n), "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+        assert!((200..300).contains(&status), "{body}");
+    }
+}
+
+/// All likes are settled, and the count is that of those who are listed.
+async fn counted(node: &Server, post: u64, likers: usize) {
+    until(&format!("{likers} like it"), async || {
+        let listed = done(node, "star", "GET", &format!("/posts/{post}/likes?limit=100")).await;
+        let shown = done(node, "star", "GET", &format!("/posts/{post}")).await;
+        listed["items"].as_array().map(Vec::len) == Some(likers) && shown["likes"] == likers
+    })
+    .await;
+}
+
+/// What there is before the backup: people, edges, posts, likes.
+async fn before(node: &Server) -> Vec<(bool, u64)> {
+    for n in 0..FOLLOWERS {
+        node.follow(&follower(n), "star").await;
+    }
+    for n in 0..FOLLOWERS_OF_BO {
+        node.follow(&follower(n), "bo").await;
+    }
+    let posts = write(node, 3).await;
+    all_arrive(node, &posts).await;
+    like(node, posts[0].1, 0..2).await;
+    counted(node, posts[0].1, 2).await;
+    posts
+}
+
+/// What happens after the backup and is lost with it: it uses numbers that the restored ledger has not given out.
+async fn lost(node: &Server, before: &[(bool, u64)]) {
+    let posts = write(node, 6).await;
+    all_arrive(node, &[before, &posts].concat()).await;
+    like(node, before[0].1, 2..8).await;
+    counted(node, before[0].1, 8).await;
+}
+
+/// What is written after the restore arrives everywhere, and counts are right.
+async fn after(node: &Server, before: &[(bool, u64)]) -> Vec<(bool, u64)> {
+    // Two are connected, one of them to what the pulled author writes only.
+    let mut clients = Vec::new();
+    for n in [0, FOLLOWERS - 1] {
+        clients.push((n, Client::connect(node, &follower(n)).await));
+    }
+    let posts = write(node, 6).await;
+    let all = [before, &posts].concat();
+    all_arrive(node, &all).await;
+    for (n, client) in &mut clients {
+        let mut told = Vec::new();
+        let expected: Vec<u64> =
+            posts.iter().filter(|(by_star, _)| *by_star || *n < FOLLOWERS_OF_BO).map(|(_, id)| *id).collect();
+        while told.len() < expected.len() {
+            let publication = client.publication(&format!("timeline:{}", follower(*n))).await;
+            told.extend(publication["data"]["post"]["id"].as_u64());
+        }
+        told.sort_unstable();
+        assert_eq!(told, expected, "told on the socket of {}", follower(*n));
+    }
+    like(node, before[0].1, 8..FOLLOWERS).await;
+    like(node, before[0].1, 2..4).await;
+    like(node, posts[0].1, 0..3).await;
+    counted(node, posts[0].1, 3).await;
+    all
+}
+
+/// Likes that were acknowledged after the backup are settled again as far as they wait in the queue: how many there are is
+/// not known, but the list and the count agree, and everybody who liked it since is there.
+async fn counts_agree(node: &Server, post: u64) {
+    until("the likes that came since are there, and the count is right", async || {
+        let listed = done(node, "star", "GET", &format!("/posts/{post}/likes?limit=100")).await;
+        let shown = done(node, "star", "GET", &format!("/posts/{post}")).await;
+        let users: Vec<&str> =
+            listed["items"].as_array().into_iter().flatten().filter_map(|user| user["id"].as_str()).collect();
+        (8..FOLLOWERS).chain(0..4).all(|n| users.contains(&follower(n).as_str())) && shown["likes"] == users.len()
+    })
+    .await;
+}
+
+/// Copies a SQLite file with what stands beside it, as it is.
+fn copy(from: &Path, to: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        let name = |path: &Path| format!("{}{suffix}", path.display());
+        let _ = fs::remove_file(name(to));
+        if Path::new(&name(from)).exists() {
+            fs::copy(name(from), name(to)).expect("to copy");
+        }
+    }
+}
+
+fn sqlite(folder: &TempDir) -> (std::path::PathBuf, String) {
+    let path = folder.path().join("ledger.db");
+    let url = format!("sqlite://{}", path.display());
+    (path, url)
+}
+
+#[tokio::test]
+async fn a_file_that_was_copied_by_hand_loses_nothing_that_comes_after() {
+    let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
+    let (file, url) = sqlite(&folder);
+    let [backup, newer] = ["backup.db", "newer.db"].map(|name| folder.path().join(name));
+    let mut node = start(&redis, &url).await;
+    let posts = before(&node).await;
+    // With its write-ahead log, as a process leaves it that is killed.
+    node.kill();
+    copy(&file, &backup);
+    node.start_again().await;
+    lost(&node, &posts).await;
+    node.kill();
+    copy(&file, &newer);
+    copy(&backup, &file);
+    node.start_again().await;
+    let all = after(&node, &posts).await;
+    counts_agree(&node, posts[0].1).await;
+    // The file that was replaced comes back: it is ahead of the record, but not what the inboxes were made of.
+    node.kill();
+    copy(&newer, &file);
+    node.start_again().await;
+    for n in 0..FOLLOWERS {
+        let read = timeline(&node, &follower(n)).await;
+        assert!(all[posts.len()..].iter().all(|(_, id)| !read.contains(id)), "posts of the other file are there");
+    }
+    let held = timeline(&node, &follower(0)).await;
+    let more = write(&node, 3).await;
+    until("what is written then arrives", async || {
+        let read = timeline(&node, &follower(0)).await;
+        read.len() == held.len() + more.len() && more.iter().all(|(_, id)| read.contains(id))
+    })
+    .await;
+}
+
+/// Runs a command of Feedline on a ledger: whether it succeeded, and all that it said.
+fn feedline(folder: &TempDir, ledger: &str, arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_feedline"));
+    command.args(arguments).current_dir(folder).env("FEEDLINE__LEDGER__URL", ledger);
+    let ran = command.output().expect("to run feedline");
+    let said = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (ran.status.success(), said)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_running_server_is_restored() {
+    let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
+    let (file, url) = sqlite(&folder);
+    let mut node = start(&redis, &url).await;
+    let posts = before(&node).await;
+    // Somebody goes on writing meanwhile: the copy is of one moment.
+    let writing = async {
+        for n in 0..50 {
+            post(&node, "somebody", &format!("meanwhile {n}")).await;
+        }
+    };
+    let (folder_ref, of) = (&folder, url.clone());
+    let backing_up =
+        async { tokio::task::block_in_place(|| feedline(folder_ref, &of, &["backup", "--to", "backup.db"])) };
+    let ((made, said), ()) = tokio::join!(backing_up, writing);
+    assert!(made, "{said}");
+    lost(&node, &posts).await;
+    let (restored, said) = feedline(&folder, &url, &["restore", "backup.db"]);
+    assert!(!restored && said.contains("a server uses it"), "{said}");
+    assert_eq!(attempt(&node, "bo", "GET", "/timeline", &Value::Null).await.0, 200, "and it goes on");
+    node.stop().await;
+    let (restored, said) = feedline(&folder, &url, &["restore", "backup.db"]);
+    assert!(restored && said.contains("ledger.db.replaced-1"), "{said}");
+    assert!(file.with_file_name("ledger.db.replaced-1").exists());
+    node.start_again().await;
+    after(&node, &posts).await;
+    counts_agree(&node, posts[0].1).await;
+}
+
+#[tokio::test]
+async fn a_database_that_was_dumped_and_loaded_loses_nothing_that_comes_after() {
+    let (redis, postgres) = (RedisServer::start(), crate::postgres_server::shared());
+    let [one, other] = [postgres.database("template1").await, postgres.database("template1").await];
+    let folder = tempfile::tempdir().expect("a folder");
+    let dump = folder.path().join("dump.sql").display().to_string();
+    let node = start(&redis, &postgres.url(&one)).await;
+    let posts = before(&node).await;
+    run("pg_dump", &["--dbname", &postgres.url(&one), "--file", &dump]);
+    lost(&node, &posts).await;
+    drop(node);
+    run("psql", &["--quiet", "--dbname", &postgres.url(&other), "--file", &dump, "--set", "ON_ERROR_STOP=1"]);
+    let node = start(&redis, &postgres.url(&other)).await;
+    after(&node, &posts).await;
+    counts_agree(&node, posts[0].1).await;
+}
+
+#[tokio::test]
+async fn a_database_that_loses_its_tail_while_nodes_run_loses_nothing_that_comes_after() {
+    let (redis, mut postgres) = (RedisServer::start(), PostgresServer::start());
+    let url = postgres.url("postgres");
+    let (one, other) = (start(&redis, &url).await, start(&redis, &url).await);
+    let posts = before(&one).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let snapshot = folder.path().join("snapshot").display().to_string();
+    let data = postgres.data().display().to_string();
+    // A snapshot of the disk: the server recovers from it as after a loss of power, on the same timeline.
+    postgres.kill();
+    run("cp", &["-a", &data, &snapshot]);
+    postgres.start_again();
+    one.ready().await;
+    other.ready().await;
+    lost(&one, &posts).await;
+    let mut client = Client::connect(&other, &follower(0)).await;
+    postgres.kill();
+    run("sh", &["-c", &format!("rm -rf {data}/* && cp -a {snapshot}/. {data}/ && rm -f {data}/postmaster.pid")]);
+    postgres.start_again();
+    one.ready().await;
+    other.ready().await;
+    let (code, _) = client.closed().await;
+    assert_eq!(code, 3010, "sockets come back to a timeline that is made anew");
+    let all = after(&other, &posts).await;
+    all_arrive(&one, &all).await;
+    counts_agree(&one, posts[0].1).await;
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let ran = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(ran.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// What a like is worth that waits in the queue when the ledger goes back: it is settled.
+#[tokio::test]
+async fn likes_that_wait_settle_in_a_restored_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, url) = sqlite(&folder);
+    let backup = folder.path().join("backup.db");
+    let keys = [("ledger.url", url.as_str())];
+    let mut node = Server::start_with(&keys).await;
+    for n in 0..FOLLOWERS {
+        node.follow(&follower(n), "star").await;
+    }
+    let liked = post(&node, "star", "a post").await;
+    like(&node, liked, 0..2).await;
+    counted(&node, liked, 2).await;
+    node.kill();
+    copy(&file, &backup);
+    node.start_again().await;
+    like(&node, liked, 2..6).await;
+    counted(&node, liked, 6).await;
+    node.kill();
+    copy(&backup, &file);
+    node.start_again().await;
+    like(&node, liked, 6..FOLLOWERS).await;
+    until("likes settle, and the count is right", async || {
+        let listed = done(&node, "star", "GET", &format!("/posts/{liked}/likes?limit=100")).await;
+        let shown = done(&node, "star", "GET", &format!("/posts/{liked}")).await;
+        let many = listed["items"].as_array().map_or(0, Vec::len);
+        many >= FOLLOWERS - 4 && shown["likes"] == many
+    })
+    .await;
+    let answer = attempt(&node, "star", "POST", "/posts", &json!({ "text": "after" })).await;
+    assert_eq!(answer.0, 201);
+}
