@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::frames::MARK;
 use super::ledger::Filling;
-use crate::broker::{Broker, InboxOptions, RedisBroker, RedisOptions};
+use crate::broker::{Broker, InboxOptions, LedgerRecord as _, RedisBroker, RedisOptions};
 use crate::model::UserId;
 
 /// Bytes of a payload, quotes included.
@@ -96,7 +96,13 @@ pub(super) async fn broker(url: &str, prefix: &str) -> Result<Arc<dyn Broker>> {
         inbox: InboxOptions { length: LENGTH, idle: Duration::from_secs(14 * 24 * 3600) },
         probe_every: Duration::from_secs(3),
     };
-    Ok(Arc::new(RedisBroker::connect(options).await?))
+    let broker = RedisBroker::connect(options).await?;
+    // Inboxes of another incarnation of the ledger than the server's count as lost.
+    let mut asked = redis::cmd("HGET");
+    asked.arg(format!("{prefix}:ledger")).arg("i");
+    let identity: Option<String> = asked.query_async(&mut connection(url).await?).await?;
+    broker.use_incarnation(identity.as_deref().and_then(|identity| identity.split(' ').next()).unwrap_or_default());
+    Ok(Arc::new(broker))
 }
 
 /// A connection with nothing around it.
