@@ -287,7 +287,9 @@ fn a_backup_is_one_whole_file_and_overwrites_nothing() {
         ("text.db", Some(&b"this is no database at all, but it is long enough to be looked at"[..]), "not a database"),
         ("empty.db", Some(&b""[..]), "it is no ledger of Feedline"),
     ] {
-        content.map(|content| fs::write(dir.path().join(name), content).unwrap());
+        if let Some(content) = content {
+            fs::write(dir.path().join(name), content).unwrap();
+        }
         let refused = run(&dir, &["restore", name]);
         assert!(!refused.status.success() && err(&refused).contains(why), "{name}: {refused:?}");
     }

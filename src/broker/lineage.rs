@@ -41,6 +41,15 @@ pub trait LedgerRecord: Send + Sync {
     fn use_incarnation(&self, incarnation: &str);
 }
 
+/// Whether a ledger with these numbers lacks one of those that are remembered.
+pub(crate) fn is_behind<'a>(ledger: &HighWaterMarks, mut remembered: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    remembered.any(|(name, value)| match ledger.iter().find(|(other, _)| other == name) {
+        Some((_, number)) => value > number.as_str(),
+        // Of a queue of likes that was lost the ledger says nothing any more.
+        None => !name.starts_with(LIKES),
+    })
+}
+
 /// What is remembered, where it is remembered in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
@@ -50,11 +59,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn compare(&mut self, identity: &str, numbers: &HighWaterMarks) -> LedgerMatch {
-        let known = || self.numbers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let behind = is_behind(numbers, known());
-        let is_behind =
-            |(name, value): (&String, &String)| !forgotten(name) && value.as_str() > given(name).unwrap_or_default();
-        let behind = self.numbers.iter().any(is_behind);
+        let behind = is_behind(numbers, self.numbers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         if !self.identity.is_empty() && (self.identity != identity || behind) {
             let numbers = self.numbers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
             return LedgerMatch::Other(self.identity.clone(), numbers);

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
-pub(crate) use self::lineage::LIKES;
+pub(crate) use self::lineage::{LIKES, is_behind};
 pub use self::lineage::{LedgerMatch, LedgerRecord};
 pub use self::memory::MemoryBroker;
 pub use self::permits::{Permit, PermitRequest, Permits};

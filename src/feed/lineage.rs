@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use super::{Feed, FeedError, Result};
-use crate::broker::{LIKES, LedgerMatch, Place};
+use crate::broker::{LIKES, LedgerMatch, Place, is_behind};
 use crate::ledger::{HighWaterMarks, JOBS, Lineage, PULLED, REVERTS, high_water};
 
 /// How often the stores are compared though nothing happened.
@@ -124,7 +124,16 @@ impl Feed {
                     self.enter_incarnation(&lineage).await;
                     return Ok(());
                 }
-                LedgerMatch::Other(known, numbers) => self.begin_incarnation(&lineage, &known, &numbers).await?,
+                LedgerMatch::Other(known, numbers) => {
+                    // Nodes use numbers all the time: those that came after the ledger was read are in it by now.
+                    let lineage = self.ledger.lineage().await?;
+                    let used = numbers.iter().map(|(kind, number)| (kind.as_str(), number.as_str()));
+                    if known == lineage.identity() && !is_behind(&remembered(&lineage), used) {
+                        self.enter_incarnation(&lineage).await;
+                        return Ok(());
+                    }
+                    self.begin_incarnation(&lineage, &known, &numbers).await?;
+                }
             }
             tokio::time::sleep(Duration::from_millis(rand::random_range(1..100))).await;
         }

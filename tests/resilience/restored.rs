@@ -194,6 +194,29 @@ async fn a_file_that_was_copied_by_hand_loses_nothing_that_comes_after() {
     .await;
 }
 
+/// The ledger is read, then compared: numbers that are used in between are not missing in it.
+#[tokio::test]
+async fn comparing_while_numbers_are_used_begins_no_incarnation() {
+    let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
+    let (_, url) = sqlite(&folder);
+    let node = start(&redis, &url).await;
+    let identity = || redis.ask(r#"EVAL "return {ok=redis.call('HGET','feedline:ledger','i')}" 0"#);
+    let before = identity();
+    assert!(before.len() > 10, "{before}");
+    for round in 0..30 {
+        let writing = (0..10).map(|n| format!("{round} {n}")).collect::<Vec<_>>();
+        let writing = futures::future::join_all(writing.iter().map(|text| post(&node, "bo", text)));
+        let comparing = async {
+            for _ in 0..10 {
+                redis.ask("PUBLISH feedline:signal ledger");
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+        };
+        tokio::join!(writing, comparing);
+    }
+    assert_eq!(identity(), before, "{}", node.log());
+}
+
 /// Runs a command of Feedline on a ledger: whether it succeeded, and all that it said.
 fn feedline(folder: &TempDir, ledger: &str, arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedline"));

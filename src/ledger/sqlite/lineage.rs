@@ -22,7 +22,7 @@ impl Lineages for SqliteLedger {
 
     /// A file that is open is not exchanged: processes that use one hold a lock.
     async fn replaced(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn admit(&self) {}
