@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Some(Command::Token(token)) => cli::token(&config, token),
         Some(Command::Backup(backup)) => cli::backup(&config, backup),
         Some(Command::Restore(restore)) => cli::restore(&config, restore),
+        Some(Command::Erasures(command)) => cli::erasures(&config, command),
         Some(Command::CheckConfig) => cli::check_config(args.config.as_deref()).map_err(Into::into),
     };
     match done {

@@ -47,6 +47,7 @@ macro_rules! conformance {
 conformance! {
     logs::offsets_are_contiguous_and_the_epoch_stays,
     logs::a_position_taken_before_the_first_entry_is_recoverable,
+    logs::dropped_logs_hold_nothing_of_what_they_held,
     logs::many_positions_at_once_create_nothing,
     logs::a_trimmed_log_keeps_what_it_must,
     logs::the_position_outlives_the_entries,

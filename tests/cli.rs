@@ -310,3 +310,20 @@ fn a_database_is_backed_up_with_its_own_tools() {
         assert!(!err(&refused).contains("secret"), "{refused:?}");
     }
 }
+
+#[test]
+fn an_erasure_log_is_applied_to_a_ledger_once_and_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = "{\"user\":\"ann\",\"at\":1}\n{\"user\":\"bo\",\"at\":2}\n";
+    fs::write(dir.path().join("old.log"), log).unwrap();
+    for new in [2, 0] {
+        let applied = run(&dir, &["erasures", "apply", "old.log"]);
+        let expected = format!("{new} of 2 entries were new to the ledger\n");
+        assert_eq!((applied.status.code(), out(&applied)), (Some(0), &*expected), "{applied:?}");
+    }
+    let listed = run(&dir, &["erasures", "list"]);
+    assert_eq!((listed.status.code(), out(&listed)), (Some(0), log), "{listed:?}");
+    let missing = run(&dir, &["erasures", "apply", "missing.log"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(err(&missing).starts_with("missing.log"), "{missing:?}");
+}

@@ -2,6 +2,7 @@
 
 mod backup;
 mod check_config;
+mod erasures;
 mod process;
 mod serve;
 mod token;
@@ -15,6 +16,7 @@ use crate::config::{Config, ConfigError, LogFormat};
 
 pub use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub use check_config::check_config;
+pub use erasures::{ErasuresCommand, erasures};
 pub use process::{init_logs, raise_open_files};
 pub use serve::serve;
 pub use token::{TokenArgs, token};
@@ -49,6 +51,9 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Look whether the configuration is valid, and start nothing
     CheckConfig,
+    /// List who was erased, or apply an erasure log to a restored ledger
+    #[command(subcommand)]
+    Erasures(ErasuresCommand),
 }
 
 impl Args {

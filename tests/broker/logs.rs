@@ -32,6 +32,19 @@ pub(crate) async fn a_position_taken_before_the_first_entry_is_recoverable(engin
     assert_eq!((slice.top, slice.entries), (first, vec![(1, data("1"))]));
 }
 
+pub(crate) async fn dropped_logs_hold_nothing_of_what_they_held(engine: Engine) {
+    engine.append("app:1", "1").await;
+    let kept = engine.append("app:2", "1").await.position;
+    let ann = feedline::model::UserId::parse("ann").unwrap();
+    engine.broker.open_inbox(&ann).await.unwrap();
+    engine.broker.drop_logs(&["app:1".to_owned(), "app:3".to_owned(), "timeline:ann".to_owned()]).await.unwrap();
+    let again = engine.append("app:1", "2").await.position;
+    let slice = engine.broker.read("app:1", Span::After(0, 10)).await.unwrap().unwrap();
+    assert_eq!((slice.top, slice.entries), (again.clone(), vec![(again.offset, data("2"))]));
+    assert_eq!(engine.broker.position("app:2").await.unwrap(), Some(kept));
+    assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
+}
+
 pub(crate) async fn many_positions_at_once_create_nothing(engine: Engine) {
     let here = engine.append("app:1", "1").await.position;
     let channels: Vec<Arc<str>> = ["app:1", "app:2", "timeline:ann"].map(Arc::from).to_vec();

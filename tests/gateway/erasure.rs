@@ -313,7 +313,9 @@ async fn an_erasure_is_in_force_on_every_node_and_outlives_the_one_that_began_it
 async fn a_restored_ledger_is_brought_up_to_date_with_who_was_erased() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, backup) = (folder.path().join("ledger.db"), folder.path().join("backup.db"));
-    let mut server = Server::start_with(&[("ledger.url", &format!("sqlite://{}", path.display()))]).await;
+    let (ledger, data) = (format!("sqlite://{}", path.display()), folder.path().join("data"));
+    let keys = [("ledger.url", ledger.as_str()), ("server.data_dir", data.to_str().expect("a path"))];
+    let mut server = Server::start_with(&keys).await;
     let ids = live_together(&server).await;
     server.stop().await;
     std::fs::copy(&path, &backup).expect("a copy");
@@ -321,6 +323,8 @@ async fn a_restored_ledger_is_brought_up_to_date_with_who_was_erased() {
     server.done("ann", "DELETE", "/accounts", &Value::Null).await;
     server.backend("delete_user", &json!({ "user": "never-seen" })).await;
     server.kill();
+    let log = std::fs::read_to_string(data.join("erasures.log")).expect("the erasure log");
+    assert_eq!(log.lines().count(), 2, "{log}");
     for left in ["ledger.db-wal", "ledger.db-shm"] {
         let _ = std::fs::remove_file(folder.path().join(left));
     }

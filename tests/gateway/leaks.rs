@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::audience::{AUTHOR, Differences, TABLE, call, connect, divide, done, mentioned_in, publish, server};
+use crate::audience::{AUTHOR, Differences, POSTS, TABLE, call, connect, divide, done, mentioned_in, publish, server};
 use crate::client::Client;
 use crate::server::{API_KEY, Server, token};
 
@@ -99,6 +99,9 @@ async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], dif
             let many = both(direct, friend).matches('+').count();
             differences.note(who, "the count of favourites.common", &common["count"].to_string(), &many.to_string());
         }
+        let export = done(server, who, "GET", "/accounts/export").await.to_string();
+        let texts: String = POSTS.iter().map(|text| if export.contains(text) { '+' } else { '-' }).collect();
+        differences.note(who, "accounts.export", &texts, if who == AUTHOR { "+++++" } else { "-----" });
         let notified = done(server, who, "GET", "/notifications?limit=100").await;
         let is_mention = |it: &&Value| it["kind"] == "mention";
         let mentions: Vec<Value> =

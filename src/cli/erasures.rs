@@ -1,0 +1,79 @@
+//! `feedline erasures`: who was erased, for backups that are kept elsewhere.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use tokio::runtime::Builder;
+
+use crate::app::open_ledger;
+use crate::config::Config;
+use crate::feed::{ErasureLogEntry, read_erasure_log};
+use crate::ledger::{Ledger, RevocationKind};
+use crate::model::UserId;
+
+/// Entries of the ledger's log that are read at once.
+const ENTRIES_PER_READ: usize = 1_000;
+
+/// What to do with the erasures.
+#[derive(Debug, Subcommand)]
+pub enum ErasuresCommand {
+    /// Print everyone whom the ledger knows as erased, in the form of erasures.log
+    List,
+    /// Erase everyone in an erasure log whom the ledger does not know as erased; a running node does the work
+    Apply {
+        /// The log: data/erasures.log of a node, or what `list` printed
+        file: PathBuf,
+    },
+}
+
+/// Lists erasures, or applies those of a log to the ledger.
+///
+/// # Errors
+///
+/// When the ledger or the log cannot be read, or the ledger not written.
+pub fn erasures(config: &Config, command: &ErasuresCommand) -> anyhow::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let ledger = open_ledger(config).await?;
+        let done = match command {
+            ErasuresCommand::List => list(&*ledger).await,
+            ErasuresCommand::Apply { file } => apply(&*ledger, file).await,
+        };
+        ledger.close().await;
+        done
+    })
+}
+
+async fn list(ledger: &dyn Ledger) -> anyhow::Result<()> {
+    let mut reached = 0;
+    loop {
+        let entries = ledger.revocations_after(reached, ENTRIES_PER_READ).await?;
+        let mut lines = Vec::new();
+        for (number, entry) in &entries {
+            reached = *number;
+            let user = UserId::parse(&entry.subject).filter(|_| entry.kind == RevocationKind::Erased);
+            if let Some(user) = user {
+                serde_json::to_writer(&mut lines, &ErasureLogEntry { user, at: entry.at })?;
+                lines.push(b'\n');
+            }
+        }
+        std::io::stdout().write_all(&lines)?;
+        if entries.len() < ENTRIES_PER_READ {
+            return Ok(());
+        }
+    }
+}
+
+async fn apply(ledger: &dyn Ledger, file: &PathBuf) -> anyhow::Result<()> {
+    // A log that is not there is a mistake here, unlike at a first start.
+    std::fs::metadata(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    let entries = read_erasure_log(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    let (all, mut new) = (entries.len(), 0_usize);
+    for ErasureLogEntry { user, at } in entries {
+        new += usize::from(ledger.begin_erasure(&user, at).await?);
+    }
+    writeln!(std::io::stdout(), "{new} of {all} entries were new to the ledger")?;
+    Ok(())
+}
