@@ -20,7 +20,9 @@ use crate::broker::{Append, Notice, Span};
 use crate::feed::operations::{Origin, Request};
 use crate::feed::{Caller, FeedError, Stage, Viewer};
 use crate::model::Entry;
-use crate::protocol::{ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error};
+use crate::protocol::{
+    Disconnect, ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error,
+};
 
 /// A command that takes time.
 pub(super) struct Running {
@@ -76,7 +78,10 @@ impl Gateway {
         if let Some(user) = &opening.user
             && let Err(error) = self.feed.welcome(user).await
         {
-            tracing::warn!(%error, %user, "a connect failed");
+            match error {
+                FeedError::Unauthorized(_) => outbox.close(Disconnect::INVALID_TOKEN),
+                error => tracing::warn!(%error, %user, "a connect failed"),
+            }
             return Done::NotOpened(opening.id);
         }
         let joins = opening.joins.into_iter().map(|join| async {

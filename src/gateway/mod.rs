@@ -114,6 +114,9 @@ pub struct Parts {
 const READ_BUFFER: usize = 1024;
 const WRITE_BUFFER: usize = 512;
 
+/// How much later than its user a socket ends, so that the answer to the user arrives.
+const ANSWER_FIRST: Duration = Duration::from_millis(50);
+
 impl Gateway {
     /// A gateway that hears the broker and serves nobody yet.
     pub fn new(parts: Parts, options: GatewayOptions) -> Arc<Self> {
@@ -137,6 +140,8 @@ impl Gateway {
             started: Instant::now(),
         });
         gateway.hub.start(&gateway.tasks, &gateway.stopping);
+        let (this, stop) = (Arc::clone(&gateway), gateway.stopping.clone());
+        gateway.tasks.spawn(async move { stop.run_until_cancelled(this.close_erased()).await });
         gateway
     }
 
@@ -184,6 +189,16 @@ impl Gateway {
             broker_round_trips: self.broker.round_trips(),
             ledger_round_trips: self.feed.ledger_round_trips(),
             cache_lease: self.feed.holds_cache_lease(),
+        }
+    }
+
+    /// Closes the sockets of users who are erased, for ever.
+    async fn close_erased(&self) {
+        loop {
+            let erased = self.feed.erased_since().await;
+            // Users who erased themselves get the answer first.
+            tokio::time::sleep(ANSWER_FIRST).await;
+            erased.iter().for_each(|user| self.hub.close_user(user));
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
-use crate::server::{API_KEY, PATIENCE, Server};
+use crate::server::{API_KEY, PATIENCE, Server, token};
 
 /// All pages of an export, joined.
 async fn export(server: &Server, user: &str) -> Value {
@@ -265,7 +265,12 @@ async fn an_erased_user_is_unreadable_at_once_and_soon_gone() {
     let (hers, theirs, comment) = ids;
     let mut bo = Client::connect(&server, "bo").await;
     bo.subscribe(&format!("post:{theirs}")).await;
-    assert_eq!(server.done("ann", "DELETE", "/accounts", &Value::Null).await, json!({}));
+    let mut ann = Client::connect(&server, "ann").await;
+    assert_eq!(ann.rpc("accounts.delete", &json!({})).await, json!({}));
+    assert_eq!(ann.closed().await, (3500, "invalid token".to_owned()));
+    let mut ann = Client::open(&server).await;
+    ann.command(json!({ "connect": { "token": token("ann") } })).await;
+    assert_eq!(ann.closed().await.0, 3500, "she does not come back");
     is_unreadable(&server, ids, false).await;
     is_a_tombstone(&server).await;
     // Those who are there are told.

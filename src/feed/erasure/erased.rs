@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use super::ErasureLog;
@@ -64,12 +64,23 @@ pub(in crate::feed) struct Erasures {
     /// There may be an erasure to work on, or an entry in the log.
     pub(in crate::feed) wake: Notify,
     pub(in crate::feed) grown: Notify,
+    /// Users whose sockets on this node are to be closed.
+    to_close: Mutex<Vec<UserId>>,
+    closing: Notify,
     pub(super) log: ErasureLog,
 }
 
 impl Erasures {
     pub(in crate::feed) fn new(log: ErasureLog) -> Self {
-        Self { users: Arc::default(), reached: AtomicU64::new(0), wake: Notify::new(), grown: Notify::new(), log }
+        Self {
+            users: Arc::default(),
+            reached: AtomicU64::new(0),
+            wake: Notify::new(),
+            grown: Notify::new(),
+            to_close: Mutex::default(),
+            closing: Notify::new(),
+            log,
+        }
     }
 }
 
@@ -80,7 +91,15 @@ impl Feed {
             // What is being put together now is looked at again.
             self.lease.count_invalidation();
             self.erasures.grown.notify_one();
+            self.erasures.to_close.lock().push(user.clone());
+            self.erasures.closing.notify_one();
         }
+    }
+
+    /// Waits until users are erased whose sockets are to be closed, and answers who.
+    pub async fn erased_since(&self) -> Vec<UserId> {
+        self.erasures.closing.notified().await;
+        std::mem::take(&mut *self.erasures.to_close.lock())
     }
 
     /// Reads who was erased, then follows the log until the feed stops, and works on erasures that are not finished. What
@@ -93,6 +112,8 @@ impl Feed {
         let mut known = Vec::new();
         self.follow_erasures(&mut known).await?;
         self.reapply_erasures(known).await?;
+        // Nobody is connected yet.
+        self.erasures.to_close.lock().clear();
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
             let mut unlogged = Vec::new();

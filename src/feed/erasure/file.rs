@@ -28,6 +28,8 @@ pub struct ErasureLogEntry {
 pub(in crate::feed) struct ErasureLog {
     /// `None`: none is kept.
     path: Option<PathBuf>,
+    /// Held while it is looked at who is missing, and they are appended.
+    turn: tokio::sync::Mutex<()>,
     /// Open once something was written.
     file: Arc<Mutex<Option<File>>>,
 }
@@ -35,7 +37,7 @@ pub(in crate::feed) struct ErasureLog {
 impl ErasureLog {
     /// The log in this file, which need not exist.
     pub(in crate::feed) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, file: Arc::default() }
+        Self { path, turn: tokio::sync::Mutex::default(), file: Arc::default() }
     }
 
     /// Everyone in the file.
@@ -120,6 +122,7 @@ impl Feed {
     /// Appends erasures to this node's log, but for those that are there. What could not be written stays in the list.
     pub(super) async fn log_erasures(&self, entries: &mut Vec<(UserId, Millis)>) {
         let erasures = &self.erasures;
+        let _turn = erasures.log.turn.lock().await;
         entries.retain(|(user, _)| !erasures.users.is_logged(user));
         if entries.is_empty() {
             return;
