@@ -9,9 +9,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{ApiKeys, Issuer, Passwords, Verifier};
+use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer, Verifier};
 use crate::broker::{Broker, Flush, InboxOptions, Journal, Keep, MemoryBroker, Queue, RedisBroker, RedisOptions};
-use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secrets};
+use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secret, Secrets};
 use crate::feed::operations::Operations;
 use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits, Rates};
 use crate::gateway::channels::{Channels, NOTIFICATIONS};
@@ -43,15 +43,18 @@ impl App {
     /// # Errors
     /// If a store cannot be opened, a key cannot be read, or the address cannot be had.
     pub async fn start(config: &Config, secrets: &Secrets) -> anyhow::Result<Self> {
+        warn_of_risks(config);
         let (broker, queue) = open_broker(config).await?;
         let ledger = open_ledger(config).await?;
         let metrics = Arc::new(Metrics::new());
+        let revocations = Arc::new(RevocationList::default());
         let parts = crate::feed::Parts {
             ledger: Arc::clone(&ledger),
             broker: Arc::clone(&broker),
             queue,
             passwords: Passwords::new(),
-            issuer: Issuer::new(&config.auth, secrets),
+            issuer: SessionIssuer::new(&config.auth, secrets),
+            revocations: Arc::clone(&revocations),
             metrics: Arc::clone(&metrics),
         };
         let feed = Feed::new(parts, feed_options(config));
@@ -60,7 +63,7 @@ impl App {
             feed: Arc::clone(&feed),
             broker: Arc::clone(&broker),
             operations,
-            sessions: session_options(config, secrets)?,
+            sessions: session_options(config, secrets, revocations)?,
             metrics: Arc::clone(&metrics),
         };
         let gateway = Gateway::new(parts, gateway_options(config));
@@ -162,6 +165,20 @@ fn connection_limits(config: &Config) -> anyhow::Result<ConnectionLimits> {
     Ok(ConnectionLimits { connections: Some(connections), per_address })
 }
 
+/// Says what is allowed by the configuration and worth a second thought.
+fn warn_of_risks(config: &Config) {
+    let auth = &config.auth;
+    if config.accounts_enabled() && auth.has_token_key() {
+        tracing::warn!(
+            "accounts are enabled beside a key for an application's tokens: an id belongs to whoever brings it first, so \
+             people can sign up with ids that the application has not used yet"
+        );
+    }
+    if [&auth.hmac_secret, &auth.hmac_secret_previous].into_iter().flatten().any(Secret::is_short) {
+        tracing::warn!("a secret for tokens has less than 32 characters (auth.allow_short_secret): it can be guessed");
+    }
+}
+
 /// The broker, and the queue of what is written to the ledger later: Redis is both, in one process it is files.
 async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dyn Queue>)> {
     let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
@@ -219,7 +236,8 @@ fn feed_options(config: &Config) -> FeedOptions {
         timeline_idle: idle,
         follow_merge: config.timeline.follow_merge,
         recovery_limit: config.client.recovery_limit,
-        accounts: config.accounts.enabled,
+        session_ttl: config.auth.token_ttl,
+        revocation_ttl: config.auth.revocation_ttl,
         erasure_log: Some(config.server.data_dir.join("erasures.log")),
         limits: Limits {
             text: config.limits.text,
@@ -255,10 +273,15 @@ fn feed_options(config: &Config) -> FeedOptions {
     }
 }
 
-fn session_options(config: &Config, secrets: &Secrets) -> anyhow::Result<SessionOptions> {
+fn session_options(
+    config: &Config,
+    secrets: &Secrets,
+    revocations: Arc<RevocationList>,
+) -> anyhow::Result<SessionOptions> {
     let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
     Ok(SessionOptions {
         verifier: Verifier::new(&config.auth, secrets)?,
+        revocations,
         channels: Channels::new(&config.namespaces, idle),
         anonymous: config.auth.anonymous,
         max_channels: config.client.channels,

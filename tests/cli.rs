@@ -149,18 +149,49 @@ fn the_first_token_makes_secrets_that_only_the_owner_can_read() {
 fn a_configured_secret_wins_and_a_made_one_fills_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = feedline(&dir, &["token", "--user", "ann"]);
-    let issued = command.env("FEEDLINE__AUTH__HMAC_SECRET", "configured").output().unwrap();
+    const CONFIGURED: &str = "a secret that somebody configured";
+    let issued = command.env("FEEDLINE__AUTH__HMAC_SECRET", CONFIGURED).output().unwrap();
     assert_eq!(err(&issued), "signed with the configured auth.hmac_secret\n");
-    let (config, secrets) = configured(&dir, "auth.hmac_secret = \"configured\"");
-    assert_eq!(secrets.hmac_secret.as_ref().unwrap().reveal(), "configured");
+    let (config, secrets) = configured(&dir, &format!("auth.hmac_secret = \"{CONFIGURED}\""));
+    assert_eq!(secrets.hmac_secret.as_ref().unwrap().reveal(), CONFIGURED);
     assert_eq!(secrets.api_keys.len(), 1, "nobody configured one");
     let verifier = Verifier::new(&config.auth, &secrets).unwrap();
     assert!(verifier.verify_connect(out(&issued).trim_end(), now()).is_ok());
 
     let untouched = tempfile::tempdir().unwrap();
-    let (_, secrets) = configured(&untouched, "auth = { hmac_secret = \"configured\", api_keys = [\"key\"] }");
+    let all = format!("auth = {{ hmac_secret = \"{CONFIGURED}\", api_keys = [\"key\"] }}");
+    let (_, secrets) = configured(&untouched, &all);
     assert_eq!((secrets.file, secrets.created), (None, false));
     assert!(entries(untouched.path()).is_empty(), "everything is configured, nothing is made");
+}
+
+#[test]
+fn a_file_of_secrets_without_a_key_for_sessions_is_given_one() {
+    let dir = tempfile::tempdir().unwrap();
+    run(&dir, &["token", "--user", "ann"]);
+    let path = dir.path().join("data/secrets.toml");
+    let whole = fs::read_to_string(&path).unwrap();
+    let old: String = whole.lines().filter(|line| !line.contains("session")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(old.lines().count(), 4, "{old}");
+    fs::write(&path, &old).unwrap();
+    // Where there are no accounts, nothing is changed.
+    let (_, secrets) = configured(&dir, "accounts.enabled = false");
+    assert!(secrets.session_key.is_none() && fs::read_to_string(&path).unwrap() == old);
+    let started: Vec<_> = (0..8)
+        .map(|_| {
+            let path = dir.path().to_owned();
+            std::thread::spawn(move || {
+                let data = ("FEEDLINE__SERVER__DATA_DIR".to_owned(), path.join("data").display().to_string());
+                let config = feedline::config::Config::parse("", [data].into_iter()).unwrap();
+                feedline::config::Secrets::load(&config).unwrap().session_key.unwrap()
+            })
+        })
+        .collect();
+    let keys: Vec<_> = started.into_iter().map(|start| start.join().unwrap()).collect();
+    assert!(keys.iter().all(|key| *key == keys[0] && key.reveal().len() == 43), "they agree on one");
+    let new = fs::read_to_string(&path).unwrap();
+    assert!(new.starts_with(old.trim_end()) && new.contains(keys[0].reveal()), "the others stay");
+    assert_eq!((mode(&path), entries(&dir.path().join("data"))), (0o600, vec!["secrets.toml".to_owned()]));
 }
 
 #[test]

@@ -44,13 +44,19 @@ const OTHERS: &[(&str, &str)] = &[
     ("ledger.durability", "normal"),
     ("ledger.timeout", "900ms"),
     ("ledger.connections", "3"),
-    ("auth.hmac_secret", "a-secret"),
+    ("auth.hmac_secret", "a-secret-of-thirty-two-characters"),
+    ("auth.hmac_secret_previous", "a-secret-of-thirty-two-characters"),
+    ("auth.allow_short_secret", "true"),
+    ("auth.session_key", "a-secret-of-thirty-two-characters"),
     ("auth.rsa_public_key", ""),
     ("auth.ecdsa_public_key", ""),
     ("auth.audience", "app"),
     ("auth.issuer", "app"),
     ("auth.api_keys", "one,two"),
     ("auth.token_ttl", "7d"),
+    ("auth.require_exp", "false"),
+    ("auth.leeway", "5s"),
+    ("auth.revocation_ttl", "7d"),
     ("auth.anonymous", "true"),
     ("accounts.enabled", "false"),
     ("timeline.length", "7"),
@@ -183,7 +189,7 @@ fn values_become_what_they_mean() {
     assert_eq!(config.ledger.durability, Durability::Full);
     assert_eq!(config.ledger.url, LedgerUrl::Sqlite("data/feedline.db".into()));
     assert_eq!((config.timeline.length, config.timeline.idle_days, config.fanout.push_limit), (1000, 14, 10_000));
-    assert!(config.namespaces.is_empty() && config.accounts.enabled && config.auth.hmac_secret.is_none());
+    assert!(config.namespaces.is_empty() && config.accounts_enabled() && config.auth.hmac_secret.is_none());
 
     let elsewhere = parse_env(&[("FEEDLINE__SERVER__DATA_DIR", "/var/lib/feedline")]).unwrap();
     assert_eq!(elsewhere.ledger.url, LedgerUrl::Sqlite(PathBuf::from("/var/lib/feedline/feedline.db")));
@@ -283,7 +289,7 @@ fn namespaces_come_from_the_environment_too() {
 #[test]
 fn secrets_are_not_shown() {
     let config = parse_env(&[
-        ("FEEDLINE__AUTH__HMAC_SECRET", "hunter2-secret"),
+        ("FEEDLINE__AUTH__HMAC_SECRET", "hunter2-secret-of-32-characters-or-more"),
         ("FEEDLINE__AUTH__API_KEYS", "hunter2-key"),
         ("FEEDLINE__BROKER__URL", "redis://user:hunter2@localhost:6379/1"),
         ("FEEDLINE__LEDGER__URL", "postgresql://user:hunter2@localhost/feed?sslmode=require"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use feedline::auth::{Issuer, TokenError, Verifier};
+use feedline::auth::{Issuer, SessionIssuer, TokenError, TokenIdentity, TokenKind, Verifier};
 use feedline::config::{Config, Secrets};
 use feedline::model::UserId;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -56,7 +56,10 @@ fn try_config(env: &[(&str, &str)]) -> Result<Config, String> {
     let env = env.iter().map(|(key, value)| (format!("FEEDLINE__AUTH__{key}"), (*value).to_owned()));
     let accounts = ("FEEDLINE__ACCOUNTS__ENABLED".to_owned(), "false".to_owned());
     let keys = ("FEEDLINE__AUTH__API_KEYS".to_owned(), "key".to_owned());
-    Config::parse("", env.chain([accounts, keys])).map_err(|error| error.to_string())
+    // Short forms, unless a test says otherwise: tokens that say `sub` alone, and end when they say.
+    let forms = [("REQUIRE_EXP", "false"), ("LEEWAY", "0s")]
+        .map(|(key, value)| (format!("FEEDLINE__AUTH__{key}"), value.to_owned()));
+    Config::parse("", forms.into_iter().chain(env).chain([accounts, keys])).map_err(|error| error.to_string())
 }
 
 fn verifier(env: &[(&str, &str)]) -> Verifier {
@@ -296,6 +299,154 @@ fn what_feedline_issues_it_takes_until_it_ends() {
     assert_eq!(late.unwrap_err(), TokenError::Expired);
     let short = issuer.with_ttl(Duration::from_secs(5)).issue(&user("ann").unwrap(), NOW).unwrap();
     assert_eq!(short.expires_at, NOW + 5);
+}
+
+#[test]
+fn a_token_without_exp_is_refused_unless_that_is_allowed() {
+    let strict = verifier(&[("HMAC_SECRET", SECRET), ("REQUIRE_EXP", "true")]);
+    for claims in [json!({ "sub": "ann" }), json!({ "sub": "ann", "expire_at": NOW + 60 }), json!({})] {
+        assert_eq!(strict.verify_connect(&signed(&claims), NOW).unwrap_err(), TokenError::NoExpiry, "{claims}");
+        assert!(hs256().verify_connect(&signed(&claims), NOW).is_ok(), "{claims}");
+    }
+    let subscription = signed(&json!({ "sub": "ann", "channel": "chat:a" }));
+    assert_eq!(strict.verify_subscribe(&subscription, NOW).unwrap_err(), TokenError::NoExpiry);
+    assert!(strict.verify_connect(&signed(&json!({ "sub": "ann", "exp": NOW + 1 })), NOW).is_ok());
+    assert!(parsed(&[]).auth.require_exp, "by default it is required");
+}
+
+#[test]
+fn clocks_may_differ_by_the_leeway() {
+    let lenient = verifier(&[("HMAC_SECRET", SECRET), ("LEEWAY", "60s")]);
+    let verify = |claims: Value| lenient.verify_connect(&signed(&claims), NOW).map(|claims| claims.expire_at);
+    assert_eq!(verify(json!({ "exp": NOW + 1, "iat": NOW + 60, "nbf": NOW + 60 })), Ok(Some(NOW + 1)));
+    assert_eq!(verify(json!({ "exp": NOW })), Ok(Some(NOW + 60)), "what the leeway allows ends with it");
+    assert_eq!(verify(json!({ "exp": NOW - 59 })), Ok(Some(NOW + 1)));
+    for wrong in [json!({ "exp": NOW - 60 }), json!({ "nbf": NOW + 61 }), json!({ "iat": NOW + 61 })] {
+        assert_eq!(verify(wrong.clone()), Err(TokenError::Expired), "{wrong}");
+    }
+    assert_eq!(parsed(&[]).auth.leeway, Duration::from_secs(60));
+}
+
+#[test]
+fn the_previous_secret_is_taken_beside_the_new_one() {
+    const OLD: &str = "the secret of before, of the same length";
+    let old =
+        encode(&Header::new(Algorithm::HS256), &json!({ "sub": "ann" }), &EncodingKey::from_secret(OLD.as_bytes()));
+    let old = old.unwrap();
+    let both = verifier(&[("HMAC_SECRET", SECRET), ("HMAC_SECRET_PREVIOUS", OLD)]);
+    for token in [&old, &signed(&json!({ "sub": "ann" }))] {
+        assert!(both.verify_connect(token, NOW).is_ok());
+    }
+    assert!(matches!(hs256().verify_connect(&old, NOW), Err(TokenError::Invalid(_))));
+}
+
+#[test]
+fn a_short_secret_must_be_allowed() {
+    for key in ["HMAC_SECRET", "HMAC_SECRET_PREVIOUS"] {
+        let error = try_config(&[(key, "thirty-one characters, not more")]).unwrap_err();
+        assert!(error.starts_with(&format!("FEEDLINE__AUTH__{key}: expected 32 characters or more")), "{error}");
+        assert!(try_config(&[(key, "short"), ("ALLOW_SHORT_SECRET", "true")]).is_ok());
+    }
+    let allowed = [("SESSION_KEY", "short"), ("ALLOW_SHORT_SECRET", "true")];
+    assert!(try_config(&allowed).unwrap_err().contains("SESSION_KEY: expected 32 characters"));
+    let same = [("HMAC_SECRET", SECRET), ("SESSION_KEY", SECRET)];
+    assert!(try_config(&same).unwrap_err().contains("must differ"));
+}
+
+const SESSION_KEY: &str = "the key of sessions, which is long enough, too";
+
+fn accounts() -> (Config, Secrets) {
+    let env = [("HMAC_SECRET", SECRET), ("SESSION_KEY", SESSION_KEY), ("API_KEYS", "key"), ("TOKEN_TTL", "1h")];
+    let env = env.into_iter().map(|(key, value)| (format!("FEEDLINE__AUTH__{key}"), value.to_owned()));
+    let on = ("FEEDLINE__ACCOUNTS__ENABLED".to_owned(), "true".to_owned());
+    let config = Config::parse("", env.chain([on])).unwrap();
+    let secrets = Secrets::load(&config).unwrap();
+    assert_eq!(secrets.file, None, "everything is configured");
+    (config, secrets)
+}
+
+#[test]
+fn a_session_and_an_applications_token_are_told_apart_by_key() {
+    let (config, secrets) = accounts();
+    let verifier = Verifier::new(&config.auth, &secrets).unwrap();
+    let issued = SessionIssuer::new(&config.auth, &secrets).unwrap().issue(&user("ann").unwrap(), 3, NOW).unwrap();
+    let session = issued.token.reveal();
+    let identity = verifier.verify_connect(session, NOW).unwrap().identity;
+    let TokenIdentity { kind, id, issued_at, expires_at } = identity;
+    assert_eq!(kind, TokenKind::Session { generation: 3 });
+    assert_eq!((id.map(|id| id.len()), issued_at, expires_at), (Some(36), Some(NOW), Some(NOW + 3_600)));
+    let exp = NOW + 60;
+    let plain = verifier.verify_connect(&signed(&json!({ "sub": "ann", "exp": exp, "jti": "7", "iat": NOW })), NOW);
+    let expected = TokenIdentity {
+        kind: TokenKind::Application,
+        id: Some("7".into()),
+        issued_at: Some(NOW),
+        expires_at: Some(exp),
+    };
+    assert_eq!(plain.unwrap().identity, expected);
+
+    // Claims and headers of the one kind under the key of the other.
+    let claims = json!({ "sub": "ann", "iat": NOW, "exp": exp, "jti": "7", "token_use": "session", "feedline_gen": 3 });
+    let named = |kid: &str| Header { kid: Some(kid.to_owned()), ..Header::new(Algorithm::HS256) };
+    let sign = |header: &Header, claims: &Value, key: &str| {
+        encode(header, claims, &EncodingKey::from_secret(key.as_bytes())).unwrap()
+    };
+    let kid = "feedline-session";
+    assert!(verifier.verify_connect(&sign(&named(kid), &claims, SESSION_KEY), NOW).is_ok(), "the model of the others");
+    let forged = sign(&named("other"), &claims, SECRET);
+    let kind = verifier.verify_connect(&forged, NOW).unwrap().identity.kind;
+    assert_eq!(kind, TokenKind::Application, "whatever its claims");
+    let mut without = Vec::new();
+    for claim in ["iat", "exp", "jti", "token_use", "sub"] {
+        let mut claims = claims.clone();
+        claims.as_object_mut().unwrap().remove(claim);
+        without.push((claim, sign(&named(kid), &claims, SESSION_KEY)));
+    }
+    let channel = {
+        let mut claims = claims.clone();
+        claims["channel"] = "chat:a".into();
+        sign(&named(kid), &claims, SESSION_KEY)
+    };
+    let bad = [
+        ("the application's key by the name of the other", sign(&named(kid), &claims, SECRET)),
+        ("the key of sessions without its name", sign(&Header::new(Algorithm::HS256), &claims, SESSION_KEY)),
+        ("another algorithm", sign(&Header { alg: Algorithm::HS512, ..named(kid) }, &claims, SESSION_KEY)),
+        ("a channel", channel),
+    ];
+    for (what, token) in bad.iter().chain(&without) {
+        let refused = verifier.verify_connect(token, NOW);
+        assert!(matches!(refused, Err(TokenError::Invalid(_))), "{what}: {refused:?}");
+    }
+    // Where accounts are off there are no sessions.
+    assert!(matches!(hs256().verify_connect(session, NOW), Err(TokenError::Invalid(_))));
+    // A shorter life holds for those that are open.
+    let mut shorter = config.auth;
+    shorter.token_ttl = Duration::from_secs(60);
+    shorter.leeway = Duration::ZERO;
+    let shorter = Verifier::new(&shorter, &secrets).unwrap();
+    assert_eq!(shorter.verify_connect(session, NOW + 59).unwrap().expire_at, Some(NOW + 60));
+    assert_eq!(shorter.verify_connect(session, NOW + 60).unwrap_err(), TokenError::Expired);
+}
+
+fn parsed(env: &[(&str, &str)]) -> Config {
+    let env = env.iter().map(|(key, value)| (format!("FEEDLINE__{key}"), (*value).to_owned()));
+    Config::parse("", env).unwrap()
+}
+
+#[test]
+fn accounts_are_off_where_an_applications_key_is_configured_unless_switched_on() {
+    assert!(parsed(&[]).accounts_enabled(), "a secret that Feedline makes is none of an application");
+    let keys = [
+        ("AUTH__HMAC_SECRET", SECRET),
+        ("AUTH__HMAC_SECRET_PREVIOUS", SECRET),
+        ("AUTH__RSA_PUBLIC_KEY", &keys().rsa_public),
+        ("AUTH__ECDSA_PUBLIC_KEY", &keys().ec_public),
+    ];
+    for key in keys {
+        assert!(!parsed(&[key]).accounts_enabled(), "{}", key.0);
+        assert!(parsed(&[key, ("ACCOUNTS__ENABLED", "true")]).accounts_enabled(), "{}", key.0);
+    }
+    assert!(!parsed(&[("ACCOUNTS__ENABLED", "false")]).accounts_enabled());
 }
 
 #[test]

@@ -32,6 +32,11 @@ export class Api {
     return this.#call("POST", "/sessions", { body: credentials });
   }
 
+  /** Ends the session on the server. */
+  signOut() {
+    return this.#call("DELETE", "/sessions");
+  }
+
   user(id) {
     return this.#call("GET", `/users/${encodeURIComponent(id)}`);
   }

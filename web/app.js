@@ -225,6 +225,8 @@ function enter(session) {
 
 function signOut(message) {
   const left = home;
+  // The request has its token before `home` goes. Whoever is offline signs out of this tab only.
+  if (left && message === undefined) api.signOut().catch(() => {});
   home = null;
   left?.stop();
   clearSession();

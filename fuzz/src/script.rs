@@ -27,6 +27,8 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
     let env = [
         ("FEEDLINE__AUTH__HMAC_SECRET", SECRET),
         ("FEEDLINE__AUTH__API_KEYS", "a key that nobody sends here"),
+        ("FEEDLINE__AUTH__REQUIRE_EXP", "false"),
+        ("FEEDLINE__AUTH__LEEWAY", "0s"),
         ("FEEDLINE__NAMESPACES", NAMESPACES),
     ];
     let env = env.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -34,6 +36,7 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
     let secrets = Secrets::load(&config).expect("all secrets are configured");
     Arc::new(SessionOptions {
         verifier: Verifier::new(&config.auth, &secrets).expect("keys"),
+        revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Duration::from_secs(60)),
         anonymous: true,
         max_channels: 4,

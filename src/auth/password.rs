@@ -36,8 +36,8 @@ pub enum PasswordError {
     Failed(String),
 }
 
-/// Hashes and verifies passwords. Each takes 19 MiB and tens of milliseconds of a core, so only as many run at once
-/// as there are cores, and only so many wait.
+/// Hashes and verifies passwords. Each takes 19 MiB and tens of milliseconds of a core. At most half of the cores (but one
+/// at least) hash at once, so that the others go on serving, and only so many wait.
 #[derive(Clone, Debug)]
 pub struct Passwords {
     running: Arc<Semaphore>,
@@ -53,11 +53,11 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// As many at once as there are cores.
+    /// As many at once as half of the cores, and at least one.
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            running: Arc::new(Semaphore::new(cores)),
+            running: Arc::new(Semaphore::new((cores / 2).max(1))),
             waiting: Arc::new(Semaphore::new(WAITING)),
             patience: PATIENCE,
         }

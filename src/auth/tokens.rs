@@ -2,23 +2,64 @@
 //!
 //! Which algorithm a key is for is decided by the configuration: a token's header only picks among the configured
 //! keys, each of which verifies its one algorithm and no other. Time is passed in as Unix seconds.
+//!
+//! Feedline's own sessions have a key of their own, named by the header's `kid`. A token with that `kid` is verified with
+//! that key and no other, and any other token never is: neither key can sign the other's kind.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, decode_header, encode};
-use serde::{Deserialize, Serialize};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::value::RawValue;
 
+use super::claims::{RawClaims, RawOptions, expiry, in_time, json};
 use crate::config::{Auth, Secret, Secrets};
 use crate::model::UserId;
+
+/// The `kid` of Feedline's own sessions.
+pub(super) const SESSION_KID: &str = "feedline-session";
+
+/// What the claim `token_use` of Feedline's own sessions says.
+pub(super) const SESSION_USE: &str = "session";
+
+/// Which token it is: what revocations go by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenIdentity {
+    /// Who signed it.
+    pub kind: TokenKind,
+    /// Its `jti`. Without one it cannot be revoked by itself.
+    pub id: Option<Box<str>>,
+    /// Its `iat`, in Unix seconds. Without one it counts as older than everything.
+    pub issued_at: Option<u64>,
+    /// Its `exp`, in Unix seconds.
+    pub expires_at: Option<u64>,
+}
+
+impl TokenIdentity {
+    /// Whether it is of the same kind as another: a session of Feedline's stays one when it is refreshed.
+    pub fn is_like(&self, other: Option<&Self>) -> bool {
+        let is_session = |token: &Self| token.kind != TokenKind::Application;
+        other.is_none_or(|other| is_session(self) == is_session(other))
+    }
+}
+
+/// Who signed a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Feedline, for an account that signed in.
+    Session {
+        /// How often all sessions of the account had been ended before.
+        generation: u64,
+    },
+    /// The application, or `feedline token`.
+    Application,
+}
 
 /// What a connect token says.
 #[derive(Clone, Debug)]
 pub struct ConnectClaims {
+    /// Which token it is.
+    pub identity: TokenIdentity,
     /// Whose it is; `None` is nobody in particular.
     pub user: Option<UserId>,
     /// When the connection expires, in Unix seconds; `None` is never.
@@ -43,6 +84,8 @@ pub struct SubscribeOptions {
 /// What a subscription token says.
 #[derive(Clone, Debug)]
 pub struct SubscribeClaims {
+    /// Which token it is.
+    pub identity: TokenIdentity,
     /// Whose it is; `None` is nobody in particular. It must be who is connected.
     pub user: Option<UserId>,
     /// The channel it lets into.
@@ -61,6 +104,9 @@ pub enum TokenError {
     /// It is none, or not one for here.
     #[error("invalid token: {0}")]
     Invalid(&'static str),
+    /// It never expires, and `auth.require_exp` is on.
+    #[error("invalid token: it has no exp, and auth.require_exp is on")]
+    NoExpiry,
     /// It was valid once, or is not yet: another one may do.
     #[error("token expired")]
     Expired,
@@ -83,9 +129,17 @@ impl KeyError {
 /// Verifies tokens. Cheap enough to be called where a connection is served: no store, no clock.
 #[derive(Debug)]
 pub struct Verifier {
+    /// Those of the application.
     keys: Vec<Key>,
+    /// That of Feedline's own sessions, where accounts are on.
+    session_key: Option<Key>,
     audience: Option<String>,
     issuer: Option<String>,
+    require_exp: bool,
+    /// In seconds: how far clocks may differ.
+    leeway: u64,
+    /// In seconds: the longest life of a session, whatever its token says.
+    session_ttl: u64,
 }
 
 /// One key and the one algorithm it is for.
@@ -97,6 +151,10 @@ struct Key {
 }
 
 impl Key {
+    fn hs256(secret: &Secret) -> Self {
+        Self::new(Algorithm::HS256, DecodingKey::from_secret(secret.reveal().as_bytes()))
+    }
+
     fn new(algorithm: Algorithm, key: DecodingKey) -> Self {
         let mut validation = Validation::new(algorithm);
         // Times, audience and issuer are checked here, against the time that is passed in.
@@ -105,19 +163,23 @@ impl Key {
         validation.required_spec_claims = HashSet::new();
         Self { algorithm, key, validation }
     }
+
+    /// The claims, if the signature is this key's.
+    fn claims(&self, token: &str) -> Option<RawClaims> {
+        decode::<RawClaims>(token, &self.key, &self.validation).ok().map(|decoded| decoded.claims)
+    }
 }
 
 impl Verifier {
-    /// Takes the keys that are configured, and the secret that was made if there is one.
+    /// Takes the keys that are configured, and the secrets that were made if there are any.
     ///
     /// # Errors
     ///
     /// When a public key is none.
     pub fn new(auth: &Auth, secrets: &Secrets) -> Result<Self, KeyError> {
         let mut keys = Vec::new();
-        if let Some(secret) = &secrets.hmac_secret {
-            keys.push(Key::new(Algorithm::HS256, DecodingKey::from_secret(secret.reveal().as_bytes())));
-        }
+        keys.extend(secrets.hmac_secret.as_ref().map(Key::hs256));
+        keys.extend(auth.hmac_secret_previous.as_ref().map(Key::hs256));
         if let Some(pem) = &auth.rsa_public_key {
             let key = DecodingKey::from_rsa_pem(pem.as_bytes());
             let key = key.map_err(|error| KeyError::new("auth.rsa_public_key", &error))?;
@@ -128,7 +190,15 @@ impl Verifier {
             let key = key.map_err(|error| KeyError::new("auth.ecdsa_public_key", &error))?;
             keys.push(Key::new(Algorithm::ES256, key));
         }
-        Ok(Self { keys, audience: auth.audience.clone(), issuer: auth.issuer.clone() })
+        Ok(Self {
+            keys,
+            session_key: secrets.session_key.as_ref().map(Key::hs256),
+            audience: auth.audience.clone(),
+            issuer: auth.issuer.clone(),
+            require_exp: auth.require_exp,
+            leeway: auth.leeway.as_secs(),
+            session_ttl: auth.token_ttl.as_secs(),
+        })
     }
 
     /// Verifies a token that says who somebody is. `now` is in Unix seconds.
@@ -137,21 +207,27 @@ impl Verifier {
     ///
     /// When it is not one of ours, is for a channel, or its time is not now.
     pub fn verify_connect(&self, token: &str, now: u64) -> Result<ConnectClaims, TokenError> {
-        let claims = self.verify(token)?;
+        let (claims, identity) = self.verify(token)?;
         if claims.channel.is_some() {
             return Err(TokenError::Invalid("it is for a channel"));
         }
         let user = claims.user()?;
+        if user.is_none() && identity.kind != TokenKind::Application {
+            return Err(TokenError::Invalid("it is a session of nobody"));
+        }
+        let expire_at = expiry(claims.expire_at, identity.expires_at, now, self.leeway);
+        let timely = in_time(&claims, identity.expires_at, now, self.leeway);
         let subs = claims.subs.unwrap_or_default().into_iter();
         let subs: Result<_, _> = subs.map(|(channel, sub)| Ok((channel, sub.options()?))).collect();
         let valid = ConnectClaims {
+            identity,
             user,
-            expire_at: expiry(claims.expire_at, claims.exp),
+            expire_at,
             info: json(claims.info, claims.b64info.as_deref())?,
             channels: claims.channels.unwrap_or_default(),
             subs: subs?,
         };
-        in_time(claims.nbf, claims.exp, now).map(|()| valid)
+        timely.map(|()| valid)
     }
 
     /// Verifies a token that lets somebody into a channel. Whether the user, the channel and the client are those that
@@ -161,211 +237,70 @@ impl Verifier {
     ///
     /// When it is not one of ours, is for no channel, or its time is not now.
     pub fn verify_subscribe(&self, token: &str, now: u64) -> Result<SubscribeClaims, TokenError> {
-        let claims = self.verify(token)?;
+        let (claims, identity) = self.verify(token)?;
         let user = claims.user()?;
+        let timely = in_time(&claims, identity.expires_at, now, self.leeway);
+        let expire_at = expiry(claims.expire_at, identity.expires_at, now, self.leeway);
         let channel = claims.channel.filter(|channel| !channel.is_empty());
         let options =
             RawOptions { info: claims.info, b64info: claims.b64info, data: claims.data, b64data: claims.b64data };
         let valid = SubscribeClaims {
+            identity,
             user,
             channel: channel.ok_or(TokenError::Invalid("it is for no channel"))?,
             client: claims.client.filter(|client| !client.is_empty()),
-            expire_at: expiry(claims.expire_at, claims.exp),
+            expire_at,
             options: options.options()?,
         };
-        in_time(claims.nbf, claims.exp, now).map(|()| valid)
+        timely.map(|()| valid)
     }
 
     /// Verifies the signature, the audience and the issuer.
-    fn verify(&self, token: &str) -> Result<RawClaims, TokenError> {
+    fn verify(&self, token: &str) -> Result<(RawClaims, TokenIdentity), TokenError> {
         let header = decode_header(token).map_err(|_| TokenError::Invalid("it is malformed"))?;
         if header.crit.is_some() {
             return Err(TokenError::Invalid("it asks for an extension"));
         }
-        let key = self.keys.iter().find(|key| key.algorithm == header.alg);
-        let key = key.ok_or(TokenError::Invalid("its algorithm is not configured"))?;
-        let decoded = decode::<RawClaims>(token, &key.key, &key.validation);
-        let claims = decoded.map_err(|_| TokenError::Invalid("its signature or a claim is wrong"))?.claims;
+        if header.kid.as_deref() == Some(SESSION_KID) {
+            return self.verify_session(token, header.alg);
+        }
+        let mut keys = self.keys.iter().filter(|key| key.algorithm == header.alg).peekable();
+        if keys.peek().is_none() {
+            return Err(TokenError::Invalid("its algorithm is not configured"));
+        }
+        let claims = keys.find_map(|key| key.claims(token));
+        let claims = claims.ok_or(TokenError::Invalid("its signature or a claim is wrong"))?;
         if self.issuer.is_some() && self.issuer != claims.iss {
             return Err(TokenError::Invalid("its issuer is another"));
         }
         match (&self.audience, &claims.aud) {
-            (None, _) => Ok(claims),
-            (Some(wanted), Some(audience)) if audience.holds(wanted) => Ok(claims),
-            _ => Err(TokenError::Invalid("its audience is another")),
+            (None, _) => {}
+            (Some(wanted), Some(audience)) if audience.holds(wanted) => {}
+            _ => return Err(TokenError::Invalid("its audience is another")),
         }
-    }
-}
-
-/// When what a token allows ends: `expire_at` rules, with 0 for never, and else the token's own end.
-fn expiry(expire_at: Option<u64>, exp: Option<NumericDate>) -> Option<u64> {
-    match expire_at {
-        Some(0) => None,
-        Some(at) => Some(at),
-        None => exp.map(|exp| exp.0),
-    }
-}
-
-fn in_time(nbf: Option<NumericDate>, exp: Option<NumericDate>, now: u64) -> Result<(), TokenError> {
-    let early = nbf.is_some_and(|nbf| now < nbf.0);
-    let late = exp.is_some_and(|exp| exp.0 <= now);
-    if early || late { Err(TokenError::Expired) } else { Ok(()) }
-}
-
-/// JSON that is in the token as it is, or as base64.
-fn json(plain: Option<Box<RawValue>>, base64: Option<&str>) -> Result<Option<Box<RawValue>>, TokenError> {
-    let Some(base64) = base64.filter(|text| !text.is_empty()) else { return Ok(plain) };
-    let bytes = STANDARD.decode(base64).map_err(|_| TokenError::Invalid("it holds base64 that is none"))?;
-    let json = serde_json::from_slice(&bytes).map_err(|_| TokenError::Invalid("it holds JSON that is none"))?;
-    Ok(Some(json))
-}
-
-/// The claims as they are written, of either kind of token.
-#[derive(Deserialize)]
-struct RawClaims {
-    #[serde(default)]
-    sub: String,
-    exp: Option<NumericDate>,
-    nbf: Option<NumericDate>,
-    aud: Option<Audience>,
-    iss: Option<String>,
-    expire_at: Option<u64>,
-    channel: Option<String>,
-    client: Option<String>,
-    channels: Option<Vec<String>>,
-    subs: Option<BTreeMap<String, RawOptions>>,
-    info: Option<Box<RawValue>>,
-    b64info: Option<String>,
-    data: Option<Box<RawValue>>,
-    b64data: Option<String>,
-}
-
-impl RawClaims {
-    fn user(&self) -> Result<Option<UserId>, TokenError> {
-        if self.sub.is_empty() {
-            return Ok(None);
+        if self.require_exp && claims.exp.is_none() {
+            return Err(TokenError::NoExpiry);
         }
-        let user = UserId::parse(&self.sub).filter(|user| !user.is_reserved());
-        user.map(Some).ok_or(TokenError::Invalid("its sub is not a user id"))
-    }
-}
-
-#[derive(Deserialize)]
-struct RawOptions {
-    info: Option<Box<RawValue>>,
-    b64info: Option<String>,
-    data: Option<Box<RawValue>>,
-    b64data: Option<String>,
-}
-
-impl RawOptions {
-    fn options(self) -> Result<SubscribeOptions, TokenError> {
-        Ok(SubscribeOptions {
-            info: json(self.info, self.b64info.as_deref())?,
-            data: json(self.data, self.b64data.as_deref())?,
-        })
-    }
-}
-
-/// Seconds since the Unix epoch. Tokens may write fractions and times before it.
-#[derive(Clone, Copy)]
-struct NumericDate(u64);
-
-impl<'de> Deserialize<'de> for NumericDate {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = serde_json::Number::deserialize(deserializer)?;
-        // A cast saturates: what lies before the epoch is its beginning, which is as long over.
-        let seconds = number.as_u64().or_else(|| number.as_f64().map(|seconds| seconds as u64));
-        seconds.map(Self).ok_or_else(|| serde::de::Error::custom("not a time"))
-    }
-}
-
-/// One, or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Audience {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Audience {
-    fn holds(&self, wanted: &str) -> bool {
-        match self {
-            Self::One(one) => one == wanted,
-            Self::Many(many) => many.iter().any(|one| one == wanted),
-        }
-    }
-}
-
-/// Makes the tokens of built-in accounts and of the command line: HS256.
-#[derive(Clone)]
-pub struct Issuer {
-    key: EncodingKey,
-    ttl: Duration,
-    audience: Option<String>,
-    issuer: Option<String>,
-}
-
-/// A token that was made.
-#[derive(Clone, Debug)]
-pub struct Issued {
-    /// The token.
-    pub token: Secret,
-    /// When it ends, in Unix seconds.
-    pub expires_at: u64,
-}
-
-#[derive(Serialize)]
-struct IssuedClaims<'a> {
-    sub: &'a str,
-    iat: u64,
-    exp: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aud: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    iss: Option<&'a str>,
-}
-
-impl Issuer {
-    /// Takes the secret that is configured or was made. `None`: there is none, tokens come from elsewhere.
-    pub fn new(auth: &Auth, secrets: &Secrets) -> Option<Self> {
-        let secret = secrets.hmac_secret.as_ref()?;
-        Some(Self {
-            key: EncodingKey::from_secret(secret.reveal().as_bytes()),
-            ttl: auth.token_ttl,
-            audience: auth.audience.clone(),
-            issuer: auth.issuer.clone(),
-        })
+        let identity = claims.identity(TokenKind::Application);
+        Ok((claims, identity))
     }
 
-    /// The same, with another life for its tokens.
-    #[must_use]
-    pub fn with_ttl(self, ttl: Duration) -> Self {
-        Self { ttl, ..self }
-    }
-
-    /// Makes a token for a user. `now` is in Unix seconds.
-    ///
-    /// # Errors
-    ///
-    /// When signing fails.
-    pub fn issue(&self, user: &UserId, now: u64) -> Result<Issued, KeyError> {
-        let expires_at = now.saturating_add(self.ttl.as_secs());
-        let claims = IssuedClaims {
-            sub: user.as_str(),
-            iat: now,
-            exp: expires_at,
-            aud: self.audience.as_deref(),
-            iss: self.issuer.as_deref(),
+    /// Verifies a token that says it is one of Feedline's own sessions.
+    fn verify_session(&self, token: &str, algorithm: Algorithm) -> Result<(RawClaims, TokenIdentity), TokenError> {
+        let key = self.session_key.as_ref().filter(|key| key.algorithm == algorithm);
+        let key = key.ok_or(TokenError::Invalid("accounts are not enabled"))?;
+        let claims = key.claims(token).ok_or(TokenError::Invalid("its signature or a claim is wrong"))?;
+        let (Some(issued_at), Some(expires_at)) = (claims.iat, claims.exp) else {
+            return Err(TokenError::Invalid("it is not a session"));
         };
-        let token = encode(&Header::new(Algorithm::HS256), &claims, &self.key);
-        let token = token.map_err(|error| KeyError::new("a token could not be signed", &error))?;
-        Ok(Issued { token: Secret::new(token), expires_at })
-    }
-}
-
-impl fmt::Debug for Issuer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Issuer").field("ttl", &self.ttl).finish_non_exhaustive()
+        if claims.token_use.as_deref() != Some(SESSION_USE) || claims.jti.is_none() {
+            return Err(TokenError::Invalid("it is not a session"));
+        }
+        let kind = TokenKind::Session { generation: claims.generation };
+        let mut identity = claims.identity(kind);
+        // A shorter `auth.token_ttl` holds for sessions opened before, too. So nothing of a session is to be remembered
+        // for longer than that.
+        identity.expires_at = Some(expires_at.0.min(issued_at.0.saturating_add(self.session_ttl)));
+        Ok((claims, identity))
     }
 }

@@ -98,6 +98,11 @@ impl Config {
         Self::build(File { name: USUAL_FILE, text }, env)
     }
 
+    /// Whether people can sign up and sign in here: as configured, or else unless a key for an application's tokens is.
+    pub fn accounts_enabled(&self) -> bool {
+        self.accounts.enabled.unwrap_or(!self.auth.has_token_key())
+    }
+
     fn build(file: File<'_>, env: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let mut layers = Layers::new(file, env);
         let server = Server::read(layers.section("server"));

@@ -36,6 +36,11 @@ impl Secret {
         &self.0
     }
 
+    /// Whether it is shorter than a secret ought to be: 32 characters.
+    pub fn is_short(&self) -> bool {
+        self.0.chars().count() < RANDOM_BYTES
+    }
+
     fn random() -> Result<Self, io::Error> {
         let mut bytes = [0; RANDOM_BYTES];
         SysRng.try_fill_bytes(&mut bytes).map_err(io::Error::other)?;
@@ -54,6 +59,8 @@ impl fmt::Debug for Secret {
 pub struct Secrets {
     /// What HS256 tokens are signed with. `None`: there are none, only public keys.
     pub hmac_secret: Option<Secret>,
+    /// What Feedline signs its own sessions with. `None`: there are none, accounts are off.
+    pub session_key: Option<Secret>,
     /// What backends may present; at least one.
     pub api_keys: Vec<Secret>,
     /// The file that something of this came from, if anything did.
@@ -99,14 +106,16 @@ pub enum SecretsError {
 struct Stored {
     hmac_secret: Secret,
     api_key: Secret,
+    /// Missing in files that versions without it made.
+    session_key: Option<Secret>,
 }
 
 impl Secrets {
     /// Takes what is configured. For what is missing, reads `<data_dir>/secrets.toml`, and makes it if there is none.
     /// Processes that start at the same moment agree on one.
     ///
-    /// A secret for tokens is needed unless a public key is configured and accounts, for which Feedline issues tokens
-    /// itself, are off. A key for backends is always needed.
+    /// A secret for tokens is needed unless a public key is configured, a key for sessions where accounts are on. A key for
+    /// backends is always needed.
     ///
     /// # Errors
     ///
@@ -114,10 +123,12 @@ impl Secrets {
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
         let auth = &config.auth;
         let public_key = auth.rsa_public_key.is_some() || auth.ecdsa_public_key.is_some();
-        let wants_secret = auth.hmac_secret.is_none() && (!public_key || config.accounts.enabled);
-        let mut secrets =
-            Self { hmac_secret: auth.hmac_secret.clone(), api_keys: auth.api_keys.clone(), file: None, created: false };
-        if !wants_secret && !secrets.api_keys.is_empty() {
+        let wants_secret = auth.hmac_secret.is_none() && !public_key;
+        let session_key = auth.session_key.clone().filter(|_| config.accounts_enabled());
+        let wants_session_key = config.accounts_enabled() && session_key.is_none();
+        let (hmac_secret, api_keys) = (auth.hmac_secret.clone(), auth.api_keys.clone());
+        let mut secrets = Self { hmac_secret, session_key, api_keys, file: None, created: false };
+        if !wants_secret && !wants_session_key && !secrets.api_keys.is_empty() {
             return Ok(secrets);
         }
         let path = config.server.data_dir.join(FILE);
@@ -128,6 +139,12 @@ impl Secrets {
                 read(&path)?.ok_or_else(|| io_error(&path, "read", io::ErrorKind::NotFound.into()))?
             }
         };
+        if wants_session_key {
+            secrets.session_key = Some(match stored.session_key {
+                Some(key) => key,
+                None => add_session_key(&path)?,
+            });
+        }
         if wants_secret {
             secrets.hmac_secret = Some(stored.hmac_secret);
         }
@@ -160,7 +177,8 @@ fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
     // The parser's own words would quote the line, and with it the secret.
     let stored: Stored =
         toml::from_str(&text).map_err(|_| malformed("expected hmac_secret and api_key, each a text"))?;
-    if stored.hmac_secret.0.len() < RANDOM_BYTES || stored.api_key.0.len() < RANDOM_BYTES {
+    let secrets = [Some(&stored.hmac_secret), Some(&stored.api_key), stored.session_key.as_ref()];
+    if secrets.into_iter().flatten().any(Secret::is_short) {
         return Err(malformed("a secret in it is too short"));
     }
     Ok(Some(stored))
@@ -174,7 +192,10 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
         "# Made by Feedline at its first start. Whoever has these can be any user: keep them to yourself.\n\
          # To have new ones, delete this file and start again; all tokens end with it.\n\
          hmac_secret = \"{}\"\n\
-         api_key = \"{}\"\n",
+         api_key = \"{}\"\n\
+         # Feedline signs the sessions of accounts with this one. No application needs it.\n\
+         session_key = \"{}\"\n",
+        Secret::random().map_err(failed)?.0,
         Secret::random().map_err(failed)?.0,
         Secret::random().map_err(failed)?.0,
     );
@@ -193,6 +214,35 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
     fs::remove_file(&draft).map_err(failed)?;
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     Ok(created)
+}
+
+/// Adds a key for sessions to a file without one. Of processes that start at once one does it, holding the lock of the file
+/// that it replaces; the others find it done.
+fn add_session_key(path: &Path) -> Result<Secret, SecretsError> {
+    let failed = |error| io_error(path, "given a session_key", error);
+    let old = File::open(path).map_err(|error| io_error(path, "read", error))?;
+    old.lock().map_err(failed)?;
+    let stored = read(path)?.ok_or_else(|| io_error(path, "read", io::ErrorKind::NotFound.into()))?;
+    if let Some(key) = stored.session_key {
+        return Ok(key);
+    }
+    let key = Secret::random().map_err(failed)?;
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let text = format!(
+        "{}\n# Feedline signs the sessions of accounts with this one. No application needs it.\nsession_key = \"{}\"\n",
+        text.trim_end(),
+        key.0
+    );
+    let draft = path.with_file_name(format!("{FILE}.{}", uuid::Uuid::new_v4()));
+    if let Err(error) = write_draft(&draft, &text).and_then(|()| fs::rename(&draft, path)) {
+        // The draft may not even exist; the error that counts is the first.
+        let _ = fs::remove_file(&draft);
+        return Err(failed(error));
+    }
+    if let Some(dir) = path.parent() {
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+    }
+    Ok(key)
 }
 
 fn write_draft(draft: &Path, text: &str) -> io::Result<()> {

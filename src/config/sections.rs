@@ -230,6 +230,12 @@ impl Ledger {
 pub struct Auth {
     /// What HS256 tokens are signed with, if configured; [`Secrets`](super::Secrets) may have made one.
     pub hmac_secret: Option<Secret>,
+    /// What HS256 tokens may be signed with too.
+    pub hmac_secret_previous: Option<Secret>,
+    /// Whether these two may be shorter than 32 characters.
+    pub allow_short_secret: bool,
+    /// What Feedline signs its own sessions with, if configured; [`Secrets`](super::Secrets) may have made one.
+    pub session_key: Option<Secret>,
     /// What RS256 tokens are verified with: PEM text that was found to be a key.
     pub rsa_public_key: Option<String>,
     /// What ES256 tokens are verified with: PEM text that was found to be a key.
@@ -242,22 +248,64 @@ pub struct Auth {
     pub api_keys: Vec<Secret>,
     /// How long tokens that Feedline issues are valid.
     pub token_ttl: Duration,
+    /// Whether a token must have an `exp`.
+    pub require_exp: bool,
+    /// How far the clocks of those who make tokens may differ from this one.
+    pub leeway: Duration,
+    /// How long a revocation without an end of its own is remembered.
+    pub revocation_ttl: Duration,
     /// Whether clients may connect without a token.
     pub anonymous: bool,
 }
 
 impl Auth {
     pub(super) fn read(mut section: Section<'_>) -> Self {
-        Self {
+        let auth = Self {
             hmac_secret: section.read("hmac_secret", value::optional_secret),
+            hmac_secret_previous: section.read("hmac_secret_previous", value::optional_secret),
+            allow_short_secret: section.read("allow_short_secret", value::flag),
+            session_key: section.read("session_key", value::optional_secret),
             rsa_public_key: section.read("rsa_public_key", |value| public_key(value, KeyKind::Rsa)),
             ecdsa_public_key: section.read("ecdsa_public_key", |value| public_key(value, KeyKind::Ecdsa)),
             audience: section.read("audience", value::optional_text),
             issuer: section.read("issuer", value::optional_text),
             api_keys: section.read("api_keys", value::secrets),
             token_ttl: section.read("token_ttl", value::duration("1s"..="3650d")),
+            require_exp: section.read("require_exp", value::flag),
+            leeway: section.read("leeway", value::duration("0s"..="1h")),
+            revocation_ttl: section.read("revocation_ttl", value::duration("1m"..="36500d")),
             anonymous: section.read("anonymous", value::flag),
+        };
+        auth.check_secrets(&mut section);
+        auth
+    }
+
+    /// Notes secrets that are too short, or the same.
+    fn check_secrets(&self, section: &mut Section<'_>) {
+        let is_short = |secret: &Option<Secret>| secret.as_ref().is_some_and(Secret::is_short);
+        if !self.allow_short_secret {
+            let message = "expected 32 characters or more (auth.allow_short_secret accepts less)";
+            for (key, secret) in
+                [("hmac_secret", &self.hmac_secret), ("hmac_secret_previous", &self.hmac_secret_previous)]
+            {
+                if is_short(secret) {
+                    section.problem(&[key], message);
+                }
+            }
         }
+        if is_short(&self.session_key) {
+            section.problem(&["session_key"], "expected 32 characters or more");
+        }
+        let others = [&self.hmac_secret, &self.hmac_secret_previous];
+        if self.session_key.is_some() && others.contains(&&self.session_key) {
+            section.problem(&["session_key"], "must differ from auth.hmac_secret: applications may know that one");
+        }
+    }
+
+    /// Whether the application's own key for tokens is configured. A secret that Feedline made is none.
+    pub fn has_token_key(&self) -> bool {
+        let secret = self.hmac_secret.is_some() || self.hmac_secret_previous.is_some();
+        secret || self.rsa_public_key.is_some() || self.ecdsa_public_key.is_some()
     }
 }
 
@@ -296,13 +344,13 @@ fn is_p256(key: &DecodingKey) -> bool {
 /// `[accounts]`: built-in accounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accounts {
-    /// Whether there are any.
-    pub enabled: bool,
+    /// Whether there are any; `None`: unless a key for an application's tokens is configured.
+    pub enabled: Option<bool>,
 }
 
 impl Accounts {
     pub(super) fn read(mut section: Section<'_>) -> Self {
-        Self { enabled: section.read("enabled", value::flag) }
+        Self { enabled: section.read("enabled", value::flag_or_auto) }
     }
 }
 

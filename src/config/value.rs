@@ -45,6 +45,17 @@ pub(super) fn flag(value: &Value) -> Read<bool> {
     }
 }
 
+/// Yes, no, or `"auto"`: what the rest of the configuration suggests.
+pub(super) fn flag_or_auto(value: &Value) -> Read<Option<bool>> {
+    match &value.kind {
+        Kind::Text(text) | Kind::Env(text) if text == "auto" => Ok(None),
+        Kind::Boolean(_) | Kind::Env(_) => {
+            flag(value).map(Some).map_err(|error| error.replace("true or false", "true, false or \"auto\""))
+        }
+        other => Err(format!("expected true, false or \"auto\", not {}", other.name())),
+    }
+}
+
 /// A whole number within a range, as any unsigned type that holds the range.
 pub(super) fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&Value) -> Read<T> {
     move |value| {

@@ -1,13 +1,19 @@
 //! Built-in accounts: a name and a password, so that the page and small deployments need no other system.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::input::{self, Done};
+use super::operations::Origin;
 use super::people::checked_name;
-use super::{Caller, Feed, FeedError, Result, now};
-use crate::auth::Verdict;
+use super::{Call, Caller, Credential, Feed, FeedError, Result, now};
+use crate::auth::{Attempt, SessionIssuer, TokenKind, Verdict};
 use crate::ledger::NewAccount;
-use crate::model::{Millis, UserId};
+use crate::model::{Millis, UserId, UserOrigin};
+use crate::net::subscriber_network;
 
 /// An account to be made.
 #[derive(Deserialize, JsonSchema)]
@@ -32,6 +38,25 @@ pub(super) struct SignIn {
     password: String,
 }
 
+/// Which sessions end.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignOut {
+    /// All of the user's sessions and tokens, not only the one that asks.
+    #[serde(default, deserialize_with = "input::flag")]
+    all: bool,
+}
+
+/// A new password.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PasswordChange {
+    /// The one in force.
+    old: String,
+    /// The new one, 8 to 200 characters.
+    new: String,
+}
+
 /// Somebody is signed in.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SignedIn {
@@ -47,40 +72,144 @@ const WRONG: FeedError = FeedError::Unauthorized("unknown user or wrong password
 
 impl Feed {
     pub(super) async fn sign_up(&self, _: Caller, account: SignUp) -> Result<SignedIn> {
-        if !(8..=200).contains(&account.password.chars().count()) {
-            return Err(FeedError::invalid("password", "a password has 8 to 200 characters"));
-        }
+        let issuer = self.sessions()?;
+        checked_password("password", &account.password)?;
         if account.user.is_reserved() {
             return Err(FeedError::invalid("user", "that id means something else here"));
         }
         let name = account.name.map_or_else(|| Ok(account.user.to_string()), |name| checked_name(&name))?;
-        let signed_in = self.signed_in(&account.user)?;
+        if self.is_erased(&account.user) {
+            return Err(taken(UserOrigin::Account));
+        }
+        if let Some(origin) = self.origin_of(&account.user).await? {
+            return Err(taken(origin));
+        }
         let password = self.passwords.hash(account.password).await?;
-        let new = NewAccount { user: account.user, name, password, created_at: now() };
+        let user = account.user;
+        let new = NewAccount { user: user.clone(), name, password, created_at: now() };
         if self.ledger.create_account(new).await? {
-            Ok(signed_in)
+            open_session(issuer, user, 0)
         } else {
-            Err(FeedError::Conflict { field: "user", message: "that id is taken" })
+            Err(taken(self.origin_of(&user).await?.unwrap_or(UserOrigin::Account)))
         }
     }
 
-    pub(super) async fn sign_in(&self, _: Caller, who: SignIn) -> Result<SignedIn> {
-        let signed_in = self.signed_in(&who.user)?;
-        let stored = self.ledger.account(&who.user).await?.map(|account| account.password);
-        match self.passwords.verify(who.password, stored).await? {
-            Verdict::Right => Ok(signed_in),
-            Verdict::Wrong => Err(WRONG),
-        }
+    pub(super) async fn sign_in(&self, call: Call, who: SignIn) -> Result<SignedIn> {
+        let issuer = self.sessions()?;
+        let attempt = self.begin_sign_in(call.origin, &who.user)?;
+        let account = self.ledger.account(&who.user).await.map_err(FeedError::from);
+        let (account, attempt) = cancel_on_error(account, attempt)?;
+        let (generation, stored) = account.map_or((0, None), |account| (account.generation, Some(account.password)));
+        self.check_password(who.password, stored, attempt).await?;
+        self.check_revoked(Some(&who.user), None)?;
+        open_session(issuer, who.user, generation)
     }
 
-    fn signed_in(&self, user: &UserId) -> Result<SignedIn> {
-        let issuer = self.issuer.as_ref().filter(|_| self.options.accounts);
-        let issuer = issuer.ok_or(FeedError::Forbidden("accounts are not enabled on this server"))?;
-        let issued = issuer.issue(user, now() / 1_000).map_err(|error| {
-            tracing::error!(%error, "a token could not be signed");
-            FeedError::Internal
-        })?;
-        let token = issued.token.reveal().to_owned();
-        Ok(SignedIn { user: user.clone(), token, expires_at: issued.expires_at * 1_000 })
+    pub(super) async fn sign_out(self: &Arc<Self>, call: Call, which: SignOut) -> Result<Done> {
+        let user = call.caller.user()?;
+        if which.all {
+            self.invalidate_user_tokens(user, None).await?;
+            return Ok(Done {});
+        }
+        let Some(token) = call.credential.token() else {
+            return Err(FeedError::invalid("all", "a backend has no session of its own: end all of the user's"));
+        };
+        let Some(id) = &token.id else {
+            return Err(FeedError::invalid("all", "this token has no jti, so it cannot be ended alone: end all"));
+        };
+        self.revoke_own_token(user, id, token.expires_at).await?;
+        Ok(Done {})
     }
+
+    pub(super) async fn change_password(self: &Arc<Self>, call: Call, change: PasswordChange) -> Result<Done> {
+        self.sessions()?;
+        let user = call.caller.user()?;
+        checked_password("new", &change.new)?;
+        let spared = match &call.credential {
+            Credential::Token(token) if token.kind != TokenKind::Application => token.id.as_deref(),
+            Credential::Backend(UserOrigin::Account) => None,
+            _ => return Err(FeedError::Forbidden("this user has no account, and so no password")),
+        };
+        let attempt = self.begin_sign_in(call.origin, user)?;
+        let stored = self.ledger.account(user).await.map_err(FeedError::from);
+        let (account, attempt) = cancel_on_error(stored, attempt)?;
+        let account = account.ok_or(FeedError::Forbidden("this user has no account, and so no password"))?;
+        self.check_password(change.old, Some(account.password.clone()), attempt).await?;
+        let new = self.passwords.hash(change.new).await?;
+        let end = self.sessions_end(spared);
+        if self.ledger.change_password(user, &account.password, &new, &end).await?.is_none() {
+            return Err(FeedError::Conflict { field: "old", message: "the password was changed meanwhile" });
+        }
+        self.publish_revocations().await?;
+        Ok(Done {})
+    }
+
+    /// Makes the tokens of those who sign in.
+    fn sessions(&self) -> Result<&SessionIssuer> {
+        self.issuer.as_ref().ok_or(FeedError::Forbidden("accounts are not enabled on this server"))
+    }
+
+    /// Lets somebody try a password, if there were not too many failures. Backends are trusted to count for themselves.
+    fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<Attempt>> {
+        let Some(guard) = &self.sign_ins else { return Ok(None) };
+        let (Origin::Address(address) | Origin::Socket(address)) = origin else { return Ok(None) };
+        let attempt = guard.begin(subscriber_network(address), user, Instant::now());
+        let too_many = |retry_after| FeedError::RateLimited { what: "failed sign-ins", retry_after };
+        attempt.map(Some).map_err(too_many)
+    }
+
+    async fn check_password(&self, password: String, stored: Option<String>, attempt: Option<Attempt>) -> Result<()> {
+        let verdict = self.passwords.verify(password, stored).await.map_err(FeedError::from);
+        match cancel_on_error(verdict, attempt)? {
+            (Verdict::Right, attempt) => {
+                if let Some(attempt) = attempt {
+                    attempt.succeeded();
+                }
+                Ok(())
+            }
+            (Verdict::Wrong, attempt) => {
+                if let Some(attempt) = attempt {
+                    let (address, user) = attempt.who();
+                    let delays = self.rates.count_failed_sign_in(&*self.broker, address, user).await;
+                    attempt.failed(delays);
+                }
+                Err(WRONG)
+            }
+        }
+    }
+}
+
+/// An attempt that fails because of the server counts nothing.
+fn cancel_on_error<T>(result: Result<T>, attempt: Option<Attempt>) -> Result<(T, Option<Attempt>)> {
+    match result {
+        Ok(value) => Ok((value, attempt)),
+        Err(error) => {
+            if let Some(attempt) = attempt {
+                attempt.cancelled();
+            }
+            Err(error)
+        }
+    }
+}
+
+fn taken(origin: UserOrigin) -> FeedError {
+    let message = match origin {
+        UserOrigin::Account => "that id is taken",
+        UserOrigin::Application => "that id is taken: the application brought it, so it cannot be signed up",
+    };
+    FeedError::Conflict { field: "user", message }
+}
+
+fn checked_password(field: &'static str, password: &str) -> Result<()> {
+    let fits = (8..=200).contains(&password.chars().count());
+    if fits { Ok(()) } else { Err(FeedError::invalid(field, "a password has 8 to 200 characters")) }
+}
+
+fn open_session(issuer: &SessionIssuer, user: UserId, generation: u64) -> Result<SignedIn> {
+    let issued = issuer.issue(&user, generation, now() / 1_000).map_err(|error| {
+        tracing::error!(%error, "a token could not be signed");
+        FeedError::Internal
+    })?;
+    let token = issued.token.reveal().to_owned();
+    Ok(SignedIn { user, token, expires_at: issued.expires_at * 1_000 })
 }

@@ -47,6 +47,7 @@ const FORGET_AT_ONCE: usize = 500;
 impl Feed {
     /// Runs an operation for whoever asks. The answer is JSON.
     pub(super) async fn run(self: &Arc<Self>, operation: &Operation, mut asked: Request) -> Result<Bytes> {
+        self.authorize(asked.caller.reader(), &asked.credential).await?;
         let write = keyed(operation, &mut asked)?;
         if let Err(limited) = self.rates.take(&*self.broker, operation, &asked).await {
             // A repeat does nothing, and is told what came of the first however often it is asked.
@@ -60,14 +61,15 @@ impl Feed {
             heavy::HEAVY_COST.. => Some(self.heavy.turn(&asked).await?),
             _ => None,
         };
-        let Request { caller, origin, client, input, .. } = asked;
+        let Request { caller, credential, origin, client, input, .. } = asked;
         let body = operation.body();
         let Some(write) = write else {
-            let call = Call { caller, origin, client, reserved: None, attempt: Attempt::First };
+            let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First };
             return body(Arc::clone(self), call, input).await;
         };
         let run = move |feed: &Arc<Self>, reserved, attempt| {
-            body(Arc::clone(feed), Call { caller, origin, client, reserved: Some(reserved), attempt }, input)
+            let reserved = Some(reserved);
+            body(Arc::clone(feed), Call { caller, credential, origin, client, reserved, attempt }, input)
         };
         let feed = Arc::clone(self);
         // A client that goes away while it waits must not leave a key behind that seems to be in use.

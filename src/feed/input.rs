@@ -17,6 +17,20 @@ use crate::model::{CommentId, Person, PostId, User, UserId};
 pub(super) const DEFAULT_LIMIT: u64 = 20;
 pub(super) const MAX_LIMIT: u64 = 100;
 
+/// Yes or no; in a query it is text.
+pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<bool, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Flag {
+        Plain(bool),
+        Text(String),
+    }
+    match Flag::deserialize(deserializer)? {
+        Flag::Plain(flag) => Ok(flag),
+        Flag::Text(text) => text.parse().map_err(|_| de::Error::custom("expected true or false")),
+    }
+}
+
 /// A user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,9 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`operations`] | the one table of operations, reached by rpc and by HTTP |
-//! | `accounts` | sign up, sign in |
+//! | `accounts` | sign up, sign in, sign out, passwords |
+//! | `identity` | what proves who a caller is |
+//! | `revocations` | the ends of tokens and sessions, blocked users |
 //! | `audience` | who may see what |
 //! | `erasure` | the erasure of users: a tombstone, and the job that removes everything |
 //! | `export` | everything that is one user's own |
@@ -37,7 +39,7 @@
 //! | `ids` | makes post ids |
 //! | `error` | everything that can go wrong |
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,11 +48,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::auth::{Issuer, Passwords};
+use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Attempt, Broker, CacheLease, Invalidation, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::model::{Millis, PostId, UserId};
+use crate::model::{Millis, PostId, UserId, UserOrigin};
 use crate::net::TrustedProxies;
 
 mod accounts;
@@ -72,6 +74,7 @@ mod gather;
 mod graph;
 mod heavy;
 mod idempotency;
+mod identity;
 mod ids;
 mod input;
 mod invalidation;
@@ -89,6 +92,7 @@ mod reading;
 mod recent;
 mod recipients;
 mod relations;
+mod revocations;
 mod telling;
 mod timelines;
 mod topics;
@@ -97,9 +101,11 @@ pub use bodies::Body;
 pub use erasure::{ErasureLogEntry, read_erasure_log};
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
+pub use identity::Credential;
 pub use likes::{LikesOptions, Whisper};
 pub use pulled::Presence;
 pub use rates::{ADDRESS_READS, Rates};
+pub use revocations::PendingChecks;
 pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
@@ -122,8 +128,10 @@ pub struct FeedOptions {
     pub follow_merge: usize,
     /// How many missed entries are told at once; who missed more reads the timeline anew.
     pub recovery_limit: usize,
-    /// Whether people can sign up here.
-    pub accounts: bool,
+    /// How long a session lasts.
+    pub session_ttl: Duration,
+    /// How long a revocation without an end of its own is remembered.
+    pub revocation_ttl: Duration,
     /// The file that notes who was erased, beside the backups; `None`: none.
     pub erasure_log: Option<PathBuf>,
     /// How large things may be.
@@ -189,7 +197,9 @@ impl Caller {
 /// take the [`Caller`] alone.
 pub(crate) struct Call {
     caller: Caller,
-    /// Where it comes from.
+    /// What proves who they are.
+    credential: Credential,
+    /// From where they ask.
     origin: operations::Origin,
     /// Which client of this node asks, over a socket.
     client: Option<Arc<str>>,
@@ -221,15 +231,17 @@ pub struct Feed {
     pulled: Arc<Pulled>,
     events: events::EventQueue,
     likes: likes::Likes,
-    /// Users that are in the ledger for sure; saves a write at each connect.
-    known: Mutex<HashSet<UserId>>,
+    /// Users that are in the ledger for sure, and where their ids come from, which never changes.
+    known: Mutex<HashMap<UserId, UserOrigin>>,
+    revocations: revocations::Revocations,
     /// The broker may have forgotten this node's lease.
     heard_again: Notify,
     erasures: erasure::Erasures,
     /// Exports under way on this node.
     exports: Semaphore,
     passwords: Passwords,
-    issuer: Option<Issuer>,
+    issuer: Option<SessionIssuer>,
+    sign_ins: Option<Arc<SignInGuard>>,
     metrics: Arc<Metrics>,
     options: FeedOptions,
 }
@@ -244,14 +256,13 @@ pub struct Parts {
     pub queue: Arc<dyn Queue>,
     /// Makes and checks password hashes.
     pub passwords: Passwords,
-    /// Signs tokens of those who sign in here; `None` where only the application's own tokens count.
-    pub issuer: Option<Issuer>,
+    /// Signs tokens of those who sign in here; `None` where accounts are off.
+    pub issuer: Option<SessionIssuer>,
+    /// What is revoked: kept up to date by the feed.
+    pub revocations: Arc<RevocationList>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
-
-/// How many users are remembered as known. Those forgotten cost a write of nothing each.
-const KNOWN: usize = 200_000;
 
 /// For how long a node leases its number from the broker, and how often it renews.
 const LEASE_EVERY: Duration = Duration::from_secs(20);
@@ -280,11 +291,13 @@ impl Feed {
             likes: likes::Likes::new(parts.queue, options.likes, Arc::clone(&lease)),
             lease,
             known: Mutex::default(),
+            revocations: revocations::Revocations::new(parts.revocations),
             heard_again: Notify::new(),
             erasures,
             exports: Semaphore::new(export::MAX_CONCURRENT_EXPORTS),
             passwords: parts.passwords,
             issuer: parts.issuer,
+            sign_ins: SignInGuard::new(options.rates.sessions),
             metrics: parts.metrics,
             options,
         })
@@ -320,6 +333,7 @@ impl Feed {
             }
         });
         self.start_erasures().await?;
+        self.start_revocations().await?;
         self.start_pulling().await?;
         self.start_fanout();
         self.start_events();
@@ -345,24 +359,6 @@ impl Feed {
     pub async fn ready(&self) -> Result<()> {
         self.ledger.ping().await?;
         Ok(self.broker.ping().await?)
-    }
-
-    /// Makes sure the ledger knows a user whom a token, or a backend, brought.
-    ///
-    /// # Errors
-    /// If the ledger cannot be reached.
-    pub async fn welcome(&self, user: &UserId) -> Result<()> {
-        self.refuse_erased(user)?;
-        if self.known.lock().contains(user) {
-            return Ok(());
-        }
-        self.ledger.ensure_user(user, now()).await?;
-        let mut known = self.known.lock();
-        if known.len() >= KNOWN {
-            known.clear();
-        }
-        known.insert(user.clone());
-        Ok(())
     }
 
     /// Whether a user may read what happens under a post.
@@ -396,6 +392,9 @@ impl Feed {
         if *message == lineage::LEDGER_REPLACED {
             return self.lineage.compare_soon();
         }
+        if *message == revocations::REVOKED {
+            return self.revocations.grown.notify_one();
+        }
         if message.starts_with(likes::SETTLED.as_bytes()) {
             self.likes.on_settled(message.slice(likes::SETTLED.len()..));
         }
@@ -404,6 +403,7 @@ impl Feed {
     /// Until now other nodes may have said something that was not heard here.
     pub fn on_resync(&self) {
         self.pulled.grown.notify_one();
+        self.revocations.grown.notify_one();
         self.likes.on_resync();
         // A broker that lost its record of the ledger is to have it before the next number is used.
         self.lineage.compare_soon();

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::favourites;
 use super::input::{self, OneUser, OwnList, PostPage, TimelineList, UserPage};
-use super::{Call, Caller, Feed, FeedError, Result, Updates};
+use super::{Call, Caller, Credential, Feed, FeedError, Result, Updates};
 use crate::model::{Comment, Position, Profile, ShownPost, User};
 
 /// An HTTP method.
@@ -78,6 +78,8 @@ pub enum Origin {
 pub struct Request {
     /// Who asks.
     pub caller: Caller,
+    /// What proves it.
+    pub credential: Credential,
     /// From where.
     pub origin: Origin,
     /// Which client of this node asks, over a socket: who is told when what it asked for is settled.
@@ -281,6 +283,8 @@ impl Operations {
         let list = operations! {
             "accounts.create" Post "/accounts" 201 Open, sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
             "sessions.create" Post "/sessions" 201 Open, sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
+            "sessions.delete" Delete "/sessions" 200 User, sign_out: super::accounts::SignOut => input::Done, "Ends the session that asks, or all of the user's sessions and tokens.";
+            "accounts.password" Put "/accounts/password" 200 User, change_password: super::accounts::PasswordChange => input::Done, "Changes the password, and ends all other sessions.";
             "accounts.export" Get "/accounts/export" 200 User 25, export_own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
             "accounts.delete" Delete "/accounts" 200 User, erase_own: super::erasure::ErasureRequest => input::Done, "Erases oneself and everything of one's own. The id is not given out again.";
             "users.get" Get "/users/{id}" 200 Reader 2, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";

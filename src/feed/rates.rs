@@ -45,7 +45,7 @@ pub struct Rates {
     pub reads: Option<u32>,
     /// Accounts made from an address.
     pub accounts: Option<u32>,
-    /// Attempts to sign in from an address.
+    /// Failures to sign in from an address, before they are delayed.
     pub sessions: Option<u32>,
 }
 
@@ -54,6 +54,9 @@ const CAPACITY: usize = 100_000;
 
 /// How many times as much an address may read anonymously as a user: many people may share one.
 pub const ADDRESS_READS: u32 = 10;
+
+/// How many failed sign-ins a minute one account has on all nodes together before each node delays the next.
+const ACCOUNT_FAILURES: u32 = 5;
 
 /// How long the broker may take for a permit. After that this node counts for itself.
 const PERMIT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -79,7 +82,8 @@ pub(super) struct RateLimits {
     reads: Limit,
     address_reads: Limit,
     accounts: Limit,
-    sessions: Limit,
+    failed_sign_ins: Limit,
+    account_failures: Limit,
     hasher: RandomState,
     trusted: Arc<TrustedProxies>,
 }
@@ -98,7 +102,12 @@ impl RateLimits {
             reads: Limit::local("reads", "reads", rates.reads),
             address_reads: Limit::local("reads", "reads from this address", address_reads),
             accounts: Limit::shared("accounts", "new accounts", rates.accounts),
-            sessions: Limit::shared("sessions", "attempts to sign in", rates.sessions),
+            failed_sign_ins: Limit::shared("sessions", "failed sign-ins", rates.sessions),
+            account_failures: Limit::shared(
+                "account_failures",
+                "failed sign-ins",
+                rates.sessions.map(|rate| rate.min(ACCOUNT_FAILURES)),
+            ),
             hasher: RandomState::new(),
             trusted,
         }
@@ -112,8 +121,11 @@ impl RateLimits {
         let (limit, subject, units) = match (asked.origin, &asked.caller) {
             (Origin::Backend, _) => return Ok(()),
             (Origin::Address(address), _) if operation.access == Access::Open => {
-                let limit = if operation.name == "sessions.create" { &self.sessions } else { &self.accounts };
-                (limit, Subject::Address(address), 1)
+                // Attempts to sign in are counted where it is known how they end.
+                if operation.name == "sessions.create" {
+                    return Ok(());
+                }
+                (&self.accounts, Subject::Address(address), 1)
             }
             (_, Caller::User(user)) if operation.writes() => (self.of(operation.name), Subject::User(user), 1),
             (_, Caller::User(user)) => (&self.reads, Subject::User(user), operation.cost(&asked.input)),
@@ -134,6 +146,23 @@ impl RateLimits {
     pub(super) async fn take_mentions(&self, broker: &dyn Broker, author: &UserId, mentioned: usize) -> Result<()> {
         let units = u32::try_from(mentioned).unwrap_or(u32::MAX);
         self.charge(broker, &self.mentions, Subject::User(author), units).await
+    }
+
+    /// Counts a failed sign-in on behalf of all nodes. Answers how long the next one is to be delayed, from this address and at
+    /// this account.
+    pub(super) async fn count_failed_sign_in(
+        &self,
+        broker: &dyn Broker,
+        address: IpAddr,
+        user: &UserId,
+    ) -> [Option<Duration>; 2] {
+        let of_address = self.charge(broker, &self.failed_sign_ins, Subject::Address(address), 1);
+        let at_account = self.charge(broker, &self.account_failures, Subject::User(user), 1);
+        let (of_address, at_account) = tokio::join!(of_address, at_account);
+        [of_address, at_account].map(|charged| match charged {
+            Err(FeedError::RateLimited { retry_after, .. }) => Some(retry_after),
+            _ => None,
+        })
     }
 
     fn of(&self, operation: &str) -> &Limit {

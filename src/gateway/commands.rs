@@ -16,9 +16,10 @@ use super::channels::Channel;
 use super::hub::{Joined, Seat};
 use super::outbox::Outbox;
 use super::session::{Action, Call, History, Join, Look, Opening, Publish, Session, Wants};
+use super::sockets::{Registration, closing};
 use crate::broker::{Append, Notice, Span};
 use crate::feed::operations::{Origin, Request};
-use crate::feed::{Caller, FeedError, Stage, Viewer};
+use crate::feed::{Caller, Credential, FeedError, Stage, Viewer};
 use crate::model::Entry;
 use crate::protocol::{
     Disconnect, ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error,
@@ -36,7 +37,9 @@ pub(super) enum Done {
     /// The answer.
     Say(Bytes),
     /// The client is in its channels.
-    Opened(u32, Vec<(Join, Seat, Joined)>),
+    Opened(u32, Registration, Vec<(Join, Seat, Joined)>),
+    /// The client is not let in: the connection ends.
+    Refused(Disconnect),
     /// It could not be brought there.
     NotOpened(u32),
     /// The client is in the channel.
@@ -75,14 +78,16 @@ impl Gateway {
 
     async fn open(&self, opening: Opening, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("connect");
-        if let Some(user) = &opening.user
-            && let Err(error) = self.feed.welcome(user).await
-        {
-            match error {
-                FeedError::Unauthorized(_) => outbox.close(Disconnect::INVALID_TOKEN),
-                error => tracing::warn!(%error, %user, "a connect failed"),
+        let credential = opening.token.clone().map_or(Credential::Nothing, Credential::Token);
+        // In the list first, then checked: a token that ends meanwhile is noticed by one of the two.
+        let registration = self.sockets.register(opening.user.clone(), &opening.client, opening.token.clone(), outbox);
+        match self.feed.authorize(opening.user.as_ref(), &credential).await {
+            Ok(()) => {}
+            Err(error) if error.is_temporary() => {
+                tracing::warn!(%error, user = ?opening.user, "a connect failed");
+                return Done::NotOpened(opening.id);
             }
-            return Done::NotOpened(opening.id);
+            Err(error) => return Done::Refused(self.not_let_in(&opening, &error)),
         }
         let joins = opening.joins.into_iter().map(|join| async {
             let seated = match self.may_read(&join).await {
@@ -102,9 +107,17 @@ impl Gateway {
                 Err(error) => failed = Some(error),
             }
         }
-        let Some(error) = failed else { return Done::Opened(opening.id, opened) };
+        let Some(error) = failed else { return Done::Opened(opening.id, registration, opened) };
         tracing::debug!(%error, "a connect failed");
         Done::NotOpened(opening.id)
+    }
+
+    /// How the connection of somebody who is not let in is closed.
+    fn not_let_in(&self, opening: &Opening, error: &FeedError) -> Disconnect {
+        match self.feed.check_revoked(opening.user.as_ref(), opening.token.as_deref()) {
+            Err(revoked) => closing(revoked),
+            Ok(()) => Disconnect { reason: error.to_string().into(), ..Disconnect::INVALID_TOKEN },
+        }
     }
 
     /// Brings a client into a channel, and notes that it is there.
@@ -228,8 +241,9 @@ impl Gateway {
             Some(_) => return refused(call.id, ErrorCode::BAD_REQUEST),
         };
         let caller = call.user.map_or(Caller::Anonymous, Caller::User);
-        let asked =
-            Request { caller, origin: Origin::Socket(call.address), client: Some(call.client), key: None, input };
+        let credential = call.token.map_or(Credential::Nothing, Credential::Token);
+        let (origin, client) = (Origin::Socket(call.address), Some(call.client));
+        let asked = Request { caller, credential, origin, client, key: None, input };
         let ran = operation.run(&self.feed, asked).await;
         self.metrics.operation(operation.name, ran.as_ref().map_or_else(FeedError::code, |_| "ok"));
         match ran.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {

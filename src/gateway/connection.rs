@@ -25,6 +25,7 @@ use super::commands::{Done, Running};
 use super::hub::Seat;
 use super::outbox::{Outbox, Outgoing, ROOM_KEPT};
 use super::session::{Action, Due, Moment, Session};
+use super::sockets::{Registration, closing};
 use super::transport::{Framed, Transport};
 use super::user_connections::{LimitReached, UserConnection};
 use crate::protocol::{Command, Disconnect, PING, Unsubscribe, decode_frame, push_unsubscribe};
@@ -51,6 +52,8 @@ pub(super) struct Connection {
     socket: Transport,
     session: Session,
     outbox: Arc<Outbox>,
+    /// Once it is connected.
+    registration: Option<Registration>,
     seats: Vec<Seat>,
     /// The place among the connections of the user, where these are limited.
     user_connection: Option<UserConnection>,
@@ -83,6 +86,7 @@ impl Connection {
             socket,
             session,
             outbox,
+            registration: None,
             seats: Vec::new(),
             user_connection: None,
             commands: VecDeque::new(),
@@ -106,8 +110,8 @@ impl Connection {
             End::Gone => {}
             End::Close(why) => {
                 self.gateway.metrics.closed(why.code);
-                tracing::debug!(client = self.session.client(), code = why.code, reason = why.reason, "closing");
-                self.close(why.code, why.reason).await;
+                tracing::debug!(client = self.session.client(), code = why.code, reason = %why.reason, "closing");
+                self.close(why.code, &why.reason).await;
             }
             End::Unreadable(code, reason) => {
                 self.gateway.metrics.closed(code);
@@ -167,12 +171,23 @@ impl Connection {
         {
             let action = self.session.command(command, self.gateway.now());
             self.act(action)?;
+            self.renew_registration()?;
         }
         if self.commands.is_empty() {
             // Commands are large, and most sockets say nothing for hours.
             self.commands = VecDeque::new();
         }
         Ok(())
+    }
+
+    /// Notes the token of a refresh. One that ended between its check and now is found here.
+    fn renew_registration(&mut self) -> Result<(), End> {
+        let Some(registration) = &mut self.registration else { return Ok(()) };
+        if !registration.renew(self.session.token()) {
+            return Ok(());
+        }
+        let checked = self.gateway.feed.check_revoked(registration.user(), registration.token());
+        checked.map_err(|revoked| End::Close(closing(revoked)))
     }
 
     fn act(&mut self, action: Action) -> Result<(), End> {
@@ -212,7 +227,8 @@ impl Connection {
         let now = self.gateway.now();
         match done {
             Done::Say(reply) => self.say(&reply),
-            Done::Opened(id, joined) => {
+            Done::Opened(id, registration, joined) => {
+                self.registration = Some(registration);
                 let mut places = Vec::with_capacity(joined.len());
                 for (join, seat, place) in joined {
                     self.gateway.announce(&join);
@@ -222,6 +238,7 @@ impl Connection {
                 let action = self.session.opened(id, places, now);
                 self.act(action)?;
             }
+            Done::Refused(why) => return self.close_after_replies(why),
             Done::NotOpened(id) => {
                 self.user_connection = None;
                 let action = self.session.not_opened(id);
@@ -276,7 +293,7 @@ impl Connection {
         if !self.frames.is_empty() {
             self.socket.try_write(&mut self.frames).map_err(|_| End::Gone)?;
             if !self.frames.is_empty() {
-                Box::pin(self.write_slowly(end)).await?;
+                Box::pin(self.write_slowly(end.clone())).await?;
             }
             if self.frames.capacity() > ROOM_KEPT {
                 self.frames = VecDeque::new();
@@ -329,7 +346,7 @@ impl Connection {
     }
 
     /// Says why, and gives the client a moment to hear it before the socket goes.
-    async fn close(&mut self, code: u16, reason: &'static str) {
+    async fn close(&mut self, code: u16, reason: &str) {
         let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.socket.close(code, reason))).await;
     }
 

@@ -12,6 +12,7 @@
 //! | `commands` | the part of a command that takes time |
 //! | [`channels`] | what a channel's name means, and who may do what there |
 //! | [`hub`] | who is in which channel, and what they have been told |
+//! | [`sockets`] | the sockets by user, to be closed |
 //! | [`outbox`] | what waits for one socket |
 
 use std::net::IpAddr;
@@ -40,16 +41,19 @@ pub mod hub;
 pub mod listener;
 pub mod outbox;
 pub mod session;
+mod sockets;
 mod transport;
 pub mod upgrade;
 mod user_connections;
 
 pub use commands::{Log, clients, counts};
+pub use sockets::DisconnectRequest;
 
 use connection::Connection;
 use hub::Hub;
 use outbox::{Bounds, Outbox};
 use session::SessionOptions;
+use sockets::UserSockets;
 use transport::Transport;
 use user_connections::UserConnections;
 
@@ -82,6 +86,8 @@ pub struct Gateway {
     /// Every socket, by client id.
     clients: Clients,
     users: Arc<UserConnections>,
+    /// The connected ones, by user.
+    sockets: Arc<UserSockets>,
     /// What is told of clients in channels that know who is there: by channel and client id.
     infos: DashMap<(Arc<str>, String), Bytes>,
     tasks: TaskTracker,
@@ -114,14 +120,15 @@ pub struct Parts {
 const READ_BUFFER: usize = 1024;
 const WRITE_BUFFER: usize = 512;
 
-/// How much later than its user a socket ends, so that the answer to the user arrives.
+/// How much later than its token a socket ends, so that the answer to whoever ended it arrives.
 const ANSWER_FIRST: Duration = Duration::from_millis(50);
 
 impl Gateway {
     /// A gateway that hears the broker and serves nobody yet.
     pub fn new(parts: Parts, options: GatewayOptions) -> Arc<Self> {
         let clients = Clients::default();
-        let hub = Hub::new(&parts, Arc::clone(&clients), options.recovery_limit);
+        let sockets = Arc::new(UserSockets::default());
+        let hub = Hub::new(&parts, Arc::clone(&clients), Arc::clone(&sockets), options.recovery_limit);
         let Parts { feed, broker, operations, sessions, metrics } = parts;
         let gateway = Arc::new(Self {
             hub,
@@ -133,6 +140,7 @@ impl Gateway {
             users: UserConnections::new(options.connections_per_user),
             options,
             clients,
+            sockets,
             infos: DashMap::new(),
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -142,6 +150,8 @@ impl Gateway {
         gateway.hub.start(&gateway.tasks, &gateway.stopping);
         let (this, stop) = (Arc::clone(&gateway), gateway.stopping.clone());
         gateway.tasks.spawn(async move { stop.run_until_cancelled(this.close_erased()).await });
+        let (this, stop) = (Arc::clone(&gateway), gateway.stopping.clone());
+        gateway.tasks.spawn(async move { stop.run_until_cancelled(this.close_revoked()).await });
         gateway
     }
 
@@ -199,6 +209,22 @@ impl Gateway {
             // Users who erased themselves get the answer first.
             tokio::time::sleep(ANSWER_FIRST).await;
             erased.iter().for_each(|user| self.hub.close_user(user));
+        }
+    }
+
+    /// Closes the sockets of those whose tokens end or who are blocked, for ever.
+    async fn close_revoked(&self) {
+        loop {
+            let pending = self.feed.revocations_changed().await;
+            let refused = self.sockets.refused(&pending, |user, token| self.feed.check_revoked(user, token));
+            if refused.is_empty() {
+                continue;
+            }
+            // Whoever ended their own session hears the answer first.
+            tokio::time::sleep(ANSWER_FIRST).await;
+            for (outbox, why) in refused {
+                outbox.close(why);
+            }
         }
     }
 

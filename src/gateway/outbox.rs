@@ -133,7 +133,7 @@ impl Outbox {
         std::mem::swap(&mut queue.waiting, taken);
         queue.bytes = 0;
         self.ready.store(queue.closed.is_some(), Ordering::Release);
-        queue.closed
+        queue.closed.clone()
     }
 }
 

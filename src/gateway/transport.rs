@@ -175,7 +175,7 @@ impl Transport {
 
     /// Says why, and waits until the client has heard it. Says nothing if a frame is half written: nothing said after
     /// that could be understood.
-    pub(super) async fn close(&mut self, code: u16, reason: &'static str) {
+    pub(super) async fn close(&mut self, code: u16, reason: &str) {
         let frame = CloseFrame { code: code.into(), reason: reason.into() };
         if self.written == 0 && self.socket.close(Some(frame)).await.is_ok() {
             // Until the client's own close frame, or the end of the stream.

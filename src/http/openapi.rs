@@ -43,7 +43,7 @@ pub fn document(operations: &Operations) -> Value {
             "schemas": schemas,
             "securitySchemes": {
                 "token": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" },
-                "api_key": { "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "A backend; X-User names the user it acts for." },
+                "api_key": { "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "A backend; X-User names the user it acts for, a user of the application unless X-User-Origin is account." },
             },
         },
     })

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use super::{BODY, Site, json_answer};
 use crate::auth::TokenError;
 use crate::feed::operations::{self, Access, Operation, Origin, Verb};
-use crate::feed::{Caller, FeedError, now};
-use crate::model::UserId;
+use crate::feed::{Caller, Credential, FeedError, now};
+use crate::model::{UserId, UserOrigin};
 use crate::net::ClientAddress;
 
 /// The route of the operation at this index of the table.
@@ -55,21 +55,24 @@ fn refuse(error: &FeedError) -> Response<Body> {
 
 async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Result<bytes::Bytes, FeedError> {
     let (mut parts, body) = request.into_parts();
-    let (caller, origin) = match operation.access {
-        Access::Open if !parts.headers.contains_key(API_KEY) => (Caller::Anonymous, address(&parts)),
+    let (caller, credential, origin) = match operation.access {
+        Access::Open if !parts.headers.contains_key(API_KEY) => {
+            (Caller::Anonymous, Credential::Nothing, address(&parts))
+        }
         Access::Open | Access::Reader | Access::User => caller(site, &parts)?,
     };
     let key = key(operation, &parts.headers)?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let mut input = read_query(&query)?;
-    if operation.verb.has_body() {
+    // A DELETE may have a body; its input may be in the query as well.
+    if operation.verb.has_body() || operation.verb == Verb::Delete {
         input.extend(read_body(body).await?);
     }
     // The path has the last word: it is what the request is about.
     if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
-    let asked = operations::Request { caller, origin, client: None, key, input: Value::Object(input) };
+    let asked = operations::Request { caller, credential, origin, client: None, key, input: Value::Object(input) };
     operation.run(site.gateway.feed(), asked).await
 }
 
@@ -138,17 +141,18 @@ async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
 }
 
 /// Who asks: a user with a token, or a backend with an API key, acting for one or for nobody.
-fn caller(site: &Site, parts: &Parts) -> Result<(Caller, Origin), FeedError> {
+fn caller(site: &Site, parts: &Parts) -> Result<(Caller, Credential, Origin), FeedError> {
     let text = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     if let Some(key) = text(API_KEY) {
         if !site.api_keys.accept(key) {
             return Err(FeedError::Unauthorized("wrong API key"));
         }
         return match text("x-user") {
-            None => Ok((Caller::Anonymous, Origin::Backend)),
+            None => Ok((Caller::Anonymous, Credential::Nothing, Origin::Backend)),
             Some(user) => {
+                let credential = Credential::Backend(user_origin(text("x-user-origin"))?);
                 let user = UserId::parse(user).filter(|user| !user.is_reserved());
-                user.map(|user| (Caller::User(user), Origin::Backend))
+                user.map(|user| (Caller::User(user), credential, Origin::Backend))
                     .ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))
             }
         };
@@ -161,9 +165,22 @@ fn caller(site: &Site, parts: &Parts) -> Result<(Caller, Origin), FeedError> {
         return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
     }
     match site.verifier.verify_connect(token.trim(), now() / 1_000) {
-        Ok(claims) => Ok((claims.user.map_or(Caller::Anonymous, Caller::User), address(parts))),
+        Ok(claims) => {
+            let credential = Credential::Token(Arc::new(claims.identity));
+            Ok((claims.user.map_or(Caller::Anonymous, Caller::User), credential, address(parts)))
+        }
+        Err(TokenError::NoExpiry) => Err(FeedError::Unauthorized("the token has no exp, see auth.require_exp")),
         Err(TokenError::Expired) => Err(FeedError::Unauthorized("the token has expired")),
         Err(TokenError::Invalid(_)) => Err(FeedError::Unauthorized("the token is not valid")),
+    }
+}
+
+/// Whom a backend means by `X-User`: a user of the application, unless it says that it means an account.
+fn user_origin(header: Option<&str>) -> Result<UserOrigin, FeedError> {
+    match header {
+        None | Some("application") => Ok(UserOrigin::Application),
+        Some("account") => Ok(UserOrigin::Account),
+        Some(_) => Err(FeedError::invalid("X-User-Origin", "X-User-Origin is account or application")),
     }
 }
 

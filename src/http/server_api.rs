@@ -1,6 +1,8 @@
 //! Channels for backends: `POST /api/<method>` with `X-API-Key`, as Centrifugo's server API has it, so that a backend
 //! written for that works here. Answers are `{"result":{…}}` or `{"error":{"code":n,"message":"…"}}`, with status 200 either way.
 
+mod access;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -108,7 +110,10 @@ pub(super) async fn serve(
         "history" => history(&site, &body).await,
         "delete_user" => delete_user(&site, &body).await,
         "export_user" => export_user(&site, &body).await,
-        _ => return problem(StatusCode::NOT_FOUND, "not_found", "there is no such method"),
+        method => match access::serve(&site, method, &body).await {
+            Some(answer) => answer,
+            None => return problem(StatusCode::NOT_FOUND, "not_found", "there is no such method"),
+        },
     };
     json_answer(StatusCode::OK, outcome(answer).to_string())
 }

@@ -1,20 +1,22 @@
 //! Every code a client can meet. Which range a code lies in decides what an SDK does: see each table.
 
+use std::borrow::Cow;
+
 /// Why a connection is closed: the code and reason of the WebSocket close frame.
 ///
 /// SDKs reconnect after 3000–3499 and 4000–4499, and never again after 3500–3999 and 4500–4999.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Disconnect {
     /// The close code.
     pub code: u16,
-    /// The close reason.
-    pub reason: &'static str,
+    /// The close reason: 123 bytes at most.
+    pub reason: Cow<'static, str>,
 }
 
 macro_rules! disconnects {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $reason:literal;)*) => {
         impl Disconnect {
-            $($(#[$doc])* pub const $name: Self = Self { code: $code, reason: $reason };)*
+            $($(#[$doc])* pub const $name: Self = Self { code: $code, reason: Cow::Borrowed($reason) };)*
         }
     };
 }
@@ -38,18 +40,22 @@ disconnects! {
     FORCE_RECONNECT = 3011, "force reconnect";
     /// A ping was not answered.
     NO_PONG = 3012, "no pong";
-    /// The token is not valid.
+    /// The token is not valid, or not any more.
     INVALID_TOKEN = 3500, "invalid token";
     /// What the client said is not the protocol.
     BAD_REQUEST = 3501, "bad request";
     /// No connect came in time.
     STALE = 3502, "stale";
+    /// The backend asked for an end.
+    FORCE_DISCONNECT = 3503, "force disconnect";
     /// Too many connections.
     CONNECTION_LIMIT = 3504, "connection limit";
     /// The token puts the connection into more channels than it may be in.
     CHANNEL_LIMIT = 3505, "channel limit";
     /// Binary frames, or an encoding this server does not speak.
     INAPPROPRIATE_PROTOCOL = 3506, "inappropriate protocol";
+    /// The user is blocked.
+    BLOCKED = 3507, "blocked";
     /// Nobody here takes `send`.
     NOT_AVAILABLE = 3508, "not available";
 }

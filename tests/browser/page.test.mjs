@@ -161,7 +161,7 @@ test("a server that is restarted is found again, with everything", async () => {
   await server.shutdown();
   await state(ann, "waiting");
   await server.restart();
-  await server.post("bo", "after the restart");
+  await server.postOf("bo", "after the restart");
   const wanted = ["after the restart", "missed two", "Ann’s first", "Bo’s first"];
   await shows(ann, wanted, 30_000);
   await online(ann);
@@ -171,7 +171,7 @@ test("a server that is restarted is found again, with everything", async () => {
 });
 
 test("older posts are loaded page by page, each once", async () => {
-  for (let n = 1; n <= 30; n += 1) await server.post("bo", `many ${n}`);
+  for (let n = 1; n <= 30; n += 1) await server.postOf("bo", `many ${n}`);
   await ann.reload();
   await online(ann);
   const first = await ann.until(() => posts(ann), (now) => now.length === 20, "a first page");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::audience::{AUTHOR, Differences, POSTS, TABLE, call, connect, divide, done, mentioned_in, publish, server};
 use crate::client::Client;
-use crate::server::{API_KEY, Server, token};
+use crate::server::{API_KEY, Server, signed, token};
 
 /// Who is kept from the author later, and is a friend until then.
 const DIVIDED: [&str; 4] = ["muting", "hidden", "blocked", "blocking"];
@@ -416,4 +416,44 @@ async fn what_is_below_a_comment_is_for_those_who_may_meet_whoever_wrote_it() {
         differences.note(who, "below what was deleted", &format!("{:?}", (liked, said)), "(true, true)");
     }
     differences.none();
+}
+
+#[tokio::test]
+async fn a_token_that_ended_opens_no_operation() {
+    let server = Server::start().await;
+    let post = server.post("ann", "a post").await;
+    let comment = server.done("ann", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "x" })).await;
+    let now = crate::server::unix();
+    let tokens = ["revoked", "invalidated", "blocked"]
+        .map(|user| signed(&json!({ "sub": user, "jti": user, "iat": now - 9, "exp": now + 600 })));
+    let document = server.http("GET", "/api/openapi.json", &[], "").await.body;
+    let mut operations = Vec::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let id = if path.contains("/comments/{id}") { &comment["id"] } else { &json!(post) };
+        let user = if path.contains("/users/{id}") { "ann".to_owned() } else { id.to_string() };
+        let named = path.replace("{id}", &user).replace("{type}", "book").replace("{user}", "ann");
+        for (method, operation) in methods.as_object().expect("methods") {
+            let open =
+                ["accounts.create", "sessions.create"].contains(&operation["operationId"].as_str().unwrap_or(""));
+            if path.starts_with("/api/v1") && !open {
+                operations.push((method.to_uppercase(), named.replace("{name}", "rust")));
+            }
+        }
+    }
+    assert!(operations.len() > 40, "{operations:?}");
+    let ask = async |token: &str, method: &str, path: &str| {
+        let bearer = format!("Bearer {token}");
+        server.http(method, path, &[("authorization", &bearer)], "").await.status.as_u16()
+    };
+    for token in &tokens {
+        assert_eq!(ask(token, "GET", "/api/v1/timeline").await, 200);
+    }
+    server.backend("revoke_token", &json!({ "uid": "revoked" })).await;
+    server.backend("invalidate_user_tokens", &json!({ "user": "invalidated" })).await;
+    server.backend("block_user", &json!({ "user": "blocked" })).await;
+    for (token, expected) in tokens.iter().zip([401, 401, 403]) {
+        for (method, path) in &operations {
+            assert_eq!(ask(token, method, path).await, expected, "{method} {path}");
+        }
+    }
 }

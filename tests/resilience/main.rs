@@ -40,6 +40,7 @@ mod reader;
 mod redis_server;
 mod restored;
 mod reverts;
+mod revocations;
 #[path = "../support/server.rs"]
 #[expect(dead_code, reason = "shared with other tests")]
 mod server;

@@ -120,6 +120,11 @@ export class Server {
       FEEDLINE__SERVER__DRAIN: "100ms",
       FEEDLINE__AUTH__HMAC_SECRET: server.#secret,
       FEEDLINE__AUTH__API_KEYS: server.apiKey,
+      // Short forms: tokens that say `sub` alone, and end when they say.
+      FEEDLINE__AUTH__REQUIRE_EXP: "false",
+      FEEDLINE__AUTH__LEEWAY: "0s",
+      // Beside tokens of an application, which the secret above is for.
+      FEEDLINE__ACCOUNTS__ENABLED: "true",
       FEEDLINE__NAMESPACES: JSON.stringify(NAMESPACES),
       // Tests do in a second what people do in an hour.
       ...Object.fromEntries(RATES.map((rate) => [`FEEDLINE__RATES__${rate}`, "0"])),
@@ -205,6 +210,14 @@ export class Server {
 
   follow(user, whom) {
     return this.done(user, "PUT", `/users/${whom}/follow`);
+  }
+
+  /** Writes a post as a backend does it for somebody who signed up here. */
+  async postOf(account, text) {
+    const headers = { "x-api-key": this.apiKey, "x-user": account, "x-user-origin": "account" };
+    const answer = await this.#request("POST", "/api/v1/posts", headers, { text });
+    if (answer.status >= 300) throw new Error(`POST /posts: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
   }
 
   /** Calls the server API as a backend. Answers `{status, body}`. */

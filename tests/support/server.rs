@@ -82,6 +82,11 @@ impl Server {
             ("server.drain", "100ms"),
             ("auth.hmac_secret", SECRET),
             ("auth.api_keys", API_KEY),
+            // Short forms: tokens that say `sub` alone, and end when they say.
+            ("auth.require_exp", "false"),
+            ("auth.leeway", "0s"),
+            // Beside tokens of an application, which the secret above is for.
+            ("accounts.enabled", "true"),
         ]
         .iter()
         // Tests do in a second what people do in an hour.
@@ -133,6 +138,13 @@ impl Server {
     pub(crate) async fn start_again(&mut self) {
         self.child = spawn(&self.env, &self.dir, self.open_files);
         self.ready().await;
+    }
+
+    /// Removes its SQLite ledger, while it does not run; the secrets stay.
+    pub(crate) fn lose_data(&self) {
+        for end in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(self.dir.path().join(format!("data/feedline.db{end}")));
+        }
     }
 
     /// Asks it to stop, and does not wait.

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::channels::Channel;
 use super::outbox::{Outbox, Outgoing};
 use super::session::Join;
+use super::sockets::{DisconnectRequest, UserSockets};
 use super::transport::Framed;
 use super::{Clients, Parts};
 use crate::broker::{Broker, Invalidation, Listener, Notice, Span, inbox_channel};
@@ -39,6 +40,7 @@ use worker::Work;
 pub struct Hub {
     rooms: DashMap<Arc<str>, Arc<Room>>,
     clients: Clients,
+    sockets: Arc<UserSockets>,
     broker: Arc<dyn Broker>,
     feed: Arc<Feed>,
     metrics: Arc<Metrics>,
@@ -82,10 +84,11 @@ pub struct Joined {
 
 impl Hub {
     /// A hub that hears the broker. Needs [`start`](Self::start).
-    pub(super) fn new(parts: &Parts, clients: Clients, recovery_limit: usize) -> Arc<Self> {
+    pub(super) fn new(parts: &Parts, clients: Clients, sockets: Arc<UserSockets>, recovery_limit: usize) -> Arc<Self> {
         let hub = Arc::new(Self {
             rooms: DashMap::new(),
             clients,
+            sockets,
             broker: Arc::clone(&parts.broker),
             feed: Arc::clone(&parts.feed),
             metrics: Arc::clone(&parts.metrics),
@@ -315,6 +318,9 @@ impl Listener for Ears {
     }
 
     fn signal(&self, message: &Bytes) {
+        if let Some(request) = DisconnectRequest::decode(message) {
+            return self.0.sockets.disconnect(&request);
+        }
         self.0.feed.on_signal(message);
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use crate::auth::TokenIdentity;
 use crate::broker::Span;
 use crate::gateway::channels::Channel;
 use crate::model::UserId;
@@ -43,6 +44,10 @@ pub struct Opening {
     pub id: u32,
     /// Who it is; `None` of an anonymous client.
     pub user: Option<UserId>,
+    /// The token that says so, if one came.
+    pub token: Option<Arc<TokenIdentity>>,
+    /// The connection's id.
+    pub client: Arc<str>,
     /// The server-side subscriptions.
     pub joins: Vec<Join>,
 }
@@ -123,6 +128,8 @@ pub struct Call {
     pub id: u32,
     /// Who asks.
     pub user: Option<UserId>,
+    /// The token that says so, if one came.
+    pub token: Option<Arc<TokenIdentity>>,
     /// The connection's id.
     pub client: Arc<str>,
     /// The client's address.

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use super::subscriptions::subscribed;
 use super::time::{Moment, Remaining, remaining, ttl};
 use super::{Action, Identity, Join, Opening, Session, Side, State, Subscription, VERSION, refuse};
-use crate::auth::{ConnectClaims, TokenError};
+use crate::auth::{ConnectClaims, TokenError, TokenIdentity};
 use crate::gateway::channels::Channel;
 use crate::gateway::hub::Joined;
+use crate::gateway::sockets::closing;
+use crate::model::UserId;
 use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, RefreshResult, ReplyBody, reply};
 
 impl Session {
@@ -18,8 +20,15 @@ impl Session {
             if !self.options.anonymous {
                 return Action::Close(Disconnect::BAD_REQUEST);
             }
-            self.state = State::Opening(Identity { user: None, info: None, expires_at: None, channels: 0 });
-            return Action::Open(Opening { id, user: None, joins: Vec::new() });
+            let nobody = Identity { user: None, token: None, info: None, expires_at: None, channels: 0 };
+            self.state = State::Opening(nobody);
+            return Action::Open(Opening {
+                id,
+                user: None,
+                token: None,
+                client: self.client.clone(),
+                joins: Vec::new(),
+            });
         }
         let claims = match self.options.verifier.verify_connect(&connect.token, now.unix) {
             Ok(claims) => claims,
@@ -27,12 +36,21 @@ impl Session {
                 self.state = State::Refused;
                 return refuse(id, ErrorCode::TOKEN_EXPIRED);
             }
-            Err(TokenError::Invalid(_)) => return Action::Close(Disconnect::INVALID_TOKEN),
+            Err(error) => return Action::Close(invalid_token(error)),
         };
+        if let Some(why) = self.revoked(claims.user.as_ref(), &claims.identity, now) {
+            return Action::Close(why);
+        }
+        let token = Arc::new(claims.identity.clone());
         let own = claims.user.iter().flat_map(|user| [format!("timeline:{user}"), format!("notifications:{user}")]);
         let channels = named_channels(&claims);
-        let identity =
-            Identity { user: claims.user.clone(), info: claims.info, expires_at: claims.expire_at, channels };
+        let identity = Identity {
+            user: claims.user.clone(),
+            token: Some(Arc::clone(&token)),
+            info: claims.info,
+            expires_at: claims.expire_at,
+            channels,
+        };
         let named = claims.subs.into_iter().map(|(name, options)| (name, options.info));
         let plain = own.chain(claims.channels).map(|name| (name, None));
         let mut joins: Vec<Join> = Vec::new();
@@ -55,7 +73,7 @@ impl Session {
             return Action::Close(Disconnect::CHANNEL_LIMIT);
         }
         self.state = State::Opening(identity);
-        Action::Open(Opening { id, user: claims.user, joins })
+        Action::Open(Opening { id, user: claims.user, token: Some(token), client: Arc::clone(&self.client), joins })
     }
 
     /// The client is in its channels (or could not be brought there): what to say.
@@ -86,6 +104,11 @@ impl Session {
         Action::Reply(reply(id, &ReplyBody::Connect(result)))
     }
 
+    /// How the connection is closed because a token ended before its time, if it did, or the user is blocked.
+    pub(super) fn revoked(&self, user: Option<&UserId>, token: &TokenIdentity, now: Moment) -> Option<Disconnect> {
+        self.options.revocations.check(user, Some(token), now.unix.saturating_mul(1_000)).err().map(closing)
+    }
+
     /// The client could not be brought into its channels: what to say. It may connect again.
     pub fn not_opened(&mut self, id: u32) -> Action {
         self.state = State::Refused;
@@ -98,10 +121,16 @@ impl Session {
             return Action::Close(Disconnect::BAD_REQUEST);
         }
         let claims = match self.options.verifier.verify_connect(token, now.unix) {
-            Ok(claims) if claims.user == identity.user => claims,
-            Ok(_) | Err(TokenError::Invalid(_)) => return Action::Close(Disconnect::INVALID_TOKEN),
+            Ok(claims) if claims.user == identity.user && claims.identity.is_like(identity.token.as_deref()) => claims,
+            Ok(_) => return Action::Close(Disconnect::INVALID_TOKEN),
             Err(TokenError::Expired) => return Action::Close(Disconnect::EXPIRED),
+            Err(error) => return Action::Close(invalid_token(error)),
         };
+        let unix_millis = now.unix.saturating_mul(1_000);
+        if let Err(revoked) = self.options.revocations.check(claims.user.as_ref(), Some(&claims.identity), unix_millis)
+        {
+            return Action::Close(closing(revoked));
+        }
         if named_channels(&claims) != identity.channels {
             // Only a new connection is brought into its channels.
             return Action::Close(Disconnect::INSUFFICIENT_STATE);
@@ -114,7 +143,17 @@ impl Session {
             Remaining::None => return refuse(id, ErrorCode::EXPIRED),
         }
         identity.expires_at = claims.expire_at;
+        identity.token = Some(Arc::new(claims.identity));
         Action::Reply(reply(id, &ReplyBody::Refresh(result)))
+    }
+}
+
+/// How the connection of a client with a token that is not valid is closed. The reason says why where the operator's
+/// configuration decided.
+fn invalid_token(error: TokenError) -> Disconnect {
+    match error {
+        TokenError::NoExpiry => Disconnect { reason: "invalid token: no exp".into(), ..Disconnect::INVALID_TOKEN },
+        TokenError::Invalid(_) | TokenError::Expired => Disconnect::INVALID_TOKEN,
     }
 }
 

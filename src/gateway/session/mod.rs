@@ -32,7 +32,7 @@ pub use actions::{Action, Call, Due, History, Join, Look, Opening, Publish, Want
 pub use time::Moment;
 
 use super::channels::Channels;
-use crate::auth::Verifier;
+use crate::auth::{RevocationList, TokenIdentity, Verifier};
 use crate::model::UserId;
 use crate::protocol::{Command, Disconnect, ErrorCode, Request, reply_error};
 use time::{Heart, millis};
@@ -42,6 +42,8 @@ use time::{Heart, millis};
 pub struct SessionOptions {
     /// Who tokens are checked by.
     pub verifier: Verifier,
+    /// Which of them ended before their time.
+    pub revocations: Arc<RevocationList>,
     /// The channels there are.
     pub channels: Channels,
     /// Whether one may connect without a token.
@@ -78,6 +80,8 @@ enum State {
 #[derive(Debug)]
 struct Identity {
     user: Option<UserId>,
+    /// The token it came with, or was refreshed with.
+    token: Option<Arc<TokenIdentity>>,
     info: Option<Box<RawValue>>,
     /// When the token runs out, in Unix seconds.
     expires_at: Option<u64>,
@@ -156,6 +160,14 @@ impl Session {
         }
     }
 
+    /// The token, once known.
+    pub fn token(&self) -> Option<&Arc<TokenIdentity>> {
+        match &self.state {
+            State::Opening(identity) | State::Open(identity) => identity.token.as_ref(),
+            State::Fresh | State::Refused => None,
+        }
+    }
+
     /// The channels that the session is in.
     pub fn channels(&self) -> impl Iterator<Item = &Arc<str>> {
         self.subscriptions.iter().map(|subscription| &subscription.channel)
@@ -201,9 +213,9 @@ impl Session {
             Request::Ping => refuse(id, ErrorCode::NOT_AVAILABLE),
             Request::Send => Action::Close(Disconnect::NOT_AVAILABLE),
             Request::Rpc(rpc) => {
-                let user = self.user().cloned();
-                let (client, address) = (Arc::clone(&self.client), self.address);
-                Action::Rpc(Call { id, user, client, address, method: rpc.method, data: rpc.data })
+                let (user, token, client) = (self.user().cloned(), self.token().cloned(), Arc::clone(&self.client));
+                let address = self.address;
+                Action::Rpc(Call { id, user, token, client, address, method: rpc.method, data: rpc.data })
             }
             Request::Refresh(token) => self.refresh(id, &token, now),
             Request::SubRefresh(refresh) => self.sub_refresh(id, &refresh, now),

@@ -62,8 +62,11 @@ impl Session {
     ) -> Result<(Option<u64>, Option<Box<RawValue>>), TokenFault> {
         let claims = self.options.verifier.verify_subscribe(token, now.unix).map_err(|error| match error {
             TokenError::Expired => TokenFault::Expired,
-            TokenError::Invalid(_) => TokenFault::Invalid,
+            TokenError::Invalid(_) | TokenError::NoExpiry => TokenFault::Invalid,
         })?;
+        if self.revoked(claims.user.as_ref(), &claims.identity, now).is_some() {
+            return Err(TokenFault::Invalid);
+        }
         let fits = claims.channel == channel
             && claims.user == identity.user
             && claims.client.as_deref().is_none_or(|client| client.is_empty() || client == &*self.client);

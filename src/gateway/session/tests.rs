@@ -18,11 +18,18 @@ const SECRET: &str = "a secret that is long enough for HS256";
 const CHAT: &str = r#"[{"name":"chat","history_size":9,"history_ttl":"9s","presence":true},{"name":"plain"}]"#;
 
 fn options() -> SessionOptions {
-    let env = [("AUTH__HMAC_SECRET", SECRET), ("AUTH__API_KEYS", "key"), ("NAMESPACES", CHAT)];
+    let env = [
+        ("AUTH__HMAC_SECRET", SECRET),
+        ("AUTH__API_KEYS", "key"),
+        ("AUTH__REQUIRE_EXP", "false"),
+        ("AUTH__LEEWAY", "0s"),
+        ("NAMESPACES", CHAT),
+    ];
     let env = env.into_iter().map(|(key, value)| (format!("FEEDLINE__{key}"), value.to_owned()));
     let config = Config::parse("", env).unwrap();
     SessionOptions {
         verifier: Verifier::new(&config.auth, &Secrets::load(&config).unwrap()).unwrap(),
+        revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Duration::from_secs(60)),
         anonymous: false,
         max_channels: 2,

@@ -17,7 +17,7 @@ async fn source_003_people_sign_up_and_in_by_name_and_their_posts_carry_name_and
     let bearer = format!("Bearer {}", signed_in.body["token"].as_str().expect("a token"));
     let posted = server.http("POST", "/api/v1/posts", &[("authorization", &bearer)], r#"{"text":"hello"}"#).await;
     assert_eq!(posted.status, 201, "{posted:?}");
-    server.follow("bo", "ann").await;
+    server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
     let page = get(&server, "bo", "/timeline").await;
     let item = &page["items"][0];
     assert_eq!((&item["text"], &page["people"]["ann"]["name"]), (&json!("hello"), &json!("Ann")));

@@ -1,0 +1,388 @@
+//! Failed sign-ins: counted by address and by account, with growing delays.
+//!
+//! Each address and each account has an allowance of failures that refills. Past it every failure doubles the time until
+//! the next attempt is looked at. A success counts nothing. An address from which an account was signed in to lately has a
+//! counter of its own at that account, so nobody can lock the owner out from elsewhere.
+//!
+//! Time is passed in. The counters are this process's own. What several nodes count together comes in as the delays of
+//! [`Attempt::failed`].
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::model::UserId;
+
+/// Failures of one account up to the first delay, and the time in which one is allowed again.
+const ACCOUNT_ALLOWANCE: u32 = 5;
+const ACCOUNT_REFILL: Duration = Duration::from_secs(60);
+
+/// The first delay; each further failure doubles it, up to the longest. Many may share an address.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY_OF_ADDRESS: Duration = Duration::from_secs(60);
+const LONGEST_DELAY_AT_ACCOUNT: Duration = Duration::from_secs(300);
+
+/// How long after its last failure a counter is kept.
+const KEPT: Duration = Duration::from_secs(1_800);
+
+/// How long an address stays trusted with an account after a sign-in.
+const TRUSTED_FOR: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// Counters, and trusted pairs, that are kept at once. Past it the one least recently used of a few makes room.
+const MAX_KEPT: usize = 100_000;
+const SAMPLE: usize = 8;
+
+/// Attempts of one address, and at one account, that may wait for their password to be checked.
+const MAX_PENDING_OF_ADDRESS: u32 = 64;
+const MAX_PENDING_AT_ACCOUNT: u32 = 8;
+
+/// When an attempt that comes on top of so many is worth repeating.
+const RETRY_PENDING: Duration = Duration::from_secs(1);
+
+/// Counts failed sign-ins.
+#[derive(Debug)]
+pub struct SignInGuard {
+    state: Mutex<State>,
+    address: Allowance,
+    account: Allowance,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    addresses: HashMap<IpAddr, Failures>,
+    accounts: HashMap<UserId, Failures>,
+    /// Where accounts were signed in to lately.
+    trusted: HashMap<(IpAddr, UserId), Trusted>,
+}
+
+/// An address from which an account was signed in to.
+#[derive(Debug)]
+struct Trusted {
+    until: Instant,
+    /// Failures from there.
+    failures: Failures,
+}
+
+/// How many failures are free of delay.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    burst: u32,
+    /// The time in which one is allowed again.
+    refill: Duration,
+    longest_delay: Duration,
+    max_pending: u32,
+}
+
+/// What is known of an address or an account.
+#[derive(Debug)]
+struct Failures {
+    /// When the whole allowance is there again: each failure moves it on.
+    refilled_at: Instant,
+    /// Failures past the allowance.
+    level: u32,
+    /// Until when no attempt is looked at.
+    delayed_until: Instant,
+    last: Instant,
+    /// Attempts whose outcome is not known.
+    pending: u32,
+}
+
+impl Failures {
+    fn new(now: Instant) -> Self {
+        Self { refilled_at: now, level: 0, delayed_until: now, last: now, pending: 0 }
+    }
+
+    fn fail(&mut self, allowance: Allowance, now: Instant) {
+        // Quiet times make up for failures, one after the other.
+        let quiet = now.saturating_duration_since(self.last).as_secs() / (2 * allowance.longest_delay.as_secs());
+        self.level = self.level.saturating_sub(u32::try_from(quiet).unwrap_or(u32::MAX));
+        self.last = now;
+        let full = now + allowance.refill * allowance.burst;
+        self.refilled_at = (self.refilled_at.max(now) + allowance.refill).min(full);
+        let taken = self.refilled_at.duration_since(now).as_nanos().div_ceil(allowance.refill.as_nanos().max(1));
+        if self.level == 0 && taken < u128::from(allowance.burst) {
+            return;
+        }
+        let delay = FIRST_DELAY.saturating_mul(1 << self.level.min(16)).min(allowance.longest_delay);
+        self.level += 1;
+        self.delayed_until = now + delay;
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.pending == 0 && now.saturating_duration_since(self.last) > KEPT
+    }
+}
+
+/// An attempt that may be looked at. It counts as failed unless it is ended otherwise: a caller that goes away learns
+/// nothing, but has taken the time.
+#[derive(Debug)]
+pub struct Attempt {
+    guard: Arc<SignInGuard>,
+    address: IpAddr,
+    user: UserId,
+    /// Whether the address has a counter of its own at the account.
+    is_trusted: bool,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// With the delays that others know of, for the address and for the account.
+    Failed([Option<Duration>; 2]),
+    Succeeded,
+    Unknown,
+}
+
+impl SignInGuard {
+    /// `failures_per_minute`: how many of one address are free of delay, with bursts of twice as many. `None`: nothing is
+    /// delayed.
+    pub fn new(failures_per_minute: Option<u32>) -> Option<Arc<Self>> {
+        let rate = failures_per_minute?.max(1);
+        let burst = rate.saturating_mul(2);
+        let address = Allowance {
+            burst,
+            refill: Duration::from_secs(60) / rate,
+            longest_delay: LONGEST_DELAY_OF_ADDRESS,
+            max_pending: MAX_PENDING_OF_ADDRESS,
+        };
+        let account = Allowance {
+            burst: burst.min(ACCOUNT_ALLOWANCE),
+            refill: ACCOUNT_REFILL,
+            longest_delay: LONGEST_DELAY_AT_ACCOUNT,
+            max_pending: MAX_PENDING_AT_ACCOUNT,
+        };
+        Some(Arc::new(Self { state: Mutex::default(), address, account }))
+    }
+
+    /// Lets an attempt begin. `address` stands for one host: of IPv6 the network that one subscriber has.
+    ///
+    /// # Errors
+    /// The time to wait before the next attempt.
+    pub fn begin(self: &Arc<Self>, address: IpAddr, user: &UserId, now: Instant) -> Result<Attempt, Duration> {
+        let mut state = self.state.lock();
+        let State { addresses, accounts, trusted } = &mut *state;
+        may_begin(addresses.get(&address), self.address, now)?;
+        let trusted = trusted.get_mut(&(address, user.clone())).filter(|trusted| trusted.until > now);
+        let is_trusted = trusted.is_some();
+        let at_account = match trusted {
+            Some(trusted) => {
+                may_begin(Some(&trusted.failures), self.account, now)?;
+                &mut trusted.failures
+            }
+            None => {
+                may_begin(accounts.get(user), self.account, now)?;
+                counter(accounts, user.clone(), now)
+            }
+        };
+        at_account.pending += 1;
+        counter(addresses, address, now).pending += 1;
+        drop(state);
+        let (guard, user, outcome) = (Arc::clone(self), user.clone(), Outcome::Failed([None; 2]));
+        Ok(Attempt { guard, address, user, is_trusted, outcome })
+    }
+
+    fn end(&self, attempt: &Attempt, now: Instant) {
+        let mut state = self.state.lock();
+        let State { addresses, accounts, trusted } = &mut *state;
+        let pair = (attempt.address, attempt.user.clone());
+        let at_account = match attempt.is_trusted {
+            true => trusted.get_mut(&pair).map(|trusted| &mut trusted.failures),
+            false => accounts.get_mut(&attempt.user),
+        };
+        let ends = [(addresses.get_mut(&attempt.address), self.address), (at_account, self.account)];
+        for (n, (failures, allowance)) in ends.into_iter().enumerate() {
+            let Some(failures) = failures else { continue };
+            failures.pending = failures.pending.saturating_sub(1);
+            if let Outcome::Failed(delays) = attempt.outcome {
+                failures.fail(allowance, now);
+                let shared = delays[n].unwrap_or_default().min(allowance.longest_delay);
+                failures.delayed_until = failures.delayed_until.max(now + shared);
+            }
+        }
+        if attempt.outcome == Outcome::Succeeded {
+            if !trusted.contains_key(&pair) {
+                make_room(trusted, |trusted| trusted.until <= now, |trusted| trusted.until);
+            }
+            let new = || Trusted { until: now, failures: Failures::new(now) };
+            trusted.entry(pair).or_insert_with(new).until = now + TRUSTED_FOR;
+        }
+    }
+}
+
+impl Attempt {
+    /// The password was right: nothing is counted, and the address is trusted with the account.
+    pub fn succeeded(mut self) {
+        self.outcome = Outcome::Succeeded;
+    }
+
+    /// The password was wrong. `delays`: how long the next attempt has to wait at least, from the address and at the account.
+    pub fn failed(mut self, delays: [Option<Duration>; 2]) {
+        self.outcome = Outcome::Failed(delays);
+    }
+
+    /// From where it comes, and at which account.
+    pub fn who(&self) -> (IpAddr, &UserId) {
+        (self.address, &self.user)
+    }
+
+    /// The password was not looked at: nothing is counted.
+    pub fn cancelled(mut self) {
+        self.outcome = Outcome::Unknown;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let guard = Arc::clone(&self.guard);
+        guard.end(self, Instant::now());
+    }
+}
+
+fn may_begin(failures: Option<&Failures>, allowance: Allowance, now: Instant) -> Result<(), Duration> {
+    let Some(failures) = failures else { return Ok(()) };
+    let wait = failures.delayed_until.saturating_duration_since(now);
+    if !wait.is_zero() {
+        return Err(wait);
+    }
+    if failures.pending >= allowance.max_pending { Err(RETRY_PENDING) } else { Ok(()) }
+}
+
+fn counter<K: Eq + Hash + Clone>(counters: &mut HashMap<K, Failures>, key: K, now: Instant) -> &mut Failures {
+    if !counters.contains_key(&key) {
+        make_room(counters, |failures| failures.is_over(now), |failures| failures.last);
+    }
+    let failures = counters.entry(key).or_insert_with(|| Failures::new(now));
+    if failures.is_over(now) {
+        *failures = Failures::new(now);
+    }
+    failures
+}
+
+/// Makes room for one more: of a few entries those that are over go, or else the oldest. A map hashes with a key of its own,
+/// so nobody can choose whom that is.
+fn make_room<K: Eq + Hash + Clone, V>(
+    map: &mut HashMap<K, V>,
+    is_over: impl Fn(&V) -> bool,
+    last_used: impl Fn(&V) -> Instant,
+) {
+    if map.len() < MAX_KEPT {
+        return;
+    }
+    let sample: Vec<(K, bool, Instant)> =
+        map.iter().take(SAMPLE).map(|(key, value)| (key.clone(), is_over(value), last_used(value))).collect();
+    let oldest = sample.iter().min_by_key(|(_, _, last)| *last).map(|(key, ..)| key.clone());
+    for (key, is_over, _) in &sample {
+        if *is_over || Some(key) == oldest.as_ref() {
+            map.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(n: u8) -> IpAddr {
+        IpAddr::from([203, 0, 113, n])
+    }
+
+    fn user(name: &str) -> UserId {
+        UserId::parse(name).unwrap()
+    }
+
+    /// Ends an attempt as failed at a moment.
+    fn fail(guard: &Arc<SignInGuard>, address: IpAddr, name: &str, now: Instant) -> Result<(), Duration> {
+        let mut attempt = guard.begin(address, &user(name), now)?;
+        guard.end(&attempt, now);
+        // What its drop does changes nothing.
+        attempt.guard = SignInGuard::new(Some(1)).unwrap();
+        Ok(())
+    }
+
+    #[test]
+    fn failures_at_an_account_are_delayed_more_and_more_wherever_they_come_from() {
+        let guard = SignInGuard::new(Some(300)).unwrap();
+        let mut now = Instant::now();
+        let anywhere = (1..=255).map(ip).collect::<Vec<_>>();
+        let mut from = anywhere.iter().cycle();
+        for _ in 1..ACCOUNT_ALLOWANCE {
+            fail(&guard, *from.next().unwrap(), "ann", now).unwrap();
+        }
+        let mut waited = Vec::new();
+        for _ in 0..12 {
+            fail(&guard, *from.next().unwrap(), "ann", now).unwrap();
+            let wait = fail(&guard, *from.next().unwrap(), "ann", now).unwrap_err();
+            waited.push(wait.as_secs());
+            now += wait;
+        }
+        assert_eq!(waited, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert!(fail(&guard, ip(1), "bo", now).is_ok(), "another account");
+    }
+
+    #[test]
+    fn failures_of_an_address_are_delayed_whatever_the_account() {
+        let guard = SignInGuard::new(Some(6)).unwrap();
+        let now = Instant::now();
+        let failed = (0..100).take_while(|n| fail(&guard, ip(1), &format!("user{n}"), now).is_ok()).count();
+        assert_eq!(failed, 12, "twice the rate");
+        assert!(fail(&guard, ip(2), "user1", now).is_ok(), "another address");
+        assert_eq!(fail(&guard, ip(1), "ann", now), Err(FIRST_DELAY));
+        assert!(fail(&guard, ip(1), "ann", now + FIRST_DELAY).is_ok());
+        assert_eq!(fail(&guard, ip(1), "ann", now + FIRST_DELAY), Err(FIRST_DELAY * 2));
+        let much_later = now + KEPT * 2;
+        assert_eq!((0..13).filter(|_| fail(&guard, ip(1), "cy", much_later).is_ok()).count(), 5, "the account's");
+    }
+
+    #[test]
+    fn a_success_counts_nothing_and_neither_does_what_was_not_looked_at() {
+        let guard = SignInGuard::new(Some(1)).unwrap();
+        // An attempt ends by the real clock, which must not be ahead.
+        let now = Instant::now() + Duration::from_secs(60);
+        for _ in 0..100 {
+            guard.begin(ip(1), &user("ann"), now).unwrap().succeeded();
+            guard.begin(ip(1), &user("ann"), now).unwrap().cancelled();
+        }
+        drop(guard.begin(ip(1), &user("ann"), now).unwrap());
+        assert!(guard.state.lock().addresses[&ip(1)].refilled_at > now, "who goes away has failed");
+    }
+
+    #[test]
+    fn nobody_is_locked_out_from_elsewhere() {
+        let guard = SignInGuard::new(Some(300)).unwrap();
+        // An attempt ends by the real clock, which must not be ahead.
+        let now = Instant::now() + Duration::from_secs(60);
+        guard.begin(ip(1), &user("ann"), now).unwrap().succeeded();
+        while fail(&guard, ip(9), "ann", now).is_ok() {}
+        assert!(guard.begin(ip(2), &user("ann"), now).is_err(), "a strange address is held up");
+        guard.begin(ip(1), &user("ann"), now).unwrap().succeeded();
+        let guessed = (0..100).take_while(|_| fail(&guard, ip(1), "ann", now).is_ok()).count();
+        assert_eq!(guessed as u32, ACCOUNT_ALLOWANCE, "but nobody guesses there as long as they like");
+    }
+
+    #[test]
+    fn attempts_at_the_same_time_are_bounded() {
+        let guard = SignInGuard::new(Some(300)).unwrap();
+        let now = Instant::now();
+        let at_ann: Vec<_> = (0..20).filter_map(|n| guard.begin(ip(n), &user("ann"), now).ok()).collect();
+        assert_eq!(at_ann.len() as u32, MAX_PENDING_AT_ACCOUNT);
+        let of_one: Vec<_> = (0..100).filter_map(|n| guard.begin(ip(99), &user(&format!("u{n}")), now).ok()).collect();
+        assert_eq!(of_one.len() as u32, MAX_PENDING_OF_ADDRESS);
+    }
+
+    #[test]
+    fn counters_are_bounded() {
+        let guard = SignInGuard::new(Some(300)).unwrap();
+        let now = Instant::now();
+        for n in 0..MAX_KEPT as u32 + 50 {
+            let address = IpAddr::V6(((0x2001_u128 << 112) | (u128::from(n) << 64)).into());
+            guard.begin(address, &user(&format!("u{n}")), now).unwrap().succeeded();
+        }
+        let state = guard.state.lock();
+        assert!(state.addresses.len() <= MAX_KEPT && state.accounts.len() <= MAX_KEPT);
+        assert!(state.trusted.len() <= MAX_KEPT);
+    }
+}

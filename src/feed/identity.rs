@@ -1,0 +1,128 @@
+//! Who callers are, and whether they still may come in.
+//!
+//! A user's id comes either from an account that signed up here or from the application (a token, a backend's `X-User`), and
+//! that never changes: neither side can take the other's ids. The ledger decides, once for each id; this node remembers.
+//! Whether a token was revoked is looked up in memory. So a request costs no call to a store.
+
+use std::sync::Arc;
+
+use super::{Feed, FeedError, Result, now};
+use crate::auth::{Revoked, TokenIdentity, TokenKind};
+use crate::model::{UserId, UserOrigin};
+
+/// What proves who a caller is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// Nothing: nobody in particular.
+    Nothing,
+    /// A token.
+    Token(Arc<TokenIdentity>),
+    /// The word of a backend, which says where the user's id comes from.
+    Backend(UserOrigin),
+}
+
+impl Credential {
+    /// The token, if it is one.
+    pub fn token(&self) -> Option<&Arc<TokenIdentity>> {
+        match self {
+            Self::Token(token) => Some(token),
+            Self::Nothing | Self::Backend(_) => None,
+        }
+    }
+
+    /// Where the user's id must come from.
+    fn origin(&self) -> UserOrigin {
+        match self {
+            Self::Token(token) if token.kind != TokenKind::Application => UserOrigin::Account,
+            Self::Nothing | Self::Token(_) => UserOrigin::Application,
+            Self::Backend(origin) => *origin,
+        }
+    }
+
+    /// Why it does not prove that somebody is this user, whose id comes from elsewhere.
+    fn refusal(&self) -> FeedError {
+        FeedError::Forbidden(match self {
+            Self::Nothing => "sign in first",
+            Self::Token(token) if token.kind != TokenKind::Application => "the account of this session does not exist",
+            Self::Token(_) => "this id belongs to an account with a password: an application's token cannot act for it",
+            Self::Backend(UserOrigin::Application) => {
+                "this id belongs to an account with a password: send X-User-Origin: account to act for it"
+            }
+            Self::Backend(UserOrigin::Account) => "there is no account with this id",
+        })
+    }
+}
+
+impl From<Revoked> for FeedError {
+    fn from(revoked: Revoked) -> Self {
+        match revoked {
+            Revoked::Token => Self::Unauthorized("the token was revoked, or its session has ended: sign in again"),
+            Revoked::User => Self::Forbidden("this user is blocked"),
+        }
+    }
+}
+
+impl Feed {
+    /// Checks that a credential is in force and proves who the user is. A user whom the application brings for the first time
+    /// is in the ledger from then on, so that nobody can sign up with that id.
+    ///
+    /// # Errors
+    /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger could not be asked.
+    pub async fn authorize(&self, user: Option<&UserId>, credential: &Credential) -> Result<()> {
+        self.check_revoked(user, credential.token().map(|token| &**token))?;
+        if *credential != Credential::Nothing && self.revocations.is_stale() {
+            return Err(FeedError::Unavailable);
+        }
+        let Some(user) = user else { return Ok(()) };
+        self.refuse_erased(user)?;
+        let wanted = credential.origin();
+        let known = self.known.lock().get(user).copied();
+        let origin = match (known, wanted) {
+            (Some(origin), _) => Some(origin),
+            (None, UserOrigin::Application) => Some(self.ledger.ensure_user(user, now()).await?),
+            (None, UserOrigin::Account) => self.ledger.user_origin(user).await?,
+        };
+        let Some(origin) = origin else { return Err(credential.refusal()) };
+        if known.is_none() {
+            self.remember_origin(user, origin);
+        }
+        if origin == wanted { Ok(()) } else { Err(credential.refusal()) }
+    }
+
+    /// Checks a user and a token against the revocations, in memory.
+    ///
+    /// # Errors
+    /// Why they are refused.
+    pub fn check_revoked(
+        &self,
+        user: Option<&UserId>,
+        token: Option<&TokenIdentity>,
+    ) -> std::result::Result<(), Revoked> {
+        self.revocations.list.check(user, token, now())
+    }
+
+    /// Makes sure the ledger knows a user whom a token, or a backend, brought.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub async fn welcome(&self, user: &UserId) -> Result<()> {
+        self.refuse_erased(user)?;
+        if self.known.lock().contains_key(user) {
+            return Ok(());
+        }
+        let origin = self.ledger.ensure_user(user, now()).await?;
+        self.remember_origin(user, origin);
+        Ok(())
+    }
+
+    fn remember_origin(&self, user: &UserId, origin: UserOrigin) {
+        let mut known = self.known.lock();
+        if known.len() >= KNOWN {
+            known.clear();
+        }
+        known.insert(user.clone(), origin);
+    }
+}
+
+/// How many users are remembered as known. Those forgotten cost a call to the ledger each.
+const KNOWN: usize = 200_000;

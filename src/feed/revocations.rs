@@ -1,0 +1,330 @@
+//! Ends tokens and sessions before their time, and blocks users; keeps this node's list of them up to date.
+//!
+//! Who ends something writes an entry to the ledger's log, brings this node up to date, and signals the others. Every node
+//! follows the log: at a signal, and every [`POLL_INTERVAL`] in case a signal was lost or the node was paused. So an entry is
+//! in force everywhere within a second.
+//!
+//! **A node that cannot read the log** goes on with what it knows, since nothing can be revoked while the ledger is away for
+//! everybody. If it lasts for [`MAX_STALENESS`] the node may be the only one that is cut off: then it refuses requests and new
+//! connections with `unavailable` until it has caught up. Open sockets stay.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::{Feed, FeedError, Result, now};
+use crate::auth::RevocationList;
+use crate::ledger::{Revocation, RevocationKind, SessionsEnd};
+use crate::model::{Millis, UserId, UserOrigin};
+
+/// How often the log is read though no signal came.
+const POLL_INTERVAL: Duration = Duration::from_millis(400);
+
+/// After so long without an answer of the ledger the whole log is read anew: entries that take something back (an unblock)
+/// are not kept for ever, and the ledger may be another one.
+const RELOAD_AFTER: Duration = Duration::from_secs(10);
+
+/// After so long without an answer of the ledger credentials are refused.
+const MAX_STALENESS: Duration = Duration::from_secs(300);
+
+/// Entries read at once.
+const PAGE: usize = 1_000;
+
+/// How often expired entries are dropped, and how many of the ledger's at once.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_FORGOTTEN: usize = 1_000;
+
+/// How long an entry outlives the token that it ends: clocks differ, and connections have a grace period.
+const MARGIN: Millis = 5 * 60 * 1_000;
+
+/// How long it is remembered that a user was unblocked. A node that was away for longer reads the whole log.
+const UNBLOCK_KEPT: Millis = 24 * 3_600 * 1_000;
+
+/// Users whose sockets are checked one by one after a change; past it all sockets are.
+const MAX_PENDING_USERS: usize = 1_000;
+
+/// The longest id of a token that can be revoked, in bytes.
+const MAX_TOKEN_ID: usize = 512;
+
+/// How a signal reads that says that the log has grown.
+pub(super) const REVOKED: &[u8] = b"revoked";
+
+/// Revocations as this node knows them.
+pub(super) struct Revocations {
+    pub(super) list: Arc<RevocationList>,
+    /// The number of the last entry in the list. Held while the log is read, so that entries come in order.
+    reached: tokio::sync::Mutex<u64>,
+    /// When the log was last read to its end.
+    read_at: Mutex<Instant>,
+    /// The log may have grown.
+    pub(super) grown: Notify,
+    /// Whose sockets are to be checked.
+    pending: Mutex<PendingChecks>,
+    changed: Notify,
+}
+
+/// The sockets that new entries may concern.
+#[derive(Debug, Default)]
+pub struct PendingChecks {
+    /// Those of these users.
+    pub users: HashSet<UserId>,
+    /// All of them.
+    pub all: bool,
+}
+
+impl Revocations {
+    pub(super) fn new(list: Arc<RevocationList>) -> Self {
+        Self {
+            list,
+            reached: tokio::sync::Mutex::new(0),
+            read_at: Mutex::new(Instant::now()),
+            grown: Notify::new(),
+            pending: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Whether the log could not be read for so long that the list cannot be trusted.
+    pub(super) fn is_stale(&self) -> bool {
+        self.read_at.lock().elapsed() > MAX_STALENESS
+    }
+
+    /// Notes whose sockets are to be checked.
+    fn note(&self, entries: &[(u64, Revocation)]) {
+        let mut pending = self.pending.lock();
+        for (_, entry) in entries {
+            let user = match entry.kind {
+                RevocationKind::Token => entry.owner.clone(),
+                _ => UserId::parse(&entry.subject),
+            };
+            match user {
+                Some(user) if pending.users.len() < MAX_PENDING_USERS => drop(pending.users.insert(user)),
+                _ => pending.all = true,
+            }
+        }
+        drop(pending);
+        self.changed.notify_one();
+    }
+
+    fn check_all(&self) {
+        self.pending.lock().all = true;
+        self.changed.notify_one();
+    }
+}
+
+/// An entry without an owner or a spared session.
+fn entry(kind: RevocationKind, subject: &str, value: u64, expires_at: Option<Millis>) -> Revocation {
+    Revocation { kind, subject: subject.to_owned(), owner: None, value, spared: None, at: now(), expires_at }
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
+impl Feed {
+    // --- for backends --------------------------------------------------------------------------------------
+
+    /// Ends all tokens and sessions of a user that were issued before a moment, in Unix seconds; without one, all that were
+    /// issued until now. A token without `iat` counts as issued before.
+    ///
+    /// Tokens say in which second they were issued. So that none of this second is left over, and none that is issued after
+    /// the answer is refused, the answer without a given moment comes when the second is over.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub async fn invalidate_user_tokens(self: &Arc<Self>, user: &UserId, issued_before: Option<u64>) -> Result<()> {
+        let expires_at = Some(now().saturating_add(millis(self.options.revocation_ttl)));
+        if let Some(before) = issued_before {
+            return self.revoke(&entry(RevocationKind::UserTokens, user.as_str(), before, expires_at)).await;
+        }
+        if self.ledger.end_sessions(user, &self.sessions_end(None)).await?.is_some() {
+            return self.publish_revocations().await;
+        }
+        let next_second = now() / 1_000 + 1;
+        self.revoke(&entry(RevocationKind::UserTokens, user.as_str(), next_second, expires_at)).await?;
+        let rest = (next_second * 1_000).saturating_sub(now());
+        tokio::time::sleep(Duration::from_millis(rest.min(1_000))).await;
+        Ok(())
+    }
+
+    /// Ends one token, by its `jti`. `expires_at` says when it would have ended by itself, in Unix seconds.
+    ///
+    /// # Errors
+    /// If the id is none, or the ledger cannot be reached.
+    pub async fn revoke_token(self: &Arc<Self>, id: &str, expires_at: Option<u64>) -> Result<()> {
+        if id.is_empty() || id.len() > MAX_TOKEN_ID {
+            return Err(FeedError::invalid("uid", "the id of a token has 1 to 512 bytes"));
+        }
+        let until = match expires_at {
+            Some(at) => at.saturating_mul(1_000).saturating_add(MARGIN),
+            None => now().saturating_add(millis(self.options.revocation_ttl)),
+        };
+        self.revoke(&entry(RevocationKind::Token, id, 0, Some(until))).await
+    }
+
+    /// Blocks a user: no token of theirs counts, until `expires_at` in Unix seconds, or until they are unblocked.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub async fn block_user(self: &Arc<Self>, user: &UserId, expires_at: Option<u64>) -> Result<()> {
+        let until = expires_at.map(|at| at.saturating_mul(1_000));
+        self.revoke(&entry(RevocationKind::Block, user.as_str(), 1, until)).await
+    }
+
+    /// Ends a block.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub async fn unblock_user(self: &Arc<Self>, user: &UserId) -> Result<()> {
+        let until = now().saturating_add(UNBLOCK_KEPT);
+        self.revoke(&entry(RevocationKind::Block, user.as_str(), 0, Some(until))).await
+    }
+
+    // --- for users -----------------------------------------------------------------------------------------
+
+    /// Ends one session or token of a user.
+    pub(super) async fn revoke_own_token(
+        self: &Arc<Self>,
+        user: &UserId,
+        id: &str,
+        expires_at: Option<u64>,
+    ) -> Result<()> {
+        let until = match expires_at {
+            Some(at) => at.saturating_mul(1_000).saturating_add(MARGIN),
+            None => now().saturating_add(millis(self.options.revocation_ttl)),
+        };
+        let token = entry(RevocationKind::Token, id, 0, Some(until));
+        self.revoke(&Revocation { owner: Some(user.clone()), ..token }).await
+    }
+
+    /// The end of all sessions of an account, now.
+    pub(super) fn sessions_end(&self, spared: Option<&str>) -> SessionsEnd {
+        let at = now();
+        let expires_at = at.saturating_add(millis(self.options.session_ttl)).saturating_add(MARGIN);
+        SessionsEnd { spared: spared.map(str::to_owned), at, expires_at }
+    }
+
+    async fn revoke(self: &Arc<Self>, entry: &Revocation) -> Result<()> {
+        self.ledger.revoke(entry).await?;
+        self.publish_revocations().await
+    }
+
+    /// Puts what was just written in force: here at once, elsewhere by a signal. The entry is in the ledger, so it is in force
+    /// everywhere within a second even if neither works.
+    pub(super) async fn publish_revocations(self: &Arc<Self>) -> Result<()> {
+        let (followed, signalled) =
+            tokio::join!(self.follow_revocations(), self.broker.signal(bytes::Bytes::from_static(REVOKED)));
+        if let Err(error) = followed {
+            tracing::warn!(%error, "a revocation is stored and not in force on this node yet");
+        }
+        if let Err(error) = signalled {
+            tracing::warn!(%error, "a revocation is stored, and other nodes will find it within a second");
+        }
+        Ok(())
+    }
+
+    // --- the log -------------------------------------------------------------------------------------------
+
+    /// Reads the whole log, then follows it until the feed stops.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) async fn start_revocations(self: &Arc<Self>) -> Result<()> {
+        self.load_revocations().await?;
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            let mut swept_at = Instant::now();
+            loop {
+                let pause = POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
+                tokio::select! {
+                    more = feed.fanout.sleep(pause) => if !more { return },
+                    () = feed.revocations.grown.notified() => {}
+                }
+                let away = feed.revocations.read_at.lock().elapsed();
+                let read = match away > RELOAD_AFTER {
+                    true => feed.load_revocations().await,
+                    false => feed.follow_revocations().await,
+                };
+                if let Err(error) = read {
+                    tracing::debug!(%error, ?away, "the log of revocations could not be read");
+                }
+                if swept_at.elapsed() >= SWEEP_INTERVAL {
+                    swept_at = Instant::now();
+                    feed.sweep_revocations().await;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Reads the whole log in place of what is known of it.
+    async fn load_revocations(&self) -> Result<()> {
+        let mut reached = self.revocations.reached.lock().await;
+        let began = Instant::now();
+        let (list, mut last) = (RevocationList::default(), 0);
+        loop {
+            let entries = self.ledger.revocations_after(last, PAGE).await?;
+            for (number, entry) in &entries {
+                list.apply(entry);
+                last = *number;
+            }
+            if entries.len() < PAGE {
+                break;
+            }
+        }
+        list.sweep(now());
+        self.revocations.list.replace(list);
+        *reached = last;
+        *self.revocations.read_at.lock() = began;
+        self.revocations.check_all();
+        Ok(())
+    }
+
+    /// Reads what was added to the log.
+    async fn follow_revocations(&self) -> Result<()> {
+        let mut reached = self.revocations.reached.lock().await;
+        loop {
+            let began = Instant::now();
+            let entries = self.ledger.revocations_after(*reached, PAGE).await?;
+            for (number, entry) in &entries {
+                self.revocations.list.apply(entry);
+                *reached = *number;
+            }
+            if !entries.is_empty() {
+                self.revocations.note(&entries);
+            }
+            if entries.len() < PAGE {
+                *self.revocations.read_at.lock() = began;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Drops entries that have no effect any more, here and in the ledger.
+    async fn sweep_revocations(&self) {
+        let now = now();
+        self.revocations.list.sweep(now);
+        if let Err(error) = self.ledger.forget_revocations(now, MAX_FORGOTTEN).await {
+            tracing::debug!(%error, "expired revocations stay for now");
+        }
+    }
+
+    /// Waits until sockets are to be checked against the revocations again, and answers which.
+    pub async fn revocations_changed(&self) -> PendingChecks {
+        self.revocations.changed.notified().await;
+        std::mem::take(&mut *self.revocations.pending.lock())
+    }
+
+    /// Where a user's id comes from.
+    pub(super) async fn origin_of(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+        let known = self.known.lock().get(user).copied();
+        match known {
+            Some(origin) => Ok(Some(origin)),
+            None => Ok(self.ledger.user_origin(user).await?),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The sockets of this node by user, so that they can be closed: by a backend, or because their token ended.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::outbox::Outbox;
+use crate::auth::{Revoked, TokenIdentity};
+use crate::feed::PendingChecks;
+use crate::model::UserId;
+use crate::protocol::Disconnect;
+
+/// How a signal begins that has every node disconnect clients.
+const DISCONNECT: &[u8] = b"disconnect ";
+
+/// The connected sockets of this node. Those of anonymous clients are under `None`.
+#[derive(Debug, Default)]
+pub(super) struct UserSockets {
+    by_user: DashMap<Option<UserId>, HashMap<Arc<str>, Socket>>,
+}
+
+/// A connected socket.
+#[derive(Debug)]
+struct Socket {
+    /// The token that it came with, or was refreshed with.
+    token: Option<Arc<TokenIdentity>>,
+    outbox: Arc<Outbox>,
+}
+
+/// Keeps a socket in the list until it is dropped.
+#[derive(Debug)]
+pub(super) struct Registration {
+    sockets: Arc<UserSockets>,
+    user: Option<UserId>,
+    client: Arc<str>,
+    token: Option<Arc<TokenIdentity>>,
+}
+
+/// Which clients a backend wants disconnected, and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DisconnectRequest {
+    /// Whose; empty: those of anonymous clients.
+    pub user: String,
+    /// Only this client.
+    #[serde(default)]
+    pub client: String,
+    /// Only the clients with this session: the `jti` of their token.
+    #[serde(default)]
+    pub session: String,
+    /// But not these clients.
+    #[serde(default)]
+    pub whitelist: Vec<String>,
+    /// The close code.
+    pub code: u16,
+    /// The close reason.
+    pub reason: String,
+}
+
+impl DisconnectRequest {
+    /// As it is signalled to all nodes.
+    pub fn encode(&self) -> Option<Bytes> {
+        let json = serde_json::to_vec(self).ok()?;
+        Some([DISCONNECT, &json].concat().into())
+    }
+
+    /// Reads a signal; `None` of one that says something else.
+    pub(super) fn decode(signal: &[u8]) -> Option<Self> {
+        serde_json::from_slice(signal.strip_prefix(DISCONNECT)?).ok()
+    }
+
+    fn concerns(&self, client: &str, socket: &Socket) -> bool {
+        let of_client = self.client.is_empty() || self.client == client;
+        let session = socket.token.as_ref().and_then(|token| token.id.as_deref()).unwrap_or_default();
+        let of_session = self.session.is_empty() || self.session == session;
+        of_client && of_session && !self.whitelist.iter().any(|spared| spared == client)
+    }
+}
+
+impl UserSockets {
+    /// Adds a socket.
+    pub(super) fn register(
+        self: &Arc<Self>,
+        user: Option<UserId>,
+        client: &Arc<str>,
+        token: Option<Arc<TokenIdentity>>,
+        outbox: &Arc<Outbox>,
+    ) -> Registration {
+        let socket = Socket { token: token.clone(), outbox: Arc::clone(outbox) };
+        self.by_user.entry(user.clone()).or_default().insert(Arc::clone(client), socket);
+        Registration { sockets: Arc::clone(self), user, client: Arc::clone(client), token }
+    }
+
+    /// Closes the sockets that a backend wants closed.
+    pub(super) fn disconnect(&self, request: &DisconnectRequest) {
+        let user = match request.user.as_str() {
+            "" => None,
+            user => match UserId::parse(user) {
+                Some(user) => Some(user),
+                None => return,
+            },
+        };
+        let Some(sockets) = self.by_user.get(&user) else { return };
+        for (client, socket) in sockets.iter().filter(|(client, socket)| request.concerns(client, socket)) {
+            tracing::debug!(%client, code = request.code, "disconnected by a backend");
+            socket.outbox.close(Disconnect { code: request.code, reason: request.reason.clone().into() });
+        }
+    }
+
+    /// The sockets among those to be checked that `check` refuses, with how each is to be closed.
+    pub(super) fn refused(
+        &self,
+        pending: &PendingChecks,
+        check: impl Fn(Option<&UserId>, Option<&TokenIdentity>) -> Result<(), Revoked>,
+    ) -> Vec<(Arc<Outbox>, Disconnect)> {
+        let found = Mutex::new(Vec::new());
+        let look = |user: &Option<UserId>, sockets: &HashMap<Arc<str>, Socket>| {
+            for socket in sockets.values() {
+                if let Err(revoked) = check(user.as_ref(), socket.token.as_deref()) {
+                    found.lock().push((Arc::clone(&socket.outbox), closing(revoked)));
+                }
+            }
+        };
+        if pending.all {
+            self.by_user.iter().for_each(|entry| look(entry.key(), entry.value()));
+        } else {
+            for user in &pending.users {
+                if let Some(entry) = self.by_user.get(&Some(user.clone())) {
+                    look(entry.key(), entry.value());
+                }
+            }
+        }
+        found.into_inner()
+    }
+}
+
+impl Registration {
+    /// Notes the token that the socket was refreshed with. Whether it is another one.
+    pub(super) fn renew(&mut self, token: Option<&Arc<TokenIdentity>>) -> bool {
+        if self.token.as_ref().map(Arc::as_ptr) == token.map(Arc::as_ptr) {
+            return false;
+        }
+        self.token = token.cloned();
+        if let Some(mut sockets) = self.sockets.by_user.get_mut(&self.user)
+            && let Some(socket) = sockets.get_mut(&self.client)
+        {
+            socket.token = self.token.clone();
+        }
+        true
+    }
+
+    /// Whose it is.
+    pub(super) fn user(&self) -> Option<&UserId> {
+        self.user.as_ref()
+    }
+
+    /// The token it came with, or was refreshed with.
+    pub(super) fn token(&self) -> Option<&TokenIdentity> {
+        self.token.as_deref()
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Some(mut sockets) = self.sockets.by_user.get_mut(&self.user) {
+            sockets.remove(&self.client);
+        }
+        self.sockets.by_user.remove_if(&self.user, |_, sockets| sockets.is_empty());
+    }
+}
+
+/// How the socket of somebody who is refused is closed.
+pub(super) fn closing(revoked: Revoked) -> Disconnect {
+    match revoked {
+        Revoked::Token => Disconnect::INVALID_TOKEN,
+        Revoked::User => Disconnect::BLOCKED,
+    }
+}

@@ -1,0 +1,137 @@
+//! Ends of connections, tokens and users: `disconnect`, `invalidate_user_tokens`, `revoke_token`, `block_user`,
+//! `unblock_user`.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Answer, Site, read};
+use crate::feed::{FeedError, now};
+use crate::gateway::DisconnectRequest;
+use crate::model::UserId;
+use crate::protocol::{Disconnect, ErrorCode};
+
+/// The longest reason of a close frame, in bytes: RFC 6455 leaves 125 for it and the code.
+const REASON: usize = 123;
+
+/// The close codes that an application may send.
+const CODES: std::ops::RangeInclusive<u16> = 3000..=4999;
+
+/// Clients that one request may spare.
+const WHITELIST: usize = 1_000;
+
+#[derive(Deserialize)]
+struct DisconnectCall {
+    user: String,
+    #[serde(default)]
+    client: String,
+    #[serde(default)]
+    session: String,
+    #[serde(default)]
+    whitelist: Vec<String>,
+    disconnect: Option<Closing>,
+}
+
+#[derive(Deserialize)]
+struct Closing {
+    code: u16,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct OneUser {
+    user: UserId,
+}
+
+#[derive(Deserialize)]
+struct Invalidate {
+    user: UserId,
+    #[serde(default)]
+    issued_before: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct RevokeToken {
+    uid: String,
+    #[serde(default)]
+    expire_at: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct BlockUser {
+    user: UserId,
+    #[serde(default)]
+    expire_at: Option<u64>,
+}
+
+/// Answers a method of this file; `None` of any other.
+pub(super) async fn serve(site: &Site, method: &str, body: &[u8]) -> Option<Answer> {
+    Some(match method {
+        "disconnect" => disconnect(site, body).await,
+        "invalidate_user_tokens" => invalidate_user_tokens(site, body).await,
+        "revoke_token" => revoke_token(site, body).await,
+        "block_user" => block_user(site, body).await,
+        "unblock_user" => unblock_user(site, body).await,
+        _ => return None,
+    })
+}
+
+async fn disconnect(site: &Site, body: &[u8]) -> Answer {
+    let DisconnectCall { user, client, session, whitelist, disconnect } = read(body)?;
+    if (!user.is_empty() && UserId::parse(&user).is_none()) || whitelist.len() > WHITELIST {
+        return Err(ErrorCode::BAD_REQUEST);
+    }
+    // Without a name all anonymous clients would go.
+    if user.is_empty() && client.is_empty() && session.is_empty() {
+        return Err(ErrorCode::BAD_REQUEST);
+    }
+    let (code, reason) = match disconnect {
+        Some(closing) if closing.code > 0 => (closing.code, closing.reason),
+        _ => (Disconnect::FORCE_DISCONNECT.code, Disconnect::FORCE_DISCONNECT.reason.into_owned()),
+    };
+    if !CODES.contains(&code) || reason.len() > REASON {
+        return Err(ErrorCode::BAD_REQUEST);
+    }
+    let request = DisconnectRequest { user, client, session, whitelist, code, reason };
+    let signal = request.encode().ok_or(ErrorCode::INTERNAL)?;
+    site.gateway.broker().signal(signal).await.map_err(|error| super::failed(&error.into()))?;
+    Ok(json!({}))
+}
+
+async fn invalidate_user_tokens(site: &Site, body: &[u8]) -> Answer {
+    let Invalidate { user, issued_before } = read(body)?;
+    // As elsewhere on this wire, 0 is the same as nothing.
+    let issued_before = issued_before.filter(|at| *at > 0);
+    done(site.gateway.feed().invalidate_user_tokens(&user, issued_before).await)
+}
+
+async fn revoke_token(site: &Site, body: &[u8]) -> Answer {
+    let RevokeToken { uid, expire_at } = read(body)?;
+    done(site.gateway.feed().revoke_token(&uid, future(expire_at)?).await)
+}
+
+async fn block_user(site: &Site, body: &[u8]) -> Answer {
+    let BlockUser { user, expire_at } = read(body)?;
+    done(site.gateway.feed().block_user(&user, future(expire_at)?).await)
+}
+
+async fn unblock_user(site: &Site, body: &[u8]) -> Answer {
+    let OneUser { user } = read(body)?;
+    done(site.gateway.feed().unblock_user(&user).await)
+}
+
+/// A time to come, in Unix seconds; 0 is the same as nothing.
+fn future(at: Option<u64>) -> Result<Option<u64>, ErrorCode> {
+    match at.filter(|at| *at > 0) {
+        Some(at) if at <= now() / 1_000 => Err(ErrorCode::BAD_REQUEST),
+        at => Ok(at),
+    }
+}
+
+fn done(result: Result<(), FeedError>) -> Answer {
+    match result {
+        Ok(()) => Ok(json!({})),
+        Err(FeedError::Invalid { .. }) => Err(ErrorCode::BAD_REQUEST),
+        Err(error) => Err(super::failed(&error)),
+    }
+}

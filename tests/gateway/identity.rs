@@ -1,0 +1,147 @@
+//! Whose an id is: an account's or the application's, and never both.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Heard};
+use crate::server::{API_KEY, Answer, Server, signed, token, unix};
+
+/// Signs up; the answer.
+pub(crate) async fn sign_up(server: &Server, user: &str) -> Answer {
+    let account = json!({ "user": user, "password": "correct horse" }).to_string();
+    server.http("POST", "/api/v1/accounts", &[], &account).await
+}
+
+/// Signs in; the token.
+pub(crate) async fn sign_in(server: &Server, user: &str, password: &str) -> String {
+    let account = json!({ "user": user, "password": password }).to_string();
+    let answer = server.http("POST", "/api/v1/sessions", &[], &account).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.body["token"].as_str().expect("a token").to_owned()
+}
+
+/// Signs up somebody new; their token.
+pub(crate) async fn account(server: &Server, user: &str) -> String {
+    let answer = sign_up(server, user).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.body["token"].as_str().expect("a token").to_owned()
+}
+
+/// A request with a token.
+pub(crate) async fn with_token(server: &Server, token: &str, method: &str, path: &str, body: &Value) -> Answer {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let bearer = format!("Bearer {token}");
+    server.http(method, &format!("/api/v1{path}"), &[("authorization", &bearer)], &body).await
+}
+
+/// The status of a read with a token.
+pub(crate) async fn status(server: &Server, token: &str) -> u16 {
+    with_token(server, token, "GET", "/timeline", &Value::Null).await.status.as_u16()
+}
+
+/// What comes of a connect with this token: 0, an error's code, or a close code with its reason.
+pub(crate) async fn connects(server: &Server, token: &str) -> (u64, String) {
+    let mut client = Client::open(server).await;
+    client.command(json!({ "connect": { "token": token } })).await;
+    match client.hear().await {
+        Heard::Reply(reply) => (reply["error"]["code"].as_u64().unwrap_or(0), String::new()),
+        Heard::Closed(code, reason) => (code.into(), reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A socket that is connected with this token.
+pub(crate) async fn socket(server: &Server, token: &str) -> Client {
+    let mut client = Client::open(server).await;
+    client.done(json!({ "connect": { "token": token } })).await;
+    client
+}
+
+async fn as_backend(server: &Server, user: &str, origin: &str) -> Answer {
+    let headers = [("x-api-key", API_KEY), ("x-user", user), ("x-user-origin", origin)];
+    server.http("GET", "/api/v1/timeline", &headers, "").await
+}
+
+fn says(answer: &Answer, status: u16, word: &str) {
+    let message = answer.body["error"]["message"].as_str().unwrap_or_default();
+    assert!(answer.status == status && message.contains(word), "{status} with {word:?} expected: {answer:?}");
+}
+
+#[tokio::test]
+async fn an_id_that_the_application_brought_cannot_be_signed_up() {
+    let server = Server::start().await;
+    // A first visit of any kind will do, also one that only reads.
+    assert_eq!(server.call("by-read", "GET", "/timeline", &Value::Null).await.status, 200);
+    drop(Client::connect(&server, "by-socket").await);
+    let headers = [("x-api-key", API_KEY), ("x-user", "by-backend")];
+    assert_eq!(server.http("GET", "/api/v1/topics", &headers, "").await.status, 200);
+    for user in ["by-read", "by-socket", "by-backend"] {
+        says(&sign_up(&server, user).await, 409, "application");
+        assert_eq!(status(&server, &token(user)).await, 200, "{user} is who they were");
+    }
+}
+
+#[tokio::test]
+async fn an_account_is_not_acted_for_by_the_application() {
+    let server = Server::start().await;
+    let session = account(&server, "ann").await;
+    assert_eq!(status(&server, &session).await, 200);
+    assert_eq!(connects(&server, &session).await.0, 0);
+
+    let read = with_token(&server, &token("ann"), "GET", "/timeline", &Value::Null).await;
+    says(&read, 403, "account with a password");
+    let (code, reason) = connects(&server, &token("ann")).await;
+    assert!(code == 3500 && reason.contains("account with a password"), "{code} {reason}");
+    says(&as_backend(&server, "ann", "application").await, 403, "X-User-Origin");
+    let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
+    says(&server.http("GET", "/api/v1/timeline", &headers, "").await, 403, "X-User-Origin");
+
+    // A backend that says that it means accounts.
+    assert_eq!(as_backend(&server, "ann", "account").await.status, 200);
+    says(&as_backend(&server, "nobody", "account").await, 403, "no account");
+    server.done("bo", "GET", "/timeline", &Value::Null).await;
+    says(&as_backend(&server, "bo", "account").await, 403, "no account");
+    says(&as_backend(&server, "bo", "whatever").await, 400, "X-User-Origin");
+    says(&sign_up(&server, "nobody").await, 201, "");
+}
+
+#[tokio::test]
+async fn a_session_of_an_account_that_is_not_there_makes_no_user() {
+    let mut server = Server::start().await;
+    let session = account(&server, "ann").await;
+    server.kill();
+    server.lose_data();
+    server.start_again().await;
+    // The same secrets, another ledger.
+    assert_eq!(status(&server, &session).await, 403);
+    assert_eq!(connects(&server, &session).await.0, 3500);
+    assert_eq!(sign_up(&server, "ann").await.status, 201, "it is still free");
+}
+
+#[tokio::test]
+async fn accounts_are_off_beside_the_key_of_an_application() {
+    let server = Server::start_with(&[("accounts.enabled", "auto")]).await;
+    says(&sign_up(&server, "ann").await, 403, "not enabled");
+    let who = json!({ "user": "ann", "password": "correct horse" }).to_string();
+    says(&server.http("POST", "/api/v1/sessions", &[], &who).await, 403, "not enabled");
+    let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
+    let body = json!({ "old": "correct horse", "new": "battery staple" }).to_string();
+    says(&server.http("PUT", "/api/v1/accounts/password", &headers, &body).await, 403, "not enabled");
+    assert!(!server.log().contains("accounts are enabled beside"));
+
+    let both = Server::start().await;
+    assert!(both.log().contains("accounts are enabled beside a key"), "{}", both.log());
+}
+
+#[tokio::test]
+async fn a_token_without_an_end_is_refused_by_default() {
+    let server = Server::start_with(&[("auth.require_exp", "true"), ("auth.leeway", "60s")]).await;
+    let read = with_token(&server, &token("ann"), "GET", "/timeline", &Value::Null).await;
+    says(&read, 401, "no exp");
+    let (code, reason) = connects(&server, &token("ann")).await;
+    assert!(code == 3500 && reason.contains("no exp"), "{code} {reason}");
+    for (exp, expected) in [(unix() + 60, 200), (unix() - 30, 200), (unix() - 90, 401)] {
+        let token = signed(&json!({ "sub": "ann", "exp": exp }));
+        assert_eq!(status(&server, &token).await, expected, "{exp}");
+        assert_eq!(connects(&server, &token).await.0, if expected == 200 { 0 } else { 109 }, "{exp}");
+    }
+}
