@@ -232,7 +232,7 @@ impl Gateway {
     async fn rpc(&self, call: Call) -> Done {
         self.metrics.command("rpc");
         let Some(operation) = self.operations.by_rpc(&call.method) else {
-            return refused(call.id, ErrorCode::METHOD_NOT_FOUND);
+            return refused(call.id, ErrorCode::NOT_AVAILABLE);
         };
         let input = match call.data.as_ref().map(|data| serde_json::from_str(data.get())) {
             None => serde_json::Value::Object(serde_json::Map::new()),

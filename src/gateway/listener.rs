@@ -118,6 +118,15 @@ pub async fn serve(
     }
 }
 
+/// The other end of a connection, as the PROXY header names it.
+#[derive(Clone, Copy)]
+struct Peer {
+    address: IpAddr,
+    /// Whether forwarded headers may be from this peer. They are not if the peer is a proxy that forwards TCP and its PROXY
+    /// header names no client: the headers are the client's own then, and `address` is the proxy's.
+    may_forward: bool,
+}
+
 impl Listener {
     /// Closes a connection, and says why if there is time for it.
     fn refuse(&self, stream: TcpStream, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
@@ -136,24 +145,25 @@ impl Listener {
             tracing::debug!(%peer, %error, "a connection ended before it began");
             return;
         }
-        let mut client = peer.ip();
+        let mut peer_of_http = Peer { address: peer.ip(), may_forward: true };
         if self.options.proxy_protocol && is_proxy {
             match self.proxied_client(&mut stream).await {
-                Ok(proxied) => client = proxied.unwrap_or(client),
+                Ok(Some(client)) => peer_of_http.address = client,
+                Ok(None) => peer_of_http.may_forward = false,
                 Err(error) => {
                     self.metrics.refused("proxy_protocol");
                     tracing::debug!(%peer, %error, "a proxy sent no PROXY header");
                     return;
                 }
             }
-            if let Err(CapReached(reason)) = slot.assign(client) {
+            if let Err(CapReached(reason)) = slot.assign(peer_of_http.address) {
                 self.metrics.refused(reason);
-                tracing::debug!(%peer, %client, reason, "refused a connection");
+                tracing::debug!(%peer, client = %peer_of_http.address, reason, "refused a connection");
                 return answer_refused(stream).await;
             }
         }
-        if let Err(error) = self.serve_http(stream, client, slot).await {
-            tracing::debug!(%peer, %client, %error, "a connection ended");
+        if let Err(error) = self.serve_http(stream, peer_of_http, slot).await {
+            tracing::debug!(%peer, client = %peer_of_http.address, %error, "a connection ended");
         }
     }
 
@@ -162,10 +172,10 @@ impl Listener {
         timeout(self.options.header_timeout, proxy_protocol::read(stream)).await?
     }
 
-    async fn serve_http(&self, stream: TcpStream, client: IpAddr, slot: ConnectionSlot) -> hyper::Result<()> {
+    async fn serve_http(&self, stream: TcpStream, peer: Peer, slot: ConnectionSlot) -> hyper::Result<()> {
         // An upgraded connection takes its slot along: it is given back when the socket goes.
         let slot = Arc::new(slot);
-        let service = service_fn(|request: Request<Incoming>| self.request(request, client, &slot));
+        let service = service_fn(|request: Request<Incoming>| self.request(request, peer, &slot));
         let stream: HttpStream = TokioIo::new(ProgressStream::new(stream, self.options.stall_timeout));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -183,14 +193,19 @@ impl Listener {
         }
     }
 
-    /// Answers a request; `peer` is the other end of the connection, as far as PROXY tells.
+    /// Answers a request.
     fn request(
         &self,
         request: Request<Incoming>,
-        peer: IpAddr,
+        peer: Peer,
         slot: &Arc<ConnectionSlot>,
     ) -> impl Future<Output = Result<Response<Body>, std::convert::Infallible>> + use<> {
-        let client = client_address(peer, request.headers(), &self.options.trusted_proxies);
+        let client = match peer {
+            Peer { address, may_forward: true } => {
+                client_address(address, request.headers(), &self.options.trusted_proxies)
+            }
+            Peer { address, may_forward: false } => address,
+        };
         let stalled = StallFlag::default();
         let mut request =
             request.map(|body| Body::new(ProgressBody::new(body, self.options.stall_timeout, stalled.clone())));

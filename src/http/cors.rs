@@ -24,13 +24,23 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
 /// Answers preflights, and adds to every other answer what a browser needs to hand it to the page. Credentials are not
 /// allowed: a page sends its token in `Authorization`, and there are no cookies.
+///
+/// A request of another origin is refused, also if no preflight came before it: browsers send "simple" requests without one, so
+/// any page could fail sign-ins or sign up accounts in the name of its visitors' addresses.
 pub(super) async fn cors(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response<Body> {
     let origins = site.gateway.origins();
     let allowed = allow_origin(origins, request.headers());
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(ORIGIN)
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = if is_preflight { preflight(allowed.is_some()) } else { next.run(request).await };
+    let is_foreign = allowed.is_none() && request.headers().contains_key(ORIGIN);
+    let mut response = match (is_foreign, is_preflight) {
+        (true, _) => {
+            problem(StatusCode::FORBIDDEN, "forbidden", "this origin may not call the API, see server.origins")
+        }
+        (false, true) => preflight(),
+        (false, false) => next.run(request).await,
+    };
     let headers = response.headers_mut();
     // Caches must not hand one origin the answer to another.
     headers.append(VARY, HeaderValue::from_static("origin"));
@@ -50,10 +60,7 @@ fn allow_origin(origins: &Origins, headers: &HeaderMap) -> Option<HeaderValue> {
     }
 }
 
-fn preflight(allowed: bool) -> Response<Body> {
-    if !allowed {
-        return problem(StatusCode::FORBIDDEN, "forbidden", "this origin may not call the API, see server.origins");
-    }
+fn preflight() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();

@@ -86,8 +86,6 @@ error_codes! {
     UNKNOWN_CHANNEL = 102, "unknown channel", false;
     /// This user may not do that there.
     PERMISSION_DENIED = 103, "permission denied", false;
-    /// There is no such rpc method.
-    METHOD_NOT_FOUND = 104, "method not found", false;
     /// The connection is in that channel already.
     ALREADY_SUBSCRIBED = 105, "already subscribed", false;
     /// The connection is in as many channels as it may be.

@@ -76,8 +76,8 @@ async fn what_cannot_be_done_is_refused_and_the_connection_stays() {
     ann.subscribe("chat:1").await;
     let refused = [
         (json!({ "ping": {} }), 108),
-        (json!({ "rpc": { "method": "no.such" } }), 104),
-        (json!({ "rpc": { "method": "accounts.create" } }), 104),
+        (json!({ "rpc": { "method": "no.such" } }), 108),
+        (json!({ "rpc": { "method": "accounts.create" } }), 108),
         (json!({ "rpc": { "method": "timeline.read", "data": [1] } }), 107),
         (json!({ "rpc": { "method": "posts.get", "data": { "id": 1 } } }), 404),
         (json!({ "rpc": { "method": "posts.create", "data": {} } }), 400),
@@ -160,7 +160,7 @@ async fn binary_frames_and_too_large_ones_are_not_taken() {
     assert_eq!(client.closed().await.0, 3506);
     let mut client = Client::connect(&server, "ann").await;
     let fits = json!({ "rpc": { "method": "no.such", "data": "x".repeat(900) } });
-    assert_eq!(client.refused(fits).await, 104);
+    assert_eq!(client.refused(fits).await, 108);
     client.send("x".repeat(1025)).await;
     assert_eq!(client.closed().await.0, 1009);
     server.metric_is("feedline_connections", 0.0).await;

@@ -161,3 +161,26 @@ async fn a_proxy_may_say_who_the_client_is_before_anything_else() {
     timeout(PATIENCE, stranger.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
 }
+
+#[tokio::test]
+async fn headers_behind_a_proxy_that_names_no_client_are_not_believed() {
+    let keys = [
+        ("server.trusted_proxies", "127.0.0.2"),
+        ("server.proxy_protocol", "true"),
+        ("accounts.enabled", "true"),
+        ("rates.accounts", "1"),
+    ];
+    let server = Server::start_with(&keys).await;
+    let mut statuses = Vec::new();
+    for nth in 1..=3 {
+        let body = format!(r#"{{"user":"user-{nth}","password":"a long password"}}"#);
+        let request = format!(
+            "PROXY UNKNOWN\r\nPOST /api/v1/accounts HTTP/1.1\r\nhost: x\r\nx-forwarded-for: 192.0.2.{nth}\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = answer_to(&server, request.as_bytes()).await;
+        statuses.push(answer.split(' ').nth(1).unwrap_or_default().to_owned());
+    }
+    assert_eq!(statuses, ["201", "201", "429"], "the client cannot choose its address");
+}

@@ -109,5 +109,5 @@ test("what rpc refuses has the status as its code", async () => {
   assert.equal(await code("posts.create", { text: " " }), 400);
   assert.equal(await code("posts.create", { text: "x".repeat(5001) }), 422);
   assert.equal(await code("timeline.read", { limit: 101 }), 400);
-  assert.equal(await code("no.such.method", {}), 104);
+  assert.equal(await code("no.such.method", {}), 108);
 });
