@@ -23,6 +23,7 @@
 //! [`fill_inbox`]: Broker::fill_inbox
 //! [`merge_inbox`]: Broker::merge_inbox
 
+mod epoch;
 mod invalidation;
 mod journal;
 mod lineage;
@@ -35,6 +36,8 @@ mod tallies;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::epoch::new_epoch;
+pub use self::epoch::{POSITION_TTL, continues};
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
 pub(crate) use self::lineage::{LIKES, is_behind};
@@ -98,9 +101,6 @@ pub struct Keep {
     /// How long after the last write the entries stay. The position outlives them by [`POSITION_TTL`].
     pub ttl: Duration,
 }
-
-/// How long the position (offset and epoch) of a log stays known after its entries went.
-pub const POSITION_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// How long a repeated [idempotency key](Append::idempotency_key) is answered as before.
 const IDEMPOTENCY_TTL: Duration = Duration::from_secs(300);
@@ -298,15 +298,15 @@ pub trait Broker: Tallies + Permits + LedgerRecord + Send + Sync + 'static {
     /// Tells the subscribed nodes something that is no entry.
     async fn notice(&self, channel: &str, notice: &Notice) -> Result<()>;
 
-    /// Where the log stands. One that does not exist gets an epoch first (kept for [`POSITION_TTL`]), so that what
-    /// comes later can be recovered. Inboxes are not created by it: of an absent or unfilled one the answer is `None`.
+    /// Where the log stands; a position that is asked for stays known for [`POSITION_TTL`] from now on. A log that nothing
+    /// was written to stands at offset 0 of a derived epoch (see [`continues`]), which its first entry will have, and
+    /// costs the broker nothing. `None` for an inbox that is absent or not filled.
     async fn position(&self, channel: &str) -> Result<Option<Position>>;
 
-    /// Where many logs stand, in one round trip; `None` for those that do not exist, and for unfilled inboxes.
-    /// Creates nothing; a position that is asked for stays known for [`POSITION_TTL`] from now on.
+    /// Where many logs stand, in one round trip, as [`position`](Self::position) answers for each.
     async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>>;
 
-    /// Reads a part of a log. `None` if it does not exist, or is an unfilled inbox.
+    /// Reads a part of a log. `None` for an inbox that is absent or not filled.
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>>;
 
     /// Forgets logs and inboxes with everything in them. Whoever reads one later finds none, or one under a new epoch.
@@ -402,12 +402,6 @@ pub fn inbox_channel(user: &UserId) -> String {
 /// The user whose inbox the channel is, if it is one.
 pub fn inbox_owner(channel: &str) -> Option<&str> {
     channel.strip_prefix("timeline:")
-}
-
-/// A new epoch: 8 random letters and digits.
-fn new_epoch() -> Epoch {
-    const ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
-    (0..8).map(|_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char).collect::<String>().into()
 }
 
 /// What both engines are told at start.

@@ -13,7 +13,8 @@ pub const TALLY_TTL: std::time::Duration = std::time::Duration::from_secs(24 * 3
 #[async_trait]
 pub trait Tallies: Send + Sync {
     /// Writes those that are newer than what is kept, each at one moment. Answers for each object, in the order given,
-    /// whether its channel has a log: somebody looked at it in the last day, or something was said there.
+    /// whether its counts are to be appended to its channel: the channel has a log, or a subscriber. Where not, clients that
+    /// come back to the channel are not told that they missed nothing.
     async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>>;
 
     /// The tally of each of `objects`, in their order; `None` where none is kept.

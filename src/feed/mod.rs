@@ -103,6 +103,7 @@ pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use identity::Credential;
 pub use likes::{LikesOptions, Whisper};
+pub use posts::is_topic_name;
 pub use pulled::Presence;
 pub use rates::{ADDRESS_READS, Rates};
 pub use revocations::PendingChecks;

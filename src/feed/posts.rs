@@ -238,6 +238,11 @@ pub(super) fn is_topic(name: &str) -> bool {
     (1..=100).contains(&name.chars().count()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
+/// Whether it is the name of a topic as posts are filed under it: small letters, no `#`.
+pub fn is_topic_name(name: &str) -> bool {
+    is_topic(name) && name.to_lowercase() == name
+}
+
 /// Those whom a text names, each once.
 pub(super) fn mentioned(text: &str) -> Vec<UserId> {
     let mut mentions: Vec<UserId> = Vec::new();

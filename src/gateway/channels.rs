@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::broker::Keep;
 use crate::config::{Access, Namespace};
-use crate::feed::Stage;
+use crate::feed::{Stage, is_topic_name};
 use crate::model::{PostId, UserId};
 
 /// How much of the logs of `user:`, `topic:` and `post:` is kept, for readers that come back.
@@ -108,8 +108,9 @@ impl Channels {
             "timeline" if !private => Channel::Timeline(UserId::parse(rest)?),
             "notifications" if !private => Channel::Notifications(UserId::parse(rest)?),
             "user" if !private => Channel::User(UserId::parse(rest)?),
-            "topic" if !private => Channel::Topic(rest.into()),
-            "post" if !private => Channel::Post(PostId::parse(rest)?),
+            // Names under which nothing is ever said are refused: each subscription to one would take room for nothing.
+            "topic" if !private => Channel::Topic(is_topic_name(rest).then(|| rest.into())?),
+            "post" if !private => Channel::Post(PostId::parse(rest).filter(|id| id.to_string() == rest)?),
             _ => {
                 let namespace = self.namespaces.get(space)?;
                 let members = rest.split_once('#').map(|(_, names)| names.split(',').map(str::to_owned).collect());
@@ -246,11 +247,17 @@ mod tests {
         let channels = channels();
         assert!(matches!(channels.find("timeline:ann"), Some(Channel::Timeline(_))));
         assert!(matches!(channels.find("post:12"), Some(Channel::Post(PostId(12)))));
+        assert!(matches!(channels.find("topic:größe_2"), Some(Channel::Topic(_))));
         assert!(matches!(channels.find("$chat:1"), Some(Channel::App(AppChannel { private: true, .. }))));
         let nothing =
             ["", "chat", "chat:", "$chat:", "post:x", "timeline:a b", "other:1", ":", ":1", "$:1", "$", "$topic:x"];
         for nothing in nothing {
             assert_eq!(channels.find(nothing), None, "{nothing}");
+        }
+        let long = format!("topic:{}", "x".repeat(101));
+        let unused = ["topic:a b", "topic:#a", "topic:Rust", "topic:a-b", "post:007", "post:+7", "user:a b", &long];
+        for unused in unused {
+            assert_eq!(channels.find(unused), None, "{unused}");
         }
     }
 

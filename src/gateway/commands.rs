@@ -17,7 +17,7 @@ use super::hub::{Joined, Seat};
 use super::outbox::Outbox;
 use super::session::{Action, Call, History, Join, Look, Opening, Publish, Session, Wants};
 use super::sockets::{Registration, closing};
-use crate::broker::{Append, Notice, Span};
+use crate::broker::{Append, Notice, Span, continues};
 use crate::feed::operations::{Origin, Request};
 use crate::feed::{Caller, Credential, FeedError, Stage, Viewer};
 use crate::model::Entry;
@@ -222,7 +222,7 @@ impl Gateway {
             None => (self.broker.position(log.name).await?, Vec::new()),
         };
         let Some(position) = position else { return Ok(None) };
-        if epoch.is_some_and(|epoch| *epoch != *position.epoch) {
+        if epoch.is_some_and(|epoch| !continues(epoch, &position.epoch)) {
             return Ok(None);
         }
         let publications = self.hub.publications(&log.stage, log.viewer, entries).await?;

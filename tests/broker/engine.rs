@@ -60,6 +60,7 @@ pub(crate) struct Engine {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) heard: mpsc::UnboundedReceiver<Heard>,
     pub(crate) server: Option<RedisServer>,
+    memory: Option<Arc<MemoryBroker>>,
     inbox: InboxOptions,
 }
 
@@ -80,7 +81,12 @@ pub(crate) fn redis_options(server: &RedisServer) -> RedisOptions {
 
 impl Engine {
     pub(crate) fn memory() -> Self {
-        Self::listening(Arc::new(MemoryBroker::new(inbox_options())), None, inbox_options())
+        Self::of_memory(MemoryBroker::new(inbox_options()), inbox_options())
+    }
+
+    fn of_memory(broker: MemoryBroker, inbox: InboxOptions) -> Self {
+        let broker = Arc::new(broker);
+        Self { memory: Some(Arc::clone(&broker)), ..Self::listening(broker, None, inbox) }
     }
 
     pub(crate) async fn redis() -> Self {
@@ -98,7 +104,7 @@ impl Engine {
     /// The same kind of broker, empty, with other inboxes.
     pub(crate) async fn with_inboxes(self, inbox: InboxOptions) -> Self {
         let Some(server) = self.server else {
-            return Self::listening(Arc::new(MemoryBroker::new(inbox)), None, inbox);
+            return Self::of_memory(MemoryBroker::new(inbox), inbox);
         };
         let options = RedisOptions { inbox, ..redis_options(&server) };
         Self::redis_with(server, options).await
@@ -107,7 +113,28 @@ impl Engine {
     fn listening(broker: Arc<dyn Broker>, server: Option<RedisServer>, inbox: InboxOptions) -> Self {
         let (tell, heard) = mpsc::unbounded_channel();
         broker.listen(Arc::new(Ear(tell)));
-        Self { broker, heard, server, inbox }
+        Self { broker, heard, server, memory: None, inbox }
+    }
+
+    /// The same kind of broker, empty, that remembers positions for another time.
+    pub(crate) async fn with_position_ttl(self, ttl: Duration) -> Self {
+        let Some(server) = self.server else {
+            return Self::of_memory(MemoryBroker::new(self.inbox).with_position_ttl(ttl), self.inbox);
+        };
+        let broker = RedisBroker::connect(redis_options(&server)).await.expect("to connect").with_position_ttl(ttl);
+        Self::listening(Arc::new(broker), Some(server), self.inbox)
+    }
+
+    /// How many things it keeps: keys of topics in Redis, channels in memory.
+    pub(crate) fn kept(&self) -> u64 {
+        match (&self.server, &self.memory) {
+            (Some(server), _) => {
+                let count = server.ask(r#"EVAL "return #redis.call('KEYS', '*:{topic:*')" 0"#);
+                count.trim_start_matches(':').parse().expect("a number")
+            }
+            (None, Some(memory)) => memory.channels() as u64,
+            (None, None) => panic!("a broker of neither kind"),
+        }
     }
 
     pub(crate) fn server(&mut self) -> &mut RedisServer {

@@ -1,11 +1,13 @@
 //! Logs that come into being with their first entry, and who is there.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use feedline::broker::{Append, Keep, Span};
+use feedline::broker::{Append, Keep, Span, continues};
 use feedline::model::Position;
+use futures::future::join_all;
 
 use crate::engine::{Engine, PATIENCE, data, post, to};
 
@@ -49,11 +51,85 @@ pub(crate) async fn many_positions_at_once_create_nothing(engine: Engine) {
     let here = engine.append("app:1", "1").await.position;
     let channels: Vec<Arc<str>> = ["app:1", "app:2", "timeline:ann"].map(Arc::from).to_vec();
     for _ in 0..2 {
-        assert_eq!(engine.broker.positions(&channels).await.unwrap(), [Some(here.clone()), None, None]);
+        let unwritten = engine.broker.position("app:2").await.unwrap();
+        assert_eq!(engine.broker.positions(&channels).await.unwrap(), [Some(here.clone()), unwritten, None]);
     }
     assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
-    assert_eq!(engine.broker.read("app:2", Span::After(0, 1)).await.unwrap(), None);
+    assert_eq!(engine.broker.read("timeline:ann", Span::After(0, 1)).await.unwrap(), None);
     assert_eq!(engine.broker.positions(&[]).await.unwrap(), []);
+}
+
+/// Subscribing to a channel that nothing was written to, and looking at it, costs the broker nothing.
+pub(crate) async fn channels_that_nothing_was_written_to_cost_nothing(engine: Engine) {
+    let before = engine.kept();
+    let names: Vec<Arc<str>> = (0..10_000).map(|n| format!("topic:t{n}").into()).collect();
+    for some in names.chunks(500) {
+        let each = some.iter().map(|name| async {
+            engine.broker.subscribe(name).await.unwrap();
+            let position = engine.broker.position(name).await.unwrap().unwrap();
+            let slice = engine.broker.read(name, Span::After(0, 9)).await.unwrap().unwrap();
+            assert_eq!((slice.top, slice.entries), (position.clone(), vec![]));
+            position
+        });
+        let positions = join_all(each).await;
+        let again = engine.broker.positions(some).await.unwrap();
+        assert_eq!(again, positions.into_iter().map(Some).collect::<Vec<_>>());
+    }
+    if engine.server.is_some() {
+        assert_eq!(engine.kept(), before, "keys while everybody is there");
+    }
+    for some in names.chunks(500) {
+        join_all(some.iter().map(|name| async { engine.broker.unsubscribe(name).await.unwrap() })).await;
+    }
+    assert_eq!(engine.kept(), before);
+    let positions = engine.broker.positions(&names).await.unwrap();
+    let epochs: HashSet<_> = positions.into_iter().flatten().map(|position| position.epoch).collect();
+    assert_eq!(epochs.len(), names.len(), "each channel has an epoch of its own");
+    assert_eq!(engine.kept(), before);
+}
+
+/// An unwritten log's epoch moves on with time, in steps that continue one another; once a log was forgotten, no epoch of
+/// its channel continues its.
+pub(crate) async fn a_forgotten_log_is_not_mistaken_for_the_next(engine: Engine) {
+    let engine = engine.with_position_ttl(Duration::from_millis(600)).await;
+    let position = async || engine.broker.position("app:1").await.unwrap().unwrap();
+    let keep = Keep { size: 10, ttl: Duration::from_millis(1) };
+    let (mut last, mut asked, mut steps) = (position().await, Instant::now(), 0);
+    let stepped = async {
+        loop {
+            let now = Instant::now();
+            let written = steps == 3;
+            let next = match written {
+                true => engine.broker.append(Append { keep, ..to(&post(1)) }).await.unwrap().position,
+                false => position().await,
+            };
+            // On a busy machine more than a period may have passed.
+            let in_time = asked.elapsed() < Duration::from_millis(300);
+            assert!(!in_time || continues(&last.epoch, &next.epoch), "{last:?} {next:?}");
+            if written {
+                break next;
+            }
+            steps += u32::from(next.epoch != last.epoch);
+            (last, asked) = (next, now);
+        }
+    };
+    let written = tokio::time::timeout(PATIENCE, stepped).await.expect("periods end");
+    let forgotten = async {
+        loop {
+            // Asking for the position would keep it known.
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            let now = position().await;
+            if now.offset == 0 {
+                break now;
+            }
+        }
+    };
+    let now = tokio::time::timeout(PATIENCE, forgotten).await.expect("the position goes");
+    assert!(!continues(&written.epoch, &now.epoch), "{written:?} {now:?}");
+    assert!(!continues(&last.epoch, &now.epoch), "{last:?} {now:?}");
+    let next = engine.broker.append(Append { keep, ..to(&post(2)) }).await.unwrap().position;
+    assert_eq!(next.offset, 1);
+    assert!(!continues(&written.epoch, &next.epoch), "{written:?} {next:?}");
 }
 
 pub(crate) async fn a_trimmed_log_keeps_what_it_must(engine: Engine) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use feedline::broker::{Broker, BrokerError, Opening, RedisBroker, RedisOptions, Span};
+use feedline::broker::{Broker, BrokerError, Opening, RedisBroker, RedisOptions, Span, continues};
 use feedline::model::PostId;
 
 use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, user};
@@ -46,7 +46,10 @@ async fn an_empty_restart_is_noticed_and_healed() {
     healed(&engine).await;
 
     let channels = ["timeline:ann", "app:1"].map(Into::into);
-    assert_eq!(engine.broker.positions(&channels).await.unwrap(), [None, None]);
+    let positions = engine.broker.positions(&channels).await.unwrap();
+    assert_eq!(positions[0], None);
+    let unwritten = positions[1].clone().expect("a log that nothing was written to");
+    assert!(unwritten.offset == 0 && !continues(&here.epoch, &unwritten.epoch));
     assert_ne!(engine.open(&ann).await.epoch, inbox.epoch);
     let next = engine.append("app:1", "2").await;
     assert_eq!((next.position.offset, next.receivers), (1, 1));
@@ -71,8 +74,12 @@ async fn logs_without_their_end_begin_anew() {
 
     // Offset 2 was something else before: it must not be handed out again in the same life.
     let channels = ["timeline:ann", "app:1"].map(Into::into);
-    assert_eq!(engine.broker.positions(&channels).await.unwrap(), [None, None]);
-    assert_eq!(engine.broker.read("app:1", Span::After(0, 9)).await.unwrap(), None);
+    let positions = engine.broker.positions(&channels).await.unwrap();
+    assert_eq!(positions[0], None);
+    let unwritten = positions[1].clone().expect("a log that nothing was written to");
+    assert!(unwritten.offset == 0 && !continues(&first.epoch, &unwritten.epoch));
+    let slice = engine.broker.read("app:1", Span::After(0, 9)).await.unwrap().unwrap();
+    assert_eq!((slice.top, slice.entries), (unwritten, vec![]));
     assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
     assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[9]), PostId::ZERO).await.unwrap(), 0);
     assert_eq!(engine.fill(&ann, &inbox.epoch, &[1], 0).await, None);
@@ -83,6 +90,22 @@ async fn logs_without_their_end_begin_anew() {
         Opening::Unfilled(epoch) => assert_ne!(epoch, inbox.epoch),
         ready => panic!("{ready:?}: it lacks post 2"),
     }
+}
+
+#[tokio::test]
+async fn a_flushed_redis_derives_other_epochs() {
+    let mut engine = Engine::redis().await;
+    let before = engine.broker.position("app:1").await.unwrap().unwrap();
+    let written = engine.append("app:2", "1").await.position;
+    assert_eq!(engine.server().ask("FLUSHALL"), "+OK");
+    // The run is the same, and so is the period.
+    let after = engine.broker.position("app:1").await.unwrap().unwrap();
+    assert!(!continues(&before.epoch, &after.epoch), "{before:?} {after:?}");
+    let again = engine.append("app:2", "2").await.position;
+    assert!(!continues(&written.epoch, &again.epoch), "{written:?} {again:?}");
+    let options = redis_options(engine.server());
+    let other = RedisBroker::connect(options).await.unwrap();
+    assert_eq!(other.position("app:1").await.unwrap(), Some(after), "all nodes say the same");
 }
 
 #[tokio::test]

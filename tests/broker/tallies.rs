@@ -1,8 +1,9 @@
 //! Counts with versions.
 
-use feedline::model::{Object, PostId, Tally};
+use feedline::broker::{Append, continues};
+use feedline::model::{Object, Position, PostId, Tally};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, data, to};
 
 const fn tally(likes: u64, version: u64) -> Tally {
     Tally { likes, comments: 2, version }
@@ -22,7 +23,29 @@ pub(crate) async fn an_older_tally_never_overwrites_a_newer_one(engine: Engine) 
 
 pub(crate) async fn it_is_said_whether_anybody_looks_at_an_object(engine: Engine) {
     let [seen, unseen] = [1, 2].map(|id| (Object::Post(PostId(id)), tally(1, 1)));
-    engine.broker.position("post:1").await.unwrap();
+    engine.broker.subscribe("post:1").await.unwrap();
     assert_eq!(engine.broker.set_tallies(&[unseen, seen]).await.unwrap(), [false, true]);
     assert!(engine.broker.set_tallies(&[]).await.unwrap().is_empty());
+}
+
+/// Nobody is subscribed, so the counts are not appended; whoever comes back must not be told that nothing happened.
+pub(crate) async fn a_change_that_was_not_appended_is_not_taken_for_none(engine: Engine) {
+    let object = Object::Post(PostId(7));
+    let position = async |channel: &str| engine.broker.position(channel).await.unwrap().unwrap();
+    let (before, other) = (position("post:7").await, position("post:8").await);
+    assert_eq!(engine.broker.set_tallies(&[(object, tally(1, 1))]).await.unwrap(), [false]);
+    let after = position("post:7").await;
+    assert!(!continues(&before.epoch, &after.epoch));
+    assert_eq!(position("post:8").await, other);
+    // Said again it is no news; and where somebody is there it is appended.
+    assert_eq!(engine.broker.set_tallies(&[(object, tally(1, 1))]).await.unwrap(), [false]);
+    assert_eq!(position("post:7").await, after);
+    engine.broker.subscribe("post:7").await.unwrap();
+    assert_eq!(engine.broker.set_tallies(&[(object, tally(2, 2))]).await.unwrap(), [true]);
+    assert_eq!(position("post:7").await, after);
+    let entry = data("counts");
+    let first = engine.broker.append(Append { channel: "post:7", ..to(&entry) }).await.unwrap().position;
+    assert_eq!(first, Position { offset: 1, ..after });
+    engine.broker.unsubscribe("post:7").await.unwrap();
+    assert_eq!(engine.broker.set_tallies(&[(object, tally(3, 3))]).await.unwrap(), [true], "it has a log");
 }

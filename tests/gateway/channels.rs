@@ -167,6 +167,49 @@ async fn a_client_that_comes_back_is_told_what_it_missed_or_that_it_cannot_be() 
 }
 
 #[tokio::test]
+async fn a_client_that_left_before_the_first_entry_recovers_it() {
+    recovering_the_first_entry(&server().await).await;
+    let redis = RedisServer::start();
+    let before = redis.ask("DBSIZE");
+    let keys = [("namespaces", NAMESPACES), ("broker.url", &redis.url())];
+    let server = Server::start_with(&keys).await;
+    recovering_the_first_entry(&server).await;
+    assert_eq!(before, ":0");
+}
+
+async fn recovering_the_first_entry(server: &Server) {
+    for (rest, asked) in [("1", true), ("2", false)] {
+        let channel = format!("chat:{rest}");
+        let mut ann = Client::connect(server, "ann").await;
+        let position = ann.subscribe(&channel).await;
+        assert_eq!(position["recoverable"], true);
+        drop(ann);
+        if asked {
+            let nobody = server.backend("history", &json!({ "channel": channel, "limit": 0 })).await;
+            assert_eq!(nobody["result"]["epoch"], position["epoch"]);
+        }
+        server.backend("publish", &json!({ "channel": channel, "data": 1 })).await;
+        let mut again = Client::connect(server, "ann").await;
+        let recover = json!({ "channel": channel, "recover": true, "epoch": position["epoch"] });
+        let reply = again.done(json!({ "subscribe": recover })).await["subscribe"].take();
+        assert_eq!((&reply["recovered"], &reply["publications"][0]["data"]), (&json!(true), &json!(1)), "{reply}");
+        server.backend("publish", &json!({ "channel": channel, "data": 2 })).await;
+        assert_eq!(again.publication(&channel).await["offset"], 2);
+    }
+}
+
+#[tokio::test]
+async fn names_that_nothing_is_ever_said_under_are_unknown() {
+    let server = server().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let long = format!("topic:{}", "x".repeat(101));
+    for channel in ["topic:a b", "topic:Rust", "topic:#rust", "topic:a:b", "post:007", "user:a b", &long] {
+        assert_eq!(ann.refused(json!({ "subscribe": { "channel": channel } })).await, 102, "{channel}");
+    }
+    ann.subscribe("topic:größe_2").await;
+}
+
+#[tokio::test]
 async fn the_answer_to_subscribe_comes_first_and_then_everything_after_its_offset() {
     subscribing_amid_publications(&server().await).await;
     // Where the log is elsewhere there is time between taking the seat and knowing what was missed.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::inbox::Inbox;
 use super::log::Log;
+use crate::model::Epoch;
 
 /// A channel as the broker's map holds it.
 #[derive(Default)]
@@ -48,9 +49,9 @@ impl State {
     }
 
     /// The log, a new one if need be.
-    pub(super) fn make_log(&mut self, now: Instant) -> &mut Log {
+    pub(super) fn make_log(&mut self, now: Instant, epoch: impl FnOnce() -> Epoch) -> &mut Log {
         self.log.take_if(|log| !log.lives(now));
-        self.log.get_or_insert_with(|| Box::new(Log::new(now)))
+        self.log.get_or_insert_with(|| Box::new(Log::new(epoch(), now)))
     }
 
     /// The inbox, if it has not had its time.
@@ -107,7 +108,7 @@ impl State {
 
     /// Whether nothing would be lost with it.
     pub(super) fn idle(&mut self, now: Instant) -> bool {
-        let nobody = self.present(now).next().is_none();
-        nobody && self.hearing == Hearing::No && self.log(now).is_none() && self.inbox(now).is_none()
+        let unused = self.hearing == Hearing::No && self.log(now).is_none() && self.inbox(now).is_none();
+        unused && self.present(now).next().is_none()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::broker::{Append, POSITION_TTL, Span, new_epoch};
+use crate::broker::{Append, Span};
 use crate::model::{Entry, Epoch, Position};
 
 /// One life of such a log.
@@ -22,16 +22,9 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// An empty log under a new epoch.
-    pub(super) fn new(now: Instant) -> Self {
-        Self {
-            epoch: new_epoch(),
-            top: 0,
-            entries: VecDeque::new(),
-            version: None,
-            entries_until: now,
-            known_until: now + POSITION_TTL,
-        }
+    /// An empty log.
+    pub(super) fn new(epoch: Epoch, now: Instant) -> Self {
+        Self { epoch, top: 0, entries: VecDeque::new(), version: None, entries_until: now, known_until: now }
     }
 
     /// Lets go what has had its time. `false` if that is the whole log.
@@ -43,8 +36,8 @@ impl Log {
     }
 
     /// Someone builds on the position: it stays for its time from now on.
-    pub(super) fn keep_position(&mut self, now: Instant) {
-        self.known_until = self.known_until.max(now + POSITION_TTL);
+    pub(super) fn keep_position(&mut self, until: Instant) {
+        self.known_until = self.known_until.max(until);
     }
 
     /// Whether the version says that the entry is no news.
@@ -56,7 +49,7 @@ impl Log {
     }
 
     /// Appends, and drops what the log need not keep.
-    pub(super) fn push(&mut self, append: &Append<'_>, now: Instant) {
+    pub(super) fn push(&mut self, append: &Append<'_>, now: Instant, position_ttl: Duration) {
         self.top += 1;
         self.entries.push_back(append.entry.clone());
         while self.entries.len() as u64 > append.keep.size {
@@ -66,7 +59,7 @@ impl Log {
             self.version = Some((version, life.into()));
         }
         self.entries_until = later(now, append.keep.ttl);
-        self.known_until = self.entries_until + POSITION_TTL;
+        self.known_until = later(self.entries_until, position_ttl);
     }
 
     /// Where it stands.

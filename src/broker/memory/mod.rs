@@ -5,6 +5,7 @@
 //! channel is used again, or by a sweep whenever the map has doubled since the last.
 
 mod channel;
+mod derived;
 mod inbox;
 mod lineage;
 mod log;
@@ -22,11 +23,12 @@ use moka::sync::Cache;
 use parking_lot::Mutex;
 
 use self::channel::{Channel, Hearing, State};
+use self::derived::DerivedEpochs;
 use self::log::later;
 use super::lineage::Record;
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
-    Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, PAGE_TTL, Pull, Receipt, Result, Slice, Span,
+    Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, PAGE_TTL, POSITION_TTL, Pull, Receipt, Result, Slice, Span,
     inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
@@ -40,6 +42,10 @@ const SWEEP_FROM: usize = 1024;
 /// The broker of a single process: nothing to install, nothing kept when it ends.
 pub struct MemoryBroker {
     options: InboxOptions,
+    /// How long positions stay known.
+    position_ttl: Duration,
+    /// Of logs that nothing was written to.
+    derived: DerivedEpochs,
     listener: OnceLock<Arc<dyn Listener>>,
     channels: DashMap<Box<str>, Arc<Channel>>,
     /// The size of the map at which it is swept next.
@@ -61,6 +67,8 @@ impl MemoryBroker {
     pub fn new(options: InboxOptions) -> Self {
         Self {
             options,
+            position_ttl: POSITION_TTL,
+            derived: DerivedEpochs::new(POSITION_TTL),
             listener: OnceLock::new(),
             channels: DashMap::new(),
             sweep_at: AtomicUsize::new(SWEEP_FROM),
@@ -72,6 +80,17 @@ impl MemoryBroker {
             ledger: Mutex::default(),
             incarnation: Mutex::default(),
         }
+    }
+
+    /// The same with another [`POSITION_TTL`].
+    #[must_use]
+    pub fn with_position_ttl(self, position_ttl: Duration) -> Self {
+        Self { position_ttl, derived: DerivedEpochs::new(position_ttl), ..self }
+    }
+
+    /// How many channels it keeps something of.
+    pub fn channels(&self) -> usize {
+        self.channels.len()
     }
 
     fn find(&self, channel: &str) -> Option<Arc<Channel>> {
@@ -167,17 +186,40 @@ impl MemoryBroker {
         state.filled_inbox(Instant::now()).map(work)
     }
 
-    fn known_position(&self, channel: &str) -> Option<Position> {
-        let found = self.find(channel)?;
-        let mut state = found.state.lock();
-        let now = Instant::now();
+    /// Where a log or inbox stands; `None` of an inbox that is absent or not filled.
+    fn position_of(&self, channel: &str) -> Option<Position> {
+        let (found, now) = (self.find(channel), Instant::now());
+        let mut state = found.as_ref().map(|found| found.state.lock());
         if inbox_owner(channel).is_some() {
-            return state.filled_inbox(now).map(|inbox| inbox.position());
+            return state?.filled_inbox(now).map(|inbox| inbox.position());
         }
-        state.log(now).map(|log| {
-            log.keep_position(now);
-            log.position()
+        let log = state.as_mut().and_then(|state| state.log(now));
+        Some(log.map_or_else(
+            || self.unwritten(channel, now),
+            |log| {
+                log.keep_position(later(now, self.position_ttl));
+                log.position()
+            },
+        ))
+    }
+
+    /// Where a log stands that nothing was written to.
+    fn unwritten(&self, channel: &str, now: Instant) -> Position {
+        Position { offset: 0, epoch: self.derived.derive(channel, now) }
+    }
+
+    fn has_log_or_subscriber(&self, channel: &str) -> bool {
+        self.find(channel).is_some_and(|found| {
+            let mut state = found.state.lock();
+            state.hearing == Hearing::Yes || state.log(Instant::now()).is_some()
         })
+    }
+
+    /// Drops what is kept of a channel if nothing would be lost with it.
+    fn drop_if_idle(&self, channel: &str) {
+        let now = Instant::now();
+        let unused = |found: &Arc<Channel>| Arc::strong_count(found) == 1 && found.state.lock().idle(now);
+        self.channels.remove_if(channel, |_, found| unused(found));
     }
 }
 
@@ -209,9 +251,7 @@ impl Broker for MemoryBroker {
         if let Some(found) = self.find(channel) {
             found.state.lock().hearing = Hearing::No;
         }
-        let now = Instant::now();
-        let unused = |found: &Arc<Channel>| Arc::strong_count(found) == 1 && found.state.lock().idle(now);
-        self.channels.remove_if(channel, |_, found| unused(found));
+        self.drop_if_idle(channel);
         Ok(())
     }
 
@@ -250,11 +290,11 @@ impl Broker for MemoryBroker {
         if let Some(position) = key.as_ref().and_then(|key| self.idempotency.get(key)) {
             return Ok(Appended { position, receivers: 0 });
         }
-        let log = state.make_log(now);
+        let log = state.make_log(now, || self.derived.derive(channel, now));
         if log.knows(&append) {
             return Ok(Appended { position: log.position(), receivers: 0 });
         }
-        log.push(&append, now);
+        log.push(&append, now, self.position_ttl);
         let position = log.position();
         if let Some(key) = key {
             self.idempotency.insert(key, position.clone());
@@ -278,30 +318,23 @@ impl Broker for MemoryBroker {
     }
 
     async fn position(&self, channel: &str) -> Result<Option<Position>> {
-        if inbox_owner(channel).is_some() {
-            return Ok(self.known_position(channel));
-        }
-        let found = self.find_or_make(channel);
-        let now = Instant::now();
-        let mut state = found.state.lock();
-        let log = state.make_log(now);
-        log.keep_position(now);
-        Ok(Some(log.position()))
+        Ok(self.position_of(channel))
     }
 
     async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>> {
-        Ok(channels.iter().map(|channel| self.known_position(channel)).collect())
+        Ok(channels.iter().map(|channel| self.position_of(channel)).collect())
     }
 
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
-        let Some(found) = self.find(channel) else { return Ok(None) };
-        let now = Instant::now();
-        let mut state = found.state.lock();
+        let (found, now) = (self.find(channel), Instant::now());
+        let mut state = found.as_ref().map(|found| found.state.lock());
         if inbox_owner(channel).is_some() {
             let slice = |it: &mut inbox::Inbox| Slice { top: it.position(), entries: it.entries(span) };
-            return Ok(state.filled_inbox(now).map(slice));
+            return Ok(state.and_then(|mut state| state.filled_inbox(now).map(slice)));
         }
-        Ok(state.log(now).map(|log| Slice { top: log.position(), entries: log.entries(span) }))
+        let log = state.as_mut().and_then(|state| state.log(now));
+        let slice = |log: &mut log::Log| Slice { top: log.position(), entries: log.entries(span) };
+        Ok(Some(log.map_or_else(|| Slice { top: self.unwritten(channel, now), entries: Vec::new() }, slice)))
     }
 
     async fn drop_logs(&self, channels: &[String]) -> Result<()> {
@@ -420,6 +453,7 @@ impl Broker for MemoryBroker {
         if let Some(found) = self.find(channel) {
             found.state.lock().note_absent(client);
         }
+        self.drop_if_idle(channel);
         Ok(())
     }
 

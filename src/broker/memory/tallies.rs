@@ -1,6 +1,7 @@
 //! What came of objects.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use moka::sync::Cache;
@@ -31,7 +32,11 @@ impl Tallies for MemoryBroker {
                 *kept = *tally;
             }
             drop(kept);
-            object.channel().is_some_and(|channel| self.known_position(&channel).is_some())
+            let is_wanted = object.channel().is_some_and(|channel| self.has_log_or_subscriber(&channel));
+            if let (Object::Post(post), false) = (object, is_wanted) {
+                self.derived.note_unseen(*post, tally.version, Instant::now());
+            }
+            is_wanted
         };
         Ok(tallies.iter().map(set).collect())
     }

@@ -14,11 +14,13 @@
 //! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
 //! | `<prefix>:{p<id>}:c:<incarnation>` | what came of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
 //! | `<prefix>:ledger` | what is remembered of the ledger: a HASH |
+//! | `<prefix>:seed` | what the epochs of logs that nothing was written to are derived from (a cluster needs one a slot) |
 //! | `<prefix>:signal` | pub/sub: signals |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
 //! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
 
+use crate::broker::epoch::posted_on;
 use crate::model::{Object, UserId};
 
 /// Makes names.
@@ -37,6 +39,16 @@ impl Keys {
     /// A channel's log, and what is known of it.
     pub(super) fn log(&self, channel: &str) -> [String; 2] {
         ["l", "m"].map(|what| format!("{}{channel}}}:{what}", self.open))
+    }
+
+    /// The counts of the object whose changes the channel carries. Of a channel without one, a key that has no counts.
+    pub(super) fn counts(&self, channel: &str, incarnation: &str) -> String {
+        posted_on(channel).map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(Object::Post(id), incarnation))
+    }
+
+    /// What the epochs of logs that nothing was written to are derived from.
+    pub(super) fn seed(&self) -> String {
+        format!("{}:seed", self.prefix)
     }
 
     /// An inbox, and what is known of it.

@@ -43,7 +43,7 @@ use self::scripts::SCRIPTS;
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
     Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, POSITION_TTL, Pull, Receipt, Result, SLACK, Slice,
-    Span, inbox_owner, new_epoch,
+    Span, epoch, inbox_owner, new_epoch,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
@@ -73,6 +73,8 @@ pub struct RedisBroker {
     name: String,
     keys: Keys,
     inbox: InboxOptions,
+    /// How long positions stay known.
+    position_ttl: Duration,
     commands: Arc<Commands>,
     pubsub: PubSub,
     audience: Audience,
@@ -101,10 +103,40 @@ impl RedisBroker {
         let (of, log, ears) = (Arc::clone(&commands), Arc::clone(&invalidations), Arc::clone(&audience));
         let pubsub = PubSub::connect(endpoint, of, keys.clone(), options.probe_every, log, ears).await?;
         let (following, lately) = (invalidations.start(), Lately::new());
-        let inbox = options.inbox;
-        let incarnation = RwLock::new("".into());
-        let _following = following;
-        Ok(Self { name, keys, inbox, commands, pubsub, audience, lately, incarnation, invalidations, _following })
+        let mut seed = redis::cmd("SET");
+        seed.arg(keys.seed()).arg(&*new_epoch()).arg("NX");
+        commands.ask(&seed).await?;
+        let (inbox, position_ttl) = (options.inbox, POSITION_TTL);
+        Ok(Self {
+            name,
+            keys,
+            inbox,
+            position_ttl,
+            commands,
+            pubsub,
+            audience,
+            lately,
+            incarnation: RwLock::new("".into()),
+            invalidations,
+            _following: following,
+        })
+    }
+
+    /// The same with another [`POSITION_TTL`]. All nodes on one Redis must agree on it.
+    #[must_use]
+    pub fn with_position_ttl(self, position_ttl: Duration) -> Self {
+        Self { position_ttl, ..self }
+    }
+
+    /// How long an epoch is derived for, in milliseconds.
+    fn period(&self) -> u64 {
+        millis(epoch::period(self.position_ttl))
+    }
+
+    /// What scripts need to know of a log: its keys, its counts, the seed.
+    fn log_keys(&self, channel: &str) -> [String; 4] {
+        let [log, meta] = self.keys.log(channel);
+        [log, meta, self.keys.counts(channel, &self.incarnation.read()), self.keys.seed()]
     }
 
     /// The run of Redis together with the incarnation of the ledger: what was written under another one counts as lost.
@@ -149,17 +181,17 @@ impl RedisBroker {
         Ok(news.zip(first).and_then(|(news, (begins, oldest))| known.continued_by(news, begins, oldest)))
     }
 
-    async fn read_part(&self, keys: [String; 2], span: Span) -> Result<Option<answers::Part>> {
+    async fn read_part(&self, keys: &[String], span: Span) -> Result<Option<answers::Part>> {
         let (command, from, to, count) = match span {
             Span::After(offset, count) => ("XRANGE", format!("(0-{offset}"), "+".to_owned(), count),
             // There is no offset 0, and nothing below it could be asked for.
             Span::Before(0, count) => ("XREVRANGE", "0-0".to_owned(), "-".to_owned(), count),
             Span::Before(offset, count) => ("XREVRANGE", format!("(0-{offset}"), "-".to_owned(), count),
         };
-        let mut call = SCRIPTS.read.call(2);
-        call.arg(&keys[..]);
+        let mut call = SCRIPTS.read.call(keys.len());
+        call.arg(keys);
         let answer = self.ask_run(call, |call| {
-            call.arg(command).arg(from).arg(to).arg(i64::try_from(count).unwrap_or(i64::MAX));
+            call.arg(command).arg(from).arg(to).arg(i64::try_from(count).unwrap_or(i64::MAX)).arg(self.period());
         });
         answers::part(answer.await?)
     }
@@ -247,12 +279,12 @@ impl Broker for RedisBroker {
             return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
         }
         let mark = append.idempotency_key.map(|key| self.keys.idempotency(append.channel, key));
-        let mut call = SCRIPTS.append.call(2 + mark.iter().len());
-        call.arg(&self.keys.log(append.channel)[..]).arg(mark);
+        let mut call = SCRIPTS.append.call(4 + mark.iter().len());
+        call.arg(&self.log_keys(append.channel)[..]).arg(mark);
         let answer = self.ask_run(call, |call| {
             let (kind, body) = append.entry.encode();
-            call.arg(&*new_epoch()).arg(&[kind][..]).arg(&body[..]).arg(append.keep.size);
-            call.arg(millis(append.keep.ttl)).arg(millis(append.keep.ttl.saturating_add(POSITION_TTL)));
+            call.arg(self.period()).arg(&[kind][..]).arg(&body[..]).arg(append.keep.size);
+            call.arg(millis(append.keep.ttl)).arg(millis(append.keep.ttl.saturating_add(self.position_ttl)));
             // 20 digits compare as text as they do as numbers.
             let version = append.version.map_or(String::new(), |(version, _)| format!("{version:020}"));
             call.arg(version).arg(append.version.map_or("", |(_, life)| life)).arg(IDEMPOTENCY_TTL.as_secs());
@@ -272,9 +304,9 @@ impl Broker for RedisBroker {
         if inbox_owner(channel).is_some() {
             return Ok(self.positions(&[channel.into()]).await?.pop().flatten());
         }
-        let mut call = SCRIPTS.position.call(2);
-        call.arg(&self.keys.log(channel)[..]);
-        let answer = self.ask_run(call, |call| _ = call.arg(&*new_epoch()).arg(millis(POSITION_TTL)));
+        let mut call = SCRIPTS.position.call(4);
+        call.arg(&self.log_keys(channel)[..]);
+        let answer = self.ask_run(call, |call| _ = call.arg(millis(self.position_ttl)).arg(self.period()));
         answers::position(answer.await?).map(Some)
     }
 
@@ -282,15 +314,23 @@ impl Broker for RedisBroker {
         if channels.is_empty() {
             return Ok(Vec::new());
         }
-        let mut call = SCRIPTS.positions.call(2 * channels.len());
+        let mut call = SCRIPTS.positions.call(1 + 3 * channels.len());
+        call.arg(self.keys.seed());
         for channel in channels {
-            call.arg(&self.keys.log(channel)[..]);
+            call.arg(&self.keys.log(channel)[..]).arg(self.keys.counts(channel, &self.incarnation.read()));
         }
-        answers::positions(self.ask_run(call, |call| _ = call.arg(millis(POSITION_TTL))).await?)
+        let answer = self.ask_run(call, |call| {
+            call.arg(millis(self.position_ttl)).arg(self.period());
+            channels.iter().for_each(|channel| _ = call.arg(u8::from(inbox_owner(channel).is_some())));
+        });
+        answers::positions(answer.await?)
     }
 
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
-        let part = self.read_part(self.keys.log(channel), span).await?;
+        let part = match inbox_owner(channel) {
+            Some(_) => self.read_part(&self.keys.log(channel), span).await?,
+            None => self.read_part(&self.log_keys(channel), span).await?,
+        };
         Ok(part.map(|part| Slice { top: part.top, entries: part.entries }))
     }
 
@@ -361,7 +401,7 @@ impl Broker for RedisBroker {
             return Ok(Some(inbox));
         }
         // It is empty or not there; which of them takes more to find out.
-        let part = self.read_part(keys, Span::After(0, usize::MAX)).await?;
+        let part = self.read_part(&keys, Span::After(0, usize::MAX)).await?;
         Ok(part.map(|part| Inbox { top: part.top, floor: part.floor, mark: part.mark, entries: part.entries }))
     }
 

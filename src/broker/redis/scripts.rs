@@ -94,11 +94,27 @@ macro_rules! inbox_script {
     };
 }
 
+/// A script that may meet a log that nothing was written to.
+macro_rules! log_script {
+    ($name:literal) => {
+        Script::new(concat!(include_str!("scripts/derived.lua"), "\n", include_str!(concat!("scripts/", $name))))
+    };
+    ($name:literal, $prelude:literal) => {
+        Script::new(concat!(
+            include_str!(concat!("scripts/", $prelude)),
+            "\n",
+            include_str!("scripts/derived.lua"),
+            "\n",
+            include_str!(concat!("scripts/", $name))
+        ))
+    };
+}
+
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    append: Script::new(include_str!("scripts/append.lua")),
-    position: Script::new(include_str!("scripts/position.lua")),
-    positions: inbox_script!("positions.lua"),
-    read: inbox_script!("read.lua"),
+    append: log_script!("append.lua"),
+    position: log_script!("position.lua"),
+    positions: log_script!("positions.lua", "prelude.lua"),
+    read: log_script!("read.lua", "prelude.lua"),
     open: inbox_script!("open.lua"),
     fill: inbox_script!("fill.lua"),
     amend: inbox_script!("amend.lua"),

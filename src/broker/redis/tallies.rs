@@ -17,12 +17,13 @@ impl Tallies for RedisBroker {
         }
         // Versions of another incarnation of the ledger cannot be compared.
         let incarnation = Arc::clone(&self.incarnation.read());
-        let mut call = SCRIPTS.tally.call(2 * tallies.len());
+        let mut call = SCRIPTS.tally.call(3 * tallies.len());
         for (object, _) in tallies {
             let tally = self.keys.tally(*object, &incarnation);
-            let log = object.channel().map(|channel| self.keys.log(&channel)[1].clone());
-            // Any name does where nothing is told.
-            call.arg(log.as_ref().unwrap_or(&tally)).arg(&tally);
+            // An object without a channel has no log: its tally stands in for the names.
+            let log =
+                object.channel().map_or_else(|| [tally.clone(), tally.clone()], |channel| self.keys.log(&channel));
+            call.arg(&log[..]).arg(&tally);
         }
         call.arg(millis(TALLY_TTL));
         for (_, tally) in tallies {

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Hub;
 use super::room::Room;
+use crate::broker::continues;
 use crate::feed::FeedError;
 use crate::model::Position;
 use crate::protocol::Recover;
@@ -49,6 +50,6 @@ impl Hub {
 /// Whether a log, or a room, that stands there has what the client saw. If not, the log has begun a new life, or the position
 /// is out of date.
 pub(super) fn fits(recover: &Recover, position: &Position) -> bool {
-    let same_life = recover.epoch.is_empty() || *recover.epoch == *position.epoch;
+    let same_life = recover.epoch.is_empty() || continues(&recover.epoch, &position.epoch);
     !recover.recover || (same_life && recover.offset <= position.offset)
 }

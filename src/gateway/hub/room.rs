@@ -9,6 +9,7 @@ use slab::Slab;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::broker::continues;
 use crate::feed::Stage;
 use crate::gateway::outbox::Outbox;
 use crate::model::{Entry, Epoch, Position, UserId};
@@ -163,6 +164,7 @@ impl RoomState {
 
     /// Takes a hint.
     pub(super) fn accept(&mut self, position: &Position, entry: &Entry) -> Accepted {
+        self.follow(&position.epoch);
         let Some(epoch) = &self.epoch else {
             self.heard = self.heard.max(position.offset);
             return Accepted::Nothing;
@@ -184,6 +186,7 @@ impl RoomState {
 
     /// Compares with where the log stands.
     pub(super) fn establish(&mut self, position: &Position) -> Accepted {
+        self.follow(&position.epoch);
         match &self.epoch {
             Some(epoch) if *epoch != position.epoch => self.replace(Some(position)),
             Some(_) => {
@@ -196,6 +199,14 @@ impl RoomState {
                 self.heard = 0;
                 if self.lost { self.schedule() } else { Accepted::Nothing }
             }
+        }
+    }
+
+    /// While nothing was written to the log, its epoch moves on with time; members missed nothing.
+    fn follow(&mut self, current: &Epoch) {
+        let unwritten = self.accepted() == 0;
+        if let Some(epoch) = self.epoch.as_mut().filter(|epoch| unwritten && continues(epoch, current)) {
+            *epoch = Epoch::clone(current);
         }
     }
 
@@ -235,6 +246,7 @@ impl RoomState {
     /// Takes what was read from the log of this life after a gap; `top` is where the log stood. `false` if it begins
     /// too late: the gap cannot be filled.
     pub(super) fn fill(&mut self, entries: Vec<(u64, Entry)>, top: &Position) -> bool {
+        self.follow(&top.epoch);
         if self.epoch.as_ref() != Some(&top.epoch) {
             return self.epoch.is_none();
         }
@@ -334,6 +346,24 @@ mod tests {
         assert!(matches!(state.accept(&at(4, "e"), &post(4)), Accepted::Nothing));
         assert!(matches!(state.establish(&at(3, "e")), Accepted::Scheduled));
         assert_eq!(state.gap(), Some(at(3, "e")));
+    }
+
+    #[test]
+    fn the_epoch_of_an_unwritten_log_moves_on_without_telling_members() {
+        let mut state = RoomState::default();
+        assert!(matches!(state.establish(&at(0, "e.7")), Accepted::Nothing));
+        assert!(matches!(state.establish(&at(0, "e.8")), Accepted::Nothing));
+        assert_eq!(state.position(), Some(at(0, "e.8")));
+        assert!(matches!(state.accept(&at(1, "e.9"), &post(1)), Accepted::Scheduled), "the first entry");
+        assert_eq!(state.waiting().unwrap(), ("e.9".into(), vec![(1, post(1))]));
+        assert!(matches!(state.establish(&at(0, "e.10")), Accepted::Replaced(_)), "it was written to, and forgotten");
+
+        let mut state = RoomState::default();
+        assert!(matches!(state.establish(&at(0, "e.7")), Accepted::Nothing));
+        assert!(matches!(state.accept(&at(2, "e.8"), &post(2)), Accepted::Scheduled));
+        assert_eq!(state.gap(), Some(at(0, "e.8")));
+        assert!(state.fill(vec![(1, post(1)), (2, post(2))], &at(2, "e.8")));
+        assert!(matches!(state.establish(&at(0, "f.8")), Accepted::Replaced(_)), "another seed");
     }
 
     #[test]

@@ -1,15 +1,9 @@
--- Where a log stands; one that does not exist gets an epoch.
--- KEYS: log, meta
--- ARGV: run, new epoch, milliseconds the position stays at least
+-- Where a log stands. Writes nothing for a log that nothing was written to.
+-- KEYS: log, meta, counts, seed
+-- ARGV: run, milliseconds the position stays at least, milliseconds of a period
 -- Returns {epoch, offset}.
 local call = redis.call
 local run, epoch, offset = unpack(call('HMGET', KEYS[2], 'r', 'e', 't'))
-if run ~= ARGV[1] then
-  call('DEL', KEYS[1], KEYS[2])
-  epoch, offset = ARGV[2], '0'
-  call('HSET', KEYS[2], 'r', ARGV[1], 'e', epoch, 't', offset)
-  call('PEXPIRE', KEYS[2], ARGV[3])
-else
-  call('PEXPIRE', KEYS[2], ARGV[3], 'GT')
-end
+if run ~= ARGV[1] then return {derived_epoch(ARGV[1], KEYS[1], KEYS[3], KEYS[4], ARGV[3]), '0'} end
+call('PEXPIRE', KEYS[2], ARGV[2], 'GT')
 return {epoch, offset}

@@ -1,20 +1,22 @@
 -- Where logs and inboxes stand. Who asks builds on the position of a log: it stays known for its time from now on.
--- KEYS: log, meta of each
--- ARGV: run, milliseconds that a position stays known
--- Returns for each its epoch and last offset, two empty texts if there is none.
+-- KEYS: seed, then log, meta, counts of each
+-- ARGV: run, milliseconds that a position stays known, milliseconds of a period, then for each 1 if it is an inbox
+-- Returns for each its epoch and last offset, two empty texts for an inbox that is not there or not filled.
 local out = {}
-for i = 1, #KEYS, 2 do
-  local log = KEYS[i]
+for i = 2, #KEYS, 3 do
+  local log, n = KEYS[i], (i - 2) / 3
   local found = call('HMGET', KEYS[i + 1], 'r', 'h', 'e', 't')
   local head, epoch, last = found[2], '', ''
-  if found[1] == ARGV[1] then
-    if not head then
-      epoch, last = found[3], found[4]
-      call('PEXPIRE', KEYS[i + 1], ARGV[2], 'GT')
-    elseif sub(head, 1, 16) ~= UNFILLED and call('EXISTS', log) == 1 then
+  if ARGV[4 + n] == '1' then
+    if found[1] == ARGV[1] and head and sub(head, 1, 16) ~= UNFILLED and call('EXISTS', log) == 1 then
       epoch, last = sub(head, 17), top(log)
     end
+  elseif found[1] == ARGV[1] then
+    epoch, last = found[3], found[4]
+    call('PEXPIRE', KEYS[i + 1], ARGV[2], 'GT')
+  else
+    epoch, last = derived_epoch(ARGV[1], log, KEYS[i + 2], KEYS[1], ARGV[3]), '0'
   end
-  out[i], out[i + 1] = epoch, last
+  out[2 * n + 1], out[2 * n + 2] = epoch, last
 end
 return out

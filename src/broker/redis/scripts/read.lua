@@ -1,11 +1,14 @@
 -- Reads a part of a log or inbox at one moment.
--- KEYS: log, meta
--- ARGV: run, command (XRANGE or XREVRANGE), from, to, count
--- Returns {epoch, top, floor, mark, entries}, nil if there is nothing to read.
+-- KEYS: log, meta, and of a log counts and seed
+-- ARGV: run, command (XRANGE or XREVRANGE), from, to, count, milliseconds of a period
+-- Returns {epoch, top, floor, mark, entries}, nil for an inbox that is not there or not filled.
 local log, meta = KEYS[1], KEYS[2]
 local found = call('HMGET', meta, 'r', 'h', 'f', 'e', 't', 'w')
-if found[1] ~= ARGV[1] then return false end
 local head, epoch, last = found[2], found[4], found[5]
+if found[1] ~= ARGV[1] then
+  if not KEYS[3] then return false end
+  return {derived_epoch(ARGV[1], log, KEYS[3], KEYS[4], ARGV[6]), '0', '0', '0', {}}
+end
 if head then
   if sub(head, 1, 16) == UNFILLED or call('EXISTS', log) == 0 then return false end
   epoch, last = sub(head, 17), top(log)

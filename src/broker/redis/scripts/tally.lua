@@ -1,16 +1,22 @@
--- Writes tallies that are newer than what is kept. A tally is a HASH: l likes, c comments, v version.
--- KEYS: for each object what is known of its channel's log, and its tally
+-- Writes tallies that are newer than what is kept. A tally is a HASH: l likes, c comments, v version, and u, the last
+-- version that was not appended to the channel of the object, see derived.lua.
+-- KEYS: for each object its channel's log, what is known of that log, and its tally
 -- ARGV: milliseconds a tally stays, then for each object likes, comments, version
--- Returns for each object whether its channel has a log.
+-- Returns for each object whether its counts are to be appended: its channel has a log or a listener.
 local call = redis.call
-local logs = {}
-for i = 1, #KEYS, 2 do
-  local at = (i - 1) / 2 * 3 + 2
-  local version = tonumber(call('HGET', KEYS[i + 1], 'v') or '-1')
-  if tonumber(ARGV[at + 2]) > version then
-    call('HSET', KEYS[i + 1], 'l', ARGV[at], 'c', ARGV[at + 1], 'v', ARGV[at + 2])
-    call('PEXPIRE', KEYS[i + 1], ARGV[1])
+local wanted = {}
+for i = 1, #KEYS, 3 do
+  local log, tally, at = KEYS[i], KEYS[i + 2], i + 1
+  local known, unseen = unpack(call('HMGET', tally, 'v', 'u'))
+  if tonumber(ARGV[at + 2]) > tonumber(known or '-1') then
+    call('HSET', tally, 'l', ARGV[at], 'c', ARGV[at + 1], 'v', ARGV[at + 2])
+    call('PEXPIRE', tally, ARGV[1])
   end
-  logs[#logs + 1] = call('EXISTS', KEYS[i])
+  local is_wanted = call('EXISTS', KEYS[i + 1]) == 1 or call('PUBSUB', 'NUMSUB', log)[2] > 0
+  if not is_wanted and log ~= tally and unseen ~= ARGV[at + 2] then
+    call('HSET', tally, 'u', ARGV[at + 2])
+    call('PEXPIRE', tally, ARGV[1])
+  end
+  wanted[#wanted + 1] = is_wanted and 1 or 0
 end
-return logs
+return wanted

@@ -1,0 +1,65 @@
+//! Epochs: names of the lives of logs.
+//!
+//! A log that nothing was written to is kept nowhere: its epoch is *derived*, `<digest>.<period>`. The digest is that of
+//! the store's run, a seed that is lost together with the store's data, and the channel; the period counts halves of
+//! [`POSITION_TTL`] by the store's clock. The first append stores the epoch, and from then on the log has it.
+//!
+//! A log stays known for at least [`POSITION_TTL`], two periods, after it was written to. So a log that began in some
+//! period is still known at the end of the next one, which gives both rules:
+//!
+//! - Once a log is forgotten, its channel has a later epoch that does not [continue](continues) the old one. A client
+//!   that still holds a position of the old log cannot be mistaken for one that missed nothing.
+//! - An epoch derived in the period before belongs to the same life: nothing can have been written and forgotten since.
+
+use std::time::Duration;
+
+use crate::model::{Epoch, PostId};
+
+/// How long the position (offset and epoch) of a log stays known after its entries went.
+pub const POSITION_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// How long an epoch is derived for, where positions stay known for `position_ttl`.
+pub(super) fn period(position_ttl: Duration) -> Duration {
+    (position_ttl / 2).max(Duration::from_millis(1))
+}
+
+/// Whether a position of epoch `known` is one of the log that now has the epoch `current`: the two are equal, or derived
+/// for the same channel in neighbouring periods.
+pub fn continues(known: &str, current: &str) -> bool {
+    let parts = |epoch: &str| {
+        let (digest, period) = epoch.split_once('.')?;
+        Some((digest.to_owned(), period.parse::<u64>().ok()?))
+    };
+    known == current
+        || parts(known)
+            .zip(parts(current))
+            .is_some_and(|(known, current)| known.0 == current.0 && known.1.abs_diff(current.1) <= 1)
+}
+
+/// The post whose changes the channel carries, if it is one's.
+pub(super) fn posted_on(channel: &str) -> Option<PostId> {
+    channel.strip_prefix("post:").and_then(PostId::parse)
+}
+
+/// A new epoch: 8 random letters and digits.
+pub(super) fn new_epoch() -> Epoch {
+    const ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
+    (0..8).map(|_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char).collect::<String>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_derived_epoch_continues_its_neighbours_only() {
+        for (known, current) in [("a.7", "a.7"), ("a.7", "a.8"), ("a.8", "a.7"), ("abc", "abc"), ("", "")] {
+            assert!(continues(known, current), "{known} {current}");
+        }
+        let others =
+            [("a.7", "a.9"), ("a.7", "b.7"), ("a.7", "a7"), ("abc", "abd"), ("a.x", "a.y"), ("_", "a.7"), ("", "a.7")];
+        for (known, current) in others {
+            assert!(!continues(known, current), "{known} {current}");
+        }
+    }
+}

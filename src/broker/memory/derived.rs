@@ -1,0 +1,119 @@
+//! The epochs of logs that nothing was written to; see `broker/epoch.rs`.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::broker::epoch::{period, posted_on};
+use crate::model::{Epoch, PostId};
+
+/// Posts whose counts changed unseen that are remembered in one period. Past this, all derived epochs change.
+const MAX_UNSEEN: usize = 500_000;
+
+/// Derives epochs.
+pub(super) struct DerivedEpochs {
+    started: Instant,
+    period: Duration,
+    /// Its keys are random: another process derives other epochs.
+    hasher: RandomState,
+    unseen: Mutex<Unseen>,
+}
+
+/// Versions of counts that were not appended because nobody was subscribed, by post: those of this period and of the one
+/// before. Epochs derived earlier do not continue any more.
+#[derive(Default)]
+struct Unseen {
+    period: u64,
+    current: HashMap<PostId, u64>,
+    previous: HashMap<PostId, u64>,
+    /// How often all were dropped.
+    dropped: u64,
+}
+
+impl DerivedEpochs {
+    pub(super) fn new(position_ttl: Duration) -> Self {
+        let (started, hasher) = (Instant::now(), RandomState::new());
+        Self { started, period: period(position_ttl), hasher, unseen: Mutex::default() }
+    }
+
+    /// The epoch of a log that nothing was written to.
+    pub(super) fn derive(&self, channel: &str, now: Instant) -> Epoch {
+        let number = self.number(now);
+        let unseen = {
+            let mut unseen = self.unseen.lock();
+            unseen.rotate(number);
+            (unseen.dropped, posted_on(channel).and_then(|post| unseen.version(post)))
+        };
+        format!("{:x}.{number}", self.hasher.hash_one((channel, unseen))).into()
+    }
+
+    /// Notes that counts changed and were not appended.
+    pub(super) fn note_unseen(&self, post: PostId, version: u64, now: Instant) {
+        let mut unseen = self.unseen.lock();
+        unseen.rotate(self.number(now));
+        if unseen.current.len() >= MAX_UNSEEN {
+            unseen.current = HashMap::new();
+            unseen.previous = HashMap::new();
+            unseen.dropped += 1;
+        }
+        unseen.current.insert(post, version);
+    }
+
+    fn number(&self, now: Instant) -> u64 {
+        let periods = now.saturating_duration_since(self.started).as_nanos() / self.period.as_nanos();
+        u64::try_from(periods).unwrap_or(u64::MAX)
+    }
+}
+
+impl Unseen {
+    fn rotate(&mut self, period: u64) {
+        if period > self.period {
+            let current = std::mem::take(&mut self.current);
+            self.previous = if period == self.period + 1 { current } else { HashMap::new() };
+            self.period = period;
+        }
+    }
+
+    fn version(&self, post: PostId) -> Option<u64> {
+        self.current.get(&post).or_else(|| self.previous.get(&post)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::continues;
+
+    #[test]
+    fn counts_that_nobody_saw_change_the_epoch_until_it_would_not_continue_anyway() {
+        let derived = DerivedEpochs::new(Duration::from_secs(20));
+        let at = |seconds| derived.started + Duration::from_secs(seconds);
+        let before = derived.derive("post:7", at(1));
+        assert_eq!(derived.derive("post:7", at(9)), before);
+        assert!(continues(&before, &derived.derive("post:7", at(19))));
+        derived.note_unseen(PostId(7), 1, at(19));
+        let after = derived.derive("post:7", at(19));
+        assert!(!continues(&before, &after));
+        assert!(continues(&after, &derived.derive("post:7", at(29))));
+        assert!(!continues(&before, &derived.derive("post:7", at(29))));
+        assert!(!continues(&before, &derived.derive("post:7", at(35))), "forgotten, and two periods later");
+        derived.note_unseen(PostId(7), 2, at(36));
+        derived.note_unseen(PostId(7), 3, at(37));
+        assert_eq!(derived.unseen.lock().current.len(), 1);
+        assert_ne!(derived.derive("post:7", at(37)), derived.derive("post:8", at(37)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let derived = DerivedEpochs::new(Duration::from_secs(20));
+        let now = derived.started;
+        let before = derived.derive("post:1", now);
+        for post in 2..=MAX_UNSEEN as u64 + 2 {
+            derived.note_unseen(PostId(post), 1, now);
+        }
+        assert!(derived.unseen.lock().current.len() <= MAX_UNSEEN);
+        assert_ne!(derived.derive("post:1", now), before);
+    }
+}
