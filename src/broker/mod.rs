@@ -50,7 +50,7 @@ pub use self::tallies::{TALLY_TTL, Tallies};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::model::{Entry, Epoch, Position, PostId, UserId};
+use crate::model::{Entry, Epoch, Millis, Position, PostId, UserId};
 
 /// What can go wrong with a broker.
 #[derive(Debug, thiserror::Error)]
@@ -388,10 +388,25 @@ pub trait Broker: Tallies + Permits + LedgerRecord + Send + Sync + 'static {
 
     // --- nodes -----------------------------------------------------------------------------------------
 
-    /// Leases a number for the ids this node makes, 0 to 63, that no other live node has, for a minute; called
-    /// again to renew. `holder` names this process. `number`: what it had so far, and keeps if nobody else took it, even
-    /// where the broker has forgotten the lease. Otherwise it is any.
-    async fn lease_node(&self, holder: &str, number: Option<u8>) -> Result<u8>;
+    /// Leases a number for the ids this node makes, 0 to 63, that no other live node has, for [`NODE_LEASE`] by the store's
+    /// clock; called again to renew. `holder` names this process. `number`: what it had so far, and keeps if nobody else took
+    /// it, even where the broker has forgotten the lease. Otherwise it is any. `ceiling`: the holder makes no id of a later
+    /// millisecond before it has renewed; the store remembers it for the number's next holder.
+    async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease>;
+}
+
+/// How long a node number is leased.
+pub const NODE_LEASE: Duration = Duration::from_secs(60);
+
+/// A number for the ids that a node makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLease {
+    /// The number.
+    pub number: u8,
+    /// How long it stays this node's, from when the store answered; `None` where there is no other node.
+    pub ttl: Option<Duration>,
+    /// A former holder may have made ids up to this time (Unix milliseconds); 0 where the lease was renewed.
+    pub used_until: Millis,
 }
 
 /// The channel of a user's timeline: its log is the inbox.

@@ -103,8 +103,9 @@ pub trait Queue: Send + Sync + 'static {
     /// Lets a partition go, if `holder` holds it.
     async fn release(&self, partition: u16, holder: &str) -> Result<()>;
 
-    /// Drops the entries below a place, if the partition is still in this life.
-    async fn trim(&self, partition: u16, life: &Epoch, before: Place) -> Result<()>;
+    /// Drops the entries below a place, if the partition is still in this life and `holder` still holds it: one that
+    /// lost its lease without noticing drops nothing.
+    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: Place) -> Result<()>;
 
     /// How many entries are kept, in all partitions.
     async fn length(&self) -> Result<u64>;

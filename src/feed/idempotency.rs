@@ -122,7 +122,7 @@ impl Feed {
         let mut pause = Duration::from_millis(20);
         loop {
             let now = now();
-            let new = self.ids.next(now);
+            let new = self.new_id(now)?;
             let turn = Turn { now, until: now.saturating_add(TURN), since: now.saturating_sub(KEPT) };
             match self.ledger.begin(write, new, turn).await? {
                 Begun::Fresh => return Ok(Due::Run(new, turn, Attempt::First)),

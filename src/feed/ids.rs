@@ -1,36 +1,125 @@
-//! Makes post ids.
+//! Makes post ids, under a number that this node leases from the broker.
+//!
+//! Two nodes with one number could make the same id twice. So a number is fenced, whatever becomes of its holder:
+//!
+//! Time is passed in.
+//!
+//! - A lease ends here before it ends in the store. It is counted from before the request was sent, on a clock that goes
+//!   on while the process is stopped, and [`LEASE_MARGIN`] earlier. A machine that was suspended, whose monotonic clock stood,
+//!   sees that the wall clock has passed the end.
+//! - No id is made beyond a time that was agreed with the store (the lease's *ceiling*). The store keeps it with the number;
+//!   whoever has the number next makes larger ids only, even if its clock is behind.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::broker::{NODE_LEASE, NodeLease};
 use crate::model::{Millis, PostId};
 
-/// Makes ids that grow, unique as long as no two live nodes share a number.
+/// How much earlier a lease ends here than in the store: for clocks that do not run equally fast.
+pub(super) const LEASE_MARGIN: Duration = Duration::from_secs(10);
+
+const LAST_SEQUENCE: u8 = (1 << PostId::SEQUENCE_BITS) - 1;
+
+/// Makes ids that grow, and that no other node makes.
 #[derive(Debug, Default)]
-pub(super) struct IdMaker {
-    /// This node's number, leased from the broker; renewed, and so possibly changed, while we run.
-    node: AtomicU8,
+pub(super) struct IdMaker(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// This node's number, and until when it may be used.
+    lease: Option<Held>,
     /// The millisecond and the sequence of the last id.
-    last: Mutex<(Millis, u8)>,
+    last: (Millis, u8),
 }
 
+#[derive(Debug)]
+struct Held {
+    number: u8,
+    /// When it ends, by the monotonic clock and by the wall clock, and the last millisecond of which ids are made. `None`
+    /// where nobody else could have the number.
+    bounds: Option<(Instant, Millis, Millis)>,
+}
+
+/// A request for a lease under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeaseRequest {
+    sent: Instant,
+    /// When the lease ends by the wall clock.
+    wall_until: Millis,
+    /// The number to be kept, if there is one.
+    pub(super) number: Option<u8>,
+    /// No id will be made of a later millisecond under this lease.
+    pub(super) ceiling: Millis,
+}
+
+/// A moment, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// The monotonic clock, which goes on while the process is stopped.
+    pub(super) ticks: Instant,
+    /// The wall clock.
+    pub(super) wall: Millis,
+}
+
+impl Moment {
+    /// Now, where the wall clock says `wall`.
+    pub(super) fn at(wall: Millis) -> Self {
+        Self { ticks: Instant::now(), wall }
+    }
+}
+
+/// There is no lease, or it has run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoLease;
+
 impl IdMaker {
-    /// Makes ids as node number `node` from now on.
-    pub(super) fn set_node(&self, node: u8) {
-        self.node.store(node, Ordering::Relaxed);
+    /// Begins a request to lease a number, or to renew its lease. To be sent after this.
+    pub(super) fn request(&self, now: Moment) -> LeaseRequest {
+        let state = self.0.lock();
+        let valid = u64::try_from((NODE_LEASE - LEASE_MARGIN).as_millis()).unwrap_or(u64::MAX);
+        let number = state.lease.as_ref().map(|held| held.number);
+        let (wall_until, ceiling) = (now.wall.saturating_add(valid), now.wall.max(state.last.0).saturating_add(valid));
+        LeaseRequest { sent: now.ticks, wall_until, number, ceiling }
+    }
+
+    /// The request was granted.
+    pub(super) fn granted(&self, request: LeaseRequest, lease: &NodeLease) {
+        let mut state = self.0.lock();
+        let before = state.lease.as_ref().map(|held| held.number);
+        if before.is_some_and(|before| before != lease.number) {
+            // Within one millisecond a smaller number makes smaller ids.
+            state.last.1 = LAST_SEQUENCE;
+        }
+        if state.last.0 < lease.used_until {
+            state.last = (lease.used_until, LAST_SEQUENCE);
+        }
+        let until = lease.ttl.map(|ttl| request.sent + ttl.saturating_sub(LEASE_MARGIN));
+        let bounds = until.map(|until| (until, request.wall_until, request.ceiling));
+        state.lease = Some(Held { number: lease.number, bounds });
     }
 
     /// A new id, larger than every one before. A clock that stands or goes back borrows the milliseconds to come.
-    pub(super) fn next(&self, now: Millis) -> PostId {
-        const LAST_SEQUENCE: u8 = (1 << PostId::SEQUENCE_BITS) - 1;
-        let mut last = self.last.lock();
-        *last = match *last {
-            (time, _) if now > time => (now, 0),
+    ///
+    /// # Errors
+    /// While this node has no number that is surely its own.
+    pub(super) fn next(&self, now: Moment) -> Result<PostId, NoLease> {
+        let mut state = self.0.lock();
+        let held = state.lease.as_ref().ok_or(NoLease)?;
+        let number = held.number;
+        let next = match state.last {
+            (time, _) if now.wall > time => (now.wall, 0),
             (time, LAST_SEQUENCE) => (time + 1, 0),
             (time, sequence) => (time, sequence + 1),
         };
-        PostId::from_parts(last.0, self.node.load(Ordering::Relaxed), last.1)
+        if let Some((until, wall_until, ceiling)) = held.bounds
+            && (now.ticks >= until || now.wall > wall_until || next.0 > ceiling)
+        {
+            return Err(NoLease);
+        }
+        state.last = next;
+        Ok(PostId::from_parts(next.0, number, next.1))
     }
 }
 
@@ -38,17 +127,105 @@ impl IdMaker {
 mod tests {
     use super::*;
 
+    const START: Millis = PostId::TIME_ZERO + 10_000_000;
+
+    /// Two clocks that are moved by hand.
+    struct Clocks(Instant, Millis);
+
+    impl Clocks {
+        fn new() -> Self {
+            Self(Instant::now(), START)
+        }
+
+        /// So many seconds after the start, by each clock.
+        fn at(&self, ticks: u64, wall: u64) -> Moment {
+            Moment { ticks: self.0 + Duration::from_secs(ticks), wall: self.1 + 1_000 * wall }
+        }
+    }
+
+    fn leased(number: u8, used_until: Millis) -> NodeLease {
+        NodeLease { number, ttl: Some(NODE_LEASE), used_until }
+    }
+
     #[test]
     fn ids_grow_though_the_clock_stands_or_goes_back() {
         let ids = IdMaker::default();
-        ids.set_node(5);
-        let start = PostId::TIME_ZERO + 1_000;
+        let moment = Moment::at(START);
+        ids.granted(ids.request(moment), &NodeLease { number: 5, ttl: None, used_until: 0 });
         let mut last = PostId::ZERO;
         for step in 0..1_000 {
-            let id = ids.next(start - step % 10);
+            let id = ids.next(Moment { wall: START - step % 10, ..moment }).unwrap();
             assert!(id > last, "{id:?} after {last:?}");
             last = id;
         }
-        assert_eq!(last.time(), start + 1_000 / 64, "each millisecond holds 64 ids");
+        assert_eq!(last.time(), START + 1_000 / 64, "each millisecond holds 64 ids");
+        let century =
+            Moment { ticks: moment.ticks + Duration::from_secs(3_000_000_000), wall: START + 3_000_000_000_000 };
+        assert!(ids.next(century).is_ok(), "embedded, nobody else can have the number");
+    }
+
+    #[test]
+    fn a_lease_ends_here_before_it_ends_in_the_store() {
+        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        assert_eq!(ids.next(clocks.at(0, 0)), Err(NoLease), "no number yet");
+        let request = ids.request(clocks.at(0, 0));
+        // The answer took 9 s: the store may have counted from when the request was sent.
+        ids.granted(request, &leased(3, 0));
+        let first = ids.next(clocks.at(9, 9)).unwrap();
+        assert!(ids.next(clocks.at(49, 49)).unwrap() > first);
+        // The process was stopped. The wall clock was set back meanwhile, which does not help.
+        assert_eq!(ids.next(clocks.at(50, 20)), Err(NoLease));
+        let request = ids.request(clocks.at(51, 21));
+        assert_eq!(request.number, Some(3));
+        ids.granted(request, &leased(3, 0));
+        assert!(ids.next(clocks.at(51, 21)).is_ok());
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_makes_no_ids_until_it_has_renewed() {
+        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        ids.granted(ids.request(clocks.at(0, 0)), &leased(3, 0));
+        // The monotonic clock stood.
+        assert_eq!(ids.next(clocks.at(1, 51)), Err(NoLease));
+        ids.granted(ids.request(clocks.at(1, 51)), &leased(3, 0));
+        assert!(ids.next(clocks.at(1, 51)).is_ok());
+    }
+
+    #[test]
+    fn no_id_lies_beyond_what_the_store_knows() {
+        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        let request = ids.request(clocks.at(0, 0));
+        ids.granted(request, &leased(3, 0));
+        let mut made = Vec::new();
+        while let Ok(id) = ids.next(clocks.at(49, 50)) {
+            made.push(id);
+        }
+        assert_eq!(made.len(), 64, "the last millisecond");
+        assert!(made.iter().all(|id| id.time() <= request.ceiling));
+        // The clock was set back by the time of the renewal; ids go on, and the store is to know up to where.
+        assert!(ids.request(clocks.at(50, 0)).ceiling > request.ceiling);
+    }
+
+    #[test]
+    fn ids_go_on_above_those_of_the_former_holder() {
+        let (former, clocks) = (IdMaker::default(), Clocks::new());
+        let request = former.request(clocks.at(0, 3_600));
+        former.granted(request, &leased(3, 0));
+        let last = former.next(clocks.at(0, 3_600)).unwrap();
+        // This node's clock is an hour behind.
+        let (ids, behind) = (IdMaker::default(), clocks.at(60, 60));
+        ids.granted(ids.request(behind), &leased(3, request.ceiling));
+        assert_eq!(ids.next(behind), Err(NoLease), "the store is to know first");
+        ids.granted(ids.request(behind), &leased(3, 0));
+        assert!(ids.next(behind).unwrap() > last);
+    }
+
+    #[test]
+    fn another_number_makes_no_smaller_ids() {
+        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        ids.granted(ids.request(clocks.at(0, 0)), &leased(60, 0));
+        let before = ids.next(clocks.at(0, 0)).unwrap();
+        ids.granted(ids.request(clocks.at(0, 0)), &leased(2, 0));
+        assert!(ids.next(clocks.at(0, 0)).unwrap() > before);
     }
 }

@@ -113,7 +113,7 @@ pub use timelines::{Page, Updates};
 use audience::Surface;
 use bodies::Bodies;
 use fanout::Fanout;
-use ids::IdMaker;
+use ids::{IdMaker, Moment};
 use input::Done;
 use pulled::Pulled;
 use relations::Relations;
@@ -265,7 +265,7 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
-/// For how long a node leases its number from the broker, and how often it renews.
+/// How often a node renews the lease of its number.
 const LEASE_EVERY: Duration = Duration::from_secs(20);
 
 /// How soon it tries again when it could not: a broker that came back empty gives the number to whoever asks for it.
@@ -310,8 +310,7 @@ impl Feed {
     /// If no number can be leased.
     pub async fn start(self: &Arc<Self>) -> Result<()> {
         self.start_lineage().await?;
-        let mut number = self.broker.lease_node(self.fanout.holder(), None).await?;
-        self.ids.set_node(number);
+        self.renew_node_lease().await?;
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
             let mut pause = LEASE_EVERY;
@@ -320,12 +319,8 @@ impl Feed {
                     more = feed.fanout.sleep(pause) => if !more { return },
                     () = feed.heard_again.notified() => {}
                 }
-                match feed.broker.lease_node(feed.fanout.holder(), Some(number)).await {
-                    Ok(leased) => {
-                        number = leased;
-                        feed.ids.set_node(number);
-                        pause = LEASE_EVERY;
-                    }
+                match feed.renew_node_lease().await {
+                    Ok(()) => pause = LEASE_EVERY,
                     Err(error) => {
                         tracing::warn!(%error, "the node number could not be renewed");
                         pause = LEASE_AGAIN.mul_f64(rand::random_range(0.5..1.5));
@@ -340,6 +335,20 @@ impl Feed {
         self.start_events();
         self.start_likes();
         self.start_forgetting();
+        Ok(())
+    }
+
+    /// Leases a number for ids, or renews the lease.
+    async fn renew_node_lease(&self) -> Result<()> {
+        // Where ids go on above those of the number's former holder, the store is to know of these, too, before any is made.
+        for _ in 0..2 {
+            let request = self.ids.request(Moment::at(now()));
+            let lease = self.broker.lease_node(self.fanout.holder(), request.number, request.ceiling).await?;
+            self.ids.granted(request, &lease);
+            if lease.used_until <= request.ceiling {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -438,8 +447,17 @@ impl Feed {
     }
 
     /// The id for what a call creates: the reserved one, or a new one.
-    fn id_for(&self, call: &Call, now: Millis) -> PostId {
-        call.reserved.unwrap_or_else(|| self.ids.next(now))
+    fn id_for(&self, call: &Call, now: Millis) -> Result<PostId> {
+        call.reserved.map_or_else(|| self.new_id(now), Ok)
+    }
+
+    /// A new id. Fails as temporarily unavailable while this node's number may be another's.
+    fn new_id(&self, now: Millis) -> Result<PostId> {
+        self.ids.next(Moment::at(now)).map_err(|ids::NoLease| {
+            tracing::warn!("no ids are made: the lease of this node's number has run out");
+            self.heard_again.notify_one();
+            FeedError::Unavailable
+        })
     }
 }
 

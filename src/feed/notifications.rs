@@ -190,9 +190,9 @@ impl Feed {
         };
         let happening = |notice: Notice| {
             let Notice { what, by, event, .. } = notice;
-            Happening { id: NotificationId(self.ids.next(now).0), what, by, event }
+            Ok(Happening { id: NotificationId(self.new_id(now)?.0), what, by, event })
         };
-        Ok(notices.into_iter().filter(wanted).map(happening).collect())
+        notices.into_iter().filter(wanted).map(happening).collect()
     }
 
     async fn note_for(&self, batch: &[Notified]) -> Result<()> {

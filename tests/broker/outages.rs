@@ -1,8 +1,8 @@
 //! What Redis does to those who depend on it: restarts empty, restarts without its last second, falls silent.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use feedline::broker::{Broker, BrokerError, Opening, RedisBroker, RedisOptions, Span, continues};
+use feedline::broker::{Broker, BrokerError, NODE_LEASE, Opening, RedisBroker, RedisOptions, Span, continues};
 use feedline::model::PostId;
 
 use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, user};
@@ -161,18 +161,46 @@ async fn node_numbers_are_leased_once_each() {
     let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
     let mut numbers = Vec::new();
     for node in 0..64 {
-        numbers.push(broker.lease_node(&format!("node-{node}"), None).await.unwrap());
+        let lease = broker.lease_node(&format!("node-{node}"), None, 1).await.unwrap();
+        assert_eq!((lease.ttl, lease.used_until), (Some(NODE_LEASE), 0));
+        numbers.push(lease.number);
     }
-    assert_eq!(broker.lease_node("node-7", Some(numbers[3])).await.unwrap(), numbers[7], "a renewal keeps the number");
-    assert!(matches!(broker.lease_node("one too many", None).await, Err(BrokerError::Refused(_))));
+    let renewed = broker.lease_node("node-7", Some(numbers[3]), 2).await.unwrap();
+    assert_eq!((renewed.number, renewed.used_until), (numbers[7], 0), "a renewal keeps the number");
+    assert!(matches!(broker.lease_node("one too many", None, 3).await, Err(BrokerError::Refused(_))));
     // Forgotten, a node keeps its number all the same.
     assert_eq!(server.ask("FLUSHALL"), "+OK");
     for (node, number) in numbers.iter().enumerate() {
-        assert_eq!(broker.lease_node(&format!("node-{node}"), Some(*number)).await.unwrap(), *number);
+        assert_eq!(broker.lease_node(&format!("node-{node}"), Some(*number), 1).await.unwrap().number, *number);
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (0..64).collect::<Vec<_>>());
     assert!(broker.round_trips() >= 66);
+}
+
+#[tokio::test]
+async fn the_next_holder_of_a_number_learns_up_to_when_ids_were_made_with_it() {
+    let server = RedisServer::start();
+    let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
+    let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+    let (hour, expire) = (3_600_000, |number: u8| server.ask(&format!("DEL feedline:node:{number}")));
+    // The former holder's clock is an hour ahead.
+    let former = broker.lease_node("former", None, now + hour).await.unwrap();
+    broker.lease_node("former", Some(former.number), now + hour + 5).await.unwrap();
+    broker.lease_node("former", Some(former.number), now).await.unwrap();
+    assert_eq!(expire(former.number), ":1");
+    for n in 0..63 {
+        let other = broker.lease_node(&format!("other {n}"), None, now - hour).await.unwrap();
+        assert_ne!(other.number, former.number, "a number whose ids lie ahead is taken last");
+        assert_eq!(other.used_until, 0);
+    }
+    let next = broker.lease_node("next", None, now).await.unwrap();
+    assert_eq!((next.number, next.used_until), (former.number, now + hour + 5));
+    assert_eq!(broker.lease_node("next", Some(next.number), now).await.unwrap().used_until, 0, "a renewal");
+    // One that lost its lease without noticing gets its number back if nobody has it.
+    assert_eq!(expire(next.number), ":1");
+    let again = broker.lease_node("next", Some(next.number), now).await.unwrap();
+    assert_eq!((again.number, again.used_until), (next.number, now + hour + 5));
 }
 
 #[tokio::test]

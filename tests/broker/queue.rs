@@ -35,11 +35,11 @@ pub(crate) async fn what_is_enqueued_waits_in_order_until_it_is_trimmed(mut kind
     let rest = claim(&*queue, places[1]).await;
     assert_eq!((bodies(&rest.items), &rest.life), (vec!["c", "d"], &first.life));
     assert_eq!(bodies(&queue.claim(0, "me", Place::ZERO, 2).await.unwrap().unwrap().items), ["a", "b"]);
-    queue.trim(0, &"another".into(), more[0].next()).await.expect("to trim");
-    queue.trim(0, &first.life, places[2]).await.expect("to trim");
+    queue.trim(0, "me", &"another".into(), more[0].next()).await.expect("to trim");
+    queue.trim(0, "me", &first.life, places[2]).await.expect("to trim");
     assert_eq!(bodies(&claim(&*queue, Place::ZERO).await.items), ["c", "d"]);
     assert_eq!(queue.length().await.expect("a length"), 2);
-    queue.trim(0, &first.life, more[0].next()).await.expect("to trim");
+    queue.trim(0, "me", &first.life, more[0].next()).await.expect("to trim");
     assert_eq!(queue.length().await.expect("a length"), 0);
     // Places go on where they were.
     let last = enqueue(&*queue, &["e"]).await[0].expect("room");
@@ -57,7 +57,7 @@ pub(crate) async fn a_full_queue_takes_what_fits_and_says_so(mut kind: Kind) {
     assert_eq!(queue.enqueue(&items[..1], 2).await.expect("to enqueue"), [None]);
     assert_eq!(queue.length().await.expect("a length"), 2);
     let read = claim(&*queue, Place::ZERO).await;
-    queue.trim(0, &read.life, places[0].expect("room").next()).await.expect("to trim");
+    queue.trim(0, "me", &read.life, places[0].expect("room").next()).await.expect("to trim");
     assert!(queue.enqueue(&items[..1], 2).await.expect("to enqueue")[0].is_some());
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn what_waits_survives_a_restart(mut kind: Kind) {
     let queue = kind.open().await;
     let places = enqueue(&*queue, &["a", "b", "c"]).await;
     let before = claim(&*queue, Place::ZERO).await;
-    queue.trim(0, &before.life, places[1].expect("room")).await.expect("to trim");
+    queue.trim(0, "me", &before.life, places[1].expect("room")).await.expect("to trim");
     drop(queue);
     kind.restart();
     let queue = kind.open().await;
@@ -74,7 +74,7 @@ pub(crate) async fn what_waits_survives_a_restart(mut kind: Kind) {
     let new = enqueue(&*queue, &["d"]).await[0].expect("room");
     assert!(Some(new) > places[2]);
     // Emptied and restarted, places go on all the same.
-    queue.trim(0, &before.life, new.next()).await.expect("to trim");
+    queue.trim(0, "me", &before.life, new.next()).await.expect("to trim");
     drop(queue);
     kind.restart();
     let queue = kind.open().await;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use feedline::broker::{BrokerError, Flush, Item, Journal, Place, Queue, RedisBroker};
@@ -75,6 +76,26 @@ async fn a_partition_of_redis_has_one_reader_until_it_is_let_go() {
     assert!(queue.claim(0, "other", Place::ZERO, 1).await.expect("to claim").is_none());
     queue.release(0, "one").await.expect("to let go");
     assert!(queue.claim(0, "other", Place::ZERO, 1).await.expect("to claim").is_some());
+}
+
+#[tokio::test]
+async fn a_reader_that_lost_its_lease_trims_nothing_and_does_not_end_another_s() {
+    let mut kind = Kind::redis();
+    let queue = kind.open().await;
+    let place = queue.enqueue(&items(&["a", "b"]), 9).await.expect("to enqueue")[1].expect("room");
+    let life = queue.claim(0, "paused", Place::ZERO, 9).await.expect("to claim").expect("mine").life;
+    // Its process stands still for longer than the lease, which Redis's clock ends.
+    let Kind::Redis(server) = &kind else { panic!("Redis") };
+    assert_eq!(server.ask("PEXPIRE feedline:{likes}:h:0 1"), ":1");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let claimed = queue.claim(0, "next", Place::ZERO, 9).await.expect("to claim").expect("it is free");
+    assert_eq!((claimed.items.len(), &claimed.life), (2, &life));
+    queue.trim(0, "paused", &life, place.next()).await.expect("an answer");
+    queue.release(0, "paused").await.expect("an answer");
+    assert_eq!(queue.length().await.expect("a length"), 2);
+    assert!(queue.claim(0, "paused", Place::ZERO, 9).await.expect("to claim").is_none());
+    queue.trim(0, "next", &life, place.next()).await.expect("to trim");
+    assert_eq!(queue.length().await.expect("a length"), 0);
 }
 
 #[tokio::test]
@@ -181,6 +202,6 @@ async fn files_of_which_nothing_waits_are_removed() {
     }
     assert!(files() > few + 2, "{}", files());
     let life = queue.claim(0, "me", Place::ZERO, 1).await.unwrap().unwrap().life;
-    queue.trim(0, &life, last.next()).await.expect("to trim");
+    queue.trim(0, "me", &life, last.next()).await.expect("to trim");
     assert_eq!(files(), few);
 }

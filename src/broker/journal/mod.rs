@@ -320,7 +320,7 @@ impl Queue for Journal {
         Ok(())
     }
 
-    async fn trim(&self, _: u16, life: &Epoch, before: Place) -> Result<()> {
+    async fn trim(&self, _: u16, _: &str, life: &Epoch, before: Place) -> Result<()> {
         if *life != self.life {
             return Ok(());
         }

@@ -28,10 +28,10 @@ use self::log::later;
 use super::lineage::Record;
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
-    Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, PAGE_TTL, POSITION_TTL, Pull, Receipt, Result, Slice, Span,
-    inbox_channel, inbox_owner,
+    Inbox, InboxOptions, Invalidation, Listener, NodeLease, Notice, Opening, PAGE_TTL, POSITION_TTL, Pull, Receipt,
+    Result, Slice, Span, inbox_channel, inbox_owner,
 };
-use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
+use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
 
 /// How many idempotency keys, and how many page marks, are kept at most.
 const MARKS: u64 = 200_000;
@@ -463,7 +463,7 @@ impl Broker for MemoryBroker {
         Ok(state.present(Instant::now()).map(|(client, info)| (client.clone(), info.clone())).collect())
     }
 
-    async fn lease_node(&self, _: &str, _: Option<u8>) -> Result<u8> {
-        Ok(0)
+    async fn lease_node(&self, _: &str, _: Option<u8>, _: Millis) -> Result<NodeLease> {
+        Ok(NodeLease { number: 0, ttl: None, used_until: 0 })
     }
 }

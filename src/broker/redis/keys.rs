@@ -7,7 +7,7 @@
 //! | `<prefix>:{<channel>}:i:<key>` | an idempotency key: a HASH |
 //! | `<prefix>:{<channel>}:p`, `…:q` | presence: a HASH client → info, a ZSET client → until when |
 //! | `<prefix>:page:<page>` | a page of a fan-out that was written: where the next begins |
-//! | `<prefix>:node:<n>` | who holds a node number |
+//! | `<prefix>:node:<n>`, `<prefix>:nodes` | who holds a node number; up to which time its holders may have made ids: a HASH |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
 //! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, what is known of it, and which nodes follow it |
 //! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations, and which of them a node has applied |
@@ -86,6 +86,11 @@ impl Keys {
 
     pub(super) fn node(&self, number: u8) -> String {
         format!("{}:node:{number}", self.prefix)
+    }
+
+    /// Up to which time the holders of each node number may have made ids.
+    pub(super) fn node_ceilings(&self) -> String {
+        format!("{}:nodes", self.prefix)
     }
 
     /// A partition of the queue: who holds it, the Stream, its life.

@@ -42,13 +42,10 @@ use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
-    Inbox, InboxOptions, Invalidation, Listener, Notice, Opening, POSITION_TTL, Pull, Receipt, Result, SLACK, Slice,
-    Span, epoch, inbox_owner, new_epoch,
+    Inbox, InboxOptions, Invalidation, Listener, NODE_LEASE, NodeLease, Notice, Opening, POSITION_TTL, Pull, Receipt,
+    Result, SLACK, Slice, Span, epoch, inbox_owner, new_epoch,
 };
-use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
-
-/// How long a node number is leased.
-const NODE_LEASE: Duration = Duration::from_secs(60);
+use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
 
 /// What is known of an inbox outlives it a little, so that an inbox is never without.
 const META_MORE: Duration = Duration::from_secs(60);
@@ -467,16 +464,19 @@ impl Broker for RedisBroker {
         Ok(there.into_iter().map(|(client, info)| (client, info.into())).collect())
     }
 
-    async fn lease_node(&self, holder: &str, number: Option<u8>) -> Result<u8> {
+    async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease> {
         const NUMBERS: u8 = 1 << PostId::NODE_BITS;
+        let keeps = number.is_some();
         let start = number.unwrap_or_else(|| rand::random_range(0..NUMBERS)) % NUMBERS;
         let number = |at: u8| (start + at) % NUMBERS;
-        let mut call = SCRIPTS.lease.call(usize::from(NUMBERS));
+        let mut call = SCRIPTS.lease.call(1 + usize::from(NUMBERS));
+        call.arg(self.keys.node_ceilings());
         (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));
-        call.arg(holder).arg(millis(NODE_LEASE));
-        match answers::parse::<u8>(self.commands.ask(&call).await?)? {
-            0 => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
-            at => Ok(number(at - 1)),
+        call.arg(holder).arg(millis(NODE_LEASE)).arg(ceiling).arg(u8::from(keeps));
+        (0..NUMBERS).for_each(|at| _ = call.arg(number(at)));
+        match answers::parse::<(u8, Millis)>(self.commands.ask(&call).await?)? {
+            (0, _) => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
+            (at, used_until) => Ok(NodeLease { number: number(at - 1), ttl: Some(NODE_LEASE), used_until }),
         }
     }
 }

@@ -66,10 +66,9 @@ impl Queue for RedisBroker {
         self.commands.ask(&call).await.map(drop)
     }
 
-    async fn trim(&self, partition: u16, life: &Epoch, before: Place) -> Result<()> {
-        let [_, stream, kept] = self.keys.partition(partition);
-        let mut call = SCRIPTS.trim.call(2);
-        call.arg(stream).arg(kept).arg(&**life).arg(before.to_string());
+    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: Place) -> Result<()> {
+        let mut call = SCRIPTS.trim.call(3);
+        call.arg(&self.keys.partition(partition)[..]).arg(holder).arg(&**life).arg(before.to_string());
         self.commands.ask(&call).await.map(drop)
     }
 

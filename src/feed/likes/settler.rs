@@ -300,7 +300,7 @@ impl Feed {
     async fn trim_settled(&self, partition: u16, seat: &mut Seat) -> Result<()> {
         let before = seat.teller.untold().unwrap_or_else(|| seat.through.next());
         if before > seat.trimmed && seat.through > Place::ZERO {
-            self.likes.queue.trim(partition, &seat.life, before).await?;
+            self.likes.queue.trim(partition, self.fanout.holder(), &seat.life, before).await?;
             seat.trimmed = before;
         }
         Ok(())

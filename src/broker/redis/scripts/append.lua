@@ -14,7 +14,7 @@ local run, epoch, offset, version, life = unpack(call('HMGET', meta, 'r', 'e', '
 -- A log that another run of Redis wrote may lack its end, and offsets must not be handed out twice.
 if run ~= ARGV[1] then
   call('DEL', log, meta)
-  -- Whoever subscribed before the first entry has this epoch.
+  -- Clients that came before the first entry have this epoch.
   epoch, offset, version = derived_epoch(ARGV[1], log, KEYS[3], KEYS[4], ARGV[2]), '0', false
   call('HSET', meta, 'r', ARGV[1], 'e', epoch)
 end

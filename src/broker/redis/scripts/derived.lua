@@ -1,6 +1,6 @@
 -- Put before every script that may meet a log that nothing was written to. Such a log has no keys: its epoch is derived,
 -- see broker/epoch.rs. `counts` is the HASH with the counts of the channel's object, if it has one: its field `u` is
--- the version of counts that were not appended because nobody was subscribed, so whoever comes back must load them.
+-- the version of counts that were not appended because nobody listened, so that clients that come back load them.
 local function derived_epoch(run, log, counts, seed_key, period)
   local now = redis.call('TIME')
   local seed = redis.call('GET', seed_key)
