@@ -54,11 +54,14 @@ impl DerivedEpochs {
         let mut unseen = self.unseen.lock();
         unseen.rotate(self.number(now));
         if unseen.current.len() >= MAX_UNSEEN {
-            unseen.current = HashMap::new();
-            unseen.previous = HashMap::new();
-            unseen.dropped += 1;
+            unseen.drop_all();
         }
         unseen.current.insert(post, version);
+    }
+
+    /// All logs were lost: no epoch is derived again.
+    pub(super) fn renew(&self) {
+        self.unseen.lock().drop_all();
     }
 
     fn number(&self, now: Instant) -> u64 {
@@ -68,6 +71,12 @@ impl DerivedEpochs {
 }
 
 impl Unseen {
+    fn drop_all(&mut self) {
+        self.current = HashMap::new();
+        self.previous = HashMap::new();
+        self.dropped += 1;
+    }
+
     fn rotate(&mut self, period: u64) {
         if period > self.period {
             let current = std::mem::take(&mut self.current);

@@ -30,6 +30,7 @@ impl LedgerRecord for MemoryBroker {
         for channel in &self.channels {
             channel.state.lock().lose();
         }
+        self.derived.renew();
         if let Some(listener) = self.listener.get() {
             listener.resync();
         }

@@ -43,7 +43,8 @@ impl Keys {
 
     /// The counts of the object whose changes the channel carries. Of a channel without one, a key that has no counts.
     pub(super) fn counts(&self, channel: &str, incarnation: &str) -> String {
-        posted_on(channel).map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(Object::Post(id), incarnation))
+        posted_on(channel)
+            .map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(Object::Post(id), incarnation))
     }
 
     /// What the epochs of logs that nothing was written to are derived from.
