@@ -135,6 +135,8 @@ async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
     }
     match serde_json::from_slice(&body) {
         Ok(Value::Object(input)) => Ok(input),
+        // Clients that always send a body send this one.
+        Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(FeedError::Invalid { field: None, message: "the body is a JSON object".into() }),
         Err(error) => Err(FeedError::Invalid { field: None, message: format!("the body is not JSON: {error}").into() }),
     }
