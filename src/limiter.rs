@@ -29,7 +29,7 @@ const SHARDS: usize = 16;
 const SHARED_BUCKETS: u64 = 4_096;
 
 /// The shortest time between two searches for buckets that are full again.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A key of a table: digests made with a secret hasher, so that nobody can aim at another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

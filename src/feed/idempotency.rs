@@ -50,10 +50,12 @@ impl Feed {
         self.authorize(asked.caller.reader(), &asked.credential).await?;
         let write = keyed(operation, &mut asked)?;
         if let Err(limited) = self.rates.take(&*self.broker, operation, &asked).await {
-            // A repeat does nothing, and is told what came of the first however often it is asked.
+            // A repeat does nothing, and is told what came of the first. To look for that is a read.
             let known = match &write {
-                Some(write) => self.ledger.recall(write, now().saturating_sub(KEPT)).await?,
-                None => None,
+                Some(write) if self.rates.take_user_reads(&write.user, 1).is_ok() => {
+                    self.ledger.recall(write, now().saturating_sub(KEPT)).await?
+                }
+                _ => None,
             };
             return known.map_or(Err(limited), |answer| told(&answer));
         }
@@ -168,10 +170,10 @@ enum Due {
     Tell(Bytes),
 }
 
-/// The write, if the operation is one and has a name. Takes the name out of the input.
+/// The write, if the operation is one that takes a name and it has one. Takes the name out of the input.
 fn keyed(operation: &Operation, asked: &mut Request) -> Result<Option<Keyed>> {
     let Caller::User(user) = &asked.caller else { return Ok(None) };
-    if !operation.writes() {
+    if !operation.takes_key() {
         return Ok(None);
     }
     let wrong = |why: &'static str| FeedError::invalid(MEMBER, why);
@@ -257,6 +259,23 @@ mod tests {
             assert_ne!(digest(&one), digest(&different), "{different}");
         }
         assert_ne!(digest(&json!({ "a": "1\",\"b\":\"2" })), digest(&json!({ "a": "1", "b": "2" })));
+    }
+
+    #[test]
+    fn a_write_whose_input_holds_secrets_takes_no_key() {
+        let operations = super::super::operations::Operations::new();
+        for (name, takes_key) in [("accounts.password", false), ("posts.create", true), ("posts.get", false)] {
+            let operation = operations.by_rpc(name).expect(name);
+            let mut asked = Request {
+                caller: Caller::User(crate::model::UserId::parse("ann").unwrap()),
+                credential: super::super::Credential::Nothing,
+                origin: super::super::operations::Origin::Backend,
+                client: None,
+                key: Some("k".to_owned()),
+                input: json!({ "old": "correct horse", "new": "battery staple" }),
+            };
+            assert_eq!(keyed(operation, &mut asked).unwrap().is_some(), takes_key, "{name}");
+        }
     }
 
     #[test]

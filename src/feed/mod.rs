@@ -433,12 +433,13 @@ impl Feed {
         }
     }
 
-    /// Counts those whom a text mentions against what its author may mention. A repeat was counted the first time.
+    /// Counts those whom a text mentions against what its author may mention. An attempt that is repeated is counted again: the
+    /// one before it may have been refused.
     ///
     /// # Errors
     /// [`FeedError::RateLimited`] if they are too many; nothing is written then.
     async fn count_mentions(&self, call: &Call, mentions: &[UserId]) -> Result<()> {
-        if call.origin == operations::Origin::Backend || call.attempt == Attempt::Repeated {
+        if call.origin == operations::Origin::Backend {
             return Ok(());
         }
         let author = call.caller.user()?;

@@ -109,6 +109,8 @@ pub struct Operation {
     pub access: Access,
     /// What a page of 20 costs of the budget for reads (`rates.reads`); a look-up by id costs 1. See [`cost`](Self::cost).
     pub page_cost: u32,
+    /// Its input holds secrets. Such a write takes no idempotency key: a digest of the input would be kept in the ledger.
+    pub has_secrets: bool,
     /// What it does, in a line.
     pub summary: &'static str,
     /// The JSON schema of its input.
@@ -128,6 +130,11 @@ impl Operation {
     /// many ids are in a body.
     pub fn writes(&self) -> bool {
         self.access == Access::User && self.verb != Verb::Get && !self.name.ends_with(".check")
+    }
+
+    /// Whether a caller may name it with an idempotency key.
+    pub fn takes_key(&self) -> bool {
+        self.writes() && !self.has_secrets
     }
 
     /// What a read costs of the budget for reads: the operation's cost and one more for each thing that posts bring along,
@@ -258,8 +265,11 @@ impl Default for Operations {
     }
 }
 
+/// Marks an operation whose input [holds secrets](Operation::has_secrets).
+const SECRETS: bool = true;
+
 macro_rules! operations {
-    ($($name:literal $verb:ident $path:literal $status:literal $access:ident $($cost:literal)?, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
+    ($($name:literal $verb:ident $path:literal $status:literal $access:ident $($cost:literal)? $([$secrets:ident])?, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
         vec![$(Operation {
             name: $name,
             verb: Verb::$verb,
@@ -267,6 +277,7 @@ macro_rules! operations {
             status: $status,
             access: Access::$access,
             page_cost: [$($cost,)? 1][0],
+            has_secrets: [$($secrets,)? false][0],
             summary: $summary,
             input: SchemaGenerator::subschema_for::<$input>,
             output: SchemaGenerator::subschema_for::<$output>,
@@ -281,10 +292,10 @@ impl Operations {
     /// All of them.
     pub fn new() -> Self {
         let list = operations! {
-            "accounts.create" Post "/accounts" 201 Open, sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
-            "sessions.create" Post "/sessions" 201 Open, sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
+            "accounts.create" Post "/accounts" 201 Open [SECRETS], sign_up: super::accounts::SignUp => super::accounts::SignedIn, "Creates an account and signs in.";
+            "sessions.create" Post "/sessions" 201 Open [SECRETS], sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
             "sessions.delete" Delete "/sessions" 200 User, sign_out: super::accounts::SignOut => input::Done, "Ends the session that asks, or all of the user's sessions and tokens.";
-            "accounts.password" Put "/accounts/password" 200 User, change_password: super::accounts::PasswordChange => input::Done, "Changes the password, and ends all other sessions.";
+            "accounts.password" Put "/accounts/password" 200 User [SECRETS], change_password: super::accounts::PasswordChange => input::Done, "Changes the password, and ends all other sessions.";
             "accounts.export" Get "/accounts/export" 200 User 25, export_own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
             "accounts.delete" Delete "/accounts" 200 User, erase_own: super::erasure::ErasureRequest => input::Done, "Erases oneself and everything of one's own. The id is not given out again.";
             "users.get" Get "/users/{id}" 200 Reader 2, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
@@ -319,7 +330,7 @@ impl Operations {
             "comments.unlike" Delete "/comments/{id}/like" 200 User, unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
             "likes.list" Get "/posts/{id}/likes" 200 Reader 2, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
             "timeline.read" Get "/timeline" 200 User 2, read_own_timeline: TimelineList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
-            "timeline.updates" Get "/timeline/updates" 200 User 2, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
+            "timeline.updates" Get "/timeline/updates" 200 User 5, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
             "favourites.add" Put "/favourites/{type}/{id}" 200 User, add_favourite: favourites::OneObject => favourites::FavouriteItem, "Adds an object of any type to one's favourites; adding again keeps the first time.";
             "favourites.remove" Delete "/favourites/{type}/{id}" 200 User, remove_favourite: favourites::OneObject => input::Done, "Takes an object out of one's favourites.";
             "favourites.list" Get "/favourites/{type}" 200 User 2, list_favourites: favourites::FavouriteList => favourites::FavouritePage, "One's favourites of a type, latest first.";

@@ -20,7 +20,7 @@ use governor::clock::MonotonicClock;
 use moka::sync::Cache;
 
 use super::operations::{Access, Operation, Origin, Request};
-use super::{Caller, FeedError, Result};
+use super::{Caller, Feed, FeedError, Result};
 use crate::broker::{Broker, Permit, PermitRequest};
 use crate::limiter::{Key, Rate, RateLimiter};
 use crate::model::UserId;
@@ -128,15 +128,38 @@ impl RateLimits {
                 (&self.accounts, Subject::Address(address), 1)
             }
             (_, Caller::User(user)) if operation.writes() => (self.of(operation.name), Subject::User(user), 1),
-            (_, Caller::User(user)) => (&self.reads, Subject::User(user), operation.cost(&asked.input)),
-            (Origin::Address(address) | Origin::Socket(address), Caller::Anonymous) => {
-                if self.trusted.is_exempt(address) {
-                    return Ok(());
-                }
-                (&self.address_reads, Subject::Address(address), operation.cost(&asked.input))
+            (Origin::Address(address) | Origin::Socket(address), caller) => {
+                return self.take_reads(caller.reader(), address, operation.cost(&asked.input));
             }
         };
         self.charge(broker, limit, subject, units).await
+    }
+
+    /// Counts units of reading of a user, or of an anonymous client at an address.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if they are too many.
+    pub(super) fn take_reads(&self, user: Option<&UserId>, address: IpAddr, units: u32) -> Result<()> {
+        match user {
+            Some(user) => self.take_user_reads(user, units),
+            None if self.trusted.is_exempt(address) => Ok(()),
+            None => self.charge_here(&self.address_reads, Subject::Address(address), units),
+        }
+    }
+
+    /// Counts units of reading of a user.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if they are too many.
+    pub(super) fn take_user_reads(&self, user: &UserId, units: u32) -> Result<()> {
+        self.charge_here(&self.reads, Subject::User(user), units)
+    }
+
+    /// Charges a limit that each node counts for itself.
+    fn charge_here(&self, limit: &Limit, subject: Subject<'_>, units: u32) -> Result<()> {
+        let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
+        let taken = bucket.limiter.take(self.key(subject), units);
+        taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
     }
 
     /// Counts the users whom a post or comment mentions.
@@ -195,6 +218,16 @@ impl RateLimits {
                 Key::in_class(self.hasher.hash_one((1, host)), self.hasher.hash_one((2, class)))
             }
         }
+    }
+}
+
+impl Feed {
+    /// Counts what a client reads other than by an operation: a user's budget for reads, or an anonymous client's address's.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if less than `units` is left.
+    pub fn charge_read(&self, user: Option<&UserId>, address: IpAddr, units: u32) -> Result<()> {
+        self.rates.take_reads(user, address, units)
     }
 }
 

@@ -57,6 +57,12 @@ pub struct Log<'a> {
     pub viewer: Viewer<'a>,
 }
 
+/// How many log entries cost one unit of the budget for reads (`rates.reads`).
+pub(super) const ENTRIES_PER_UNIT: usize = 20;
+
+/// What the list of who is in a channel costs of that budget. Their number costs 1.
+const PRESENCE_COST: u32 = 5;
+
 /// How long a client counts as present without a sign of life; pings come more often.
 const PRESENT: Duration = Duration::from_secs(60);
 
@@ -136,6 +142,9 @@ impl Gateway {
 
     async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("subscribe");
+        if let Err(error) = self.feed.charge_read(join.user.as_ref(), join.address, cost_of(&join)) {
+            return failed(join.id, &error);
+        }
         match self.may_read(&join).await {
             Ok(true) => {}
             Ok(false) => return refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
@@ -180,6 +189,13 @@ impl Gateway {
 
     async fn presence(&self, look: Look) -> Done {
         self.metrics.command("presence");
+        let units = match look.wants {
+            Wants::Clients => PRESENCE_COST,
+            Wants::Counts => 1,
+        };
+        if let Err(error) = self.feed.charge_read(look.user.as_ref(), look.address, units) {
+            return failed(look.id, &error);
+        }
         let present = match self.broker.presence(&look.name).await {
             Ok(present) => present,
             Err(error) => return failed(look.id, &error.into()),
@@ -193,6 +209,11 @@ impl Gateway {
 
     async fn history(&self, history: History) -> Done {
         self.metrics.command("history");
+        let (Span::After(_, limit) | Span::Before(_, limit)) = history.span;
+        let units = u32::try_from(1 + limit / ENTRIES_PER_UNIT).unwrap_or(u32::MAX);
+        if let Err(error) = self.feed.charge_read(history.user.as_ref(), history.address, units) {
+            return failed(history.id, &error);
+        }
         let viewer = Viewer::Client(history.user.as_ref());
         let log = Log { name: &history.name, stage: history.channel.stage(), viewer };
         match self.read_history(&log, history.span, history.epoch.as_deref()).await {
@@ -319,7 +340,19 @@ fn refused(id: u32, code: ErrorCode) -> Done {
 
 fn failed(id: u32, error: &FeedError) -> Done {
     tracing::debug!(%error, "a command failed");
-    refused(id, ErrorCode::INTERNAL)
+    match error {
+        FeedError::RateLimited { .. } => refused(id, ErrorCode::TOO_MANY_REQUESTS),
+        _ => refused(id, ErrorCode::INTERNAL),
+    }
+}
+
+/// What a subscription costs of the budget for reads, apart from the entries that it recovers. One to an application's channel
+/// that recovers nothing reads nothing.
+fn cost_of(join: &Join) -> u32 {
+    match join.channel {
+        Channel::App(_) => u32::from(join.recover.recover),
+        _ => 1,
+    }
 }
 
 /// Who is there, as clients read it.

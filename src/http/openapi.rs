@@ -77,7 +77,7 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
     };
     let mut parameters: Vec<Value> =
         members.iter().filter(|(name, _)| in_path(name) || !has_body).map(parameter).collect();
-    if operation.writes() {
+    if operation.takes_key() {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": "A name of one's own for this write: a repeat within 24 hours does nothing and answers as the first did. It may be the member `idempotency_key` of the input too.",

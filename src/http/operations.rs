@@ -76,9 +76,9 @@ async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Resul
     operation.run(site.gateway.feed(), asked).await
 }
 
-/// The header that names a write; of operations that are none it means nothing.
+/// The header that names a write; to operations that take no key it means nothing.
 fn key(operation: &Operation, headers: &HeaderMap) -> Result<Option<String>, FeedError> {
-    let Some(key) = headers.get("idempotency-key").filter(|_| operation.writes()) else { return Ok(None) };
+    let Some(key) = headers.get("idempotency-key").filter(|_| operation.takes_key()) else { return Ok(None) };
     let wrong = |_| FeedError::invalid("idempotency_key", "an idempotency key is printable ASCII");
     key.to_str().map(|key| Some(key.to_owned())).map_err(wrong)
 }

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::NAMESPACES;
 use crate::client::Client;
 use crate::redis_server::RedisServer;
-use crate::server::{API_KEY, Answer, PATIENCE, Server, signed, unix};
+use crate::server::{API_KEY, Answer, PATIENCE, Server, signed, token, unix};
 
 const READ: &Value = &Value::Null;
 
@@ -104,6 +105,120 @@ async fn mentions_are_counted_and_a_refused_post_leaves_nothing() {
     // Without mentions, or of oneself, nothing is counted; others go on.
     server.post("ann", "nobody, @ann").await;
     server.post("bo", &crowd.join(" ")).await;
+}
+
+/// An operation with an `Idempotency-Key`.
+async fn keyed(server: &Server, (user, key): (&str, &str), method: &str, path: &str, body: &Value) -> Answer {
+    let token = format!("Bearer {}", token(user));
+    let headers = [("authorization", &*token), ("idempotency-key", key)];
+    server.http(method, &format!("/api/v1{path}"), &headers, &body.to_string()).await
+}
+
+#[tokio::test]
+async fn repeats_with_a_key_do_not_pass_the_limit_on_mentions() {
+    let server = Server::start_with(&[("rates.mentions", "10")]).await;
+    let crowd: Vec<String> = (0..20).map(|n| format!("@fan-{n}")).collect();
+    let crowd = json!({ "text": crowd.join(" ") });
+    let post = server.post("ann", "hello").await;
+    server.done("ann", "POST", "/posts", &crowd).await;
+    let (on, edit) = (format!("/posts/{post}/comments"), format!("/posts/{post}"));
+    for (key, method, path) in [("p", "POST", "/posts"), ("c", "POST", &on), ("e", "PATCH", &edit)] {
+        for _ in 0..3 {
+            is_rate_limited(&keyed(&server, ("ann", key), method, path, &crowd).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn commands_of_a_socket_use_the_budget_for_reads() {
+    let keys = [("rates.reads", "60"), ("client.commands_per_second", "0"), ("namespaces", NAMESPACES)];
+    let server = Server::start_with(&keys).await;
+    let history = |channel: &str| json!({ "history": { "channel": channel, "limit": 100 } });
+    let presence = json!({ "presence": { "channel": "chat:1" } });
+    let count = json!({ "presence_stats": { "channel": "chat:1" } });
+    // 120 units at once, and one more each second.
+    for (user, command, expected) in [
+        ("ann", history("timeline:ann"), 20..=25),
+        ("bo", presence, 24..=28),
+        ("cy", count, 120..=140),
+        ("di", history("chat:1"), 20..=25),
+    ] {
+        let mut socket = Client::connect(&server, user).await;
+        socket.subscribe("chat:1").await;
+        let mut done = 0;
+        let refused = loop {
+            let reply = socket.call(command.clone()).await;
+            if reply.get("error").is_some() {
+                break reply;
+            }
+            done += 1;
+            assert!(done < 500, "{command} has no limit");
+        };
+        assert_eq!(
+            (&refused["error"]["code"], &refused["error"]["temporary"]),
+            (&json!(111), &json!(true)),
+            "{refused}"
+        );
+        assert!(expected.contains(&done), "{command}: {done}");
+    }
+    // Other users go on.
+    Client::connect(&server, "eve").await.done(history("timeline:eve")).await;
+    let (updates, _) = until_refused(&server, "fay", "GET", "/timeline/updates?offset=0&epoch=x", READ).await;
+    assert!((24..=28).contains(&updates), "5 units each: {updates}");
+}
+
+#[tokio::test]
+async fn subscriptions_use_the_budget_for_reads_by_what_they_recover() {
+    let namespaces = r#"[{"name":"log","history_size":100,"history_ttl":"60s","publish":"subscriber"}]"#;
+    let keys = [("rates.reads", "60"), ("client.commands_per_second", "0"), ("namespaces", namespaces)];
+    let server = Server::start_with(&keys).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let position = ann.subscribe("log:1").await;
+    for n in 0..40 {
+        ann.done(json!({ "publish": { "channel": "log:1", "data": n } })).await;
+    }
+    let (epoch, recover) = (&position["epoch"], true);
+    for (user, subscribe, expected) in [
+        ("bo", json!({ "channel": "user:bo" }), 120..=140),
+        ("cy", json!({ "channel": "log:1", "recover": recover, "epoch": epoch }), 40..=46),
+        ("di", json!({ "channel": "log:1" }), 300..=300),
+    ] {
+        let mut socket = Client::connect(&server, user).await;
+        let leave = json!({ "unsubscribe": { "channel": subscribe["channel"] } });
+        let mut done = 0;
+        while done < 300 {
+            let reply = socket.call(json!({ "subscribe": subscribe })).await;
+            if reply.get("error").is_some() {
+                assert_eq!(reply["error"]["code"], 111, "{reply}");
+                break;
+            }
+            let recovered = reply["subscribe"]["publications"].as_array().map_or(0, Vec::len);
+            assert_eq!(recovered, if user == "cy" { 40 } else { 0 }, "{reply}");
+            socket.done(leave.clone()).await;
+            done += 1;
+        }
+        assert!(expected.contains(&done), "{subscribe}: {done}");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_looked_for_on_the_budget_for_reads() {
+    let server = Server::start_with(&[("rates.reads", "2"), ("rates.posts", "1")]).await;
+    let draft = json!({ "text": "once" });
+    let first = keyed(&server, ("ann", "k"), "POST", "/posts", &draft).await;
+    assert_eq!(first.status, 201, "{first:?}");
+    let mut answered = 0;
+    let refused = loop {
+        let answer = keyed(&server, ("ann", "k"), "POST", "/posts", &draft).await;
+        if answer.status != 201 {
+            break answer;
+        }
+        assert_eq!(answer.body, first.body);
+        answered += 1;
+        assert!(answered < 50, "no limit");
+    };
+    is_rate_limited(&refused);
+    assert!((5..=6).contains(&answered), "one as a post, and 4 as reads: {answered}");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::channels::Channel;
+use super::commands::ENTRIES_PER_UNIT;
 use super::outbox::{Outbox, Outgoing};
 use super::session::Join;
 use super::sockets::{DisconnectRequest, UserSockets};
@@ -116,7 +117,7 @@ impl Hub {
     /// [`Joined::position`] is put into its outbox.
     ///
     /// # Errors
-    /// If a store cannot be reached; the client is not in the channel then.
+    /// If a store cannot be reached, or the client's budget for reads is used up; the client is not in the channel then.
     pub async fn join(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Seat, Joined), FeedError> {
         let Join { name, channel, recover, user, .. } = join;
         let deadline = Instant::now() + CATCH_UP_TIMEOUT;
@@ -210,6 +211,11 @@ impl Hub {
         }
         if missed > self.recovery_limit {
             return Ok(None);
+        }
+        // What the server itself brings a client into is not the client's doing.
+        if join.id != 0 {
+            let units = u32::try_from(missed / ENTRIES_PER_UNIT as u64).unwrap_or(u32::MAX);
+            self.feed.charge_read(join.user.as_ref(), join.address, units)?;
         }
         // No more than the limit, which is a usize.
         let Some(mut slice) = self.broker.read(&join.name, Span::After(recover.offset, missed as usize)).await? else {

@@ -69,6 +69,8 @@ pub struct Join {
     pub info: Option<ClientInfo>,
     /// Who comes; `None` of an anonymous client.
     pub user: Option<UserId>,
+    /// The client's address.
+    pub address: IpAddr,
 }
 
 /// A publication that is granted.
@@ -89,6 +91,10 @@ pub struct Publish {
 pub struct Look {
     /// The command's id.
     pub id: u32,
+    /// Who asks; `None` of an anonymous client.
+    pub user: Option<UserId>,
+    /// The client's address.
+    pub address: IpAddr,
     /// The channel.
     pub name: String,
     /// Only how many.
@@ -111,6 +117,8 @@ pub struct History {
     pub id: u32,
     /// Who asks; `None` of an anonymous client.
     pub user: Option<UserId>,
+    /// The client's address.
+    pub address: IpAddr,
     /// The channel.
     pub name: String,
     /// What it is.

@@ -64,8 +64,8 @@ impl Session {
             }
             let recover = connect.subs.get(&name).cloned().unwrap_or_default();
             let info = self.info_for(&identity, &channel, chan_info);
-            let user = claims.user.clone();
-            joins.push(Join { id: 0, name: name.into(), channel, recover, expires_at: None, info, user });
+            let (user, address) = (claims.user.clone(), self.address);
+            joins.push(Join { id: 0, name: name.into(), channel, recover, expires_at: None, info, user, address });
         }
         // The user's own two are everybody's.
         let own = if claims.user.is_some() { 2 } else { 0 };

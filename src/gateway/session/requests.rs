@@ -37,7 +37,9 @@ impl Session {
 
     pub(super) fn presence(&self, id: u32, name: String, wants: Wants) -> Action {
         match self.permitted(&name, Right::Presence) {
-            Ok(channel) if channel.has_presence() => Action::Presence(Look { id, name, wants }),
+            Ok(channel) if channel.has_presence() => {
+                Action::Presence(Look { id, user: self.user().cloned(), address: self.address, name, wants })
+            }
             Ok(_) => refuse(id, ErrorCode::NOT_AVAILABLE),
             Err(refusal) => refusal.of(id),
         }
@@ -61,6 +63,7 @@ impl Session {
         Action::History(History {
             id,
             user: self.user().cloned(),
+            address: self.address,
             name,
             channel,
             span,

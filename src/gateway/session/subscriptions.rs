@@ -48,8 +48,8 @@ impl Session {
             }
         };
         let info = self.info_for(identity, &channel, chan_info);
-        let user = identity.user.clone();
-        Action::Join(Join { id, name: name.into(), channel, recover, expires_at, info, user })
+        let (user, address) = (identity.user.clone(), self.address);
+        Action::Join(Join { id, name: name.into(), channel, recover, expires_at, info, user, address })
     }
 
     /// Checks a subscription token: it must be valid, of this channel, this user and, if it says so, this client.
