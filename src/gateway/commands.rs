@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -13,11 +12,12 @@ use serde_json::value::RawValue;
 
 use super::Gateway;
 use super::channels::Channel;
-use super::hub::{Joined, Seat};
+use super::hub::Joined;
 use super::outbox::Outbox;
-use super::session::{Action, Call, History, Join, Look, Opening, Publish, Session, Wants};
+use super::presence::Subscriber;
+use super::session::{Action, Call, History, Join, Look, Opening, Publish, Wants};
 use super::sockets::{Registration, closing};
-use crate::broker::{Append, Notice, Span, continues};
+use crate::broker::{Append, Span, continues};
 use crate::feed::operations::{Origin, Request};
 use crate::feed::{Caller, Credential, FeedError, Stage, Viewer};
 use crate::model::Entry;
@@ -37,13 +37,13 @@ pub(super) enum Done {
     /// The answer.
     Say(Bytes),
     /// The client is in its channels.
-    Opened(u32, Registration, Vec<(Join, Seat, Joined)>),
+    Opened(u32, Registration, Vec<(Join, Subscriber, Joined)>),
     /// The client is not let in: the connection ends.
     Refused(Disconnect),
     /// It could not be brought there.
     NotOpened(u32),
     /// The client is in the channel.
-    Joined(Box<Join>, Seat, Joined),
+    Joined(Box<Join>, Subscriber, Joined),
 }
 
 /// A channel's log, as somebody reads it.
@@ -63,9 +63,6 @@ pub(super) const ENTRIES_PER_UNIT: usize = 20;
 /// What the list of who is in a channel costs of that budget. Their number costs 1.
 const PRESENCE_COST: u32 = 5;
 
-/// How long a client counts as present without a sign of life; pings come more often.
-const PRESENT: Duration = Duration::from_secs(60);
-
 impl Gateway {
     /// Starts what an action asks for. `None` where there is nothing to wait for.
     pub(super) fn run(self: &Arc<Self>, action: Action, outbox: &Arc<Outbox>) -> Option<Running> {
@@ -82,7 +79,7 @@ impl Gateway {
         })
     }
 
-    async fn open(&self, opening: Opening, outbox: &Arc<Outbox>) -> Done {
+    async fn open(self: &Arc<Self>, opening: Opening, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("connect");
         let credential = opening.token.clone().map_or(Credential::Nothing, Credential::Token);
         // In the list first, then checked: a token that ends meanwhile is noticed by one of the two.
@@ -126,21 +123,13 @@ impl Gateway {
         }
     }
 
-    /// Brings a client into a channel, and notes that it is there.
-    async fn seat(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Seat, Joined), FeedError> {
-        let seated = self.hub.join(join, outbox).await?;
-        if let Some(info) = &join.info
-            && let Ok(encoded) = serde_json::to_vec(info).map(Bytes::from)
-        {
-            if join.channel.has_presence() {
-                note(self.broker.present(&join.name, &info.client, &encoded, PRESENT).await);
-            }
-            self.infos.insert((Arc::clone(&join.name), info.client.clone()), encoded);
-        }
-        Ok(seated)
+    /// Brings a client into a channel, and makes it present there.
+    async fn seat(self: &Arc<Self>, join: &Join, outbox: &Arc<Outbox>) -> Result<(Subscriber, Joined), FeedError> {
+        let (seat, joined) = self.hub.join(join, outbox).await?;
+        Ok((self.enter(join, seat).await, joined))
     }
 
-    async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> Done {
+    async fn join(self: &Arc<Self>, join: Join, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("subscribe");
         if let Err(error) = self.feed.charge_read(join.user.as_ref(), join.address, cost_of(&join)) {
             return failed(join.id, &error);
@@ -276,53 +265,6 @@ impl Gateway {
                 Done::Say(reply_error(call.id, code, Some(&message), error.field()))
             }
         }
-    }
-
-    // --- presence ----------------------------------------------------------------------------------------
-
-    /// Tells that a client came into a channel, where that is told. Nobody waits for it.
-    pub(super) fn announce(self: &Arc<Self>, join: &Join) {
-        let Some(info) = join.info.as_ref().filter(|_| join.channel.tells_joins()) else { return };
-        let Ok(encoded) = serde_json::to_vec(info).map(Bytes::from) else { return };
-        let (gateway, name) = (Arc::clone(self), Arc::clone(&join.name));
-        self.tasks.spawn(async move {
-            note(gateway.broker.notice(&name, &Notice::Join(encoded)).await);
-        });
-    }
-
-    /// Tells that a client left a channel, where that is told.
-    pub(super) fn farewell(self: &Arc<Self>, name: &Arc<str>, session: &Session) {
-        let Some((key, info)) = self.infos.remove(&(Arc::clone(name), session.client().to_owned())) else { return };
-        let gateway = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let (name, client) = key;
-            let Some(channel) = gateway.sessions.channels.find(&name) else { return };
-            if channel.has_presence() {
-                note(gateway.broker.absent(&name, &client).await);
-            }
-            if channel.tells_joins() {
-                note(gateway.broker.notice(&name, &Notice::Leave(info)).await);
-            }
-        });
-    }
-
-    /// Tells that a client is still where it is.
-    pub(super) fn still_present(self: &Arc<Self>, session: &Session) {
-        for name in session.channels() {
-            let key = (Arc::clone(name), session.client().to_owned());
-            let Some(info) = self.infos.get(&key).map(|info| info.clone()) else { continue };
-            let gateway = Arc::clone(self);
-            self.tasks.spawn(async move {
-                note(gateway.broker.present(&key.0, &key.1, &info, PRESENT).await);
-            });
-        }
-    }
-}
-
-/// Presence is renewed with every ping, and a join that was not told is no harm.
-fn note(result: crate::broker::Result<()>) {
-    if let Err(error) = result {
-        tracing::debug!(%error, "presence could not be told");
     }
 }
 

@@ -22,8 +22,8 @@ use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError, Pro
 
 use super::Gateway;
 use super::commands::{Done, Running};
-use super::hub::Seat;
 use super::outbox::{Outbox, Outgoing, ROOM_KEPT};
+use super::presence::Subscriber;
 use super::session::{Action, Due, Moment, Session};
 use super::sockets::{Registration, closing};
 use super::transport::{Framed, Transport};
@@ -54,7 +54,7 @@ pub(super) struct Connection {
     outbox: Arc<Outbox>,
     /// Once it is connected.
     registration: Option<Registration>,
-    seats: Vec<Seat>,
+    subscribers: Vec<Subscriber>,
     /// The place among the connections of the user, where these are limited.
     user_connection: Option<UserConnection>,
     /// Commands of the last frame that have not run yet.
@@ -87,7 +87,7 @@ impl Connection {
             session,
             outbox,
             registration: None,
-            seats: Vec::new(),
+            subscribers: Vec::new(),
             user_connection: None,
             commands: VecDeque::new(),
             running: None,
@@ -230,9 +230,9 @@ impl Connection {
             Done::Opened(id, registration, joined) => {
                 self.registration = Some(registration);
                 let mut places = Vec::with_capacity(joined.len());
-                for (join, seat, place) in joined {
-                    self.gateway.announce(&join);
-                    self.seats.push(seat);
+                for (join, mut subscriber, place) in joined {
+                    subscriber.announce();
+                    self.subscribers.push(subscriber);
                     places.push((join, place));
                 }
                 let action = self.session.opened(id, places, now);
@@ -244,11 +244,11 @@ impl Connection {
                 let action = self.session.not_opened(id);
                 self.act(action)?;
             }
-            Done::Joined(join, seat, place) => {
-                self.seats.push(seat);
+            Done::Joined(join, mut subscriber, place) => {
                 let reply = self.session.joined(&join, place, now);
                 self.say(&reply);
-                self.gateway.announce(&join);
+                subscriber.announce();
+                self.subscribers.push(subscriber);
             }
         }
         self.alarm.as_mut().reset(self.gateway.instant(self.session.next_due(now)));
@@ -261,7 +261,7 @@ impl Connection {
             match due {
                 Due::Ping => {
                     self.say(PING.as_bytes());
-                    self.gateway.still_present(&self.session);
+                    self.subscribers.iter().for_each(Subscriber::renew_presence);
                 }
                 Due::Close(why) => return Err(End::Close(why)),
                 Due::Expired(channel) => {
@@ -339,9 +339,8 @@ impl Connection {
     }
 
     fn leave(&mut self, channel: &str) {
-        if let Some(at) = self.seats.iter().position(|seat| **seat.channel() == *channel) {
-            let seat = self.seats.swap_remove(at);
-            self.gateway.farewell(seat.channel(), &self.session);
+        if let Some(at) = self.subscribers.iter().position(|subscriber| **subscriber.channel() == *channel) {
+            drop(self.subscribers.swap_remove(at));
         }
     }
 
@@ -354,9 +353,7 @@ impl Connection {
         // A command that still runs may have taken a seat, which goes with it.
         self.running = None;
         self.user_connection = None;
-        for seat in std::mem::take(&mut self.seats) {
-            self.gateway.farewell(seat.channel(), &self.session);
-        }
+        self.subscribers.clear();
     }
 }
 

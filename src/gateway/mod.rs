@@ -13,13 +13,13 @@
 //! | [`channels`] | what a channel's name means, and who may do what there |
 //! | [`hub`] | who is in which channel, and what they have been told |
 //! | [`sockets`] | the sockets by user, to be closed |
+//! | `presence` | who is in a channel, joins and leaves |
 //! | [`outbox`] | what waits for one socket |
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use dashmap::DashMap;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -40,6 +40,7 @@ pub mod connection_counts;
 pub mod hub;
 pub mod listener;
 pub mod outbox;
+mod presence;
 pub mod session;
 mod sockets;
 mod transport;
@@ -88,8 +89,6 @@ pub struct Gateway {
     users: Arc<UserConnections>,
     /// The connected ones, by user.
     sockets: Arc<UserSockets>,
-    /// What is told of clients in channels that know who is there: by channel and client id.
-    infos: DashMap<(Arc<str>, String), Bytes>,
     tasks: TaskTracker,
     /// No new sockets are taken.
     draining: CancellationToken,
@@ -141,7 +140,6 @@ impl Gateway {
             options,
             clients,
             sockets,
-            infos: DashMap::new(),
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
             stopping: CancellationToken::new(),

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::NAMESPACES;
 use crate::client::{Client, Heard};
 use crate::redis_server::RedisServer;
-use crate::server::{Server, signed};
+use crate::server::{PATIENCE, Server, signed};
 
 async fn server() -> Server {
     Server::start_with(&[("namespaces", NAMESPACES)]).await
@@ -81,6 +81,31 @@ async fn who_comes_and_goes_is_told_and_who_is_there_can_be_asked() {
     assert_eq!(ann.push_of("chat:1", "leave").await["info"]["user"], "bo");
     let stats = server.backend("presence_stats", &json!({ "channel": "chat:1" })).await;
     assert_eq!(stats["result"], json!({ "num_clients": 1, "num_users": 1 }));
+}
+
+#[tokio::test]
+async fn a_refused_subscription_leaves_nobody_present() {
+    let server = server().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    ann.subscribe("chat:1").await;
+    let mut bo = Client::connect(&server, "bo").await;
+    let strict =
+        json!({ "subscribe": { "channel": "chat:1", "recover": true, "offset": 9, "epoch": "other", "flag": 2 } });
+    assert_eq!(bo.refused(strict).await, 112);
+    let until = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let stats = server.backend("presence_stats", &json!({ "channel": "chat:1" })).await;
+        if stats["result"] == json!({ "num_clients": 1, "num_users": 1 }) {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < until, "{stats}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    // A join that was not pushed has no leave.
+    bo.subscribe("chat:1").await;
+    for expected in ["ann", "bo"] {
+        assert_eq!(ann.push_of("chat:1", "join").await["info"]["user"], expected);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,101 @@
+//! Presence: which clients are in the channels that track it, and the joins and leaves that are pushed there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Gateway;
+use super::hub::Seat;
+use super::session::Join;
+use crate::broker::Notice;
+
+/// How long a client counts as present without a renewal; pings, which renew it, come more often.
+const PRESENCE_TTL: Duration = Duration::from_secs(60);
+
+/// A client in a channel: its seat in the room and, where the channel tracks presence, its entry there. Dropping it takes the
+/// client out of both. It does not matter whether a subscription ended, was refused after the client had entered, or its
+/// command was dropped together with the connection.
+pub(super) struct Subscriber {
+    seat: Seat,
+    presence: Option<PresenceEntry>,
+}
+
+impl Subscriber {
+    /// The channel's name.
+    pub(super) fn channel(&self) -> &Arc<str> {
+        self.seat.channel()
+    }
+
+    /// Pushes the join to the channel. Only a client whose join was pushed pushes a leave later.
+    pub(super) fn announce(&mut self) {
+        let Some(entry) = self.presence.as_mut().filter(|entry| entry.pushes_joins) else { return };
+        entry.announced = true;
+        let (gateway, name, info) = (Arc::clone(&entry.gateway), Arc::clone(&entry.channel), entry.info.clone());
+        entry.gateway.tasks.spawn(async move {
+            log_failure(gateway.broker.notice(&name, &Notice::Join(info)).await);
+        });
+    }
+
+    /// Renews the client's presence for [`PRESENCE_TTL`].
+    pub(super) fn renew_presence(&self) {
+        let Some(entry) = self.presence.as_ref().filter(|entry| entry.is_tracked) else { return };
+        let (gateway, name, info) = (Arc::clone(&entry.gateway), Arc::clone(&entry.channel), entry.info.clone());
+        let client = entry.client.clone();
+        entry.gateway.tasks.spawn(async move {
+            log_failure(gateway.broker.present(&name, &client, &info, PRESENCE_TTL).await);
+        });
+    }
+}
+
+/// One client's entry in a channel that tracks presence or pushes joins.
+struct PresenceEntry {
+    gateway: Arc<Gateway>,
+    channel: Arc<str>,
+    client: String,
+    /// The client's `ClientInfo` as JSON.
+    info: Bytes,
+    is_tracked: bool,
+    pushes_joins: bool,
+    /// The join was pushed.
+    announced: bool,
+}
+
+impl Drop for PresenceEntry {
+    fn drop(&mut self) {
+        let (gateway, channel, client) = (Arc::clone(&self.gateway), Arc::clone(&self.channel), self.client.clone());
+        let (is_tracked, leave) = (self.is_tracked, self.announced.then(|| self.info.clone()));
+        self.gateway.tasks.spawn(async move {
+            if is_tracked {
+                log_failure(gateway.broker.absent(&channel, &client).await);
+            }
+            if let Some(info) = leave {
+                log_failure(gateway.broker.notice(&channel, &Notice::Leave(info)).await);
+            }
+        });
+    }
+}
+
+impl Gateway {
+    /// Makes a seated client present where its channel tracks that.
+    pub(super) async fn enter(self: &Arc<Self>, join: &Join, seat: Seat) -> Subscriber {
+        let (is_tracked, pushes_joins) = (join.channel.has_presence(), join.channel.tells_joins());
+        let info = join.info.as_ref().filter(|_| is_tracked || pushes_joins);
+        let encoded = info.and_then(|info| Some((info.client.clone(), serde_json::to_vec(info).ok()?.into())));
+        let Some((client, info)) = encoded else { return Subscriber { seat, presence: None } };
+        let (gateway, channel) = (Arc::clone(self), Arc::clone(&join.name));
+        // Before the broker is asked: what is under way when the client goes is taken back as well.
+        let entry = PresenceEntry { gateway, channel, client, info, is_tracked, pushes_joins, announced: false };
+        if is_tracked {
+            log_failure(self.broker.present(&entry.channel, &entry.client, &entry.info, PRESENCE_TTL).await);
+        }
+        Subscriber { seat, presence: Some(entry) }
+    }
+}
+
+/// Presence is renewed with every ping, and a lost join or leave does no harm.
+fn log_failure(result: crate::broker::Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(%error, "presence could not be updated");
+    }
+}
