@@ -1,6 +1,6 @@
 //! What a broker remembers of the ledger, and what it forgets when that becomes another one.
 
-use feedline::broker::{LedgerMatch, Opening};
+use feedline::broker::{LedgerMatch, Opening, continues};
 use feedline::ledger::{HighWaterMarks, high_water};
 use feedline::model::{Object, PostId, Tally};
 
@@ -64,8 +64,12 @@ pub(crate) async fn what_belongs_to_another_incarnation_counts_as_lost(mut engin
     broker.use_incarnation("second");
     while !matches!(engine.heard.recv().await.expect("the listener"), Heard::Resync) {}
     assert_eq!(broker.read_inbox(&ann).await.unwrap(), None);
-    assert_eq!(broker.positions(&["timeline:ann".into(), "user:ann".into()]).await.unwrap(), [None, None]);
-    assert_ne!(engine.append("user:ann", "1").await.position.epoch, log.epoch);
+    let positions = broker.positions(&["timeline:ann".into(), "user:ann".into()]).await.unwrap();
+    assert_eq!(positions[0], None);
+    let unwritten = positions[1].clone().expect("a log that nothing was written to");
+    assert!(unwritten.offset == 0 && !continues(&log.epoch, &unwritten.epoch), "{log:?} {unwritten:?}");
+    let again = engine.append("user:ann", "1").await.position;
+    assert!(!continues(&log.epoch, &again.epoch), "{log:?} {again:?}");
     let Opening::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is lost") };
     assert_ne!(new, epoch);
     // An older version than that of the life before.
