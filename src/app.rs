@@ -237,6 +237,7 @@ fn feed_options(config: &Config) -> FeedOptions {
         follow_merge: config.timeline.follow_merge,
         recovery_limit: config.client.recovery_limit,
         session_ttl: config.auth.token_ttl,
+        leeway: config.auth.leeway,
         revocation_ttl: config.auth.revocation_ttl,
         erasure_log: Some(config.server.data_dir.join("erasures.log")),
         limits: Limits {

@@ -77,18 +77,19 @@ impl UserEntries {
         if self.is_erased {
             return Err(Revoked::Token);
         }
-        let revoked = match token.kind {
+        // Nothing says that a token without `iat` is newer.
+        let too_old = self
+            .tokens
+            .as_ref()
+            .is_some_and(|tokens| token.issued_at.is_none_or(|at| at < tokens.issued_before) && tokens.until > now);
+        let ended = match token.kind {
             TokenKind::Session { generation } => self.sessions.as_ref().is_some_and(|sessions| {
                 let is_spared = sessions.spared.is_some() && sessions.spared == token.id;
                 generation < sessions.below && !is_spared && sessions.until > now
             }),
-            // Nothing says that a token without `iat` is newer.
-            TokenKind::Application => self
-                .tokens
-                .as_ref()
-                .is_some_and(|tokens| token.issued_at.is_none_or(|at| at < tokens.issued_before) && tokens.until > now),
+            TokenKind::Application => false,
         };
-        if revoked { Err(Revoked::Token) } else { Ok(()) }
+        if too_old || ended { Err(Revoked::Token) } else { Ok(()) }
     }
 
     /// Drops what has no effect any more.
@@ -233,7 +234,9 @@ mod tests {
         for at in [SECOND, SECOND + 1] {
             assert_eq!(check(&list, &token(None, Some(at))), Ok(()), "{at}");
         }
-        assert_eq!(check(&list, &session("s", 0)), Ok(()), "sessions go by their generation");
+        assert_eq!(check(&list, &session("s", 0)), Ok(()), "a session that was issued later");
+        let old = TokenIdentity { issued_at: Some(SECOND - 1), ..session("s", 9) };
+        assert_eq!(check(&list, &old), Err(Revoked::Token), "sessions, too, whatever their generation");
         let bo = UserId::parse("bo");
         assert_eq!(list.check(bo.as_ref(), Some(&token(None, None)), NOW), Ok(()));
     }

@@ -36,9 +36,11 @@ const TRUSTED_FOR: Duration = Duration::from_secs(30 * 24 * 3_600);
 const MAX_KEPT: usize = 100_000;
 const SAMPLE: usize = 8;
 
-/// Attempts of one address, and at one account, that may wait for their password to be checked.
-const MAX_PENDING_OF_ADDRESS: u32 = 64;
-const MAX_PENDING_AT_ACCOUNT: u32 = 8;
+/// Attempts of one address, and at one account, that may wait for their password to be checked, also the right one. There
+/// are few, so that a few addresses cannot fill the queue of passwords. Behind a shared address there are many people.
+const MAX_PENDING_OF_ADDRESS: u32 = 4;
+const MAX_PENDING_OF_SHARED_ADDRESS: u32 = 64;
+const MAX_PENDING_AT_ACCOUNT: u32 = 2;
 
 /// When an attempt that comes on top of so many is worth repeating.
 const RETRY_PENDING: Duration = Duration::from_secs(1);
@@ -158,14 +160,22 @@ impl SignInGuard {
         Some(Arc::new(Self { state: Mutex::default(), address, account }))
     }
 
-    /// Lets an attempt begin. `address` stands for one host: of IPv6 the network that one subscriber has.
+    /// Lets an attempt begin. `address` stands for one host: of IPv6 the network that one subscriber has. `is_shared`:
+    /// many people are behind it.
     ///
     /// # Errors
     /// The time to wait before the next attempt.
-    pub fn begin(self: &Arc<Self>, address: IpAddr, user: &UserId, now: Instant) -> Result<Attempt, Duration> {
+    pub fn begin(
+        self: &Arc<Self>,
+        address: IpAddr,
+        is_shared: bool,
+        user: &UserId,
+        now: Instant,
+    ) -> Result<Attempt, Duration> {
+        let max_pending = if is_shared { MAX_PENDING_OF_SHARED_ADDRESS } else { self.address.max_pending };
         let mut state = self.state.lock();
         let State { addresses, accounts, trusted } = &mut *state;
-        may_begin(addresses.get(&address), self.address, now)?;
+        may_begin(addresses.get(&address), Allowance { max_pending, ..self.address }, now)?;
         let trusted = trusted.get_mut(&(address, user.clone())).filter(|trusted| trusted.until > now);
         let is_trusted = trusted.is_some();
         let at_account = match trusted {
@@ -296,7 +306,7 @@ mod tests {
 
     /// Ends an attempt as failed at a moment.
     fn fail(guard: &Arc<SignInGuard>, address: IpAddr, name: &str, now: Instant) -> Result<(), Duration> {
-        let mut attempt = guard.begin(address, &user(name), now)?;
+        let mut attempt = guard.begin(address, false, &user(name), now)?;
         guard.end(&attempt, now);
         // What its drop does changes nothing.
         attempt.guard = SignInGuard::new(Some(1)).unwrap();
@@ -343,10 +353,10 @@ mod tests {
         // An attempt ends by the real clock, which must not be ahead.
         let now = Instant::now() + Duration::from_secs(60);
         for _ in 0..100 {
-            guard.begin(ip(1), &user("ann"), now).unwrap().succeeded();
-            guard.begin(ip(1), &user("ann"), now).unwrap().cancelled();
+            guard.begin(ip(1), false, &user("ann"), now).unwrap().succeeded();
+            guard.begin(ip(1), false, &user("ann"), now).unwrap().cancelled();
         }
-        drop(guard.begin(ip(1), &user("ann"), now).unwrap());
+        drop(guard.begin(ip(1), false, &user("ann"), now).unwrap());
         assert!(guard.state.lock().addresses[&ip(1)].refilled_at > now, "who goes away has failed");
     }
 
@@ -355,10 +365,10 @@ mod tests {
         let guard = SignInGuard::new(Some(300)).unwrap();
         // An attempt ends by the real clock, which must not be ahead.
         let now = Instant::now() + Duration::from_secs(60);
-        guard.begin(ip(1), &user("ann"), now).unwrap().succeeded();
+        guard.begin(ip(1), false, &user("ann"), now).unwrap().succeeded();
         while fail(&guard, ip(9), "ann", now).is_ok() {}
-        assert!(guard.begin(ip(2), &user("ann"), now).is_err(), "a strange address is held up");
-        guard.begin(ip(1), &user("ann"), now).unwrap().succeeded();
+        assert!(guard.begin(ip(2), false, &user("ann"), now).is_err(), "a strange address is held up");
+        guard.begin(ip(1), false, &user("ann"), now).unwrap().succeeded();
         let guessed = (0..100).take_while(|_| fail(&guard, ip(1), "ann", now).is_ok()).count();
         assert_eq!(guessed as u32, ACCOUNT_ALLOWANCE, "but nobody guesses there as long as they like");
     }
@@ -367,10 +377,13 @@ mod tests {
     fn attempts_at_the_same_time_are_bounded() {
         let guard = SignInGuard::new(Some(300)).unwrap();
         let now = Instant::now();
-        let at_ann: Vec<_> = (0..20).filter_map(|n| guard.begin(ip(n), &user("ann"), now).ok()).collect();
+        let at_ann: Vec<_> = (0..20).filter_map(|n| guard.begin(ip(n), false, &user("ann"), now).ok()).collect();
         assert_eq!(at_ann.len() as u32, MAX_PENDING_AT_ACCOUNT);
-        let of_one: Vec<_> = (0..100).filter_map(|n| guard.begin(ip(99), &user(&format!("u{n}")), now).ok()).collect();
+        let of_one: Vec<_> =
+            (0..100).filter_map(|n| guard.begin(ip(99), false, &user(&format!("u{n}")), now).ok()).collect();
         assert_eq!(of_one.len() as u32, MAX_PENDING_OF_ADDRESS);
+        let of_proxy = (0..100).map(|n| guard.begin(ip(98), true, &user(&format!("p{n}")), now));
+        assert_eq!(of_proxy.filter_map(Result::ok).collect::<Vec<_>>().len() as u32, MAX_PENDING_OF_SHARED_ADDRESS);
     }
 
     #[test]
@@ -379,7 +392,7 @@ mod tests {
         let now = Instant::now();
         for n in 0..MAX_KEPT as u32 + 50 {
             let address = IpAddr::V6(((0x2001_u128 << 112) | (u128::from(n) << 64)).into());
-            guard.begin(address, &user(&format!("u{n}")), now).unwrap().succeeded();
+            guard.begin(address, false, &user(&format!("u{n}")), now).unwrap().succeeded();
         }
         let state = guard.state.lock();
         assert!(state.addresses.len() <= MAX_KEPT && state.accounts.len() <= MAX_KEPT);

@@ -153,7 +153,8 @@ impl Feed {
     fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<Attempt>> {
         let Some(guard) = &self.sign_ins else { return Ok(None) };
         let (Origin::Address(address) | Origin::Socket(address)) = origin else { return Ok(None) };
-        let attempt = guard.begin(subscriber_network(address), user, Instant::now());
+        let is_shared = self.options.trusted_proxies.is_exempt(address);
+        let attempt = guard.begin(subscriber_network(address), is_shared, user, Instant::now());
         let too_many = |retry_after| FeedError::RateLimited { what: "failed sign-ins", retry_after };
         attempt.map(Some).map_err(too_many)
     }

@@ -131,6 +131,9 @@ impl Feed {
     /// [`FeedError::NotFound`] if there is no such user, [`FeedError::Invalid`] if the cursor is none of an export,
     /// [`FeedError::TooMany`] while too many exports are under way.
     pub async fn export(&self, user: &UserId, cursor: Option<&str>) -> Result<Export> {
+        if self.is_erased(user) {
+            return Err(NO_USER);
+        }
         let reached: Option<Reached> = cursor_of(cursor)?;
         let turn = tokio::time::timeout(MAX_WAIT, self.exports.acquire()).await;
         let _turn =

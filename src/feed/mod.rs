@@ -131,6 +131,8 @@ pub struct FeedOptions {
     pub recovery_limit: usize,
     /// How long a session lasts.
     pub session_ttl: Duration,
+    /// How long after its end a token is still accepted, because clocks differ.
+    pub leeway: Duration,
     /// How long a revocation without an end of its own is remembered.
     pub revocation_ttl: Duration,
     /// The file that notes who was erased, beside the backups; `None`: none.

@@ -34,11 +34,13 @@ const MAX_STALENESS: Duration = Duration::from_secs(300);
 /// Entries read at once.
 const PAGE: usize = 1_000;
 
-/// How often expired entries are dropped, and how many of the ledger's at once.
+/// How often expired entries are dropped, how many of the ledger's at once, and the pause before the next ones.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_FORGOTTEN: usize = 1_000;
+const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long an entry outlives the token that it ends: clocks differ, and connections have a grace period.
+/// How long an entry outlives the token that it ends, besides the leeway that tokens have: clocks differ, and connections
+/// have a grace period.
 const MARGIN: Millis = 5 * 60 * 1_000;
 
 /// How long it is remembered that a user was unblocked. A node that was away for longer reads the whole log.
@@ -137,7 +139,9 @@ impl Feed {
     /// # Errors
     /// If the ledger cannot be reached.
     pub async fn invalidate_user_tokens(self: &Arc<Self>, user: &UserId, issued_before: Option<u64>) -> Result<()> {
-        let expires_at = Some(now().saturating_add(millis(self.options.revocation_ttl)));
+        // Sessions may live longer than what the application's tokens are remembered for.
+        let session_life = millis(self.options.session_ttl).saturating_add(self.margin());
+        let expires_at = Some(now().saturating_add(millis(self.options.revocation_ttl).max(session_life)));
         if let Some(before) = issued_before {
             return self.revoke(&entry(RevocationKind::UserTokens, user.as_str(), before, expires_at)).await;
         }
@@ -159,11 +163,7 @@ impl Feed {
         if id.is_empty() || id.len() > MAX_TOKEN_ID {
             return Err(FeedError::invalid("uid", "the id of a token has 1 to 512 bytes"));
         }
-        let until = match expires_at {
-            Some(at) => at.saturating_mul(1_000).saturating_add(MARGIN),
-            None => now().saturating_add(millis(self.options.revocation_ttl)),
-        };
-        self.revoke(&entry(RevocationKind::Token, id, 0, Some(until))).await
+        self.revoke(&entry(RevocationKind::Token, id, 0, Some(self.revoked_until(expires_at)))).await
     }
 
     /// Blocks a user: no token of theirs counts, until `expires_at` in Unix seconds, or until they are unblocked.
@@ -193,19 +193,28 @@ impl Feed {
         id: &str,
         expires_at: Option<u64>,
     ) -> Result<()> {
-        let until = match expires_at {
-            Some(at) => at.saturating_mul(1_000).saturating_add(MARGIN),
-            None => now().saturating_add(millis(self.options.revocation_ttl)),
-        };
-        let token = entry(RevocationKind::Token, id, 0, Some(until));
+        let token = entry(RevocationKind::Token, id, 0, Some(self.revoked_until(expires_at)));
         self.revoke(&Revocation { owner: Some(user.clone()), ..token }).await
     }
 
     /// The end of all sessions of an account, now.
     pub(super) fn sessions_end(&self, spared: Option<&str>) -> SessionsEnd {
         let at = now();
-        let expires_at = at.saturating_add(millis(self.options.session_ttl)).saturating_add(MARGIN);
+        let expires_at = at.saturating_add(millis(self.options.session_ttl)).saturating_add(self.margin());
         SessionsEnd { spared: spared.map(str::to_owned), at, expires_at }
+    }
+
+    /// Until when it is remembered that a token was revoked that ends at `expires_at`, in Unix seconds.
+    fn revoked_until(&self, expires_at: Option<u64>) -> Millis {
+        match expires_at {
+            Some(at) => at.saturating_mul(1_000).saturating_add(self.margin()),
+            None => now().saturating_add(millis(self.options.revocation_ttl)),
+        }
+    }
+
+    /// How long after its end a token may still be accepted, or the connection that it opened be there.
+    fn margin(&self) -> Millis {
+        MARGIN.saturating_add(millis(self.options.leeway))
     }
 
     async fn revoke(self: &Arc<Self>, entry: &Revocation) -> Result<()> {
@@ -234,10 +243,10 @@ impl Feed {
     /// # Errors
     /// If it cannot be read.
     pub(super) async fn start_revocations(self: &Arc<Self>) -> Result<()> {
+        let mut incarnation = self.lineage.incarnation();
         self.load_revocations().await?;
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
-            let mut swept_at = Instant::now();
             loop {
                 let pause = POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
                 tokio::select! {
@@ -245,17 +254,22 @@ impl Feed {
                     () = feed.revocations.grown.notified() => {}
                 }
                 let away = feed.revocations.read_at.lock().elapsed();
-                let read = match away > RELOAD_AFTER {
+                // The numbers of a ledger that lost its tail begin again below what was read.
+                let current = feed.lineage.incarnation();
+                let read = match away > RELOAD_AFTER || current != incarnation {
                     true => feed.load_revocations().await,
                     false => feed.follow_revocations().await,
                 };
-                if let Err(error) = read {
-                    tracing::debug!(%error, ?away, "the log of revocations could not be read");
+                match read {
+                    Ok(()) => incarnation = current,
+                    Err(error) => tracing::debug!(%error, ?away, "the log of revocations could not be read"),
                 }
-                if swept_at.elapsed() >= SWEEP_INTERVAL {
-                    swept_at = Instant::now();
-                    feed.sweep_revocations().await;
-                }
+            }
+        });
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            while feed.fanout.sleep(SWEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                feed.sweep_revocations().await;
             }
         });
         Ok(())
@@ -308,8 +322,13 @@ impl Feed {
     async fn sweep_revocations(&self) {
         let now = now();
         self.revocations.list.sweep(now);
-        if let Err(error) = self.ledger.forget_revocations(now, MAX_FORGOTTEN).await {
-            tracing::debug!(%error, "expired revocations stay for now");
+        loop {
+            match self.ledger.forget_revocations(now, MAX_FORGOTTEN).await {
+                Ok(removed) if removed < MAX_FORGOTTEN => return,
+                Ok(_) if self.fanout.sleep(SWEEP_PAUSE).await => {}
+                Ok(_) => return,
+                Err(error) => return tracing::debug!(%error, "expired revocations stay for now"),
+            }
         }
     }
 

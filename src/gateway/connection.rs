@@ -28,6 +28,7 @@ use super::session::{Action, Due, Moment, Session};
 use super::sockets::{Registration, closing};
 use super::transport::{Framed, Transport};
 use super::user_connections::{LimitReached, UserConnection};
+use crate::auth::TokenIdentity;
 use crate::protocol::{Command, Disconnect, PING, Unsubscribe, decode_frame, push_unsubscribe};
 
 /// How long the close handshake may take.
@@ -135,6 +136,7 @@ impl Connection {
             }
         }
         self.advance()?;
+        self.note_subscription_tokens();
         self.write().await
     }
 
@@ -188,6 +190,20 @@ impl Connection {
         }
         let checked = self.gateway.feed.check_revoked(registration.user(), registration.token());
         checked.map_err(|revoked| End::Close(closing(revoked)))
+    }
+
+    /// Notes the tokens of subscriptions, so that a revocation finds them. One that ended between its check and now is
+    /// found here.
+    fn note_subscription_tokens(&mut self) {
+        let Some(registration) = &self.registration else { return };
+        let Some(tokens) = self.session.changed_subscription_tokens() else { return };
+        registration.set_subscriptions(tokens.clone());
+        let is_valid =
+            |token: &TokenIdentity| self.gateway.feed.check_revoked(registration.user(), Some(token)).is_ok();
+        let revoked: Vec<_> = tokens.into_iter().filter(|(_, token)| !is_valid(token)).collect();
+        for (channel, _) in revoked {
+            self.unsubscribe(&channel, Unsubscribe::EXPIRED);
+        }
     }
 
     fn act(&mut self, action: Action) -> Result<(), End> {
@@ -327,15 +343,20 @@ impl Connection {
             }
             Outgoing::Insufficient(channel) => (channel, Unsubscribe::INSUFFICIENT_STATE),
             Outgoing::Unsubscribed(channel) => (channel, Unsubscribe::SERVER),
+            Outgoing::Revoked(channel) => (channel, Unsubscribe::EXPIRED),
         };
         if why == Unsubscribe::INSUFFICIENT_STATE && self.session.is_server_side(&channel) {
             return Some(Disconnect::INSUFFICIENT_STATE);
         }
-        if self.session.dropped(&channel).is_some() {
-            self.leave(&channel);
-            self.say(&push_unsubscribe(&channel, why));
-        }
+        self.unsubscribe(&channel, why);
         None
+    }
+
+    fn unsubscribe(&mut self, channel: &str, why: Unsubscribe) {
+        if self.session.dropped(channel).is_some() {
+            self.leave(channel);
+            self.say(&push_unsubscribe(channel, why));
+        }
     }
 
     fn leave(&mut self, channel: &str) {

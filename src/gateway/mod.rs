@@ -52,7 +52,7 @@ pub use sockets::DisconnectRequest;
 
 use connection::Connection;
 use hub::Hub;
-use outbox::{Bounds, Outbox};
+use outbox::{Bounds, Outbox, Outgoing};
 use session::SessionOptions;
 use sockets::UserSockets;
 use transport::Transport;
@@ -210,17 +210,21 @@ impl Gateway {
         }
     }
 
-    /// Closes the sockets of those whose tokens end or who are blocked, for ever.
+    /// Closes the sockets of those whose tokens end or who are blocked, and ends subscriptions whose tokens end, for
+    /// ever.
     async fn close_revoked(&self) {
         loop {
             let pending = self.feed.revocations_changed().await;
             let refused = self.sockets.refused(&pending, |user, token| self.feed.check_revoked(user, token));
-            if refused.is_empty() {
+            for (outbox, channel) in refused.subscriptions {
+                outbox.push(Outgoing::Revoked(channel));
+            }
+            if refused.sockets.is_empty() {
                 continue;
             }
             // Whoever ended their own session hears the answer first.
             tokio::time::sleep(ANSWER_FIRST).await;
-            for (outbox, why) in refused {
+            for (outbox, why) in refused.sockets {
                 outbox.close(why);
             }
         }

@@ -23,13 +23,15 @@ pub enum Outgoing {
     Insufficient(Arc<str>),
     /// That the backend ended a subscription.
     Unsubscribed(Arc<str>),
+    /// That the token of a subscription was revoked.
+    Revoked(Arc<str>),
 }
 
 impl Outgoing {
     fn bytes(&self) -> usize {
         match self {
             Self::Push(message) => message.len(),
-            Self::Insufficient(channel) | Self::Unsubscribed(channel) => channel.len(),
+            Self::Insufficient(channel) | Self::Unsubscribed(channel) | Self::Revoked(channel) => channel.len(),
         }
     }
 }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::outbox::Outbox;
+use super::session::SubscriptionTokens;
 use crate::auth::{Revoked, TokenIdentity};
 use crate::feed::PendingChecks;
 use crate::model::UserId;
@@ -28,7 +29,18 @@ pub(super) struct UserSockets {
 struct Socket {
     /// The token that it came with, or was refreshed with.
     token: Option<Arc<TokenIdentity>>,
+    /// The tokens of its subscriptions that needed one.
+    subscriptions: SubscriptionTokens,
     outbox: Arc<Outbox>,
+}
+
+/// What is to be ended because of a revocation.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    /// Connections, and how each is closed.
+    pub(super) sockets: Vec<(Arc<Outbox>, Disconnect)>,
+    /// Subscriptions, by channel.
+    pub(super) subscriptions: Vec<(Arc<Outbox>, Arc<str>)>,
 }
 
 /// Keeps a socket in the list until it is dropped.
@@ -89,7 +101,7 @@ impl UserSockets {
         token: Option<Arc<TokenIdentity>>,
         outbox: &Arc<Outbox>,
     ) -> Registration {
-        let socket = Socket { token: token.clone(), outbox: Arc::clone(outbox) };
+        let socket = Socket { token: token.clone(), subscriptions: Vec::new(), outbox: Arc::clone(outbox) };
         self.by_user.entry(user.clone()).or_default().insert(Arc::clone(client), socket);
         Registration { sockets: Arc::clone(self), user, client: Arc::clone(client), token }
     }
@@ -110,17 +122,23 @@ impl UserSockets {
         }
     }
 
-    /// The sockets among those to be checked that `check` refuses, with how each is to be closed.
+    /// What `check` refuses of the sockets that are to be checked, and of their subscriptions.
     pub(super) fn refused(
         &self,
         pending: &PendingChecks,
         check: impl Fn(Option<&UserId>, Option<&TokenIdentity>) -> Result<(), Revoked>,
-    ) -> Vec<(Arc<Outbox>, Disconnect)> {
-        let found = Mutex::new(Vec::new());
+    ) -> Refused {
+        let found = Mutex::new(Refused::default());
         let look = |user: &Option<UserId>, sockets: &HashMap<Arc<str>, Socket>| {
             for socket in sockets.values() {
                 if let Err(revoked) = check(user.as_ref(), socket.token.as_deref()) {
-                    found.lock().push((Arc::clone(&socket.outbox), closing(revoked)));
+                    found.lock().sockets.push((Arc::clone(&socket.outbox), closing(revoked)));
+                    continue;
+                }
+                for (channel, token) in &socket.subscriptions {
+                    if check(user.as_ref(), Some(token)).is_err() {
+                        found.lock().subscriptions.push((Arc::clone(&socket.outbox), Arc::clone(channel)));
+                    }
                 }
             }
         };
@@ -150,6 +168,15 @@ impl Registration {
             socket.token = self.token.clone();
         }
         true
+    }
+
+    /// Notes the tokens of the socket's subscriptions.
+    pub(super) fn set_subscriptions(&self, tokens: SubscriptionTokens) {
+        if let Some(mut sockets) = self.sockets.by_user.get_mut(&self.user)
+            && let Some(socket) = sockets.get_mut(&self.client)
+        {
+            socket.subscriptions = tokens;
+        }
     }
 
     /// Whose it is.

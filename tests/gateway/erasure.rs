@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::identity::socket;
 use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
 use crate::server::{API_KEY, PATIENCE, Server, token};
@@ -107,6 +108,19 @@ async fn a_large_export_comes_in_pages_of_bounded_size() {
     let all = export(&server, "ann").await;
     let exported: Vec<u64> = rows(&all, "posts").iter().map(|post| post["id"].as_u64().expect("an id")).collect();
     assert_eq!(exported, ids, "each once, in order");
+    // An export that was begun before goes no further.
+    assert_eq!(server.backend("delete_user", &json!({ "user": "ann" })).await, json!({ "result": {} }));
+    let next = json!({ "user": "ann", "cursor": first["next"] });
+    assert_eq!(server.backend("export_user", &next).await["error"]["code"], 104);
+}
+
+/// A socket of an erased user is closed within a second, and her token opens no other.
+async fn is_shut_out(server: &Server, mut ann: Client, erased_at: Instant) {
+    assert_eq!(ann.closed().await, (3500, "invalid token".to_owned()));
+    assert!(erased_at.elapsed() < Duration::from_secs(1), "it took {:?}", erased_at.elapsed());
+    let mut ann = Client::open(server).await;
+    ann.command(json!({ "connect": { "token": token("ann") } })).await;
+    assert_eq!(ann.closed().await.0, 3500, "she does not come back");
 }
 
 /// Found nowhere once ann is erased: her id as a value, and her words.
@@ -267,10 +281,7 @@ async fn an_erased_user_is_unreadable_at_once_and_soon_gone() {
     bo.subscribe(&format!("post:{theirs}")).await;
     let mut ann = Client::connect(&server, "ann").await;
     assert_eq!(ann.rpc("accounts.delete", &json!({})).await, json!({}));
-    assert_eq!(ann.closed().await, (3500, "invalid token".to_owned()));
-    let mut ann = Client::open(&server).await;
-    ann.command(json!({ "connect": { "token": token("ann") } })).await;
-    assert_eq!(ann.closed().await.0, 3500, "she does not come back");
+    is_shut_out(&server, ann, Instant::now()).await;
     is_unreadable(&server, ids, false).await;
     is_a_tombstone(&server).await;
     // Those who are there are told.
@@ -303,8 +314,11 @@ async fn an_erasure_is_in_force_on_every_node_and_outlives_the_one_that_began_it
     for (path, _) in reads(ids.0, ids.1, ids.2) {
         b.call("bo", "GET", &path, &Value::Null).await;
     }
+    let (here, there) = (Client::connect(&a, "ann").await, Client::connect(&b, "ann").await);
     let answer = a.backend("delete_user", &json!({ "user": "ann" })).await;
     assert_eq!(answer, json!({ "result": {} }));
+    let erased_at = Instant::now();
+    tokio::join!(is_shut_out(&a, here, erased_at), is_shut_out(&b, there, erased_at));
     is_unreadable(&b, ids, false).await;
     is_a_tombstone(&b).await;
     a.kill();
@@ -352,8 +366,10 @@ async fn an_account_is_erased_with_its_password_and_cannot_be_made_again() {
     let headers = [("authorization", bearer.as_str())];
     let export = server.http("GET", "/api/v1/accounts/export", &headers, "").await;
     assert_eq!((&export.body["user"]["name"], &export.body["has_password"]), (&json!("Ann A."), &json!(true)));
+    let mut ann = socket(&server, made.body["token"].as_str().expect("a token")).await;
     let erased = server.http("DELETE", "/api/v1/accounts", &headers, "").await;
     assert_eq!(erased.status, 200, "{erased:?}");
+    assert_eq!(ann.closed().await.0, 3500);
     let again = server.http("POST", "/api/v1/accounts", &[], &account).await;
     assert_eq!((again.status.as_u16(), &again.body["error"]["code"]), (409, &json!("conflict")));
     let sign_in = json!({ "user": "ann", "password": "a long password" }).to_string();

@@ -153,6 +153,20 @@ async fn all_tokens_of_a_user_are_invalidated(server: &Server) {
     assert_eq!(status(server, &session).await, 401);
     let session = sign_in(server, "dee", "correct horse").await;
     assert_eq!(status(server, &session).await, 200, "though in the same second");
+
+    // With a time given, sessions go by when they were opened.
+    let session = account(server, "eve").await;
+    let mut eve = socket(server, &session).await;
+    backend(server, "invalidate_user_tokens", json!({ "user": "eve", "issued_before": unix() - 50 })).await;
+    stays(&mut eve).await;
+    let soon = unix() + 1;
+    backend(server, "invalidate_user_tokens", json!({ "user": "eve", "issued_before": soon })).await;
+    assert_eq!((closed_soon(&mut eve).await.0, status(server, &session).await), (3500, 401));
+    while unix() < soon {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let session = sign_in(server, "eve", "correct horse").await;
+    assert_eq!(status(server, &session).await, 200);
 }
 
 async fn a_user_is_blocked_and_unblocked(server: &Server) {
@@ -279,6 +293,39 @@ async fn a_subscription_token_that_was_revoked_opens_nothing() {
     ann.done(json!({ "unsubscribe": { "channel": "shut:1" } })).await;
     backend(&server, "revoke_token", json!({ "uid": "s" })).await;
     assert_eq!(ann.refused(subscribe).await, 103);
+}
+
+#[tokio::test]
+async fn a_subscription_ends_when_its_token_is_revoked() {
+    let server = Server::start_with(&[("namespaces", crate::NAMESPACES)]).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    for (channel, id) in [("shut:1", "one"), ("shut:2", "two"), ("shut:3", "three")] {
+        let subscription = signed(&json!({ "sub": "ann", "channel": channel, "jti": id, "exp": unix() + 600 }));
+        ann.done(json!({ "subscribe": { "channel": channel, "token": subscription } })).await;
+    }
+    // Another token has taken the place of the first by then.
+    let newer = signed(&json!({ "sub": "ann", "channel": "shut:1", "jti": "newer", "exp": unix() + 600 }));
+    ann.done(json!({ "sub_refresh": { "channel": "shut:1", "token": newer } })).await;
+    backend(&server, "revoke_token", json!({ "uid": "one" })).await;
+    stays(&mut ann).await;
+    for (channel, id) in [("shut:2", "two"), ("shut:1", "newer")] {
+        let begun = Instant::now();
+        backend(&server, "revoke_token", json!({ "uid": id })).await;
+        let push = ann.push().await;
+        assert_eq!((&push["channel"], &push["unsubscribe"]["code"]), (&json!(channel), &json!(2501)), "{push}");
+        assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
+    }
+    assert_eq!(server.backend("publish", &json!({ "channel": "shut:3", "data": 1 })).await["error"], Value::Null);
+    assert_eq!(ann.publication("shut:3").await["data"], 1, "the third goes on");
+}
+
+#[tokio::test]
+async fn a_token_within_the_leeway_stays_revoked() {
+    let server = Server::start_with(&[("auth.leeway", "1h")]).await;
+    let late = signed(&json!({ "sub": "ann", "jti": "late", "iat": unix() - 1_000, "exp": unix() - 400 }));
+    assert_eq!(status(&server, &late).await, 200);
+    assert_eq!(with_token(&server, &late, "DELETE", "/sessions", &Value::Null).await.status, 200);
+    assert_eq!(status(&server, &late).await, 401);
 }
 
 #[tokio::test]

@@ -289,6 +289,8 @@ async fn a_database_that_loses_its_tail_while_nodes_run_loses_nothing_that_comes
     one.ready().await;
     other.ready().await;
     lost(&one, &posts).await;
+    // The loss of an erasure is made up for from the log beside the ledger.
+    done(&one, "gone", "DELETE", "/accounts").await;
     let mut client = Client::connect(&other, &follower(0)).await;
     postgres.kill();
     run("sh", &["-c", &format!("rm -rf {data}/* && cp -a {snapshot}/. {data}/ && rm -f {data}/postmaster.pid")]);
@@ -297,6 +299,10 @@ async fn a_database_that_loses_its_tail_while_nodes_run_loses_nothing_that_comes
     other.ready().await;
     let (code, _) = client.closed().await;
     assert_eq!(code, 3010, "sockets come back to a timeline that is made anew");
+    until("the erasure is in the ledger again", async || {
+        [&one, &other].iter().any(|node| node.log().contains("erased again"))
+    })
+    .await;
     let all = after(&other, &posts).await;
     all_arrive(&one, &all).await;
     counts_agree(&one, posts[0].1).await;

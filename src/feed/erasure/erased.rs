@@ -109,9 +109,8 @@ impl Feed {
     /// # Errors
     /// If the ledger or the erasure log cannot be read.
     pub(in crate::feed) async fn start_erasures(self: &Arc<Self>) -> Result<()> {
-        let mut known = Vec::new();
-        self.follow_erasures(&mut known).await?;
-        self.reapply_erasures(known).await?;
+        let mut incarnation = self.lineage.incarnation();
+        self.load_erasures().await?;
         // Nobody is connected yet.
         self.erasures.to_close.lock().clear();
         let feed = Arc::clone(self);
@@ -123,7 +122,13 @@ impl Feed {
                     more = feed.fanout.sleep(pause) => if !more { return },
                     () = feed.erasures.grown.notified() => {}
                 }
-                if let Err(error) = feed.follow_erasures(&mut unlogged).await {
+                let current = feed.lineage.incarnation();
+                if current != incarnation {
+                    match feed.load_erasures().await {
+                        Ok(()) => incarnation = current,
+                        Err(error) => tracing::warn!(%error, "erasures are not compared with the new ledger yet"),
+                    }
+                } else if let Err(error) = feed.follow_erasures(&mut unlogged).await {
                     tracing::debug!(%error, "the log of erased users could not be read");
                 }
                 feed.log_erasures(&mut unlogged).await;
@@ -131,6 +136,15 @@ impl Feed {
         });
         self.start_erasure_job();
         Ok(())
+    }
+
+    /// Reads the ledger's log from its beginning, and erases again whom the erasure log beside the backups has and the
+    /// ledger has not.
+    async fn load_erasures(&self) -> Result<()> {
+        let mut known = Vec::new();
+        self.erasures.reached.store(0, Ordering::Release);
+        self.follow_erasures(&mut known).await?;
+        self.reapply_erasures(known).await
     }
 
     /// Reads what was added to the ledger's log. Adds to `found` what is not in the erasure log yet.

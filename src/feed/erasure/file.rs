@@ -1,9 +1,11 @@
 //! The erasure log: a file beside the backups with everyone who was erased, a line of JSON each.
 //!
 //! A ledger that is restored from a backup has users again that were erased since. Each node appends what it learns to its
-//! own file before an erasure is answered, or within a second; at the start it erases again whom the file has and the ledger
-//! has not. The file only grows; lines that cannot be read are skipped and counted.
+//! own file before an erasure is answered, or within a second. At the start, and whenever the ledger turns out to be an
+//! older state of itself or another one, it erases again whom the file has and the ledger has not. The file only grows;
+//! lines that cannot be read are skipped and counted.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -134,14 +136,17 @@ impl Feed {
     }
 
     /// Erases again whom this node's log has and the ledger has not, and logs whom the ledger has and the log has not.
+    /// `known` are all whom the ledger has.
     pub(super) async fn reapply_erasures(&self, known: Vec<(UserId, Millis)>) -> Result<()> {
         let logged = self.erasures.log.read().await.map_err(|error| {
             tracing::error!(%error, "the erasure log cannot be read");
             FeedError::Unavailable
         })?;
+        let in_ledger: HashSet<&UserId> = known.iter().map(|(user, _)| user).collect();
         let mut again = 0_usize;
         for ErasureLogEntry { user, at } in logged {
-            if !self.is_erased(&user) && self.ledger.begin_erasure(&user, at).await? {
+            // This node may know of an erasure that the ledger has lost.
+            if !in_ledger.contains(&user) && self.ledger.begin_erasure(&user, at).await? {
                 again += 1;
             }
             self.hide_erased(&user);
@@ -149,6 +154,7 @@ impl Feed {
         }
         if again > 0 {
             tracing::warn!(users = again, "the ledger is older than the erasure log: these users are erased again");
+            self.erasures.wake.notify_one();
         }
         let mut known = known;
         self.log_erasures(&mut known).await;

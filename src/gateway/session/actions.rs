@@ -65,6 +65,8 @@ pub struct Join {
     pub recover: Recover,
     /// When it ends, in Unix seconds.
     pub expires_at: Option<u64>,
+    /// The subscription token, if one came.
+    pub token: Option<Arc<TokenIdentity>>,
     /// What others see of the client there, where presence or joins are told.
     pub info: Option<ClientInfo>,
     /// Who comes; `None` of an anonymous client.

@@ -64,8 +64,8 @@ impl Session {
             }
             let recover = connect.subs.get(&name).cloned().unwrap_or_default();
             let info = self.info_for(&identity, &channel, chan_info);
-            let (user, address) = (claims.user.clone(), self.address);
-            joins.push(Join { id: 0, name: name.into(), channel, recover, expires_at: None, info, user, address });
+            let (user, address, expires_at, token) = (claims.user.clone(), self.address, None, None);
+            joins.push(Join { id: 0, name: name.into(), channel, recover, expires_at, token, info, user, address });
         }
         // The user's own two are everybody's.
         let own = if claims.user.is_some() { 2 } else { 0 };
@@ -97,6 +97,7 @@ impl Session {
                 channel: Arc::clone(&join.name),
                 side: Side::Server,
                 expires_at: None,
+                token: None,
             });
             result.subs.insert(join.name.to_string(), subscribed(&join, joined, now));
         }

@@ -101,7 +101,12 @@ struct Subscription {
     channel: Arc<str>,
     side: Side,
     expires_at: Option<u64>,
+    /// The subscription token, where one was needed.
+    token: Option<Arc<TokenIdentity>>,
 }
+
+/// Subscription tokens in use, by channel.
+pub type SubscriptionTokens = Vec<(Arc<str>, Arc<TokenIdentity>)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
@@ -120,6 +125,8 @@ pub struct Session {
     address: IpAddr,
     state: State,
     subscriptions: Vec<Subscription>,
+    /// Subscription tokens were added or removed since they were last asked for.
+    tokens_changed: bool,
     heart: Heart,
     /// Until when the connect command must have come, in ticks.
     connect_by: u64,
@@ -144,6 +151,7 @@ impl Session {
             address,
             state: State::Fresh,
             subscriptions: Vec::new(),
+            tokens_changed: false,
         }
     }
 

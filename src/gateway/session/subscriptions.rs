@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::time::{Moment, Remaining, remaining, ttl};
-use super::{Action, Identity, Join, Session, Side, State, Subscription, refuse};
-use crate::auth::TokenError;
+use super::{Action, Identity, Join, Session, Side, State, Subscription, SubscriptionTokens, refuse};
+use crate::auth::{TokenError, TokenIdentity};
 use crate::gateway::channels::{Channel, Credentials, Right};
 use crate::gateway::hub::Joined;
 use crate::protocol::{
@@ -37,11 +37,11 @@ impl Session {
         if !channel.permits(Right::Subscribe, client) {
             return refuse(id, ErrorCode::PERMISSION_DENIED);
         }
-        let (expires_at, chan_info) = if token.is_empty() {
-            (None, None)
+        let (expires_at, token, chan_info) = if token.is_empty() {
+            (None, None, None)
         } else {
             match self.subscription_token(&token, &name, identity, now) {
-                Ok(granted) => granted,
+                Ok(Granted { expires_at, token, info }) => (expires_at, Some(Arc::new(token)), info),
                 Err(TokenFault::Expired) => return refuse(id, ErrorCode::TOKEN_EXPIRED),
                 Err(TokenFault::Invalid) => return refuse(id, ErrorCode::PERMISSION_DENIED),
                 Err(TokenFault::Foreign) => return Action::Close(Disconnect::INVALID_TOKEN),
@@ -49,7 +49,7 @@ impl Session {
         };
         let info = self.info_for(identity, &channel, chan_info);
         let (user, address) = (identity.user.clone(), self.address);
-        Action::Join(Join { id, name: name.into(), channel, recover, expires_at, info, user, address })
+        Action::Join(Join { id, name: name.into(), channel, recover, expires_at, token, info, user, address })
     }
 
     /// Checks a subscription token: it must be valid, of this channel, this user and, if it says so, this client.
@@ -59,7 +59,7 @@ impl Session {
         channel: &str,
         identity: &Identity,
         now: Moment,
-    ) -> Result<(Option<u64>, Option<Box<RawValue>>), TokenFault> {
+    ) -> Result<Granted, TokenFault> {
         let claims = self.options.verifier.verify_subscribe(token, now.unix).map_err(|error| match error {
             TokenError::Expired => TokenFault::Expired,
             TokenError::Invalid(_) | TokenError::NoExpiry => TokenFault::Invalid,
@@ -70,7 +70,10 @@ impl Session {
         let fits = claims.channel == channel
             && claims.user == identity.user
             && claims.client.as_deref().is_none_or(|client| client.is_empty() || client == &*self.client);
-        if fits { Ok((claims.expire_at, claims.options.info)) } else { Err(TokenFault::Foreign) }
+        if !fits {
+            return Err(TokenFault::Foreign);
+        }
+        Ok(Granted { expires_at: claims.expire_at, token: claims.identity, info: claims.options.info })
     }
 
     pub(super) fn info_for(
@@ -90,7 +93,9 @@ impl Session {
     /// The client is in the channel: what to say.
     pub fn joined(&mut self, join: &Join, joined: Joined, now: Moment) -> Bytes {
         let channel = Arc::clone(&join.name);
-        self.subscriptions.push(Subscription { channel, side: Side::Client, expires_at: join.expires_at });
+        let (expires_at, token) = (join.expires_at, join.token.clone());
+        self.tokens_changed |= token.is_some();
+        self.subscriptions.push(Subscription { channel, side: Side::Client, expires_at, token });
         reply(join.id, &ReplyBody::Subscribe(subscribed(join, joined, now)))
     }
 
@@ -108,7 +113,20 @@ impl Session {
     /// The client is not in the channel any more.
     pub fn dropped(&mut self, channel: &str) -> Option<Arc<str>> {
         let at = self.subscriptions.iter().position(|subscription| &*subscription.channel == channel)?;
-        Some(self.subscriptions.swap_remove(at).channel)
+        let dropped = self.subscriptions.swap_remove(at);
+        self.tokens_changed |= dropped.token.is_some();
+        Some(dropped.channel)
+    }
+
+    /// The subscription tokens in use, if they changed since the last call.
+    pub fn changed_subscription_tokens(&mut self) -> Option<SubscriptionTokens> {
+        if !std::mem::take(&mut self.tokens_changed) {
+            return None;
+        }
+        let with_token = |subscription: &Subscription| {
+            Some((Arc::clone(&subscription.channel), Arc::clone(subscription.token.as_ref()?)))
+        };
+        Some(self.subscriptions.iter().filter_map(with_token).collect())
     }
 
     pub(super) fn sub_refresh(&mut self, id: u32, refresh: &SubRefreshRequest, now: Moment) -> Action {
@@ -122,12 +140,13 @@ impl Session {
             return refuse(id, ErrorCode::BAD_REQUEST);
         }
         let State::Open(identity) = &self.state else { return Action::Close(Disconnect::BAD_REQUEST) };
-        let expires_at = match self.subscription_token(&refresh.token, &refresh.channel, identity, now) {
-            Ok((expires_at, _)) => expires_at,
-            Err(TokenFault::Expired) => return refuse(id, ErrorCode::TOKEN_EXPIRED),
-            Err(TokenFault::Invalid) => return refuse(id, ErrorCode::PERMISSION_DENIED),
-            Err(TokenFault::Foreign) => return Action::Close(Disconnect::INVALID_TOKEN),
-        };
+        let Granted { expires_at, token, .. } =
+            match self.subscription_token(&refresh.token, &refresh.channel, identity, now) {
+                Ok(granted) => granted,
+                Err(TokenFault::Expired) => return refuse(id, ErrorCode::TOKEN_EXPIRED),
+                Err(TokenFault::Invalid) => return refuse(id, ErrorCode::PERMISSION_DENIED),
+                Err(TokenFault::Foreign) => return Action::Close(Disconnect::INVALID_TOKEN),
+            };
         let mut result = RefreshResult::default();
         match remaining(expires_at, now) {
             Remaining::Forever => {}
@@ -137,6 +156,8 @@ impl Session {
         let subscription = self.subscriptions.iter_mut().find(|subscription| *subscription.channel == *refresh.channel);
         if let Some(subscription) = subscription {
             subscription.expires_at = expires_at;
+            subscription.token = Some(Arc::new(token));
+            self.tokens_changed = true;
         }
         Action::Reply(reply(id, &ReplyBody::SubRefresh(result)))
     }
@@ -160,6 +181,15 @@ pub(super) fn subscribed(join: &Join, joined: Joined, now: Moment) -> SubscribeR
         result.publications = missed;
     }
     result
+}
+
+/// What a subscription token grants.
+struct Granted {
+    /// When the subscription expires, in Unix seconds.
+    expires_at: Option<u64>,
+    token: TokenIdentity,
+    /// What others are told of the subscriber.
+    info: Option<Box<RawValue>>,
 }
 
 /// What is wrong with a subscription token.

@@ -97,6 +97,7 @@ impl Session {
         self.subscriptions.retain(|subscription| {
             let ended = over(subscription.expires_at);
             if ended {
+                self.tokens_changed |= subscription.token.is_some();
                 due.push(Due::Expired(Arc::clone(&subscription.channel)));
             }
             !ended
