@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::Bench;
 use super::seed;
 use super::server::{Listening, Setup};
-use crate::broker::{Attempt, Broker, FanOut, Listener, Notice, Opening, inbox_channel, raw};
+use crate::broker::{Broker, FanOut, JobAttempt, Listener, Notice, Opening, Page, inbox_channel, raw};
 use crate::model::{Entry, Position, PostId, UserId};
 
 /// How many follow the author.
@@ -166,9 +166,11 @@ impl Alone {
             self.post = self.post.max(PostId::from_parts(now()?, 0, 0));
             self.post.0 += 1;
             for (n, users) in followers.chunks(PAGE).enumerate() {
-                let page = format!("bench-{}-{n}", self.post);
+                let job = i64::try_from(self.post.0).unwrap_or(i64::MAX);
+                let attempt = JobAttempt { job, generation: 1, retry: 0, run: "".into() };
+                let page = Page::Range { after: format!("{n}"), to: String::new() };
                 let entry = Entry::Post(self.post);
-                let page = FanOut { page: &page, next: "", entry: &entry, users, attempt: Attempt::First };
+                let page = FanOut { attempt: &attempt, page: &page, entry: &entry, users, created_at: 0 };
                 let call = raw::fan_out(&self.prefix, seed::LENGTH, &page);
                 let mut connection = self.connection.clone();
                 in_flight.push(async move { call.query_async::<Vec<i64>>(&mut connection).await });

@@ -24,6 +24,7 @@
 //! [`merge_inbox`]: Broker::merge_inbox
 
 mod epoch;
+mod fan_out;
 mod invalidation;
 mod journal;
 mod lineage;
@@ -38,6 +39,7 @@ use std::time::Duration;
 
 use self::epoch::new_epoch;
 pub use self::epoch::{POSITION_TTL, continues};
+pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, Page, Pull, Receipt};
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
 pub(crate) use self::lineage::{LIKES, is_behind};
@@ -104,9 +106,6 @@ pub struct Keep {
 
 /// How long a repeated [idempotency key](Append::idempotency_key) is answered as before.
 const IDEMPOTENCY_TTL: Duration = Duration::from_secs(300);
-
-/// How long a [page](FanOut::page) stays known as written.
-const PAGE_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// An inbox is cut back to its length when its offset is a multiple of this, and after a fill, merge or purge that
 /// left it longer by this: it never grows beyond its length by twice this and what one merge brings.
@@ -183,67 +182,6 @@ pub struct Inbox {
     pub mark: u64,
     /// Offsets and entries, oldest first.
     pub entries: Vec<(u64, Entry)>,
-}
-
-/// One page of a fan-out: an entry for many inboxes.
-#[derive(Clone, Copy, Debug)]
-pub struct FanOut<'a> {
-    /// Names this page of this job. A page that was written once is not written again: see [`FannedOut`].
-    pub page: &'a str,
-    /// Kept with the page's name, and handed back to whoever repeats it: where the next page begins.
-    pub next: &'a str,
-    /// What to append.
-    pub entry: &'a Entry,
-    /// Whose inboxes.
-    pub users: &'a [UserId],
-    /// Whether somebody may have begun with this job before.
-    pub attempt: Attempt,
-}
-
-/// An entry of the pulled log (see `ledger::pulled`) for many inboxes.
-#[derive(Clone, Copy, Debug)]
-pub struct Pull<'a> {
-    /// Its mark.
-    pub mark: u64,
-    /// What to append.
-    pub entry: &'a Entry,
-    /// Whose inboxes. Whoever calls has seen to it that each has, or will be brought, what concerns it below the mark.
-    pub users: &'a [UserId],
-    /// Whether the entry may be in some of them otherwise than by the pulled log.
-    pub attempt: Attempt,
-}
-
-/// How much is known of what others wrote of a job.
-///
-/// The marks of pages hold off a repeated page that begins where the first one did. But followers come and go, and a
-/// page that begins elsewhere reaches inboxes that have the entry. So whoever repeats looks into each inbox first, and
-/// makes a page of the first attempt that is still under way look too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// Nobody had the job before: its post is new everywhere.
-    First,
-    /// Somebody had it, and may still be at it.
-    Repeated,
-}
-
-/// What came of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FannedOut {
-    /// It is written now. One entry a user, in the order given.
-    Written(Vec<Receipt>),
-    /// It had been written before, with this [`next`](FanOut::next). Nothing changed.
-    Before(String),
-}
-
-/// What came of one inbox of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receipt {
-    /// There is no inbox: the user is inactive.
-    Absent,
-    /// The inbox has no use for the entry, see [`Broker::fan_out`]: nothing was written.
-    Unchanged,
-    /// Written; this many nodes were told, 0 means the user is not connected.
-    Written(u64),
 }
 
 /// A broker. Every method answers within the configured timeout, with an error if need be. An `Unreachable` write
@@ -352,9 +290,22 @@ pub trait Broker: Tallies + Permits + LedgerRecord + Send + Sync + 'static {
     /// the post or not: finding that out would cost hundreds of times the write. The caller selects users who may know of
     /// the post. `Edited` is not written to an unfilled inbox; `Gone` is, because the past could otherwise
     /// bring the post back. A `Post` at or below an inbox's floor is none of its business: nothing is written. Refused for
-    /// `Data`. However the followers were cut into pages, an inbox has a post
-    /// once, if all attempts but one say that they are [repeated](Attempt::Repeated).
+    /// `Data`.
+    ///
+    /// Pages of one attempt have no user in common. The pages that an attempt wrote are known to the next one, and those that
+    /// come after that are refused, so an inbox has an entry once however many attempts there are.
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut>;
+
+    /// Names the run of the engine together with the incarnation of the ledger: what was written under another name counts as
+    /// lost.
+    fn run(&self) -> Result<Arc<str>>;
+
+    /// Begins another attempt at a job: from now on pages of earlier ones are refused. Answers what they wrote, as far as the
+    /// broker remembers; `None` if a later attempt has begun. The first attempt need not be begun.
+    async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>>;
+
+    /// Shortens the time for which a job is remembered to five minutes: the ledger has noted that it is finished.
+    async fn retire_job(&self, attempt: &JobAttempt) -> Result<()>;
 
     // --- the pulled log --------------------------------------------------------------------------------
 

@@ -39,13 +39,13 @@ impl Feed {
             return Err(NO_USER);
         }
         let now = now();
-        let jobs = self.ledger.bar(barrier, maker, whom, now, &self.fanout.lease(now)).await?;
+        let jobs = self.ledger.bar(barrier, maker, whom, now, &self.fanout.lease()).await?;
         self.related(maker, whom, Change::Closes, jobs.unwrap_or_default()).await
     }
 
     async fn unbar(&self, maker: &UserId, barrier: Barrier, whom: &UserId) -> Result<Done> {
         let now = now();
-        let jobs = self.ledger.unbar(barrier, maker, whom, now, &self.fanout.lease(now)).await?;
+        let jobs = self.ledger.unbar(barrier, maker, whom, now, &self.fanout.lease()).await?;
         self.related(maker, whom, Change::Opens, jobs.unwrap_or_default()).await
     }
 }

@@ -110,11 +110,11 @@ impl Feed {
             if let (0, Some(Event::PostEdited { mentions, .. })) = (attempt, &event) {
                 self.count_mentions(call, mentions).await?;
             }
-            let lease = self.fanout.lease(now);
-            match self.ledger.edit_post(&post, before.edited_at, event.as_ref(), &lease).await? {
+            let reserved = self.fanout.reserve();
+            match self.ledger.edit_post(&post, before.edited_at, event.as_ref(), reserved.lease()).await? {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.announce(&[Invalidation::Post(id)]).await;
-                    jobs.into_iter().for_each(|job| self.fanout.offer(job));
+                    self.fanout.offer(jobs, reserved);
                     return invalidated;
                 }
                 EditOutcome::Missing => return Err(NO_POST),

@@ -52,7 +52,7 @@ impl Feed {
             return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
         }
         let now = now();
-        let job = self.ledger.follow(reader, &user.id, now, &self.fanout.lease(now)).await?;
+        let job = self.ledger.follow(reader, &user.id, now, &self.fanout.lease()).await?;
         let is_new = job.is_some();
         let done = self.related(reader, &user.id, Change::Opens, job).await?;
         if is_new {
@@ -64,7 +64,7 @@ impl Feed {
     pub(super) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let reader = caller.user()?;
         let now = now();
-        let job = self.ledger.unfollow(reader, &user.id, now, &self.fanout.lease(now)).await?;
+        let job = self.ledger.unfollow(reader, &user.id, now, &self.fanout.lease()).await?;
         self.related(reader, &user.id, Change::Closes, job).await
     }
 
@@ -87,7 +87,7 @@ impl Feed {
             // Other nodes may show what is not to be seen any more. Whoever asks again has them told again, and so does
             // the job.
             (Err(error), Change::Closes) => {
-                jobs.into_iter().for_each(|job| self.fanout.offer(job));
+                jobs.into_iter().for_each(|job| self.fanout.offer_again(job));
                 return Err(error);
             }
         }
@@ -104,13 +104,13 @@ impl Feed {
         match self.carry_edge(&job).await {
             Ok(Carried::ForNow) => {}
             Ok(Carried::ForGood) => {
-                if let Err(error) = self.ledger.finish_job(id, self.fanout.holder()).await {
+                if let Err(error) = self.ledger.finish_job(id, job.generation).await {
                     tracing::warn!(%error, job = id, "a finished job could not be marked so, it will be repeated");
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, job = id, "an edge is stored, its timeline will follow");
-                self.fanout.offer(job);
+                self.fanout.offer_again(job);
             }
         }
     }
@@ -218,7 +218,7 @@ impl Feed {
             }
         }
         if more_may_come {
-            self.ledger.advance_job(job.id, TAKEN_OUT, &self.fanout.lease(now())).await?;
+            self.ledger.advance_job(job.id, job.generation, TAKEN_OUT, &self.fanout.lease()).await?;
             return Ok(Carried::ForNow);
         }
         Ok(Carried::ForGood)

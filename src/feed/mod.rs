@@ -357,6 +357,7 @@ impl Feed {
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
         self.fanout.stop().await;
+        self.release_leases().await;
     }
 
     /// Round trips made to the ledger so far.

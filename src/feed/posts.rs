@@ -59,7 +59,8 @@ impl Feed {
         let post = draft.into_post(author, self.id_for(&call, now)?, &self.options.limits)?;
         self.count_mentions(&call, &post.mentions).await?;
         let ticket = self.bodies.ticket(post.id);
-        let Some(job) = self.ledger.create_post(&post, &self.fanout.lease(now)).await? else {
+        let reserved = self.fanout.reserve();
+        let Some(job) = self.ledger.create_post(&post, reserved.lease()).await? else {
             // An earlier attempt stored it, and its job with it: it is carried, or will be. The answer is that attempt's.
             let body = Body::new(post)?;
             return shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
@@ -75,7 +76,7 @@ impl Feed {
         if let Err(error) = merged {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
-        self.fanout.offer(job);
+        self.fanout.offer([job], reserved);
         self.events.wake();
         shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
@@ -104,11 +105,12 @@ impl Feed {
             return Err(FeedError::Forbidden("only its author can delete a post"));
         }
         let now = now();
-        let job = self.ledger.delete_post(post.id, author, now, &self.fanout.lease(now)).await?;
+        let reserved = self.fanout.reserve();
+        let job = self.ledger.delete_post(post.id, author, now, reserved.lease()).await?;
         let invalidated = self.announce(&[Invalidation::Post(post.id)]).await;
         // Whoever lost a race against another deletion has what they wanted, and the other carries it.
         if let Some(job) = job {
-            self.fanout.offer(job);
+            self.fanout.offer([job], reserved);
         }
         self.confirm(invalidated?).await;
         Ok(Done {})

@@ -1,9 +1,20 @@
 //! The erasure of users: tombstones, and the removal of everything that was theirs, in steps of bounded size.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
-use super::{Lease, Result};
+use super::Result;
 use crate::model::{Millis, NotificationId, Object, Tally, UserId};
+
+/// The right of one process to work on an erasure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErasureLease {
+    /// Names the worker's process.
+    pub holder: Arc<str>,
+    /// When it ends, in Unix milliseconds.
+    pub until: Millis,
+}
 
 /// An erasure that is not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +42,11 @@ pub trait Erasures: Send + Sync {
     async fn begin_erasure(&self, user: &UserId, now: Millis) -> Result<bool>;
 
     /// Takes an erasure that nobody holds at `now`, the one that waited for longest.
-    async fn claim_erasure(&self, now: Millis, lease: &Lease) -> Result<Option<Erasure>>;
+    async fn claim_erasure(&self, now: Millis, lease: &ErasureLease) -> Result<Option<Erasure>>;
 
     /// Holds an erasure for longer and notes since when nothing was found. `false` if another than the lease's holder holds
     /// it by now: stop.
-    async fn advance_erasure(&self, erasure: &Erasure, lease: &Lease) -> Result<bool>;
+    async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool>;
 
     /// The erasure is finished. Nothing happens if another holds it by now.
     async fn finish_erasure(&self, user: &UserId, holder: &str) -> Result<()>;

@@ -1,6 +1,7 @@
 //! Work that outlives the process that promised it: what is to be carried to inboxes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,12 @@ impl Work {
             | Self::Part { author, .. } => author,
         }
     }
+
+    /// Whether the job is done after all earlier jobs of its author that are ordered. Jobs that concern one inbox compare it with
+    /// the ledger when they run, so their order does not matter.
+    pub fn is_ordered(&self) -> bool {
+        !matches!(self, Self::Follow { .. } | Self::Unfollow { .. } | Self::Part { .. })
+    }
 }
 
 /// Work that outlives the process that promised it.
@@ -121,15 +128,42 @@ pub struct Job {
     pub cursor: String,
     /// When it was made, in Unix milliseconds.
     pub created_at: Millis,
+    /// Counts the leases of the job: every claim raises it. A worker whose generation is not the job's has lost the lease. 0: no
+    /// process has held the job yet.
+    pub generation: u64,
 }
 
-/// Who works on a job, and until when nobody else may.
+impl Job {
+    /// Whether the process that created the job holds its lease. Otherwise the job waits in the ledger for a claim.
+    pub fn is_held(&self) -> bool {
+        self.generation > 0
+    }
+}
+
+/// The right of one process to work on a job. Leases are measured by the clock of the ledger (that of PostgreSQL, or of the
+/// machine of a SQLite file), so the clocks of nodes do not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Names the worker's process.
     pub holder: Arc<str>,
-    /// In Unix milliseconds. After that any worker may claim the job.
-    pub until: Millis,
+    /// How long no other process may claim the job. A job created with a lease of length zero waits for a claim.
+    pub length: Duration,
+}
+
+impl Lease {
+    /// The length in milliseconds.
+    pub fn millis(&self) -> u64 {
+        u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The result of finishing a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Whether the caller held the job. If not, nothing changed: another worker has it, or finished it.
+    pub was_held: bool,
+    /// Whether jobs of the same author wait for a claim.
+    pub more: bool,
 }
 
 /// How much fan-out waits.
@@ -141,20 +175,29 @@ pub struct Backlog {
     pub oldest: Option<Millis>,
 }
 
-/// Fan-out jobs. They are made by the writes that need them, in the same transaction.
+/// Fan-out jobs. They are made by the writes that need them, in the same transaction, with the lease of the writing node.
+///
+/// [Ordered](Work::is_ordered) jobs of one author are done in the order of their ids, whichever nodes wrote them: at most one node
+/// holds leases of an author's ordered jobs at a time. A job that is created while another node holds an earlier one, or while
+/// an earlier one waits, waits as well, whatever lease it was created with.
 #[async_trait]
 pub trait Jobs: Send + Sync {
-    /// Takes up to `limit` jobs that nobody holds at `now` (the lease ran out), oldest first.
-    async fn claim_jobs(&self, now: Millis, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
+    /// Leases up to `limit` jobs, oldest first: those that wait, and those whose lease ran out. Skips ordered jobs of authors of
+    /// whom another node holds one.
+    async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
 
-    /// Notes how far a job is, and holds it for longer. `false` if another than the lease's holder holds it by now, or
-    /// it is finished: stop. A lease that ran out without anyone claiming the job goes on. If the store crashes before
+    /// Notes how far a job is, and renews its lease. `false` if the job was claimed since this generation, or is finished:
+    /// stop. A lease that ran out without anyone claiming the job goes on. If the store crashes before
     /// anything else is written, it may not have happened, and some of the job is done again.
-    async fn advance_job(&self, id: i64, cursor: &str, lease: &Lease) -> Result<bool>;
+    async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool>;
 
-    /// The job is done. Nothing happens if another holds it by now. If the store crashes before anything else is written, it
-    /// may not have happened, and the job is done again.
-    async fn finish_job(&self, id: i64, holder: &str) -> Result<()>;
+    /// Renews the leases of many jobs, given with their generations. Returns the ids of those that are still held. A lease of
+    /// length zero releases them.
+    async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>>;
+
+    /// The job is done. If the store crashes before anything else is written, it may not have happened, and the job is done
+    /// again.
+    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished>;
 
     /// Whether a post of the author's is still being put into inboxes by a job ([`Work::Post`], [`Work::Widen`]) older than
     /// this one.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use feedline::broker::{
-    Append, Appended, Attempt, Broker, FanOut, FannedOut, InboxOptions, Keep, Listener, MemoryBroker, Notice, Opening,
-    Receipt, RedisBroker, RedisOptions,
+    Append, Appended, Broker, FanOut, FannedOut, InboxOptions, JobAttempt, Keep, Listener, MemoryBroker, Notice,
+    Opening, Page, Receipt, RedisBroker, RedisOptions,
 };
 use feedline::model::{Entry, Epoch, Position, PostId, UserId};
 use tokio::sync::mpsc;
@@ -191,14 +191,19 @@ impl Engine {
         self.broker.fill_inbox(user, epoch, &past, PostId(floor), 0).await.expect("to fill")
     }
 
-    /// Fans one entry out to one user, on a page of its own.
+    /// The first attempt at a job.
+    pub(crate) fn attempt(&self, job: i64) -> JobAttempt {
+        JobAttempt { job, generation: 1, retry: 0, run: self.broker.run().expect("a run") }
+    }
+
+    /// Fans one entry out to one user, by a job of its own. Inboxes are searched for a post that may have come otherwise.
     pub(crate) async fn fan(&self, user: &UserId, entry: Entry) -> Receipt {
-        let page = format!("page-{}", rand::random::<u64>());
+        let attempt = self.attempt(i64::from(rand::random::<u32>()) << 16);
         let users = std::slice::from_ref(user);
-        let page = FanOut { page: &page, next: "", entry: &entry, users, attempt: Attempt::First };
+        let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users, created_at: 0 };
         match self.broker.fan_out(page).await.expect("to fan out") {
             FannedOut::Written(receipts) => receipts[0],
-            FannedOut::Before(_) => panic!("a new page"),
+            FannedOut::Fenced => panic!("there is no other attempt"),
         }
     }
 

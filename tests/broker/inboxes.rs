@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use feedline::broker::{Attempt, BrokerError, FanOut, FannedOut, InboxOptions, Opening, Receipt};
-use feedline::model::{Entry, GoneReason, Position, PostId};
+use feedline::broker::{Attempt, BrokerError, FanOut, FannedOut, InboxOptions, JobAttempt, Opening, Page, Receipt};
+use feedline::model::{Entry, GoneReason, Position, PostId, UserId};
 
 use crate::engine::{Engine, Heard, LENGTH, PATIENCE, data, ids, inbox_options, post, posts, to, user};
 
@@ -174,8 +174,8 @@ async fn edits_and_removals_do_not_search_inboxes_in_redis() {
     }
     engine.server().ask("CONFIG RESETSTAT");
     for (n, entry) in [edited(3), gone(3, GoneReason::Deleted), gone(4, GoneReason::Hidden)].into_iter().enumerate() {
-        let page = format!("job-{n}/");
-        let page = FanOut { page: &page, next: "", entry: &entry, users: &users, attempt: Attempt::First };
+        let attempt = engine.attempt(1 + n as i64);
+        let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users: &users, created_at: 0 };
         let written = FannedOut::Written(vec![Receipt::Written(0); users.len()]);
         assert_eq!(engine.broker.fan_out(page).await.unwrap(), written);
         for user in &users {
@@ -188,46 +188,90 @@ async fn edits_and_removals_do_not_search_inboxes_in_redis() {
     assert!(!commands.contains("cmdstat_xrevrange") && !commands.contains("cmdstat_xrange"), "{commands}");
 }
 
-pub(crate) async fn a_page_is_written_once(mut engine: Engine) {
+fn range(after: &str, to: &str) -> Page {
+    Page::Range { after: after.to_owned(), to: to.to_owned() }
+}
+
+pub(crate) async fn later_attempts_know_the_pages_of_earlier_ones(mut engine: Engine) {
     let users = ["ann", "bo", "cy"].map(user);
     engine.open(&users[0]).await;
     engine.open_with(&users[2], &[7]).await;
     engine.broker.subscribe("timeline:ann").await.unwrap();
-    let attempt = Attempt::First;
-    let page = FanOut { page: "job-1/0", next: "cy", entry: &post(7), users: &users, attempt };
-    let written = engine.broker.fan_out(page).await.unwrap();
+    let first = engine.attempt(1);
+    let fan = async |attempt: &JobAttempt, page: &Page, users: &[UserId]| {
+        let page = FanOut { attempt, page, entry: &post(7), users, created_at: 0 };
+        engine.broker.fan_out(page).await.unwrap()
+    };
     let receipts = vec![Receipt::Written(1), Receipt::Absent, Receipt::Unchanged];
-    assert_eq!(written, FannedOut::Written(receipts));
-    // Whoever repeats it may have planned otherwise; what counts is what was done.
-    let again = FanOut { next: "zoe", entry: &post(8), ..page };
-    assert_eq!(engine.broker.fan_out(again).await.unwrap(), FannedOut::Before("cy".to_owned()));
+    assert_eq!(fan(&first, &range("", "cy"), &users).await, FannedOut::Written(receipts));
+    assert_eq!(fan(&first, &Page::Users(0), &users[1..2]).await, FannedOut::Written(vec![Receipt::Absent]));
+    assert_eq!(fan(&first, &Page::Users(1), &[]).await, FannedOut::Written(vec![]));
+
+    let second = JobAttempt { generation: 2, ..first.clone() };
+    let progress = engine.broker.begin_attempt(&second).await.unwrap().expect("the last one");
+    assert_eq!((&progress.ranges[..], progress.own), (&[(String::new(), "cy".to_owned())][..], false));
+    assert_eq!(progress.users.iter().collect::<Vec<_>>(), [&users[1]]);
+    assert!(users.iter().all(|user| progress.covers(user)) && !progress.covers(&user("cyd")));
+    assert!(
+        progress.covers_author(&user("zoe")) && progress.advance("") == Some("cy") && progress.advance("cy").is_none()
+    );
+    // What the first one still writes is refused, whichever page it is, and so is a new try of it.
+    assert_eq!(fan(&first, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
+    assert_eq!(engine.broker.begin_attempt(&JobAttempt { retry: 7, ..first.clone() }).await.unwrap(), None);
+    assert_eq!(fan(&second, &Page::Own, &users[1..2]).await, FannedOut::Written(vec![Receipt::Absent]));
+    // The same generation begins anew after an error: what is on its way by then is refused.
+    let again = JobAttempt { retry: 1, ..second.clone() };
+    let progress = engine.broker.begin_attempt(&again).await.unwrap().expect("the last one");
+    assert!(progress.own && progress.users.len() == 1);
+    assert_eq!(fan(&second, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
+    // A finished job is remembered for some time, so that pages on their way are refused.
+    engine.broker.retire_job(&again).await.unwrap();
+    assert_eq!(fan(&second, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
     assert_eq!(engine.entries(&users[0]).await, posts(&[7]));
-    let next = FanOut { page: "job-1/cy", next: "", entry: &post(8), users: &users[..1], attempt };
-    assert_eq!(engine.broker.fan_out(next).await.unwrap(), FannedOut::Written(vec![Receipt::Written(1)]));
-    assert_eq!(engine.hear_all().await.len(), 2);
-    let nobody = FanOut { page: "job-2/0", next: "", entry: &post(9), users: &[], attempt };
-    assert_eq!(engine.broker.fan_out(nobody).await.unwrap(), FannedOut::Written(vec![]));
+    assert_eq!(engine.hear_all().await.len(), 1);
+    // Another job, of which nothing is known.
+    assert!(engine.broker.begin_attempt(&engine.attempt(2)).await.unwrap().expect("the last one").is_empty());
 }
 
-pub(crate) async fn pages_cut_elsewhere_write_a_post_once(engine: Engine) {
+/// A restored ledger gives numbers of jobs out again.
+pub(crate) async fn attempts_belong_to_one_incarnation_of_the_ledger(engine: Engine) {
+    engine.broker.use_incarnation("first");
+    let users = [user("ann")];
+    let fan = async |attempt: &JobAttempt| {
+        let page = FanOut { attempt, page: &range("", "ann"), entry: &post(7), users: &users, created_at: 0 };
+        engine.broker.fan_out(page).await.unwrap()
+    };
+    let before = JobAttempt { generation: 5, ..engine.attempt(1) };
+    assert_eq!(fan(&before).await, FannedOut::Written(vec![Receipt::Absent]));
+
+    engine.broker.use_incarnation("second");
+    assert_eq!(fan(&JobAttempt { generation: 6, ..before }).await, FannedOut::Fenced);
+    let after = JobAttempt { generation: 2, ..engine.attempt(1) };
+    assert!(engine.broker.begin_attempt(&after).await.unwrap().expect("the first of its life").is_empty());
+    assert_eq!(fan(&after).await, FannedOut::Written(vec![Receipt::Absent]));
+}
+
+/// What nothing but a fan-out brought since a job was created is written without a search.
+pub(crate) async fn inboxes_are_searched_only_if_something_else_came_meanwhile(engine: Engine) {
     let users = ["ann", "bo"].map(user);
     for user in &users {
-        engine.open(user).await;
+        engine.open_with(user, &[5, 9]).await;
     }
-    let whole = FanOut { page: "job-1/", next: "bo", entry: &post(7), users: &users, attempt: Attempt::Repeated };
-    // The first attempt's page for bo is written before, then after the other's.
-    for (id, late) in [(7, false), (8, true)] {
-        let entry = post(id);
-        let (pages, first) = ([format!("{id}/"), format!("{id}/aaron")], Attempt::First);
-        let repeated = FanOut { page: &pages[0], entry: &entry, ..whole };
-        let first = FanOut { page: &pages[1], next: "", entry: &entry, users: &users[1..], attempt: first };
-        let order = if late { [repeated, first] } else { [first, repeated] };
-        for page in order {
-            assert!(matches!(engine.broker.fan_out(page).await.unwrap(), FannedOut::Written(_)));
-        }
-    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let fan = async |job: i64, id: u64, created_at: u64| {
+        let (attempt, entry) = (engine.attempt(job), post(id));
+        let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users: &users, created_at };
+        engine.broker.fan_out(page).await.unwrap()
+    };
+    let both = |receipt| FannedOut::Written(vec![receipt; 2]);
+    // The past was put in a moment ago: clocks may differ by that much.
+    assert_eq!(fan(1, 5, now).await, both(Receipt::Unchanged));
+    assert_eq!(fan(2, 6, now).await, both(Receipt::Written(0)));
+    // As if it had been long ago.
+    let later = now + 3_600_000;
+    assert_eq!(fan(3, 5, later).await, both(Receipt::Written(0)), "the caller knows that they do not hold it");
     for user in &users {
-        assert_eq!(engine.entries(user).await, posts(&[7, 8]), "{user}");
+        assert_eq!(engine.entries(user).await, posts(&[5, 9, 6, 5]));
     }
 }
 
@@ -360,7 +404,8 @@ pub(crate) async fn data_is_refused(engine: Engine) {
     engine.open(&ann).await;
     let entry = data("1");
     let users = std::slice::from_ref(&ann);
-    let page = FanOut { page: "1", next: "", entry: &entry, users, attempt: Attempt::First };
+    let attempt = engine.attempt(1);
+    let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users, created_at: 0 };
     assert!(matches!(engine.broker.fan_out(page).await, Err(BrokerError::Refused(_))));
     let append = feedline::broker::Append { channel: "timeline:ann", ..to(&entry) };
     assert!(matches!(engine.broker.append(append).await, Err(BrokerError::Refused(_))));

@@ -223,7 +223,7 @@ async fn an_edit_replaces_only_the_version_that_it_was_made_of(ledger: Any) {
 async fn jobs_of_a_wider_audience_count_as_carrying(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
-    ledger.finish_job(job.id, "w1").await.unwrap();
+    ledger.finish_job(job.id, 1).await.unwrap();
     let carries = async |author: &UserId| ledger.carries_posts(author, i64::MAX).await.unwrap();
     let mut edited = post(1, "ann", &[]);
     support::edit(&*ledger, &edited).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Backlog, Ledger, LedgerError, StoredAccount, Work};
+use feedline::ledger::{Ledger, LedgerError, StoredAccount, Work};
 use feedline::model::{Edges, Location, Media, MediaKind, Post, PostId, Visibility};
 use serde_json::json;
 
@@ -25,7 +25,6 @@ conformance! {
     a_deleted_post_is_gone_everywhere
     lists_of_posts_go_down_from_a_bound
     a_timeline_is_merged_from_those_followed_and_oneself
-    a_job_has_one_holder_until_its_lease_runs_out
     a_closed_ledger_says_so
 }
 
@@ -288,46 +287,6 @@ async fn a_timeline_is_merged_from_those_followed_and_oneself(ledger: Any) {
     assert!(timeline(&*ledger, &me, PostId(1), 9).await.is_empty());
     assert!(timeline(&*ledger, &me, PostId::MAX, 0).await.is_empty());
     assert!(timeline(&*ledger, &id("nobody"), PostId::MAX, 9).await.is_empty());
-}
-
-async fn a_job_has_one_holder_until_its_lease_runs_out(ledger: Any) {
-    users(&*ledger, &["ann"]).await;
-    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
-    let mut first = publish(&*ledger, 1, "ann").await;
-    let second = publish(&*ledger, 2, "ann").await;
-    assert_eq!(ledger.backlog().await.unwrap(), Backlog { jobs: 2, oldest: Some(NOW + 1) });
-
-    assert!(
-        ledger.claim_jobs(LEASE - 1, &lease("w2", LEASE - 1 + 30_000), 9).await.unwrap().is_empty(),
-        "the maker holds them"
-    );
-    assert!(ledger.advance_job(first.id, "fan-500", &lease("w1", LEASE + 10)).await.unwrap());
-    assert!(!ledger.advance_job(first.id, "fan-900", &lease("w2", LEASE + 99)).await.unwrap());
-    assert_eq!(ledger.claim_jobs(LEASE, &lease("w2", LEASE + 30_000), 9).await.unwrap(), std::slice::from_ref(&second));
-    assert!(
-        ledger.claim_jobs(LEASE, &lease("w3", LEASE + 30_000), 9).await.unwrap().is_empty(),
-        "w2 holds one, w1 the other"
-    );
-
-    first.cursor = "fan-500".into();
-    assert_eq!(ledger.claim_jobs(LEASE + 10, &lease("w3", LEASE + 10 + 30_000), 9).await.unwrap(), [first.clone()]);
-    assert!(!ledger.advance_job(first.id, "fan-600", &lease("w1", LEASE + 99)).await.unwrap(), "w1 lost it");
-    ledger.finish_job(first.id, "w1").await.unwrap();
-    assert_eq!(ledger.backlog().await.unwrap().jobs, 2, "w1 cannot finish what w3 holds");
-
-    let both = ledger.claim_jobs(LEASE + 90_000, &lease("w4", LEASE + 90_000 + 30_000), 9).await.unwrap();
-    assert_eq!(both, [first.clone(), second.clone()], "oldest first");
-    let oldest = ledger.claim_jobs(LEASE + 190_000, &lease("w5", LEASE + 190_000 + 30_000), 1).await.unwrap();
-    assert_eq!(oldest, [first.clone()], "no more than asked");
-    let carries = async |author: &str, before| ledger.carries_posts(&id(author), before).await.unwrap();
-    assert!(carries("ann", second.id).await && !carries("bo", second.id).await && !carries("ann", first.id).await);
-    ledger.finish_job(first.id, "w5").await.unwrap();
-    assert!(!carries("ann", second.id).await, "the older one is done");
-    ledger.finish_job(second.id, "w4").await.unwrap();
-    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
-    assert!(!ledger.advance_job(first.id, "x", &lease("w5", LEASE)).await.unwrap());
-    let third = publish(&*ledger, 3, "ann").await;
-    assert!(third.id > second.id, "ids are not given out twice");
 }
 
 async fn a_closed_ledger_says_so(ledger: Any) {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Erasure, Happening, Keyed, Ledger, PersonalData, ProfileChange, RevocationKind, Thread, Turn};
+use feedline::ledger::{
+    Erasure, ErasureLease, Happening, Keyed, Ledger, PersonalData, ProfileChange, RevocationKind, Thread, Turn,
+};
 use feedline::model::{Barrier, CommentId, NotificationId, Object, ObjectId, ObjectType, PostId, What};
 
 use crate::personal::{comment, like};
@@ -15,6 +17,10 @@ conformance! {
     a_user_leaves_the_notifications_of_others
     all_other_rows_go_both_ways
     deleted_posts_go_with_everything_under_them_in_bounded_steps
+}
+
+fn until_then(holder: &str, until: u64) -> ErasureLease {
+    ErasureLease { holder: holder.into(), until }
 }
 
 type Any = Arc<dyn Ledger>;
@@ -52,17 +58,21 @@ async fn an_erasure_is_held_by_one_until_it_is_finished(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     ledger.begin_erasure(&id("ann"), NOW).await.unwrap();
     let claim = async |holder: &str, now: u64, until: u64| {
-        ledger.claim_erasure(now, &lease(holder, until)).await.expect("an answer").map(|it| (it.user, it.quiet_since))
+        ledger
+            .claim_erasure(now, &until_then(holder, until))
+            .await
+            .expect("an answer")
+            .map(|it| (it.user, it.quiet_since))
     };
     assert_eq!(claim("w1", NOW, NOW + 10).await, Some((id("ann"), None)));
     assert_eq!(claim("w2", NOW + 9, NOW + 99).await, None, "it is held");
     let quiet = Erasure { user: id("ann"), at: NOW, quiet_since: Some(NOW + 7) };
-    assert!(ledger.advance_erasure(&quiet, &lease("w1", NOW + 20)).await.unwrap());
-    assert!(!ledger.advance_erasure(&quiet, &lease("w2", NOW + 99)).await.unwrap(), "another holds it");
+    assert!(ledger.advance_erasure(&quiet, &until_then("w1", NOW + 20)).await.unwrap());
+    assert!(!ledger.advance_erasure(&quiet, &until_then("w2", NOW + 99)).await.unwrap(), "another holds it");
     assert_eq!(claim("w2", NOW + 19, NOW + 99).await, None);
     // w1 died.
     assert_eq!(claim("w2", NOW + 20, NOW + 99).await, Some((id("ann"), Some(NOW + 7))));
-    assert!(!ledger.advance_erasure(&quiet, &lease("w1", NOW + 99)).await.unwrap());
+    assert!(!ledger.advance_erasure(&quiet, &until_then("w1", NOW + 99)).await.unwrap());
     ledger.finish_erasure(&id("ann"), "w1").await.unwrap();
     assert_eq!(claim("w3", NOW + 99, NOW + 199).await, Some((id("ann"), Some(NOW + 7))), "w1 could not finish it");
     ledger.finish_erasure(&id("ann"), "w3").await.unwrap();

@@ -25,7 +25,7 @@ async fn numbers_only_grow_and_name_what_was_given_out(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     let mark = ledger.pull(job.id, &id("ann"), &Entry::Post(PostId(1)), false, NOW).await.unwrap();
-    ledger.finish_job(job.id, "w1").await.unwrap();
+    ledger.finish_job(job.id, 1).await.unwrap();
     ledger.forget_pulled(NOW + 1, 9).await.unwrap();
     let later = lineage(&*ledger).await;
     assert_eq!(later.number(JOBS), u64::try_from(job.id).unwrap(), "also when it is done");

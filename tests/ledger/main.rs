@@ -8,6 +8,7 @@ mod erasures;
 mod events;
 mod favourites;
 mod idempotency;
+mod jobs;
 mod likes;
 mod lineage;
 mod nodes;

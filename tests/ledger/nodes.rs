@@ -311,13 +311,16 @@ async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_list() {
 async fn several_workers_claim_each_job_once() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
-    users(&*nodes[0], &["ann"]).await;
-    join_all((1..=200).map(|number| publish(&*nodes[0], number, "ann"))).await;
+    let authors: Vec<String> = (1..=200).map(|n| format!("a{n}")).collect();
+    users(&*nodes[0], &authors.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let create = async |number: u64| {
+        let post = post(number, &authors[number as usize - 1], &[]);
+        nodes[0].create_post(&post, &lease("w", 0)).await.unwrap().expect("a new post");
+    };
+    join_all((1..=200).map(create)).await;
     let claims = (0..20).map(|n| {
         let ledger = Arc::clone(&nodes[n % 2]);
-        tokio::spawn(
-            async move { ledger.claim_jobs(LEASE, &lease(&format!("w{n}"), LEASE + 30_000), 17).await.unwrap() },
-        )
+        tokio::spawn(async move { ledger.claim_jobs(&lease(&format!("w{n}"), LEASE), 17).await.unwrap() })
     });
     let claimed: Vec<i64> =
         join_all(claims).await.into_iter().flat_map(|jobs| jobs.unwrap().into_iter().map(|job| job.id)).collect();

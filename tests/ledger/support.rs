@@ -14,7 +14,8 @@ use tokio::sync::OnceCell;
 use crate::postgres_server::{PostgresServer, shared};
 
 pub(crate) const NOW: u64 = 1_800_000_000_000;
-pub(crate) const LEASE: u64 = NOW + 30_000;
+/// How long jobs are leased, in milliseconds.
+pub(crate) const LEASE: u64 = 30_000;
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -58,8 +59,8 @@ pub(crate) fn account(user: &str) -> NewAccount {
     NewAccount { user: id(user), name: format!("Name of {user}"), password: "$argon2id$…".into(), created_at: NOW }
 }
 
-pub(crate) fn lease(holder: &str, until: u64) -> Lease {
-    Lease { holder: holder.into(), until }
+pub(crate) fn lease(holder: &str, millis: u64) -> Lease {
+    Lease { holder: holder.into(), length: Duration::from_millis(millis) }
 }
 
 pub(crate) fn post(number: u64, author: &str, topics: &[&str]) -> Post {

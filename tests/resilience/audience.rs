@@ -67,8 +67,7 @@ async fn a_block_at_one_node_acts_at_the_next_delivery_and_read_at_the_other() {
 #[tokio::test]
 async fn a_block_during_a_running_fan_out_does_not_leak() {
     let mut dice = Dice::new(Dice::seed());
-    // The job stays with the node that is paused: each block waits for that node's cache lease.
-    let cluster = Cluster::start_with(2, &[("fanout.page", PAGE), ("fanout.lease", "15s")]).await;
+    let cluster = Cluster::start_with(2, &[("fanout.page", PAGE), ("fanout.lease", "1s")]).await;
     let follower = |n: usize| format!("f{n:04}");
     let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "ann".to_owned())).collect();
     cluster.load(&edges).await;

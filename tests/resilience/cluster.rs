@@ -3,8 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use feedline::ledger::{Durability, Jobs, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions};
-use feedline::model::UserId;
+use feedline::ledger::{
+    Durability, Jobs, Lease, PostgresLedger, PostgresOptions, PostgresUrl, Posts, SqliteLedger, SqliteOptions,
+};
+use feedline::model::{Post, UserId};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -53,6 +55,13 @@ impl Shared {
             ..PostgresOptions::new(PostgresUrl::parse(&url).expect("a URL"))
         };
         (Self::Postgres(PostgresLedger::open(options).await.expect("a ledger")), url)
+    }
+
+    fn posts(&self) -> &dyn Posts {
+        match self {
+            Self::Sqlite { ledger, .. } => ledger,
+            Self::Postgres(ledger) => ledger,
+        }
     }
 
     fn jobs(&self) -> &dyn Jobs {
@@ -135,6 +144,29 @@ impl Cluster {
             Shared::Postgres(ledger) => {
                 ledger.bulk_users(&people, 1).await.expect("users");
                 ledger.bulk_follows(&edges, 1).await.expect("edges");
+            }
+        }
+    }
+
+    /// Stores posts whose jobs wait for a claim, so many at the same time. Their authors must be there.
+    pub(crate) async fn write_unclaimed(&self, posts: &[Post], at_once: usize) {
+        let nobody = Lease { holder: "nobody".into(), length: Duration::ZERO };
+        for posts in posts.chunks(at_once) {
+            let created = posts.iter().map(|post| self.ledger.posts().create_post(post, &nobody));
+            for created in futures::future::join_all(created).await {
+                created.expect("a post").expect("a new post");
+            }
+        }
+    }
+
+    /// How many jobs are left in the ledger.
+    pub(crate) async fn backlog(&self) -> u64 {
+        // A node that stands still may hold a lock.
+        let begun = Instant::now();
+        loop {
+            match self.ledger.jobs().backlog().await {
+                Ok(backlog) => return backlog.jobs,
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
             }
         }
     }

@@ -3,6 +3,7 @@
 #[path = "../support/api.rs"]
 mod api;
 mod audience;
+mod backlog;
 mod carry;
 mod chaos;
 #[path = "../support/client.rs"]

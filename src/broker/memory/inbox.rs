@@ -1,11 +1,11 @@
 //! An inbox: the log of one user's timeline.
 
 use std::collections::{HashSet, VecDeque};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::log::cut;
 use crate::broker::{SLACK, Span, new_epoch};
-use crate::model::{Entry, Epoch, GoneReason, Position, PostId};
+use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId};
 
 /// An entry in eight bytes: an inbox of a thousand takes 8 KiB. The id is in the low 53 bits, its kind above.
 #[derive(Clone, Copy)]
@@ -56,6 +56,8 @@ pub(super) struct Inbox {
     fence: PostId,
     /// Up to which mark of the pulled log it has been brought.
     mark: u64,
+    /// When something else than a fan-out last put posts in, in Unix milliseconds.
+    arrival: Millis,
     /// When the inbox goes.
     until: Instant,
 }
@@ -64,7 +66,7 @@ impl Inbox {
     /// An unfilled inbox under a new epoch.
     pub(super) fn new(until: Instant) -> Self {
         let (floor, fence) = (PostId::ZERO, PostId::MAX);
-        Self { epoch: new_epoch(), top: 0, words: VecDeque::new(), floor, fence, mark: 0, until }
+        Self { epoch: new_epoch(), top: 0, words: VecDeque::new(), floor, fence, mark: 0, arrival: 0, until }
     }
 
     /// Whether its time has not run out.
@@ -143,10 +145,13 @@ impl Inbox {
     }
 
     /// The same for an entry that is fanned out: above the fence nobody but its own page can have brought the post, and
-    /// edits and removals are written without a look.
-    pub(super) fn fan(&mut self, entry: &Entry) -> Option<Position> {
+    /// edits and removals are written without a look. `since`: before that, nothing else can have brought the post either.
+    pub(super) fn fan(&mut self, entry: &Entry, since: Option<Millis>) -> Option<Position> {
         match entry {
             Entry::Post(id) if *id > self.fence => self.push(entry),
+            Entry::Post(id) if self.filled() && *id > self.floor && since.is_some_and(|since| self.arrival < since) => {
+                self.push(entry)
+            }
             Entry::Edited(_) if !self.filled() => None,
             Entry::Edited(_) | Entry::Gone(..) => self.push(entry),
             _ => self.offer(entry),
@@ -157,6 +162,12 @@ impl Inbox {
         self.words.push_back(Word::pack(entry)?);
         self.top += 1;
         Some(self.position())
+    }
+
+    /// Notes that something else than a fan-out puts posts in.
+    pub(super) fn note_arrival(&mut self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.arrival = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     }
 
     /// Says that posts up to `id` may have come otherwise than by fan-out.
@@ -192,6 +203,7 @@ impl Inbox {
         self.words = past.chain(present.iter().copied()).collect();
         // Offsets go on: what was heard at an offset before must not be something else now.
         self.top += self.words.len() as u64;
+        self.note_arrival();
         self.floor = self.floor.max(floor);
         self.fence = self.words.iter().map(|word| word.post()).max().unwrap_or(PostId::ZERO).max(self.floor);
         self.trim_overgrown(length);

@@ -26,6 +26,7 @@ impl LedgerRecord for MemoryBroker {
             return;
         }
         self.idempotency.invalidate_all();
+        self.jobs.forget_all();
         self.tallies.invalidate_all();
         for channel in &self.channels {
             channel.state.lock().lose();

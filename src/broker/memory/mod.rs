@@ -7,6 +7,7 @@
 mod channel;
 mod derived;
 mod inbox;
+mod jobs;
 mod lineage;
 mod log;
 mod permits;
@@ -28,12 +29,12 @@ use self::log::later;
 use super::lineage::Record;
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
-    Inbox, InboxOptions, Invalidation, Listener, NodeLease, Notice, Opening, PAGE_TTL, POSITION_TTL, Pull, Receipt,
-    Result, Slice, Span, inbox_channel, inbox_owner,
+    Inbox, InboxOptions, Invalidation, JobAttempt, JobProgress, Listener, NodeLease, Notice, Opening, POSITION_TTL,
+    Pull, Receipt, Result, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
 
-/// How many idempotency keys, and how many page marks, are kept at most.
+/// How many idempotency keys are kept at most.
 const MARKS: u64 = 200_000;
 
 /// Below this many channels nothing is swept.
@@ -52,8 +53,7 @@ pub struct MemoryBroker {
     sweep_at: AtomicUsize,
     /// By channel and key: where the first write of that key is.
     idempotency: Cache<(Box<str>, Box<str>), Position>,
-    /// By page: where the next one begins.
-    pages: Cache<Box<str>, Box<str>>,
+    jobs: jobs::Jobs,
     tallies: tallies::Kept,
     lease: Arc<CacheLease>,
     permits: permits::Buckets,
@@ -73,7 +73,7 @@ impl MemoryBroker {
             channels: DashMap::new(),
             sweep_at: AtomicUsize::new(SWEEP_FROM),
             idempotency: Cache::builder().max_capacity(MARKS).time_to_live(IDEMPOTENCY_TTL).build(),
-            pages: Cache::builder().max_capacity(MARKS).time_to_live(PAGE_TTL).build(),
+            jobs: jobs::Jobs::new(),
             tallies: tallies::kept(),
             lease: Arc::new(CacheLease::unlimited()),
             permits: permits::Buckets::new(),
@@ -130,20 +130,23 @@ impl MemoryBroker {
         }
     }
 
-    /// Writes a fanned out entry to an inbox if it is news there, and tells of it. `mark`: where in the pulled log it is.
-    fn fan(&self, channel: &str, entry: &Entry, attempt: Attempt, mark: Option<u64>) -> Receipt {
-        let look = mark.is_some() && attempt == Attempt::Repeated;
+    /// Writes an entry to an inbox if it is news there, and tells of it.
+    fn fan(&self, channel: &str, entry: &Entry, how: How) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
-        if mark.is_some_and(|mark| !inbox.raise_mark(mark)) {
-            return Receipt::Unchanged;
-        }
-        if let (Entry::Post(id), Attempt::Repeated) = (entry, attempt) {
-            // Below the fence inboxes are looked into, here and by a page of another attempt that comes after.
-            inbox.raise_fence(*id);
-        }
-        let written = if look { inbox.offer(entry) } else { inbox.fan(entry) };
+        let written = match how {
+            How::FannedOut { since } => inbox.fan(entry, Some(since)),
+            How::Pulled { mark, .. } if !inbox.raise_mark(mark) => None,
+            How::Pulled { attempt: Attempt::First, .. } => inbox.fan(entry, None),
+            How::Pulled { attempt: Attempt::Repeated, .. } => {
+                if let Entry::Post(id) = entry {
+                    inbox.raise_fence(*id);
+                    inbox.note_arrival();
+                }
+                inbox.offer(entry)
+            }
+        };
         let Some(position) = written else { return Receipt::Unchanged };
         inbox.trim_in_passing(self.options.length);
         Receipt::Written(self.tell(&state, channel, Some(&position), entry))
@@ -174,6 +177,7 @@ impl MemoryBroker {
         for (_, entry) in &written {
             if let Entry::Post(id) = entry {
                 inbox.raise_fence(*id);
+                inbox.note_arrival();
             }
         }
         written
@@ -221,6 +225,15 @@ impl MemoryBroker {
         let unused = |found: &Arc<Channel>| Arc::strong_count(found) == 1 && found.state.lock().idle(now);
         self.channels.remove_if(channel, |_, found| unused(found));
     }
+}
+
+/// By what way an entry comes to an inbox.
+#[derive(Clone, Copy)]
+enum How {
+    /// By a page. What a fill or merge brought since then may hold the post.
+    FannedOut { since: Millis },
+    /// By the pulled log.
+    Pulled { mark: u64, attempt: Attempt },
 }
 
 #[async_trait]
@@ -396,25 +409,44 @@ impl Broker for MemoryBroker {
         if page.entry.post().is_none() {
             return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
         }
-        let mark = self.pages.entry(page.page.into()).or_insert_with(|| page.next.into());
-        if !mark.is_fresh() {
-            return Ok(FannedOut::Before(mark.into_value().into()));
+        if *self.incarnation.lock() != *page.attempt.run {
+            return Ok(FannedOut::Fenced);
+        }
+        let job = self.jobs.get(page.attempt);
+        let mut job = job.lock();
+        if !job.note(&page) {
+            return Ok(FannedOut::Fenced);
         }
         let mut channel = String::new();
         let receipts = page.users.iter().map(|user| {
             channel.clear();
             channel.push_str("timeline:");
             channel.push_str(user.as_str());
-            self.fan(&channel, page.entry, page.attempt, None)
+            self.fan(&channel, page.entry, How::FannedOut { since: page.since() })
         });
         Ok(FannedOut::Written(receipts.collect()))
+    }
+
+    fn run(&self) -> Result<Arc<str>> {
+        // The engine runs as long as the process.
+        Ok(self.incarnation.lock().as_str().into())
+    }
+
+    async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>> {
+        Ok(self.jobs.begin(attempt))
+    }
+
+    async fn retire_job(&self, attempt: &JobAttempt) -> Result<()> {
+        self.jobs.retire(attempt);
+        Ok(())
     }
 
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
         if pull.entry.post().is_none() {
             return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
         }
-        let write = |user| self.fan(&inbox_channel(user), pull.entry, pull.attempt, Some(pull.mark));
+        let write =
+            |user| self.fan(&inbox_channel(user), pull.entry, How::Pulled { mark: pull.mark, attempt: pull.attempt });
         Ok(pull.users.iter().map(write).collect())
     }
 

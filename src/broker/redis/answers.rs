@@ -59,11 +59,7 @@ pub(super) fn opening(answer: Value) -> Result<Opening> {
 }
 
 pub(super) fn fanned_out(answer: Value) -> Result<FannedOut> {
-    if matches!(answer, Value::Array(_)) {
-        receipts(answer).map(FannedOut::Written)
-    } else {
-        parse(answer).map(FannedOut::Before)
-    }
+    if answer == Value::Nil { Ok(FannedOut::Fenced) } else { receipts(answer).map(FannedOut::Written) }
 }
 
 pub(super) fn receipts(answer: Value) -> Result<Vec<Receipt>> {

@@ -6,7 +6,7 @@
 //! | `<prefix>:{<channel>}:m` | what is known of it: a HASH |
 //! | `<prefix>:{<channel>}:i:<key>` | an idempotency key: a HASH |
 //! | `<prefix>:{<channel>}:p`, `…:q` | presence: a HASH client → info, a ZSET client → until when |
-//! | `<prefix>:page:<page>` | a page of a fan-out that was written: where the next begins |
+//! | `<prefix>:job:<run>:<id>` | a job of fan-out in one run: a HASH of its last attempt and the pages written |
 //! | `<prefix>:node:<n>`, `<prefix>:nodes` | who holds a node number; up to which time its holders may have made ids: a HASH |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
 //! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, what is known of it, and which nodes follow it |
@@ -20,6 +20,7 @@
 //!
 //! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
 
+use crate::broker::JobAttempt;
 use crate::broker::epoch::posted_on;
 use crate::model::{Object, UserId};
 
@@ -81,8 +82,9 @@ impl Keys {
         ["p", "q"].map(|what| format!("{}{channel}}}:{what}", self.open))
     }
 
-    pub(super) fn page(&self, page: &str) -> String {
-        format!("{}:page:{page}", self.prefix)
+    /// The job of an attempt. Another incarnation of the ledger may give its number to another job.
+    pub(super) fn job(&self, attempt: &JobAttempt) -> String {
+        format!("{}:job:{}:{}", self.prefix, attempt.run, attempt.job)
     }
 
     pub(super) fn node(&self, number: u8) -> String {

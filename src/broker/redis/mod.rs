@@ -40,10 +40,11 @@ use self::keys::Keys;
 use self::lately::{Known, Lately};
 use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
+use super::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
 use super::{
     Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
-    Inbox, InboxOptions, Invalidation, Listener, NODE_LEASE, NodeLease, Notice, Opening, POSITION_TTL, Pull, Receipt,
-    Result, SLACK, Slice, Span, epoch, inbox_owner, new_epoch,
+    Inbox, InboxOptions, Invalidation, JobAttempt, JobProgress, Listener, NODE_LEASE, NodeLease, Notice, Opening,
+    POSITION_TTL, Pull, Receipt, Result, SLACK, Slice, Span, epoch, inbox_owner, new_epoch,
 };
 use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
 
@@ -406,8 +407,34 @@ impl Broker for RedisBroker {
         if page.entry.post().is_none() {
             return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
         }
+        let mut link = self.commands.link()?;
+        if *self.run(&link) != *page.attempt.run {
+            return Ok(FannedOut::Fenced);
+        }
         let call = raw::command(&self.keys, self.inbox.length, &page);
-        answers::fanned_out(self.commands.ask(&call).await?)
+        answers::fanned_out(self.commands.ask_on(&mut link, &call).await?)
+    }
+
+    fn run(&self) -> Result<Arc<str>> {
+        Ok(self.run(&self.commands.link()?).into())
+    }
+
+    async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>> {
+        let mut call = SCRIPTS.begin.call(1);
+        call.arg(self.keys.job(attempt)).arg(attempt.token()).arg(JOB_TTL.as_secs());
+        let fields: Option<Vec<String>> = answers::parse(self.commands.ask(&call).await?)?;
+        let Some(fields) = fields else { return Ok(None) };
+        let mut progress = JobProgress::default();
+        for pair in fields.chunks_exact(2) {
+            progress.add(&pair[0], &pair[1]);
+        }
+        Ok(Some(progress))
+    }
+
+    async fn retire_job(&self, attempt: &JobAttempt) -> Result<()> {
+        let mut expire = redis::cmd("EXPIRE");
+        expire.arg(self.keys.job(attempt)).arg(RETIRED_JOB_TTL.as_secs());
+        self.commands.ask(&expire).await.map(drop)
     }
 
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
@@ -417,7 +444,7 @@ impl Broker for RedisBroker {
         let mut call = SCRIPTS.pull.call(2 * pull.users.len());
         pull.users.iter().for_each(|user| _ = call.arg(&self.keys.inbox(user)[..]));
         let (kind, body) = pull.entry.encode();
-        call.arg(&[kind][..]).arg(&body[..]).arg(raw::padded(post)).arg(self.inbox.length);
+        call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length);
         call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
         answers::receipts(self.commands.ask(&call).await?)
     }

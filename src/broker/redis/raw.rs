@@ -4,7 +4,8 @@ use redis::Cmd;
 
 use super::keys::Keys;
 use super::scripts::SCRIPTS;
-use crate::broker::{Attempt, FanOut, PAGE_TTL};
+use crate::broker::FanOut;
+use crate::broker::fan_out::{JOB_TTL, padded};
 use crate::model::PostId;
 
 /// Makes a server know the fan-out script.
@@ -18,20 +19,16 @@ pub fn fan_out(prefix: &str, length: u64, page: &FanOut<'_>) -> Cmd {
     command(&Keys::new(prefix), length, page)
 }
 
-/// Ids as text that compares as they do: 16 digits.
-pub(super) fn padded(id: PostId) -> String {
-    format!("{:016}", id.0)
-}
-
 pub(super) fn command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
     let mut call = SCRIPTS.fan_out.call(1 + 2 * page.users.len());
-    call.arg(keys.page(page.page));
+    let token = page.attempt.token();
+    call.arg(keys.job(page.attempt));
     for user in page.users {
         call.arg(&keys.inbox(user)[..]);
     }
     let (kind, body) = page.entry.encode();
     let post = page.entry.post().unwrap_or(PostId::ZERO);
-    call.arg(page.next).arg(PAGE_TTL.as_secs()).arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(length);
-    call.arg(u8::from(page.attempt == Attempt::Repeated));
+    call.arg(token).arg(page.page.field(token)).arg(page.page.value(page.users)).arg(JOB_TTL.as_secs());
+    call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(length).arg(page.since());
     call
 }

@@ -39,6 +39,7 @@ pub(super) struct Scripts {
     pub(super) open: Script,
     pub(super) fill: Script,
     pub(super) amend: Script,
+    pub(super) begin: Script,
     pub(super) fan_out: Script,
     pub(super) pull: Script,
     pub(super) catch_up: Script,
@@ -58,7 +59,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 23] {
+    pub(super) fn all(&self) -> [&Script; 24] {
         [
             &self.append,
             &self.position,
@@ -67,6 +68,7 @@ impl Scripts {
             &self.open,
             &self.fill,
             &self.amend,
+            &self.begin,
             &self.fan_out,
             &self.pull,
             &self.catch_up,
@@ -118,6 +120,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     open: inbox_script!("open.lua"),
     fill: inbox_script!("fill.lua"),
     amend: inbox_script!("amend.lua"),
+    begin: Script::new(include_str!("scripts/begin.lua")),
     fan_out: inbox_script!("fan_out.lua"),
     pull: inbox_script!("pull.lua"),
     catch_up: inbox_script!("catch_up.lua"),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::broker::inbox_channel;
 use crate::feed::{Feed, Result, now};
-use crate::ledger::{Erasure, Lease, PersonalData};
+use crate::ledger::{Erasure, ErasureLease, PersonalData};
 use crate::model::{CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
 /// How long a write that was under way when its user was erased may take: longer than any call of the ledger.
@@ -93,8 +93,8 @@ impl Feed {
         });
     }
 
-    fn erasure_lease(&self, until: Millis) -> Lease {
-        Lease { holder: self.fanout.holder().into(), until }
+    fn erasure_lease(&self, until: Millis) -> ErasureLease {
+        ErasureLease { holder: self.fanout.holder().into(), until }
     }
 
     /// Takes an erasure and makes a pass. `false` if there is none to work on now.
@@ -136,7 +136,7 @@ impl Feed {
     /// Ends a follow, and takes the posts out of the follower's timeline.
     async fn end_follow(&self, follower: &UserId, followee: &UserId) -> Result<()> {
         let now = now();
-        if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.fanout.lease(now)).await? {
+        if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.fanout.lease()).await? {
             self.carry_at_once(job).await;
         }
         Ok(())
@@ -197,8 +197,9 @@ impl Pass<'_> {
             before = *last;
             for post in &posts {
                 let now = now();
-                if let Some(job) = feed.ledger.delete_post(*post, user, now, &feed.fanout.lease(now)).await? {
-                    feed.fanout.offer(job);
+                let reserved = feed.fanout.reserve();
+                if let Some(job) = feed.ledger.delete_post(*post, user, now, reserved.lease()).await? {
+                    feed.fanout.offer([job], reserved);
                 }
             }
             step!(self.next(posts.len(), PAUSE_AFTER_POSTS));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::walk::Walk;
 use super::{Held, Outcome};
-use crate::broker::{Append, Attempt, FannedOut, Invalidation, Keep};
+use crate::broker::{Append, FannedOut, Invalidation, Keep, Page};
 use crate::feed::edits::left;
 use crate::feed::recipients::Recipients;
 use crate::feed::{Feed, FeedError, Result, now, pulled};
@@ -17,31 +17,38 @@ pub(in crate::feed) const LIVE: Keep = Keep { size: 100, ttl: Duration::from_sec
 impl Feed {
     pub(super) async fn attempt(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
         self.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()).await?;
+        if !self.still_holds(held).await? {
+            return Ok(Outcome::Lost);
+        }
+        if job.work.is_ordered() && !self.begin(held).await? {
+            return Ok(Outcome::Lost);
+        }
         match &job.work {
             Work::Post { post, author } => {
-                if held.attempt == Attempt::Repeated {
+                if !held.is_fresh() {
                     // It may have been deleted at another node while this one could not hear of it.
                     self.bodies.forget(*post);
                 }
                 // A post deleted meanwhile is not carried any further.
                 let Some(body) = self.bodies.get([*post]).await?.remove(post) else { return Ok(Outcome::Done) };
                 let entry = Entry::Post(*post);
-                if held.cursor.is_empty() {
+                if held.is_fresh() {
                     self.tell_channels(job.id, author, &body.post.topics, &entry).await?;
                 }
                 let recipients = Recipients::Viewers;
-                self.spread(&Walk { job: job.id, author, entry: &entry, recipients }, held).await
+                self.spread(&Walk { author, entry: &entry, recipients, created_at: job.created_at }, held).await
             }
             Work::Delete { post, author, topics, visibility } => {
                 self.invalidate(&[Invalidation::Post(*post)]).await?;
                 let entry = Entry::Gone(*post, GoneReason::Deleted);
-                if held.cursor.is_empty() {
+                if held.is_fresh() {
                     let left = Entry::Left(Box::new(left(*post, author, visibility, GoneReason::Deleted)));
                     self.tell_channels(job.id, author, topics, &left).await?;
                     self.tell_post(job.id, *post, &left).await?;
                 }
                 let recipients = Recipients::Holders { before: visibility };
-                let outcome = self.spread(&Walk { job: job.id, author, entry: &entry, recipients }, held).await?;
+                let outcome =
+                    self.spread(&Walk { author, entry: &entry, recipients, created_at: job.created_at }, held).await?;
                 self.forget_favourites_of(*post).await?;
                 Ok(outcome)
             }
@@ -56,6 +63,13 @@ impl Feed {
     /// Brings an entry to the author's followers: by writing to each of them, or, where they are too many, by way of the
     /// pulled log. Each entry is carried in one way or the other, whatever was done with the author's others.
     async fn spread(&self, walk: &Walk<'_>, held: &mut Held) -> Result<Outcome> {
+        // What an earlier attempt began in one way is not to be done in the other.
+        if held.progress.own {
+            return self.hand_over(walk, held).await;
+        }
+        if !held.is_fresh() {
+            return self.walk(walk, held).await;
+        }
         let carriage = self.ledger.carriage(walk.author).await?;
         let most = self.fanout.options.push_limit;
         // An author whose number goes up and down around the limit stays what they were, so that two posts in a row
@@ -69,17 +83,23 @@ impl Feed {
 
     /// Puts an entry into the pulled log and tells every node. A node that does not hear it looks by itself.
     async fn hand_over(&self, walk: &Walk<'_>, held: &Held) -> Result<Outcome> {
-        // The author's own timeline. The name is that of no page of a walk, should the next attempt be one.
-        let own = vec![walk.author.clone()];
-        let written = self.write_page(walk, format!("{}!own", walk.job), String::new(), own, held.attempt).await?;
-        if let FannedOut::Written(receipts) = written.await.map_err(|_| FeedError::Internal)?? {
-            self.metrics.fanned_out(&receipts);
+        if !held.progress.own {
+            let own = vec![walk.author.clone()];
+            match self
+                .write_page(walk, &held.attempt, Page::Own, own)
+                .await?
+                .await
+                .map_err(|_| FeedError::Internal)??
+            {
+                FannedOut::Written(receipts) => self.metrics.fanned_out(&receipts),
+                FannedOut::Fenced => return Ok(Outcome::Fenced),
+            }
         }
         // Nodes read entries without their recipients, so some entries are for those inboxes only that hold the post.
-        let look = held.attempt == Attempt::Repeated || walk.recipients.needs_look();
-        self.ledger.pull(walk.job, walk.author, walk.entry, look, now()).await?;
+        let look = walk.recipients.needs_look();
+        self.ledger.pull(held.attempt.job, walk.author, walk.entry, look, now()).await?;
         if let Err(error) = self.broker.signal(pulled::GROWN.into()).await {
-            tracing::debug!(%error, job = walk.job, "the nodes were not told of a pulled post, and will look");
+            tracing::debug!(%error, job = held.attempt.job, "the nodes were not told of a pulled post, and will look");
         }
         Ok(Outcome::Done)
     }
@@ -106,12 +126,14 @@ impl Feed {
 
     /// Carries what an edit changed.
     async fn carry_edit(&self, job: &Job, held: &mut Held) -> Result<Outcome> {
+        // Of a job of an older version it is not known who gains sight of the post: inboxes are searched for it.
+        let mut created_at = job.created_at;
         let (entry, author, recipients) = match &job.work {
             Work::Edit { post, author, topics, visibility } => {
                 // What is said of the edit shows the post: no node shows it as it was before. Whoever edited it waits for that
                 // too, but may have gone, with their node.
                 self.invalidate(&[Invalidation::Post(*post)]).await?;
-                if held.cursor.is_empty() {
+                if held.is_fresh() {
                     let before = left(*post, author, visibility, GoneReason::Hidden);
                     self.tell_edit(job.id, before, topics).await?;
                 }
@@ -128,17 +150,18 @@ impl Feed {
             }
             Work::Widen { post, author, change } => {
                 self.bodies.forget(*post);
-                // Inboxes that were filled since the edit hold it already.
-                held.attempt = Attempt::Repeated;
                 let recipients = match change {
                     Some(VisibilityChange { before, after }) => Recipients::NewViewers { before, after },
-                    None => Recipients::Viewers,
+                    None => {
+                        created_at = 0;
+                        Recipients::Viewers
+                    }
                 };
                 (Entry::Post(*post), author, recipients)
             }
             _ => return Ok(Outcome::Done),
         };
-        self.spread(&Walk { job: job.id, author, entry: &entry, recipients }, held).await
+        self.spread(&Walk { author, entry: &entry, recipients, created_at }, held).await
     }
 
     /// Tells those who look at the author's profile or at a topic.

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 
 use tokio::task::JoinHandle;
 
-use super::Held;
 use super::walk::{AHEAD, Followers, Walk};
-use crate::broker::{Attempt, FannedOut};
+use super::{Held, Outcome};
+use crate::broker::{FannedOut, JobAttempt, Page};
 use crate::feed::{Feed, FeedError, Result};
 use crate::model::UserId;
 
@@ -23,36 +23,41 @@ const REMEMBERED: usize = 20_000;
 /// Pages on their way, and who is on the next.
 struct Pages<'a, 'b> {
     walk: &'a Walk<'b>,
+    attempt: JobAttempt,
     size: usize,
     next: Vec<UserId>,
     /// How many were made.
-    made: usize,
+    made: u64,
+    /// Whether the broker refused one.
+    fenced: bool,
     on_the_way: VecDeque<JoinHandle<Result<FannedOut>>>,
 }
 
 impl Feed {
-    /// Serves those who are connected, and notes who is left. `false` if somebody else has the job.
+    /// Serves those who are connected, and notes who is left. Answers the outcome if that is the end of the attempt.
     pub(super) async fn serve_connected(
         &self,
         walk: &Walk<'_>,
         followers: &mut Followers,
         held: &mut Held,
-    ) -> Result<bool> {
-        let size = self.page_size(walk.entry, Attempt::First);
+    ) -> Result<Option<Outcome>> {
+        let size = self.fanout.options.page;
         let mut users = self.ledger.followers_after(walk.author, "", LOOK).await?;
         if users.len() <= size {
             // All of them are on one page.
             followers.more = false;
             followers.left = users.into();
-            return Ok(true);
+            return Ok(None);
         }
-        let mut pages = Pages { walk, size, next: Vec::new(), made: 0, on_the_way: VecDeque::new() };
+        let attempt = held.attempt.clone();
+        let (next, on_the_way) = (Vec::new(), VecDeque::new());
+        let mut pages = Pages { walk, attempt, size, next, made: 0, fenced: false, on_the_way };
         // The author's own timeline comes first.
         pages.next.extend(followers.own.take());
         let mut remembering = true;
         while let Some(last) = users.last().map(ToString::to_string) {
-            if !self.renew(walk.job, held).await? {
-                return Ok(false);
+            if !self.still_holds(held).await? {
+                return Ok(Some(Outcome::Lost));
             }
             let read_on = async {
                 let is_last = users.len() < LOOK;
@@ -81,35 +86,33 @@ impl Feed {
         // Only when all of them are written is the rest begun: what Redis has not read yet cannot come first.
         self.send(&mut pages, 1).await?;
         while let Some(page) = pages.on_the_way.pop_front() {
-            self.written(page).await?;
+            self.written(page, &mut pages.fenced).await?;
         }
-        Ok(true)
+        Ok(pages.fenced.then_some(Outcome::Fenced))
     }
 
     /// Has pages written while at least so many wait for one.
     async fn send(&self, pages: &mut Pages<'_, '_>, least: usize) -> Result<()> {
-        while pages.next.len() >= least {
+        while pages.next.len() >= least && !pages.fenced {
             let rest = pages.next.split_off(pages.size.min(pages.next.len()));
             let users = std::mem::replace(&mut pages.next, rest);
-            // No cursor looks like this: the pages of the two passes are different ones.
-            let name = format!("{}!{}", pages.walk.job, pages.made);
+            let page = Page::Users(pages.made);
             pages.made += 1;
-            let written = self.write_page(pages.walk, name, String::new(), users, Attempt::First).await?;
+            let written = self.write_page(pages.walk, &pages.attempt, page, users).await?;
             pages.on_the_way.push_back(written);
             if pages.on_the_way.len() >= AHEAD
                 && let Some(page) = pages.on_the_way.pop_front()
             {
-                self.written(page).await?;
+                self.written(page, &mut pages.fenced).await?;
             }
         }
         Ok(())
     }
 
-    async fn written(&self, page: JoinHandle<Result<FannedOut>>) -> Result<()> {
+    async fn written(&self, page: JoinHandle<Result<FannedOut>>, fenced: &mut bool) -> Result<()> {
         match page.await.map_err(|_| FeedError::Internal)?? {
             FannedOut::Written(receipts) => self.metrics.fanned_out(&receipts),
-            // Nobody but the first to have a job makes such pages.
-            FannedOut::Before(_) => tracing::warn!("a page for connected followers was written before"),
+            FannedOut::Fenced => *fenced = true,
         }
         Ok(())
     }

@@ -10,85 +10,59 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{Held, Outcome};
-use crate::broker::{Attempt, FanOut, FannedOut};
+use crate::broker::{FanOut, FannedOut, JobAttempt, JobProgress, Page};
 use crate::feed::recipients::Recipients;
-use crate::feed::{Feed, FeedError, Result, now};
-use crate::model::{Entry, UserId};
-
-/// How much smaller a page is if a post must be looked for in each inbox first: about 1 ms each where the search is in
-/// vain, and Redis does nothing else meanwhile.
-const SEARCHING: usize = 20;
+use crate::feed::{Feed, FeedError, Result};
+use crate::model::{Entry, Millis, UserId};
 
 /// Pages of one job on their way at once, so that the broker works while the ledger is read.
 pub(super) const AHEAD: usize = 3;
 
 /// What is carried on a walk, and to whose followers.
 pub(super) struct Walk<'a> {
-    pub(super) job: i64,
     pub(super) author: &'a UserId,
     pub(super) entry: &'a Entry,
     pub(super) recipients: Recipients<'a>,
+    /// When the job was created.
+    pub(super) created_at: Millis,
 }
 
 impl Feed {
     /// Walks the followers from where the job stands.
     pub(super) async fn walk(&self, walk: &Walk<'_>, held: &mut Held) -> Result<Outcome> {
-        let mut followers = Followers::after(&held.cursor, walk.author);
-        // Whoever repeats looks into each inbox anyway.
-        if held.attempt == Attempt::First && !self.serve_connected(walk, &mut followers, held).await? {
-            return Ok(Outcome::Lost);
+        let mut followers = Followers::after(&held.cursor, walk.author, &held.progress);
+        if held.is_fresh()
+            && let Some(outcome) = self.serve_connected(walk, &mut followers, held).await?
+        {
+            return Ok(outcome);
         }
         self.serve_all(walk, followers, held).await
     }
 
-    /// How many followers a page has.
-    pub(super) fn page_size(&self, entry: &Entry, attempt: Attempt) -> usize {
-        let page = self.fanout.options.page;
-        match (entry, attempt) {
-            (Entry::Post(_), Attempt::Repeated) => (page / SEARCHING).max(1),
-            _ => page,
-        }
-    }
-
     async fn serve_all(&self, walk: &Walk<'_>, mut followers: Followers, held: &mut Held) -> Result<Outcome> {
         let mut ahead = held.cursor.clone();
-        let mut on_the_way: VecDeque<Page> = VecDeque::new();
+        let mut on_the_way: VecDeque<WrittenPage> = VecDeque::new();
         loop {
             while on_the_way.len() < AHEAD {
-                if !self.renew(walk.job, held).await? {
+                if !self.still_holds(held).await? {
                     return Ok(Outcome::Lost);
                 }
-                let size = self.page_size(walk.entry, held.attempt);
-                let Some((users, end)) = self.next_page(walk.author, &mut followers, &ahead, size).await? else {
+                let Some((users, to)) = self.next_page(walk.author, &mut followers, &ahead, &held.progress).await?
+                else {
                     break;
                 };
-                let name = format!("{}:{ahead}", walk.job);
-                let written = self.write_page(walk, name, end.clone(), users, held.attempt).await?;
-                on_the_way.push_back(Page { begin: ahead, end: end.clone(), written });
-                ahead = end;
+                let page = Page::Range { after: ahead, to: to.clone() };
+                let written = self.write_page(walk, &held.attempt, page, users).await?;
+                on_the_way.push_back(WrittenPage { to: to.clone(), written });
+                ahead = to;
             }
             let Some(page) = on_the_way.pop_front() else { return Ok(Outcome::Done) };
             match page.written.await.map_err(|_| FeedError::Internal)?? {
                 FannedOut::Written(receipts) => {
                     self.metrics.fanned_out(&receipts);
-                    held.cursor = page.end;
+                    held.cursor = page.to;
                 }
-                // Written by somebody before us, as the last page: who followed since got the post by following.
-                FannedOut::Before(end) if end == page.begin => return Ok(Outcome::Done),
-                // Written by somebody before us. If that page ended elsewhere, ours beyond it do not fit. And if we took
-                // ourselves for the first, whom we served before the others is not known beyond our own list.
-                FannedOut::Before(end) => {
-                    let moved = end != page.end || held.attempt == Attempt::First;
-                    held.attempt = Attempt::Repeated;
-                    held.cursor = end;
-                    if moved {
-                        for page in on_the_way.drain(..) {
-                            let _ = page.written.await;
-                        }
-                        ahead.clone_from(&held.cursor);
-                        followers = Followers::after(&held.cursor, walk.author);
-                    }
-                }
+                FannedOut::Fenced => return Ok(Outcome::Fenced),
             }
         }
     }
@@ -99,18 +73,22 @@ impl Feed {
         author: &UserId,
         followers: &mut Followers,
         begin: &str,
-        size: usize,
+        progress: &JobProgress,
     ) -> Result<Option<(Vec<UserId>, String)>> {
+        let size = self.fanout.options.page;
         let mut users: Vec<UserId> = followers.left.drain(..size.min(followers.left.len())).collect();
         let mut end = users.last().map_or_else(|| begin.to_owned(), ToString::to_string);
         while users.is_empty() && followers.more {
+            if let Some(to) = progress.advance(&followers.cursor) {
+                followers.cursor = to.to_owned();
+            }
             users = self.ledger.followers_after(author, &followers.cursor, size).await?;
             followers.more = users.len() == size;
             if let Some(last) = users.last() {
                 followers.cursor = last.to_string();
                 end.clone_from(&followers.cursor);
             }
-            users.retain(|user| !followers.served.remove(user));
+            users.retain(|user| !followers.served.remove(user) && !progress.covers(user));
         }
         // The author's own timeline comes first.
         if let Some(own) = followers.own.take() {
@@ -124,27 +102,55 @@ impl Feed {
     pub(super) async fn write_page(
         &self,
         walk: &Walk<'_>,
-        page: String,
-        next: String,
+        attempt: &JobAttempt,
+        page: Page,
         users: Vec<UserId>,
-        attempt: Attempt,
     ) -> Result<JoinHandle<Result<FannedOut>>> {
         let post = walk.entry.post().ok_or(FeedError::Internal)?;
         let users = self.recipients_among(post, walk.author, walk.recipients, users).await?;
-        let (broker, entry) = (Arc::clone(&self.broker), walk.entry.clone());
+        let (broker, entry, attempt) = (Arc::clone(&self.broker), walk.entry.clone(), attempt.clone());
+        let created_at = walk.created_at;
         Ok(self.fanout.tasks.spawn(async move {
-            Ok(broker.fan_out(FanOut { page: &page, next: &next, entry: &entry, users: &users, attempt }).await?)
+            let page = FanOut { attempt: &attempt, page: &page, entry: &entry, users: &users, created_at };
+            Ok(broker.fan_out(page).await?)
         }))
     }
 
-    /// Renews the lease now and then. `false` if somebody else has it.
-    pub(super) async fn renew(&self, job: i64, held: &mut Held) -> Result<bool> {
-        let due = held.renewed.get_or_insert_with(Instant::now).elapsed() > self.fanout.options.lease / 3;
-        if due {
-            held.renewed = Some(Instant::now());
-            return Ok(self.ledger.advance_job(job, &held.cursor, &self.fanout.lease(now())).await?);
+    /// Begins an attempt at a job. The first one at the first lease just begins; another one asks the ledger whether the job is
+    /// still held, and the broker what was written, and has it refuse what earlier attempts may still write. `false` if
+    /// another worker has the job.
+    pub(super) async fn begin(&self, held: &mut Held) -> Result<bool> {
+        held.attempt.run = self.broker.run()?;
+        if held.attempt.retry > 0 && !self.advance(held).await? {
+            return Ok(false);
         }
+        if held.attempt.generation <= 1 && held.attempt.retry == 0 {
+            return Ok(true);
+        }
+        let Some(progress) = self.broker.begin_attempt(&held.attempt).await? else { return Ok(false) };
+        held.progress = progress;
         Ok(true)
+    }
+
+    /// Whether this worker still holds the job. Writes the cursor to the ledger now and then, and asks it if the lease was
+    /// not renewed lately, as after a pause of the process.
+    pub(super) async fn still_holds(&self, held: &mut Held) -> Result<bool> {
+        let Some(renewed) = self.fanout.renewed(held.attempt.job, held.attempt.generation) else { return Ok(false) };
+        let lease = self.fanout.options.lease;
+        if held.advanced.elapsed() <= lease / 3 && renewed.elapsed() <= lease / 2 {
+            return Ok(true);
+        }
+        self.advance(held).await
+    }
+
+    /// Writes the cursor to the ledger and renews the lease. `false` if another worker has the job.
+    async fn advance(&self, held: &mut Held) -> Result<bool> {
+        let (job, generation, asked) = (held.attempt.job, held.attempt.generation, Instant::now());
+        let is_held = self.ledger.advance_job(job, generation, &held.cursor, &self.fanout.lease()).await?;
+        held.advanced = asked;
+        let renewed = if is_held { std::slice::from_ref(&job) } else { &[] };
+        self.fanout.note_renewals(&[(job, generation)], renewed, asked);
+        Ok(is_held)
     }
 }
 
@@ -164,9 +170,9 @@ pub(super) struct Followers {
 
 impl Followers {
     /// All after `cursor`.
-    fn after(cursor: &str, author: &UserId) -> Self {
+    fn after(cursor: &str, author: &UserId, progress: &JobProgress) -> Self {
         Self {
-            own: cursor.is_empty().then(|| author.clone()),
+            own: (cursor.is_empty() && !progress.covers_author(author)).then(|| author.clone()),
             left: VecDeque::new(),
             cursor: cursor.to_owned(),
             more: true,
@@ -176,10 +182,8 @@ impl Followers {
 }
 
 /// A page that the broker is writing.
-struct Page {
-    /// After which follower it begins.
-    begin: String,
+struct WrittenPage {
     /// Its last follower.
-    end: String,
+    to: String,
     written: JoinHandle<Result<FannedOut>>,
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, id_at, integer, json_text, one, texts};
+use super::{PostgresLedger, at, id_at, integer, jobs, json_text, one, texts};
 use crate::ledger::{Barriers, Job, Lease, Result, Work};
 use crate::model::{Barrier, Millis, Relation, UserId};
 
@@ -104,14 +104,13 @@ impl PostgresLedger {
         let authors: Vec<&str> = work.iter().map(|(_, author, _)| author.as_str()).collect();
         let json = work.iter().map(|(.., work)| json_text(work)).collect::<Result<Vec<_>>>()?;
         let (kind, maker, whom) = (change.barrier.as_str(), change.maker.as_str(), change.whom.as_str());
-        let (at_time, until) = (integer(now), integer(lease.until));
+        let (at_time, until) = (integer(now), integer(lease.millis()));
         let parameters: super::pool::Parameters<'_> =
             &[&kind, &maker, &whom, &at_time, &readers, &authors, &json, &&*lease.holder, &until];
         let rows = self.pool.write(sql, parameters).await?;
         let Some(made) = at::<Option<Vec<Option<i64>>>>(one(&rows)?, 0)? else { return Ok(None) };
         let made = made.into_iter().zip(work.into_iter().map(|(.., work)| work));
-        let job = |(id, work)| Job { id, work, cursor: String::new(), created_at: now };
-        Ok(Some(made.filter_map(|(id, work)| Some(job((id?, work)))).collect()))
+        Ok(Some(made.filter_map(|(id, work)| Some(jobs::made(id?, work, now))).collect()))
     }
 }
 

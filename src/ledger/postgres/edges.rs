@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, id_at, integer, json_text, natural_at, one};
+use super::{PostgresLedger, at, count, id_at, integer, jobs, json_text, natural_at, one};
 use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
 use crate::model::{Event, Millis, User, UserId};
 
@@ -34,7 +34,7 @@ pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower 
 impl Edges for PostgresLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let work = Work::Follow { reader: follower.clone(), author: followee.clone() };
-        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.until));
+        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.millis()));
         let event = Event::Followed { follower: follower.clone(), followee: followee.clone() };
         let (event, from, to, holder) =
             (NewEvent::new(Some(&event))?, follower.as_str(), followee.as_str(), &*lease.holder);
@@ -44,17 +44,17 @@ impl Edges for PostgresLedger {
         if !at::<bool>(row, 0)? {
             return Err(LedgerError::Failed(format!("{follower:?} or {followee:?} does not exist")));
         }
-        Ok(at::<Option<i64>>(row, 1)?.map(|id| Job { id, work, cursor: String::new(), created_at: now }))
+        Ok(at::<Option<i64>>(row, 1)?.map(|id| jobs::made(id, work, now)))
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let work = Work::Unfollow { reader: follower.clone(), author: followee.clone() };
-        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.until));
+        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.millis()));
         let rows = self
             .pool
             .write(UNFOLLOW, &[&follower.as_str(), &followee.as_str(), &at_time, &json, &&*lease.holder, &until])
             .await?;
-        Ok(at::<Option<i64>>(one(&rows)?, 0)?.map(|id| Job { id, work, cursor: String::new(), created_at: now }))
+        Ok(at::<Option<i64>>(one(&rows)?, 0)?.map(|id| jobs::made(id, work, now)))
     }
 
     async fn following_count(&self, follower: &UserId) -> Result<u64> {

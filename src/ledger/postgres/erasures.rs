@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{PostgresLedger, at, count, id_at, integer, natural_at, one};
-use crate::ledger::{Erasure, Erasures, Lease, Result};
+use crate::ledger::{Erasure, ErasureLease, Erasures, Result};
 use crate::model::{CommentId, Millis, NotificationId, Object, PostId, Tally, UserId};
 
 const BEGIN: &str = "SELECT feedline_erase($1, $2)";
@@ -35,14 +35,14 @@ impl Erasures for PostgresLedger {
         at(one(&self.pool.write(BEGIN, &[&user.as_str(), &integer(now)]).await?)?, 0)
     }
 
-    async fn claim_erasure(&self, now: Millis, lease: &Lease) -> Result<Option<Erasure>> {
+    async fn claim_erasure(&self, now: Millis, lease: &ErasureLease) -> Result<Option<Erasure>> {
         let rows = self.pool.write(CLAIM, &[&integer(now), &&*lease.holder, &integer(lease.until)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let quiet_since = at::<Option<i64>>(row, 2)?.map(|since| u64::try_from(since).unwrap_or_default());
         Ok(Some(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since }))
     }
 
-    async fn advance_erasure(&self, erasure: &Erasure, lease: &Lease) -> Result<bool> {
+    async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool> {
         let quiet = erasure.quiet_since.map(integer);
         let rows =
             self.pool.write(ADVANCE, &[&erasure.user.as_str(), &&*lease.holder, &integer(lease.until), &quiet]).await?;

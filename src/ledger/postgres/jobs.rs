@@ -3,27 +3,36 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::pool::Parameters;
 use super::{PostgresLedger, at, count, integer, json_at, natural_at, one};
-use crate::ledger::{Backlog, Job, Jobs, Lease, Result};
+use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Result, Work};
 use crate::model::{Millis, UserId};
 
-/// Who claims at the same moment passes over what another is claiming.
 const CLAIM: &str = "\
-    WITH due AS MATERIALIZED (
-        SELECT id FROM jobs WHERE lease_until <= $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
-    )
-    UPDATE jobs SET holder = $3, lease_until = $4 FROM due WHERE jobs.id = due.id
-    RETURNING jobs.id, jobs.work, jobs.cursor, jobs.created_at";
+    SELECT id, work, cursor, created_at, generation FROM feedline_claim_jobs($1, $2, $3) ORDER BY id";
 
 /// That some of a job, or all of it, is done need not be on the disk before anything else goes on: if the server loses it,
 /// with all that came after it, some is done again, as after the crash of a node just before it said so. What comes before
 /// it in the server's log is what it depends on, so that is there if this is.
 pub(super) const ADVANCE: &str = "\
-    UPDATE jobs SET cursor = $3, lease_until = $4
-    WHERE id = $1 AND holder = $2 AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
+    UPDATE jobs SET cursor = $3, lease_until = feedline_clock() + $4
+    WHERE id = $1 AND generation = $2 AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
 
+const RENEW: &str = "\
+    UPDATE jobs SET lease_until = feedline_clock() + $3
+    FROM unnest($1::bigint[], $2::bigint[]) AS mine (id, generation)
+    WHERE jobs.id = mine.id AND jobs.generation = mine.generation
+        AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING jobs.id";
+
+/// The statement sees the table as it was before it: the job itself is passed over by its id.
 pub(super) const FINISH: &str = "\
-    DELETE FROM jobs WHERE id = $1 AND holder = $2 AND set_config('synchronous_commit', 'off', true) = 'off'";
+    WITH gone AS (
+        DELETE FROM jobs
+        WHERE id = $1 AND generation = $2 AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING author
+    )
+    SELECT EXISTS (
+        SELECT FROM jobs WHERE jobs.author = gone.author AND jobs.lease_until <= feedline_clock() AND jobs.id <> $1
+    ) FROM gone";
 
 pub(super) const CARRIES: &str = "SELECT EXISTS (SELECT FROM jobs WHERE author = $1 AND id < $2 AND carries_post)";
 
@@ -31,22 +40,27 @@ const BACKLOG: &str = "SELECT count(*), min(created_at) FROM jobs";
 
 #[async_trait]
 impl Jobs for PostgresLedger {
-    async fn claim_jobs(&self, now: Millis, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
-        let (until, due) = (integer(lease.until), integer(now));
-        let rows = self.pool.write(CLAIM, &[&due, &count(limit), &&*lease.holder, &until]).await?;
-        let mut jobs = rows.iter().map(job).collect::<Result<Vec<_>>>()?;
-        // RETURNING promises no order.
-        jobs.sort_unstable_by_key(|job| job.id);
-        Ok(jobs)
+    async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
+        let rows = self.pool.write(CLAIM, &[&&*lease.holder, &integer(lease.millis()), &count(limit)]).await?;
+        rows.iter().map(job).collect()
     }
 
-    async fn advance_job(&self, id: i64, cursor: &str, lease: &Lease) -> Result<bool> {
-        let rows = self.pool.write(ADVANCE, &[&id, &&*lease.holder, &cursor, &integer(lease.until)]).await?;
-        Ok(!rows.is_empty())
+    async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool> {
+        let parameters: Parameters<'_> = &[&id, &integer(generation), &cursor, &integer(lease.millis())];
+        Ok(!self.pool.write(ADVANCE, parameters).await?.is_empty())
     }
 
-    async fn finish_job(&self, id: i64, holder: &str) -> Result<()> {
-        self.pool.write(FINISH, &[&id, &holder]).await.map(drop)
+    async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>> {
+        let (ids, generations): (Vec<i64>, Vec<i64>) =
+            jobs.iter().map(|(id, generation)| (*id, integer(*generation))).unzip();
+        let rows = self.pool.write(RENEW, &[&ids, &generations, &integer(lease.millis())]).await?;
+        rows.iter().map(|row| at(row, 0)).collect()
+    }
+
+    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished> {
+        let rows = self.pool.write(FINISH, &[&id, &integer(generation)]).await?;
+        let Some(row) = rows.first() else { return Ok(Finished { was_held: false, more: false }) };
+        Ok(Finished { was_held: true, more: at(row, 0)? })
     }
 
     /// The author's jobs become visible in the order of their ids: none that is lower shows up after this one.
@@ -63,5 +77,12 @@ impl Jobs for PostgresLedger {
 }
 
 fn job(row: &Row) -> Result<Job> {
-    Ok(Job { id: at(row, 0)?, work: json_at(row, 1)?, cursor: at(row, 2)?, created_at: natural_at(row, 3)? })
+    let (created_at, generation) = (natural_at(row, 3)?, natural_at(row, 4)?);
+    Ok(Job { id: at(row, 0)?, work: json_at(row, 1)?, cursor: at(row, 2)?, created_at, generation })
+}
+
+/// A job that was just made. `id` is negative if the job waits for a claim.
+pub(super) fn made(id: i64, work: Work, now: Millis) -> Job {
+    let generation = u64::from(id > 0);
+    Job { id: id.saturating_abs(), work, cursor: String::new(), created_at: now, generation }
 }

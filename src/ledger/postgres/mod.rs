@@ -397,8 +397,8 @@ mod tests {
         for (sql, more) in [(jobs::ADVANCE, true), (jobs::FINISH, false)] {
             let transaction = client.transaction().await.expect("a transaction");
             assert_eq!(commits(&transaction).await, "on");
-            let (id, holder, cursor, until) = (1_i64, "w", "c", 9_i64);
-            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &holder, &cursor, &until];
+            let (id, generation, cursor, length) = (1_i64, 1_i64, "c", 9_i64);
+            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &generation, &cursor, &length];
             let changed = transaction.execute(sql, if more { &parameters } else { &parameters[..2] }).await;
             assert_eq!((changed.expect("it is there"), &*commits(&transaction).await), (1, "off"), "{sql}");
             transaction.commit().await.expect("a commit");
@@ -461,7 +461,7 @@ mod tests {
             created_at: 1,
             edited_at: None,
         };
-        let lease = Lease { holder: "w".into(), until: 9 };
+        let lease = Lease { holder: "w".into(), length: std::time::Duration::from_millis(9) };
         // Callers that go away in the middle leave nothing behind that would count as under way.
         for _ in 0..20 {
             let mut call = Box::pin(ledger.create_post(&post, &lease));

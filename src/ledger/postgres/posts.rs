@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, id_at, integer, json_at, json_text, natural_at, one, plain, timeline};
+use super::{PostgresLedger, at, count, id_at, integer, jobs, json_at, json_text, natural_at, one, plain, timeline};
 use crate::ledger::{
     EditOutcome, Job, Lease, LedgerError, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work,
 };
@@ -61,7 +61,7 @@ impl Posts for PostgresLedger {
         let work = Work::Post { post: post.id, author: post.author.clone() };
         let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
         let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
-        let (made, until, holder) = (integer(post.created_at), integer(lease.until), &*lease.holder);
+        let (made, until, holder) = (integer(post.created_at), integer(lease.millis()), &*lease.holder);
         let event = NewEvent::new(Event::post_created(post).as_ref())?;
         let parameters: Parameters<'_> = &[
             &id,
@@ -80,7 +80,7 @@ impl Posts for PostgresLedger {
         let rows = self.pool.write(CREATE, parameters).await?;
         let row = one(&rows)?;
         match at(row, 0)? {
-            "stored" => Ok(Some(Job { id: at(row, 1)?, work, cursor: String::new(), created_at: post.created_at })),
+            "stored" => Ok(Some(jobs::made(at(row, 1)?, work, post.created_at))),
             "before" => Ok(None),
             _ => Err(LedgerError::Failed(format!("{:?} does not exist", post.author))),
         }
@@ -103,14 +103,14 @@ impl Posts for PostgresLedger {
     }
 
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
+        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.millis()));
         let parameters: Parameters<'_> = &[&number, &author.as_str(), &at_time, &&*lease.holder, &until];
         let rows = self.pool.write(DELETE, parameters).await?;
         let row = one(&rows)?;
         let Some(job) = at::<Option<i64>>(row, 0)? else { return Ok(None) };
         let (author, topics, visibility) = (author.clone(), at(row, 1)?, json_at(row, 2)?);
         let work = Work::Delete { post: id, author, topics, visibility };
-        Ok(Some(Job { id: job, work, cursor: String::new(), created_at: now }))
+        Ok(Some(jobs::made(job, work, now)))
     }
 
     async fn edit_post(
@@ -121,7 +121,7 @@ impl Posts for PostgresLedger {
         lease: &Lease,
     ) -> Result<EditOutcome> {
         let (id, author, now) = (post.id, post.author.clone(), post.edited_at.unwrap_or(post.created_at));
-        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.until));
+        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.millis()));
         let (visibility, body) = (json_text(&post.visibility)?, json_text(post)?);
         let public = post.visibility == Visibility::Public;
         let (base, holder, event) = (base.map(integer), &*lease.holder, NewEvent::new(event)?);
@@ -144,7 +144,7 @@ impl Posts for PostgresLedger {
         if at(row, 3)? {
             return Ok(EditOutcome::Conflict);
         }
-        let Some(made) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(EditOutcome::Missing) };
+        let Some(ids) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(EditOutcome::Missing) };
         let (topics, visibility) = (at(row, 1)?, json_at::<Visibility>(row, 2)?);
         let change = Some(VisibilityChange { before: visibility.clone(), after: post.visibility.clone() });
         // As many of them as were made.
@@ -153,8 +153,8 @@ impl Posts for PostgresLedger {
             Work::Narrow { post: id, author: author.clone(), change: change.clone() },
             Work::Widen { post: id, author, change },
         ];
-        let job = |(id, work)| Job { id, work, cursor: String::new(), created_at: now };
-        Ok(EditOutcome::Edited(made.into_iter().zip(work).map(job).collect()))
+        let job = |(id, work)| jobs::made(id, work, now);
+        Ok(EditOutcome::Edited(ids.into_iter().zip(work).map(job).collect()))
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::id_at;
 use super::{SqliteLedger, count, favourites, integer, likes, natural, revocations};
-use crate::ledger::{Erasure, Erasures, Lease, Result, Revocation, RevocationKind};
+use crate::ledger::{Erasure, ErasureLease, Erasures, Result, Revocation, RevocationKind};
 use crate::model::{CommentId, Millis, NotificationId, Object, ObjectId, ObjectType, PostId, Tally, UserId};
 
 #[async_trait]
@@ -15,12 +15,12 @@ impl Erasures for SqliteLedger {
         self.write(move |db| begin(db, &user, now)).await
     }
 
-    async fn claim_erasure(&self, now: Millis, lease: &Lease) -> Result<Option<Erasure>> {
+    async fn claim_erasure(&self, now: Millis, lease: &ErasureLease) -> Result<Option<Erasure>> {
         let lease = lease.clone();
         self.write(move |db| claim(db, now, &lease)).await
     }
 
-    async fn advance_erasure(&self, erasure: &Erasure, lease: &Lease) -> Result<bool> {
+    async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool> {
         let (erasure, lease) = (erasure.clone(), lease.clone());
         self.write(move |db| {
             let sql = "UPDATE erasures SET lease_until = ?3, quiet_since = ?4 WHERE user = ?1 AND holder = ?2";
@@ -86,7 +86,7 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
     revocations::revoke(db, &entry).map(|_| true)
 }
 
-fn claim(db: &Connection, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Erasure>> {
+fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result<Option<Erasure>> {
     let sql = "UPDATE erasures SET holder = ?1, lease_until = ?2 WHERE user = ( \
                    SELECT user FROM erasures INDEXED BY erasures_due WHERE lease_until <= ?3 ORDER BY lease_until LIMIT 1 \
                ) RETURNING user, at, quiet_since";

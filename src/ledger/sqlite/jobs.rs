@@ -1,28 +1,34 @@
 //! Fan-out jobs and their leases.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use async_trait::async_trait;
 use rusqlite::types::Type;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, json_text, natural};
-use crate::ledger::{Backlog, Job, Jobs, Lease, Result, Work};
+use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Result, Work};
 use crate::model::{Millis, UserId};
 
 #[async_trait]
 impl Jobs for SqliteLedger {
-    async fn claim_jobs(&self, now: Millis, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
+    async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
         let lease = lease.clone();
-        self.write(move |db| claim(db, now, &lease, limit)).await
+        self.write(move |db| claim(db, &lease, limit)).await
     }
 
-    async fn advance_job(&self, id: i64, cursor: &str, lease: &Lease) -> Result<bool> {
+    async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool> {
         let (lease, cursor) = (lease.clone(), cursor.to_owned());
-        self.write(move |db| advance(db, id, &cursor, &lease)).await
+        self.write(move |db| advance(db, (id, generation), &cursor, &lease)).await
     }
 
-    async fn finish_job(&self, id: i64, holder: &str) -> Result<()> {
-        let holder = holder.to_owned();
-        self.write(move |db| finish(db, id, &holder)).await
+    async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>> {
+        let (jobs, lease) = (jobs.to_vec(), lease.clone());
+        self.write(move |db| renew(db, &jobs, &lease)).await
+    }
+
+    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished> {
+        self.write(move |db| finish(db, id, generation)).await
     }
 
     async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool> {
@@ -35,36 +41,71 @@ impl Jobs for SqliteLedger {
     }
 }
 
-pub(super) fn create(db: &Connection, work: Work, now: Millis, lease: &Lease) -> rusqlite::Result<Job> {
-    let sql = "INSERT INTO jobs (work, created_at, holder, lease_until) VALUES (?1, ?2, ?3, ?4)";
-    let row = params![json_text(&work)?, integer(now), &*lease.holder, integer(lease.until)];
-    let id = db.prepare_cached(sql)?.insert(row)?;
-    Ok(Job { id, work, cursor: String::new(), created_at: now })
+/// The clock by which leases are measured: that of the machine on which the file is.
+fn clock() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-pub(super) fn claim(db: &Connection, now: Millis, lease: &Lease, limit: usize) -> rusqlite::Result<Vec<Job>> {
-    let sql = "UPDATE jobs SET holder = ?1, lease_until = ?2 \
-               WHERE id IN (SELECT id FROM jobs WHERE lease_until <= ?3 ORDER BY id LIMIT ?4) \
-               RETURNING id, work, cursor, created_at";
-    let claim = params![&*lease.holder, integer(lease.until), integer(now), count(limit)];
+/// When a lease that begins now runs out.
+fn until(clock: i64, lease: &Lease) -> i64 {
+    clock.saturating_add(integer(lease.millis()))
+}
+
+pub(super) fn create(db: &Connection, work: Work, now: Millis, lease: &Lease) -> rusqlite::Result<Job> {
+    let (author, is_ordered, clock) = (work.author().as_str(), work.is_ordered(), clock());
+    let mut is_held = !lease.length.is_zero();
+    if is_held && is_ordered {
+        let sql = "SELECT 1 FROM jobs WHERE author = ?1 AND ordered AND (holder <> ?2 OR lease_until <= ?3)";
+        is_held = !db.prepare_cached(sql)?.exists(params![author, &*lease.holder, clock])?;
+    }
+    let sql = "INSERT INTO jobs (work, author, ordered, created_at, holder, lease_until, generation) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let lease_until = if is_held { until(clock, lease) } else { 0 };
+    let row = params![json_text(&work)?, author, is_ordered, integer(now), &*lease.holder, lease_until, is_held];
+    let id = db.prepare_cached(sql)?.insert(row)?;
+    Ok(Job { id, work, cursor: String::new(), created_at: now, generation: u64::from(is_held) })
+}
+
+pub(super) fn claim(db: &Connection, lease: &Lease, limit: usize) -> rusqlite::Result<Vec<Job>> {
+    let sql = "WITH held AS MATERIALIZED \
+                   (SELECT DISTINCT author FROM jobs WHERE lease_until > ?3 AND holder <> ?1 AND ordered) \
+               UPDATE jobs SET holder = ?1, lease_until = ?2, generation = generation + 1 \
+               WHERE id IN (SELECT id FROM jobs WHERE lease_until <= ?3 \
+                   AND NOT (ordered AND author IN (SELECT author FROM held)) ORDER BY id LIMIT ?4) \
+               RETURNING id, work, cursor, created_at, generation";
+    let clock = clock();
+    let claim = params![&*lease.holder, until(clock, lease), clock, count(limit)];
     let mut jobs = db.prepare_cached(sql)?.query_map(claim, job)?.collect::<rusqlite::Result<Vec<_>>>()?;
     // RETURNING promises no order.
     jobs.sort_unstable_by_key(|job| job.id);
     Ok(jobs)
 }
 
-pub(super) fn advance(db: &Connection, id: i64, cursor: &str, lease: &Lease) -> rusqlite::Result<bool> {
-    let sql = "UPDATE jobs SET cursor = ?3, lease_until = ?4 WHERE id = ?1 AND holder = ?2";
-    Ok(db.prepare_cached(sql)?.execute(params![id, &*lease.holder, cursor, integer(lease.until)])? == 1)
+fn advance(db: &Connection, (id, generation): (i64, u64), cursor: &str, lease: &Lease) -> rusqlite::Result<bool> {
+    let sql = "UPDATE jobs SET cursor = ?3, lease_until = ?4 WHERE id = ?1 AND generation = ?2";
+    let row = params![id, integer(generation), cursor, until(clock(), lease)];
+    Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
-pub(super) fn finish(db: &Connection, id: i64, holder: &str) -> rusqlite::Result<()> {
-    db.prepare_cached("DELETE FROM jobs WHERE id = ?1 AND holder = ?2")?.execute(params![id, holder])?;
-    Ok(())
+fn renew(db: &Connection, jobs: &[(i64, u64)], lease: &Lease) -> rusqlite::Result<Vec<i64>> {
+    let sql = "UPDATE jobs SET lease_until = ?1 \
+               WHERE (id, generation) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2)) RETURNING id";
+    let renewal = params![until(clock(), lease), json_text(jobs)?];
+    db.prepare_cached(sql)?.query_map(renewal, |row| row.get(0))?.collect()
+}
+
+fn finish(db: &Connection, id: i64, generation: u64) -> rusqlite::Result<Finished> {
+    let sql = "DELETE FROM jobs WHERE id = ?1 AND generation = ?2 RETURNING author";
+    let gone = db.prepare_cached(sql)?.query_row(params![id, integer(generation)], |row| row.get::<_, String>(0));
+    let Some(author) = gone.optional()? else { return Ok(Finished { was_held: false, more: false }) };
+    let waits = "SELECT 1 FROM jobs WHERE author = ?1 AND lease_until <= ?2";
+    Ok(Finished { was_held: true, more: db.prepare_cached(waits)?.exists(params![author, clock()])? })
 }
 
 pub(super) fn carries_posts(db: &Connection, author: &UserId, before: i64) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id < ?1 AND ?2 IN (work ->> '$.post.author', work ->> '$.widen.author'))";
+    let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE author = ?2 AND id < ?1 \
+               AND coalesce(work ->> '$.post', work ->> '$.widen') IS NOT NULL)";
     db.prepare_cached(sql)?.query_row(params![before, author.as_str()], |row| row.get(0))
 }
 
@@ -77,5 +118,6 @@ pub(super) fn backlog(db: &Connection) -> rusqlite::Result<Backlog> {
 fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
     let work = serde_json::from_str(row.get_ref(1)?.as_str()?)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, error.into()))?;
-    Ok(Job { id: row.get(0)?, work, cursor: row.get(2)?, created_at: natural(row.get(3)?) })
+    let (created_at, generation) = (natural(row.get(3)?), natural(row.get(4)?));
+    Ok(Job { id: row.get(0)?, work, cursor: row.get(2)?, created_at, generation })
 }

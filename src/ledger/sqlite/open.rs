@@ -29,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0014_erasure.sql"),
     include_str!("../migrations/sqlite/0015_events.sql"),
     include_str!("../migrations/sqlite/0016_meta.sql"),
+    include_str!("../migrations/sqlite/0017_job_leases.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.

@@ -27,6 +27,9 @@ for i = 6, #ARGV do
     if padded > fence then fence = padded end
   end
 end
-if kind == 'p' and written > 0 then raise_fence(meta, head, fence) end
+if kind == 'p' and written > 0 then
+  raise_fence(meta, head, fence)
+  note_arrival(meta)
+end
 if call('XLEN', log) >= tonumber(ARGV[4]) then trim(log, meta, tonumber(ARGV[3])) end
 return written

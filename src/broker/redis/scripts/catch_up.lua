@@ -24,7 +24,10 @@ if news and #ARGV > 5 then
       if kind == 'p' and padded > fence then fence = padded end
     end
   end
-  if fence ~= '' then raise_fence(meta, head, fence) end
+  if fence ~= '' then
+    raise_fence(meta, head, fence)
+    note_arrival(meta)
+  end
   if call('XLEN', log) >= tonumber(ARGV[5]) then trim(log, meta, tonumber(ARGV[4])) end
 end
 if news then call('HSET', meta, 'w', ARGV[3]) end

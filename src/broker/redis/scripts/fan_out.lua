@@ -1,11 +1,16 @@
--- One entry to many inboxes, once for each page.
--- KEYS: page mark; then log, meta of each inbox
--- ARGV: next page, seconds the mark stays, kind, post, post padded, length, 1 if it is a repeated attempt
--- Returns the next page as text if the page was written before; else for each inbox the number of receivers,
--- -1 if nothing was written, -2 if there is no inbox.
-local kind, post, padded, length, repeated = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
-if not call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) then return call('GET', KEYS[1]) end
+-- One entry to many inboxes: a page of one attempt at a job.
+-- KEYS: job; then log, meta of each inbox
+-- ARGV: token of the attempt, field and value by which the page is remembered, seconds the job is remembered, kind, post,
+--       post padded, length, milliseconds since when a fill or merge may have brought the post
+-- Returns nil if a later attempt has begun; else for each inbox the number of receivers, -1 if nothing was written, -2 if there
+-- is no inbox.
+-- The job is a HASH: t is the token of the last attempt, all other fields are pages that were written.
+local job, last = KEYS[1], call('HGET', KEYS[1], 't')
+if last and tonumber(last) > tonumber(ARGV[1]) then return false end
+call('HSET', job, 't', ARGV[1], ARGV[2], ARGV[3])
+if not last then call('EXPIRE', job, ARGV[4]) end
 
+local kind, post, padded, length, since = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 local above_fence = kind == 'p' and padded or ''
 local said = ' ' .. kind .. post
 local receipts, n = {}, 0
@@ -13,13 +18,13 @@ for i = 2, #KEYS, 2 do
   local log, receipt = KEYS[i], -2
   local head = call('HGET', KEYS[i + 1], 'h')
   if head then
-    -- Below the fence inboxes are looked into, here and by a page of another attempt that comes after.
-    if repeated and kind == 'p' then head = raise_fence(KEYS[i + 1], head, padded) end
     local news = head < above_fence
     if kind ~= 'p' then
       news = applies(kind, head)
     elseif not news then
-      news = pad(call('HGET', KEYS[i + 1], 'f')) < padded and is_news(kind, last_word(log, post), head)
+      local found = call('HMGET', KEYS[i + 1], 'f', 'n')
+      news = pad(found[1]) < padded
+        and (not may_hold(head, found[2], since) or is_news(kind, last_word(log, post), head))
     end
     if news then
       local id = call('XADD', log, 'NOMKSTREAM', '0-*', kind, post)

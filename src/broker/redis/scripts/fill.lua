@@ -31,6 +31,7 @@ for i = 1, #present do
   call('XADD', log, '0-*', field[1], field[2])
 end
 call('HSET', meta, 'h', fence .. ARGV[2], 'f', floor)
+note_arrival(meta)
 if tonumber(found[4] or '0') < tonumber(ARGV[6]) then call('HSET', meta, 'w', ARGV[6]) end
 if call('XLEN', log) >= tonumber(ARGV[5]) then trim(log, meta, tonumber(ARGV[4])) end
 return top(log)

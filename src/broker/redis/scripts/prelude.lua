@@ -5,6 +5,7 @@
 --      says that the past is missing. 16 digits compare as text as they do as numbers.
 --   f  floor: every post above it that was ever put in is told of by the Stream
 --   r  the run of Redis that wrote it
+--   n  when something else than a fan-out last put posts in, in Unix milliseconds
 --   w  the mark of the pulled log up to which it was brought; absent is 0
 -- Post ids stay text: Lua would print a large number with 14 digits.
 local call, sub = redis.call, string.sub
@@ -51,6 +52,18 @@ end
 -- read later than the edit, so it does not need the edit; it could bring a removed post back.
 local function applies(kind, head)
   return kind ~= 'e' or sub(head, 1, 16) ~= UNFILLED
+end
+
+-- Notes that something else than a fan-out puts posts in.
+local function note_arrival(meta)
+  local time = call('TIME')
+  call('HSET', meta, 'n', time[1] .. string.format('%03d', math.floor(time[2] / 1000)))
+end
+
+-- Whether something else than its fan-out may have brought a post that was made later than `since`. `last` is what
+-- note_arrival noted; inboxes of older versions lack it.
+local function may_hold(head, last, since)
+  return sub(head, 1, 16) == UNFILLED or not last or tonumber(last) >= since
 end
 
 -- Raises the fence to a padded id.

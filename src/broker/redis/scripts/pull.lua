@@ -15,7 +15,10 @@ for i = 1, #KEYS, 2 do
     receipt = -1
     if tonumber(found[3] or '0') < mark then
       call('HSET', meta, 'w', ARGV[6])
-      if look and kind == 'p' then head = raise_fence(meta, head, padded) end
+      if look and kind == 'p' then
+        head = raise_fence(meta, head, padded)
+        note_arrival(meta)
+      end
       local news = head < above_fence
       if not news and (look or kind == 'p') then
         news = pad(found[2]) < padded and is_news(kind, last_word(log, post), head)

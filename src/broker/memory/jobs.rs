@@ -1,0 +1,69 @@
+//! What is remembered of jobs of fan-out: the last attempt at each, and the pages that were written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use parking_lot::Mutex;
+
+use crate::broker::fan_out::JOB_TTL;
+use crate::broker::{FanOut, JobAttempt, JobProgress};
+
+/// How many jobs are remembered at most.
+const MAX_JOBS: u64 = 200_000;
+
+/// The jobs of a broker, by run and id. Those under way are used all the time, so they are not the ones that are evicted.
+pub(super) struct Jobs(Cache<(Arc<str>, i64), Arc<Mutex<Job>>>);
+
+/// One of them. Pages are kept as in Redis: a field and a value each.
+#[derive(Default)]
+pub(super) struct Job {
+    token: u64,
+    pages: HashMap<String, String>,
+}
+
+impl Job {
+    /// Notes a page. `false` if a later attempt has begun.
+    pub(super) fn note(&mut self, page: &FanOut<'_>) -> bool {
+        let token = page.attempt.token();
+        if self.token > token {
+            return false;
+        }
+        self.token = token;
+        self.pages.insert(page.page.field(token), page.page.value(page.users));
+        true
+    }
+}
+
+impl Jobs {
+    pub(super) fn new() -> Self {
+        let jobs = Cache::builder().max_capacity(MAX_JOBS).eviction_policy(EvictionPolicy::lru());
+        Self(jobs.time_to_live(JOB_TTL).build())
+    }
+
+    pub(super) fn get(&self, attempt: &JobAttempt) -> Arc<Mutex<Job>> {
+        self.0.get_with((Arc::clone(&attempt.run), attempt.job), Arc::default)
+    }
+
+    pub(super) fn begin(&self, attempt: &JobAttempt) -> Option<JobProgress> {
+        let job = self.get(attempt);
+        let mut job = job.lock();
+        if job.token > attempt.token() {
+            return None;
+        }
+        job.token = attempt.token();
+        let mut progress = JobProgress::default();
+        job.pages.iter().for_each(|(field, value)| progress.add(field, value));
+        Some(progress)
+    }
+
+    /// Frees the pages. The token stays, so that earlier attempts are refused.
+    pub(super) fn retire(&self, attempt: &JobAttempt) {
+        self.get(attempt).lock().pages = HashMap::new();
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.0.invalidate_all();
+    }
+}

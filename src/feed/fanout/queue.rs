@@ -1,0 +1,242 @@
+//! The jobs that this process holds: the lanes in which they wait for a worker, and their leases.
+//!
+//! A process holds few jobs at a time, so that each is under way soon; all others wait in the ledger, for whichever node has
+//! a free worker. A job is held from the transaction that creates it if there is a free slot; so on a node that is not busy
+//! no further call is made before the job is done.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, RwLockWriteGuard, Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::FanoutOptions;
+use crate::ledger::{Job, Lease};
+
+/// Jobs held for each worker, those under way included.
+const SLOTS_PER_WORKER: usize = 64;
+
+/// A write creates at most so many jobs: those of an edit.
+const MAX_JOBS_PER_WRITE: usize = 3;
+
+/// The job queues of this process: one a worker, and all jobs of an author in the same one, so that an author's posts
+/// arrive in the order in which they were written.
+pub(in crate::feed) struct Fanout {
+    pub(super) options: FanoutOptions,
+    /// Names this process in leases.
+    holder: Arc<str>,
+    lanes: Vec<mpsc::Sender<QueuedJob>>,
+    /// The other ends; the workers take them when they start.
+    pub(super) receivers: Mutex<Vec<mpsc::Receiver<QueuedJob>>>,
+    /// The jobs in lanes and under way, by id.
+    held: Mutex<HashMap<i64, HeldLease>>,
+    slots: Arc<Semaphore>,
+    /// Whether more jobs wait in the ledger than this process could take. New jobs queue up behind them.
+    backlogged: AtomicBool,
+    /// Held by claims for writing, by writes that create jobs with a lease for reading, until the jobs are in their lanes: or
+    /// a new job could come before an earlier one of its author that was just claimed.
+    claiming: Arc<RwLock<()>>,
+    /// Jobs may wait in the ledger.
+    pub(super) waiting: Notify,
+    hasher: RandomState,
+    pub(super) tasks: TaskTracker,
+    pub(super) stopping: CancellationToken,
+}
+
+/// A job in a lane.
+pub(super) struct QueuedJob {
+    pub(super) job: Job,
+    /// Freed when the job is done, or lost.
+    pub(super) slot: Option<OwnedSemaphorePermit>,
+}
+
+/// The lease of a job that this process holds.
+#[derive(Clone, Copy)]
+struct HeldLease {
+    generation: u64,
+    /// When the last successful renewal was asked for.
+    renewed: Instant,
+}
+
+/// A place for the jobs that a write is about to create.
+pub(in crate::feed) struct Reservation {
+    lease: Lease,
+    slot: Option<OwnedSemaphorePermit>,
+    /// No claim ends before the jobs are in their lanes.
+    _no_claim: Option<OwnedRwLockReadGuard<()>>,
+}
+
+impl Reservation {
+    /// The lease with which the jobs are to be created. Its length is zero if this process has no room for them.
+    pub(in crate::feed) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl Fanout {
+    pub(in crate::feed) fn new(options: FanoutOptions) -> Self {
+        let slots = options.workers.max(1) * SLOTS_PER_WORKER;
+        let lane = |_| mpsc::channel(slots * (MAX_JOBS_PER_WRITE + 1));
+        let (lanes, receivers) = (0..options.workers.max(1)).map(lane).unzip();
+        Self {
+            options,
+            holder: uuid::Uuid::now_v7().simple().to_string().into(),
+            lanes,
+            receivers: Mutex::new(receivers),
+            held: Mutex::default(),
+            slots: Arc::new(Semaphore::new(slots)),
+            backlogged: AtomicBool::new(false),
+            claiming: Arc::default(),
+            waiting: Notify::new(),
+            hasher: RandomState::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    pub(in crate::feed) fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    pub(in crate::feed) fn page(&self) -> usize {
+        self.options.page
+    }
+
+    /// How long a job is held without a sign of life.
+    pub(in crate::feed) fn patience(&self) -> Duration {
+        self.options.lease
+    }
+
+    pub(in crate::feed) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    /// A lease of this process, for a job that is done before its call returns, or that has a slot.
+    pub(in crate::feed) fn lease(&self) -> Lease {
+        Lease { holder: Arc::clone(&self.holder), length: self.options.lease }
+    }
+
+    /// Reserves a slot for the jobs of one write. While jobs wait in the ledger, or are being claimed, there is none: new ones
+    /// come after them.
+    pub(in crate::feed) fn reserve(&self) -> Reservation {
+        let no_claim = Arc::clone(&self.claiming).try_read_owned().ok();
+        let is_free = no_claim.is_some() && !self.backlogged.load(Ordering::Relaxed);
+        let slot = if is_free { Arc::clone(&self.slots).try_acquire_owned().ok() } else { None };
+        let length = if slot.is_some() { self.options.lease } else { Duration::ZERO };
+        let _no_claim = no_claim.filter(|_| slot.is_some());
+        Reservation { lease: Lease { length, ..self.lease() }, slot, _no_claim }
+    }
+
+    /// To be held during a claim until its jobs are in their lanes.
+    pub(super) async fn claim_lock(&self) -> RwLockWriteGuard<'_, ()> {
+        self.claiming.write().await
+    }
+
+    /// Queues the jobs that were just created with a reservation. Those that are not held wait in the ledger.
+    pub(in crate::feed) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) {
+        let Reservation { mut slot, _no_claim, .. } = reservation;
+        for job in jobs {
+            if job.is_held() {
+                self.queue(job, slot.take());
+            } else {
+                self.waiting.notify_one();
+            }
+        }
+    }
+
+    /// Queues a job that could not be done at once. If there is no slot it waits in the ledger until its lease runs out.
+    pub(in crate::feed) fn offer_again(&self, job: Job) {
+        match Arc::clone(&self.slots).try_acquire_owned() {
+            Ok(slot) => self.queue(job, Some(slot)),
+            Err(_) => tracing::debug!(job = job.id, "no free slot, the job waits until its lease runs out"),
+        }
+    }
+
+    pub(super) fn queue(&self, job: Job, slot: Option<OwnedSemaphorePermit>) {
+        // Any number does, as long as it is the author's.
+        let lane = self.hasher.hash_one(job.work.author()) as usize % self.lanes.len();
+        let (id, lease) = (job.id, HeldLease { generation: job.generation, renewed: Instant::now() });
+        self.held.lock().insert(id, lease);
+        if self.lanes[lane].try_send(QueuedJob { job, slot }).is_err() {
+            self.held.lock().remove(&id);
+            tracing::warn!(job = id, "a lane is full, the job waits until its lease runs out");
+        }
+    }
+
+    /// Slots for a claim: half of the free ones, so that new jobs find some while the ledger is asked.
+    pub(super) fn slots_for_claim(&self) -> Option<OwnedSemaphorePermit> {
+        let half = u32::try_from(self.slots.available_permits().div_ceil(2)).unwrap_or(u32::MAX);
+        if half == 0 { None } else { Arc::clone(&self.slots).try_acquire_many_owned(half).ok() }
+    }
+
+    /// Queues the jobs of a claim for which these slots were taken.
+    pub(super) fn claimed(&self, jobs: Vec<Job>, mut slots: OwnedSemaphorePermit) {
+        self.backlogged.store(jobs.len() >= slots.num_permits(), Ordering::Relaxed);
+        for job in jobs {
+            self.queue(job, slots.split(1));
+        }
+    }
+
+    /// A worker is done with a job: asks for more if half of the slots are free and jobs wait.
+    pub(super) fn release(&self, job: &Job, slot: Option<OwnedSemaphorePermit>) {
+        drop(slot);
+        let mut held = self.held.lock();
+        if held.get(&job.id).is_some_and(|lease| lease.generation == job.generation) {
+            held.remove(&job.id);
+        }
+        drop(held);
+        let half = self.lanes.len() * SLOTS_PER_WORKER / 2;
+        if self.backlogged.load(Ordering::Relaxed) && self.slots.available_permits() >= half {
+            self.waiting.notify_one();
+        }
+    }
+
+    /// When the lease of a job was last renewed; `None` if it is lost.
+    pub(super) fn renewed(&self, id: i64, generation: u64) -> Option<Instant> {
+        self.held.lock().get(&id).filter(|lease| lease.generation == generation).map(|lease| lease.renewed)
+    }
+
+    /// All jobs held, with their generations.
+    pub(super) fn all_held(&self) -> Vec<(i64, u64)> {
+        self.held.lock().iter().map(|(id, lease)| (*id, lease.generation)).collect()
+    }
+
+    /// Notes which of some leases were renewed, at a time before the ledger was asked. The others are lost.
+    pub(super) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: Instant) {
+        let renewed: HashSet<i64> = renewed.iter().copied().collect();
+        let mut held = self.held.lock();
+        for (id, generation) in asked {
+            let Some(lease) = held.get_mut(id).filter(|lease| lease.generation == *generation) else { continue };
+            if renewed.contains(id) {
+                lease.renewed = at;
+            } else {
+                held.remove(id);
+            }
+        }
+    }
+
+    /// Sleeps; `false` if it is time to stop.
+    pub(in crate::feed) async fn sleep(&self, time: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(time) => true,
+            () = self.stopping.cancelled() => false,
+        }
+    }
+
+    /// Until it is time to stop.
+    pub(in crate::feed) async fn stopped(&self) {
+        self.stopping.cancelled().await;
+    }
+
+    pub(in crate::feed) async fn stop(&self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

@@ -1,0 +1,128 @@
+//! Jobs: their leases, and the order of those of one author.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use feedline::ledger::{Backlog, Finished, Job, Ledger};
+
+use crate::support::{LEASE, NOW, conformance, id, lease, post, publish, users};
+
+conformance! {
+    a_job_has_one_holder_until_its_lease_runs_out
+    leases_are_renewed_and_released_together
+    a_job_created_without_a_lease_waits_for_a_claim
+    one_node_at_a_time_holds_the_jobs_of_an_author
+}
+
+type Any = Arc<dyn Ledger>;
+
+/// Waits until a lease that begins now, and takes so many milliseconds, has run out.
+async fn run_out(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis + 20)).await;
+}
+
+fn numbers(jobs: &[Job]) -> Vec<(i64, u64)> {
+    jobs.iter().map(|job| (job.id, job.generation)).collect()
+}
+
+async fn a_job_has_one_holder_until_its_lease_runs_out(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
+    let mut first = publish(&*ledger, 1, "ann").await;
+    let mut second = publish(&*ledger, 2, "ann").await;
+    assert_eq!((first.generation, second.generation), (1, 1), "the maker holds them");
+    assert_eq!(ledger.backlog().await.unwrap(), Backlog { jobs: 2, oldest: Some(NOW + 1) });
+    let claim = async |holder: &str, millis, limit| ledger.claim_jobs(&lease(holder, millis), limit).await.unwrap();
+    assert_eq!(claim("w2", LEASE, 9).await, []);
+
+    // The clock is the ledger's: the lease runs out though nobody says what time it is.
+    assert!(ledger.advance_job(first.id, 1, "fan-500", &lease("w1", 100)).await.unwrap());
+    assert!(!ledger.advance_job(first.id, 2, "fan-900", &lease("w2", LEASE)).await.unwrap(), "not its generation");
+    assert_eq!(claim("w2", LEASE, 9).await, []);
+    run_out(100).await;
+    (first.cursor, first.generation) = ("fan-500".into(), 2);
+    assert_eq!(claim("w1", 100, 9).await, [first.clone()], "the same holder, in another generation");
+    assert!(!ledger.advance_job(first.id, 1, "fan-600", &lease("w1", LEASE)).await.unwrap(), "the first one is over");
+    assert_eq!(ledger.finish_job(first.id, 1).await.unwrap(), Finished { was_held: false, more: false });
+    assert!(ledger.advance_job(second.id, 1, "", &lease("w1", 0)).await.unwrap());
+    assert_eq!(ledger.backlog().await.unwrap().jobs, 2);
+
+    run_out(100).await;
+    assert_eq!(claim("w4", 100, 1).await, [Job { generation: 3, ..first.clone() }], "oldest first, no more than asked");
+    run_out(100).await;
+    assert!(ledger.advance_job(first.id, 3, "fan-700", &lease("w4", 100)).await.unwrap(), "nobody claimed it");
+    run_out(100).await;
+    (first.generation, second.generation, first.cursor) = (4, 2, "fan-700".into());
+    assert_eq!(claim("w5", LEASE, 9).await, [first.clone(), second.clone()]);
+    let carries = async |author: &str, before| ledger.carries_posts(&id(author), before).await.unwrap();
+    assert!(carries("ann", second.id).await && !carries("bo", second.id).await && !carries("ann", first.id).await);
+    let done = Finished { was_held: true, more: false };
+    assert_eq!(ledger.finish_job(first.id, 4).await.unwrap(), done);
+    assert!(!carries("ann", second.id).await, "the older one is done");
+    assert_eq!(ledger.finish_job(second.id, 2).await.unwrap(), done);
+    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
+    assert!(!ledger.advance_job(first.id, 4, "x", &lease("w5", LEASE)).await.unwrap());
+    let third = publish(&*ledger, 3, "ann").await;
+    assert!(third.id > second.id, "ids are not given out twice");
+}
+
+async fn leases_are_renewed_and_released_together(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let (first, second, lost) =
+        (publish(&*ledger, 1, "ann").await, publish(&*ledger, 2, "ann").await, publish(&*ledger, 3, "bo").await);
+    let renew = async |jobs: &[(i64, u64)], millis| {
+        let mut held = ledger.renew_jobs(jobs, &lease("w1", millis)).await.unwrap();
+        held.sort_unstable();
+        held
+    };
+    let all = [(first.id, 1), (second.id, 1), (lost.id, 2), (i64::MAX, 1)];
+    assert_eq!(
+        renew(&all, LEASE).await,
+        [first.id, second.id],
+        "those of another generation, and finished ones, are lost"
+    );
+    assert_eq!(renew(&[], LEASE).await, [0; 0]);
+    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), []);
+    assert_eq!(renew(&all[..2], 0).await, [first.id, second.id]);
+    let claimed = ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
+    assert_eq!(numbers(&claimed), [(first.id, 2), (second.id, 2)]);
+}
+
+async fn a_job_created_without_a_lease_waits_for_a_claim(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let waits = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 0)).await.unwrap().expect("a new post");
+    assert!(!waits.is_held() && waits.id > 0);
+    // What comes after it waits as well, or it would be done first.
+    let next = publish(&*ledger, 2, "ann").await;
+    let other = publish(&*ledger, 3, "bo").await;
+    assert!(!next.is_held() && other.is_held());
+    assert!(!ledger.advance_job(next.id, 1, "", &lease("w1", LEASE)).await.unwrap());
+    let claimed = ledger.claim_jobs(&lease("w2", LEASE), 1).await.unwrap();
+    assert_eq!(claimed, [Job { generation: 1, ..waits.clone() }], "its first lease");
+    let claimed = ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
+    assert_eq!(numbers(&claimed), [(next.id, 1)]);
+    assert_eq!(ledger.finish_job(waits.id, 1).await.unwrap(), Finished { was_held: true, more: false });
+}
+
+async fn one_node_at_a_time_holds_the_jobs_of_an_author(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let first = publish(&*ledger, 1, "ann").await;
+    let create = async |number, author: &str, holder: &str| {
+        let made = ledger.create_post(&post(number, author, &[]), &lease(holder, LEASE)).await.unwrap();
+        made.expect("a new post")
+    };
+    let second = create(2, "ann", "w2").await;
+    assert!(!second.is_held(), "another node holds the first");
+    assert!(create(3, "bo", "w2").await.is_held());
+    assert!(!publish(&*ledger, 4, "ann").await.is_held(), "it comes after one that waits");
+    // An edge is done with whatever the ledger says by then.
+    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w2", LEASE)).await.unwrap().expect("an edge");
+    assert!(edge.is_held());
+    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "the first is not done");
+    assert_eq!(ledger.finish_job(first.id, 1).await.unwrap(), Finished { was_held: true, more: true });
+    let claimed = ledger.claim_jobs(&lease("w3", LEASE), 1).await.unwrap();
+    assert_eq!(numbers(&claimed), [(second.id, 1)]);
+    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "w3 holds an earlier one");
+    assert_eq!(ledger.claim_jobs(&lease("w3", LEASE), 9).await.unwrap().len(), 1);
+    assert!(create(5, "ann", "w3").await.is_held(), "all of ann's are with w3");
+}

@@ -1,0 +1,152 @@
+//! A backlog of fan-out jobs shrinks steadily while nodes stand still; every job is done once, and those of one author in
+//! their order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use feedline::model::{Post, PostId, UserId, Visibility};
+use serde_json::Value;
+
+use crate::chaos;
+use crate::cluster::{Cluster, LEASE, done, pause, position, post, resume};
+use crate::dice::Dice;
+use crate::redis_server::RedisServer;
+use crate::server::PATIENCE;
+
+const AUTHORS: usize = 20;
+const READERS: usize = 8;
+
+/// How long the backlog may stay as it is while a node stands still: the pause, and the leases that it held.
+const STALL: Duration = Duration::from_secs(10);
+
+fn author(n: usize) -> String {
+    format!("a{n:02}")
+}
+
+fn reader(n: usize) -> String {
+    format!("r{n}")
+}
+
+/// So many posts, by all authors in turn.
+fn posts(many: usize) -> Vec<Post> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+    let now = u64::try_from(since.as_millis()).expect("a time");
+    let post = |n: usize| {
+        let created_at = now - (many - n) as u64;
+        Post {
+            id: PostId::from_parts(created_at, 63, 0),
+            author: UserId::parse(&author(n % AUTHORS)).expect("an id"),
+            text: format!("post {n}"),
+            media: Vec::new(),
+            location: None,
+            topics: Vec::new(),
+            mentions: Vec::new(),
+            platform: None,
+            visibility: Visibility::Public,
+            data: None,
+            created_at,
+            edited_at: None,
+        }
+    };
+    (0..many).map(post).collect()
+}
+
+/// The posts in an inbox, in the order in which they were written to it.
+fn written(cluster: &Cluster, reader: &str) -> Vec<u64> {
+    let log = cluster.redis.ask_all(&format!("XRANGE feedline:{{timeline:{reader}}}:l - +"));
+    let lines: Vec<&str> = log.lines().collect();
+    let at = |n: usize| lines.get(n + 2).and_then(|id| id.parse().ok()).expect("a post");
+    lines.iter().enumerate().filter(|(_, line)| **line == "p").map(|(n, _)| at(n)).collect()
+}
+
+/// Every reader has every post once, and those of each author in their order.
+fn everything_arrived_once(cluster: &Cluster, posts: &[Post]) {
+    let authors: BTreeMap<u64, &UserId> = posts.iter().map(|post| (post.id.0, &post.author)).collect();
+    for reader in (0..READERS).map(reader) {
+        let log = written(cluster, &reader);
+        let once: BTreeSet<u64> = log.iter().copied().collect();
+        assert_eq!((log.len(), once.len()), (posts.len(), posts.len()), "{reader} has posts twice, or not at all");
+        let mut last: BTreeMap<&UserId, u64> = BTreeMap::new();
+        for id in log {
+            let before = last.insert(authors[&id], id);
+            assert!(before.is_none_or(|before| before < id), "{reader}: {id} of {:?} after {before:?}", authors[&id]);
+        }
+    }
+}
+
+/// Two nodes start with a backlog, and one of them stands still past its leases now and then.
+async fn work_off(mut cluster: Cluster, many: usize) {
+    let seed = Dice::seed();
+    let mut dice = Dice::new(seed);
+    let edges: Vec<_> = (0..READERS).flat_map(|n| (0..AUTHORS).map(move |m| (reader(n), author(m)))).collect();
+    cluster.load(&edges).await;
+    for n in 0..READERS {
+        position(&cluster.nodes[0], &reader(n)).await;
+    }
+    cluster.nodes.iter_mut().for_each(crate::server::Server::kill);
+    let posts = posts(many);
+    // One of each author at a time, so that their jobs are in the order of the posts.
+    cluster.write_unclaimed(&posts, AUTHORS).await;
+    for node in &mut cluster.nodes {
+        node.start_again().await;
+    }
+    let (begun, mut least, mut since) = (Instant::now(), cluster.backlog().await, Instant::now());
+    let mut pauses = 0;
+    while least > 0 {
+        let still = &cluster.nodes[dice.below(2)];
+        pause(still);
+        pauses += 1;
+        tokio::time::sleep(LEASE + Duration::from_millis(dice.below(700) as u64)).await;
+        resume(still);
+        tokio::time::sleep(Duration::from_millis(200 + dice.below(1_500) as u64)).await;
+        let backlog = cluster.backlog().await;
+        assert!(backlog <= least, "seed {seed}: the backlog grew from {least} to {backlog}");
+        if backlog < least {
+            (least, since) = (backlog, Instant::now());
+        }
+        assert!(since.elapsed() < STALL, "seed {seed}: {backlog} of {many} jobs are left, and it does not go on");
+    }
+    eprintln!("{many} jobs in {:?}, {pauses} pauses", begun.elapsed());
+    everything_arrived_once(&cluster, &posts);
+    let mut counted = 0.0;
+    for node in &cluster.nodes {
+        counted += node.metric("feedline_fanout_lag_seconds_count").await.unwrap_or_default();
+    }
+    assert!((counted - many as f64).abs() < 0.5, "seed {seed}: {many} jobs were done {counted} times");
+}
+
+const KEYS: [(&str, &str); 1] = [("timeline.length", "100000")];
+
+#[tokio::test]
+async fn a_backlog_shrinks_while_nodes_stand_still_on_sqlite() {
+    work_off(Cluster::start_with(2, &KEYS).await, chaos::rounds(2_000, 20_000)).await;
+}
+
+#[tokio::test]
+async fn a_backlog_shrinks_while_nodes_stand_still_on_postgres() {
+    let cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &KEYS).await;
+    work_off(cluster, chaos::rounds(2_000, 20_000)).await;
+}
+
+/// Posts of one author arrive in the order in which they were written, whichever nodes took them; and without a wait.
+#[tokio::test]
+async fn posts_written_at_two_nodes_arrive_in_order() {
+    let cluster = Cluster::start().await;
+    let edges: Vec<_> = (0..READERS).map(|n| (reader(n), "ann".to_owned())).collect();
+    cluster.load(&edges).await;
+    for n in 0..READERS {
+        position(&cluster.nodes[0], &reader(n)).await;
+    }
+    let (begun, mut ids) = (Instant::now(), Vec::new());
+    for n in 0..60 {
+        ids.push(post(&cluster.nodes[n % 2], "ann", "one after the other").await);
+    }
+    let wrote = begun.elapsed();
+    let carried = cluster.carried(PATIENCE).await;
+    assert!(carried < Duration::from_millis(900), "{carried:?} after the last of 60 posts, which took {wrote:?}");
+    for n in 0..READERS {
+        assert_eq!(written(&cluster, &reader(n)), ids, "{}", reader(n));
+    }
+    let page: Value = done(&cluster.nodes[0], &reader(0), "GET", "/timeline?limit=60").await;
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(60));
+}
