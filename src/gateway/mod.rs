@@ -12,7 +12,7 @@
 //! | `commands` | the part of a command that takes time |
 //! | [`channels`] | what a channel's name means, and who may do what there |
 //! | [`hub`] | who is in which channel, and what they have been told |
-//! | [`sockets`] | the sockets by user, to be closed |
+//! | `sockets` | the sockets by user, to be closed |
 //! | `presence` | who is in a channel, joins and leaves |
 //! | [`outbox`] | what waits for one socket |
 

@@ -1,7 +1,7 @@
 //! Deadlines on transfers that make no progress: a request body that does not come, a response that is not taken.
 //!
 //! No deadline covers a whole transfer, so a large one and one that lasts for hours are both fine. A transfer fails once it
-//! has waited for the other end for the whole timeout, or moves fewer than [`MIN_BYTES_PER_SECOND`]: a byte now and then
+//! has waited for the other end for the whole timeout, or moves fewer than `MIN_BYTES_PER_SECOND`: a byte now and then
 //! is no progress.
 
 use std::io::{self, IoSlice};
