@@ -23,6 +23,7 @@ mod queue;
 mod walk;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -50,6 +51,9 @@ pub struct FanoutOptions {
 /// How often the ledger is asked for jobs that wait, at most; and in any case four times within a lease.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often leases are renewed within the length of one.
+const ROUNDS_IN_A_LEASE: u32 = 4;
+
 impl Feed {
     /// Starts the workers, the renewal of their leases, and the claims of jobs that wait in the ledger.
     pub(super) fn start_fanout(self: &Arc<Self>) {
@@ -67,9 +71,10 @@ impl Feed {
         }
         let feed = Arc::clone(self);
         self.fanout.tasks.spawn(async move {
-            let every = feed.fanout.options.lease / 4;
+            let every = feed.fanout.options.lease / ROUNDS_IN_A_LEASE;
             feed.measure_backlog().await;
             while feed.fanout.sleep(every.mul_f64(rand::random_range(0.8..1.2))).await {
+                feed.look_for_broker();
                 feed.renew_leases().await;
                 feed.measure_backlog().await;
             }
@@ -89,6 +94,9 @@ impl Feed {
 
     /// Leases jobs that wait, or whose holder is gone, as far as there are slots.
     async fn claim_waiting(&self) {
+        if self.is_cut_off() {
+            return;
+        }
         let _lock = self.fanout.claim_lock().await;
         let Some(slots) = self.fanout.slots_for_claim() else { return };
         match self.ledger.claim_jobs(&self.fanout.lease(), slots.num_permits()).await {
@@ -97,9 +105,10 @@ impl Feed {
         }
     }
 
+    /// Renews the leases of the jobs held here, unless this node cannot do them: another node may reach the broker.
     async fn renew_leases(&self) {
         let held = self.fanout.all_held();
-        if held.is_empty() {
+        if held.is_empty() || self.is_cut_off() {
             return;
         }
         let asked = Instant::now();
@@ -107,6 +116,21 @@ impl Feed {
             Ok(renewed) => self.fanout.note_renewals(&held, &renewed, asked),
             Err(error) => tracing::warn!(%error, jobs = held.len(), "leases of jobs could not be renewed"),
         }
+    }
+
+    /// Notes whether the broker answered this node within the last moments: the lease of the caches tells, at no cost.
+    fn look_for_broker(&self) {
+        let rounds = &self.fanout.rounds_without_broker;
+        if self.broker.cache_lease().is_held() {
+            rounds.store(0, Ordering::Relaxed);
+        } else {
+            rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the broker has been away for about the length of a lease. A pause of this process alone does not count.
+    fn is_cut_off(&self) -> bool {
+        self.fanout.rounds_without_broker.load(Ordering::Relaxed) >= ROUNDS_IN_A_LEASE
     }
 
     /// Lets other nodes have the jobs that this one will not do.

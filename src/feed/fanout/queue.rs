@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -44,6 +44,8 @@ pub(in crate::feed) struct Fanout {
     claiming: Arc<RwLock<()>>,
     /// Jobs may wait in the ledger.
     pub(super) waiting: Notify,
+    /// How many rounds of renewals in a row found the broker away.
+    pub(super) rounds_without_broker: AtomicU32,
     hasher: RandomState,
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
@@ -94,6 +96,7 @@ impl Fanout {
             backlogged: AtomicBool::new(false),
             claiming: Arc::default(),
             waiting: Notify::new(),
+            rounds_without_broker: AtomicU32::new(0),
             hasher: RandomState::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
