@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::Remembered;
 use super::operations::{Input, Operation, Request};
-use super::{Call, Caller, Feed, FeedError, Result, heavy, now};
+use super::{Call, Caller, Feed, FeedError, NewUser, Result, heavy, now};
 use crate::broker::Attempt;
 use crate::ledger::{Begun, Keyed, Turn};
 use crate::model::{Millis, PostId};
@@ -47,7 +47,8 @@ const FORGET_AT_ONCE: usize = 500;
 impl Feed {
     /// Runs an operation for whoever asks. The answer is JSON.
     pub(super) async fn run(self: &Arc<Self>, operation: &Operation, mut asked: Request) -> Result<Bytes> {
-        self.authorize(asked.caller.reader(), &asked.credential).await?;
+        let new = if operation.is_queued { NewUser::Settled } else { NewUser::Recorded };
+        self.authorize(asked.caller.reader(), &asked.credential, new).await?;
         let write = keyed(operation, &mut asked)?;
         if let Err(limited) = self.rates.take(&*self.broker, operation, &asked).await {
             // A repeat does nothing, and is told what came of the first. To look for that is a read.

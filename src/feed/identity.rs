@@ -68,7 +68,7 @@ impl Feed {
     ///
     /// # Errors
     /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger could not be asked.
-    pub async fn authorize(&self, user: Option<&UserId>, credential: &Credential) -> Result<()> {
+    pub async fn authorize(&self, user: Option<&UserId>, credential: &Credential, new: NewUser) -> Result<()> {
         self.check_revoked(user, credential.token().map(|token| &**token))?;
         if *credential != Credential::Nothing && self.revocations.is_stale() {
             return Err(FeedError::Unavailable);
@@ -77,10 +77,14 @@ impl Feed {
         self.refuse_erased(user)?;
         let wanted = credential.origin();
         let known = self.known.lock().get(user).copied();
-        let origin = match (known, wanted) {
-            (Some(origin), _) => Some(origin),
-            (None, UserOrigin::Application) => Some(self.ledger.ensure_user(user, now()).await?),
-            (None, UserOrigin::Account) => self.ledger.user_origin(user).await?,
+        let origin = match (known, wanted, new) {
+            (Some(origin), _, _) => Some(origin),
+            (None, UserOrigin::Application, NewUser::Recorded) => Some(self.ledger.ensure_user(user, now()).await?),
+            (None, UserOrigin::Application, NewUser::Settled) => match self.ledger.user_origin(user).await? {
+                Some(origin) => Some(origin),
+                None => return Ok(()),
+            },
+            (None, UserOrigin::Account, _) => self.ledger.user_origin(user).await?,
         };
         let Some(origin) = origin else { return Err(credential.refusal()) };
         if known.is_none() {
@@ -122,6 +126,15 @@ impl Feed {
         }
         known.insert(user.clone(), origin);
     }
+}
+
+/// When the ledger records a user whom an application's credential brings for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewUser {
+    /// Now, before the request goes on.
+    Recorded,
+    /// With what the request puts into the write-behind queue: the request does not wait for the ledger's writer.
+    Settled,
 }
 
 /// How many users are remembered as known. Those forgotten cost a call to the ledger each.

@@ -101,7 +101,7 @@ pub use bodies::Body;
 pub use erasure::{ErasureLogEntry, read_erasure_log};
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
-pub use identity::Credential;
+pub use identity::{Credential, NewUser};
 pub use likes::{LikesOptions, Whisper};
 pub use posts::is_topic_name;
 pub use pulled::Presence;

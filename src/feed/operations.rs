@@ -111,6 +111,9 @@ pub struct Operation {
     pub page_cost: u32,
     /// Its input holds secrets. Such a write takes no idempotency key: a digest of the input would be kept in the ledger.
     pub has_secrets: bool,
+    /// It is acknowledged from the write-behind queue. Such a write does not wait for the ledger: the settler records a new
+    /// user together with what the user did.
+    pub is_queued: bool,
     /// What it does, in a line.
     pub summary: &'static str,
     /// The JSON schema of its input.
@@ -265,11 +268,22 @@ impl Default for Operations {
     }
 }
 
+/// What is special about an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Plain,
+    Secrets,
+    Queued,
+}
+
 /// Marks an operation whose input [holds secrets](Operation::has_secrets).
-const SECRETS: bool = true;
+const SECRETS: Mark = Mark::Secrets;
+
+/// Marks an operation that is acknowledged [from the queue](Operation::is_queued).
+const QUEUED: Mark = Mark::Queued;
 
 macro_rules! operations {
-    ($($name:literal $verb:ident $path:literal $status:literal $access:ident $($cost:literal)? $([$secrets:ident])?, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
+    ($($name:literal $verb:ident $path:literal $status:literal $access:ident $($cost:literal)? $([$mark:ident])?, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
         vec![$(Operation {
             name: $name,
             verb: Verb::$verb,
@@ -277,7 +291,8 @@ macro_rules! operations {
             status: $status,
             access: Access::$access,
             page_cost: [$($cost,)? 1][0],
-            has_secrets: [$($secrets,)? false][0],
+            has_secrets: [$($mark,)? Mark::Plain][0] == Mark::Secrets,
+            is_queued: [$($mark,)? Mark::Plain][0] == Mark::Queued,
             summary: $summary,
             input: SchemaGenerator::subschema_for::<$input>,
             output: SchemaGenerator::subschema_for::<$output>,
@@ -324,10 +339,10 @@ impl Operations {
             "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: input::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
             "notifications.list" Get "/notifications" 200 User 3, list_notifications: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
             "notifications.mark_read" Put "/notifications/read" 200 User, mark_notifications: super::notifications::Marking => super::notifications::Left, "Marks notifications as read, or seen, up to one or all.";
-            "likes.add" Put "/posts/{id}/like" 200 User, like: super::likes::Target => super::likes::Accepted, "Likes a post: acknowledged at once, settled in a moment.";
-            "likes.remove" Delete "/posts/{id}/like" 200 User, unlike: super::likes::Target => super::likes::Accepted, "Takes a like of a post back.";
-            "comments.like" Put "/comments/{id}/like" 200 User, like_comment: input::OneComment => super::likes::Accepted, "Likes a comment; likes.add with object comment is the same.";
-            "comments.unlike" Delete "/comments/{id}/like" 200 User, unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
+            "likes.add" Put "/posts/{id}/like" 200 User [QUEUED], like: super::likes::Target => super::likes::Accepted, "Likes a post: acknowledged at once, settled in a moment.";
+            "likes.remove" Delete "/posts/{id}/like" 200 User [QUEUED], unlike: super::likes::Target => super::likes::Accepted, "Takes a like of a post back.";
+            "comments.like" Put "/comments/{id}/like" 200 User [QUEUED], like_comment: input::OneComment => super::likes::Accepted, "Likes a comment; likes.add with object comment is the same.";
+            "comments.unlike" Delete "/comments/{id}/like" 200 User [QUEUED], unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
             "likes.list" Get "/posts/{id}/likes" 200 Reader 2, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
             "timeline.read" Get "/timeline" 200 User 2, read_own_timeline: TimelineList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
             "timeline.updates" Get "/timeline/updates" 200 User 5, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";

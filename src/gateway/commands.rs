@@ -19,7 +19,7 @@ use super::session::{Action, Call, History, Join, Look, Opening, Publish, Wants}
 use super::sockets::{Registration, closing};
 use crate::broker::{Append, Span, continues};
 use crate::feed::operations::{Origin, Request};
-use crate::feed::{Caller, Credential, FeedError, Stage, Viewer};
+use crate::feed::{Caller, Credential, FeedError, NewUser, Stage, Viewer};
 use crate::model::Entry;
 use crate::protocol::{
     Disconnect, ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error,
@@ -84,7 +84,7 @@ impl Gateway {
         let credential = opening.token.clone().map_or(Credential::Nothing, Credential::Token);
         // In the list first, then checked: a token that ends meanwhile is noticed by one of the two.
         let registration = self.sockets.register(opening.user.clone(), &opening.client, opening.token.clone(), outbox);
-        match self.feed.authorize(opening.user.as_ref(), &credential).await {
+        match self.feed.authorize(opening.user.as_ref(), &credential, NewUser::Recorded).await {
             Ok(()) => {}
             Err(error) if error.is_temporary() => {
                 tracing::warn!(%error, user = ?opening.user, "a connect failed");
