@@ -7,9 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::input::{self, Done};
-use super::operations::Origin;
 use super::people::checked_name;
-use super::{Call, Caller, Credential, Feed, FeedError, Result, now};
+use super::{Call, Caller, Credential, Feed, FeedError, Origin, Result, now};
 use crate::auth::{Attempt, SessionIssuer, TokenKind, Verdict};
 use crate::ledger::NewAccount;
 use crate::model::{Millis, UserId, UserOrigin};

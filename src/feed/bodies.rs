@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::coherent_cache::{CacheReader, CoherentCache, FillTicket};
+use super::caching::{CacheReader, CoherentCache, FillTicket};
+use super::caching::{MAX_BATCH, RequestCoalescer};
 use super::erasure::ErasedUsers;
 use super::error::{FeedError, Result};
-use super::gather::{AT_ONCE, Gather};
 use super::presentation::{PushedCounts, pushed};
 use crate::broker::CacheLease;
 use crate::ledger::Ledger;
@@ -86,7 +86,7 @@ pub(super) struct Bodies {
     counts: PushedCounts,
     /// `None` of a post that is not there (any more).
     cache: CoherentCache<PostId, Option<Arc<Body>>>,
-    gather: Gather<PostId>,
+    gather: RequestCoalescer<PostId>,
     /// Their posts are not there, whatever the cache and the ledger hold still.
     erased: Arc<ErasedUsers>,
 }
@@ -100,7 +100,7 @@ impl Bodies {
         };
         let cache = CoherentCache::weighing(lease, CAPACITY, FRESH, weigh);
         let counts = PushedCounts::new(Arc::clone(&ledger));
-        Self { ledger, counts, cache, gather: Gather::new(), erased }
+        Self { ledger, counts, cache, gather: RequestCoalescer::new(), erased }
     }
 
     /// Taken before a post is written, for [`begin`](Self::begin).
@@ -161,14 +161,14 @@ impl Bodies {
         let reader = self.cache.reader();
         let mut missing = self.cached(&reader, ids, &mut found);
         while !missing.is_empty() {
-            let later = missing.split_off(missing.len().min(AT_ONCE));
+            let later = missing.split_off(missing.len().min(MAX_BATCH));
             self.get_missing(missing, &mut found).await?;
             missing = later;
         }
         Ok(found)
     }
 
-    /// Finds those that were not in the cache, at most [`AT_ONCE`].
+    /// Finds those that were not in the cache, at most [`MAX_BATCH`].
     async fn get_missing(&self, missing: Vec<PostId>, found: &mut HashMap<PostId, Arc<Body>>) -> Result<()> {
         if !self.cache.reader().is_usable() {
             // What others fetch cannot be handed over: they need not wait for each other.

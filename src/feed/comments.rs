@@ -69,7 +69,7 @@ impl Feed {
             }
             None => Vec::new(),
         };
-        let id = CommentId(self.id_for(&call, now())?.0);
+        let id = CommentId(self.ids.for_call(&call, now())?.0);
         let comment = Comment {
             id,
             post: draft.id,

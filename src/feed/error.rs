@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::auth::PasswordError;
+use crate::auth::{PasswordError, Revoked};
 use crate::broker::BrokerError;
 use crate::ledger::LedgerError;
 
@@ -215,6 +215,15 @@ impl FeedError {
             error["field"] = field.into();
         }
         json!({ "error": error })
+    }
+}
+
+impl From<Revoked> for FeedError {
+    fn from(revoked: Revoked) -> Self {
+        match revoked {
+            Revoked::Token => Self::Unauthorized("the token was revoked, or its session has ended: sign in again"),
+            Revoked::User => Self::Forbidden("this user is blocked"),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::coherent_cache::{CoherentCache, FillTicket};
+use super::caching::{CoherentCache, FillTicket};
 use super::error::Result;
 use crate::broker::CacheLease;
 use crate::ledger::Ledger;

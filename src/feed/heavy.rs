@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::operations::{Origin, Request};
-use super::{Caller, FeedError, Result};
+use super::operations::Request;
+use super::{Caller, FeedError, Origin, Result};
 
 /// From which cost of a page on a read is a heavy one.
 pub(super) const HEAVY_COST: u32 = 10;

@@ -76,7 +76,7 @@ impl Feed {
         };
         let feed = Arc::clone(self);
         // A client that goes away while it waits must not leave a key behind that seems to be in use.
-        let running = self.fanout.tasks().spawn(async move { feed.once(&write, run).await });
+        let running = self.runtime.spawn(async move { feed.once(&write, run).await });
         running.await.unwrap_or(Err(FeedError::Internal))
     }
 
@@ -125,7 +125,7 @@ impl Feed {
         let mut pause = Duration::from_millis(20);
         loop {
             let now = now();
-            let new = self.new_id(now)?;
+            let new = self.ids.next(now)?;
             let turn = Turn { now, until: now.saturating_add(TURN), since: now.saturating_sub(KEPT) };
             match self.ledger.begin(write, new, turn).await? {
                 Begun::Fresh => return Ok(Due::Run(new, turn, Attempt::First)),
@@ -142,8 +142,8 @@ impl Feed {
     /// Removes what is too old to be asked for, bit by bit, until the feed stops.
     pub(super) fn start_forgetting(self: &Arc<Self>) {
         let feed = Arc::clone(self);
-        self.fanout.tasks().spawn(async move {
-            while feed.fanout.sleep(FORGET_EVERY.mul_f64(rand::random_range(0.8..1.2))).await {
+        self.runtime.spawn(async move {
+            while feed.runtime.sleep(FORGET_EVERY.mul_f64(rand::random_range(0.8..1.2))).await {
                 loop {
                     match feed.ledger.forget_begun(now().saturating_sub(KEPT), FORGET_AT_ONCE).await {
                         Ok(FORGET_AT_ONCE) => {}
@@ -154,7 +154,7 @@ impl Feed {
                         }
                     }
                     // Others write in between.
-                    if !feed.fanout.sleep(Duration::from_millis(50)).await {
+                    if !feed.runtime.sleep(Duration::from_millis(50)).await {
                         return;
                     }
                 }
@@ -270,7 +270,7 @@ mod tests {
             let mut asked = Request {
                 caller: Caller::User(crate::model::UserId::parse("ann").unwrap()),
                 credential: super::super::Credential::Nothing,
-                origin: super::super::operations::Origin::Backend,
+                origin: super::super::Origin::Backend,
                 client: None,
                 key: Some("k".to_owned()),
                 input: json!({ "old": "correct horse", "new": "battery staple" }),

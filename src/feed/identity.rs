@@ -4,63 +4,9 @@
 //! that never changes: neither side can take the other's ids. The ledger decides, once for each id; this node remembers.
 //! Whether a token was revoked is looked up in memory. So a request costs no call to a store.
 
-use std::sync::Arc;
-
-use super::{Feed, FeedError, Result, now};
-use crate::auth::{Revoked, TokenIdentity, TokenKind};
+use super::{Credential, Feed, FeedError, Result, now};
+use crate::auth::{Revoked, TokenIdentity};
 use crate::model::{UserId, UserOrigin};
-
-/// What proves who a caller is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credential {
-    /// Nothing: nobody in particular.
-    Nothing,
-    /// A token.
-    Token(Arc<TokenIdentity>),
-    /// The word of a backend, which says where the user's id comes from.
-    Backend(UserOrigin),
-}
-
-impl Credential {
-    /// The token, if it is one.
-    pub fn token(&self) -> Option<&Arc<TokenIdentity>> {
-        match self {
-            Self::Token(token) => Some(token),
-            Self::Nothing | Self::Backend(_) => None,
-        }
-    }
-
-    /// Where the user's id must come from.
-    fn origin(&self) -> UserOrigin {
-        match self {
-            Self::Token(token) if token.kind != TokenKind::Application => UserOrigin::Account,
-            Self::Nothing | Self::Token(_) => UserOrigin::Application,
-            Self::Backend(origin) => *origin,
-        }
-    }
-
-    /// Why it does not prove that somebody is this user, whose id comes from elsewhere.
-    fn refusal(&self) -> FeedError {
-        FeedError::Forbidden(match self {
-            Self::Nothing => "sign in first",
-            Self::Token(token) if token.kind != TokenKind::Application => "the account of this session does not exist",
-            Self::Token(_) => "this id belongs to an account with a password: an application's token cannot act for it",
-            Self::Backend(UserOrigin::Application) => {
-                "this id belongs to an account with a password: send X-User-Origin: account to act for it"
-            }
-            Self::Backend(UserOrigin::Account) => "there is no account with this id",
-        })
-    }
-}
-
-impl From<Revoked> for FeedError {
-    fn from(revoked: Revoked) -> Self {
-        match revoked {
-            Revoked::Token => Self::Unauthorized("the token was revoked, or its session has ended: sign in again"),
-            Revoked::User => Self::Forbidden("this user is blocked"),
-        }
-    }
-}
 
 impl Feed {
     /// Checks that a credential is in force and proves who the user is. A user whom the application brings for the first time

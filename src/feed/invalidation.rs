@@ -5,7 +5,7 @@
 //! before. What only adds something uses [`announce`](Feed::announce) and does not wait.
 //!
 //! Every cache whose content decides what somebody may see is a
-//! [`CoherentCache`](super::coherent_cache::CoherentCache) and is named in [`drop_cached`](Feed::drop_cached). A reply
+//! [`CoherentCache`](super::caching::CoherentCache) and is named in [`drop_cached`](Feed::drop_cached). A reply
 //! that is being put together when the change is answered may still show the state from before, as may a push that is
 //! queued for a socket already: those began before it.
 

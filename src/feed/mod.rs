@@ -17,7 +17,7 @@
 //! | `graph` | follow, unfollow, who follows whom |
 //! | `barriers` | hide, mute, block |
 //! | `invalidation` | has every node drop what it cached |
-//! | `coherent_cache` | a cache that serves nothing that was invalidated |
+//! | `caching` | a cache that serves no invalidated entry, a bounded map of recent values, coalesced fetches |
 //! | `relations` | what is between readers and authors, cached |
 //! | `followees` | whom readers follow, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
@@ -36,7 +36,9 @@
 //! | `telling` | log entries put into words, for those who may hear them |
 //! | `pages` | a page while it is being filled |
 //! | `presentation` | posts as readers are shown them: with counts, flags and people |
-//! | `ids` | makes post ids |
+//! | `call` | the caller of an operation and what proves it |
+//! | `node_ids`, `id_maker` | ids, and the lease of the number of this node |
+//! | `runtime` | background tasks and their end |
 //! | `error` | everything that can go wrong |
 
 use std::collections::HashMap;
@@ -46,13 +48,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Attempt, Broker, CacheLease, Invalidation, Queue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::model::{Millis, PostId, UserId, UserOrigin};
+use crate::model::{PostId, UserId, UserOrigin};
 use crate::net::TrustedProxies;
 
 mod accounts;
@@ -60,7 +62,8 @@ mod along;
 mod audience;
 mod barriers;
 mod bodies;
-mod coherent_cache;
+mod caching;
+mod call;
 mod comments;
 mod edits;
 mod erasure;
@@ -70,16 +73,16 @@ mod export;
 mod fanout;
 mod favourites;
 mod followees;
-mod gather;
 mod graph;
 mod heavy;
+mod id_maker;
 mod idempotency;
 mod identity;
-mod ids;
 mod input;
 mod invalidation;
 mod likes;
 mod lineage;
+mod node_ids;
 mod notifications;
 pub mod operations;
 mod pages;
@@ -89,34 +92,38 @@ mod presentation;
 mod pulled;
 mod rates;
 mod reading;
-mod recent;
 mod recipients;
 mod relations;
 mod revocations;
+mod runtime;
 mod telling;
 mod timelines;
 mod topics;
 
 pub use bodies::Body;
+pub use call::{Caller, Credential, Origin};
 pub use erasure::{ErasureLogEntry, read_erasure_log};
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
-pub use identity::{Credential, NewUser};
+pub use identity::NewUser;
 pub use likes::{LikesOptions, Whisper};
 pub use posts::is_topic_name;
 pub use pulled::Presence;
 pub use rates::{ADDRESS_READS, Rates};
 pub use revocations::PendingChecks;
+pub use runtime::now;
 pub use telling::{Stage, Told, Viewer, Words};
 pub use timelines::{Page, Updates};
 
 use audience::Surface;
 use bodies::Bodies;
+pub(crate) use call::Call;
 use fanout::Fanout;
-use ids::{IdMaker, Moment};
 use input::Done;
+use node_ids::NodeIds;
 use pulled::Pulled;
 use relations::Relations;
+use runtime::Runtime;
 
 /// What the configuration says of the feed.
 #[derive(Clone, Debug)]
@@ -166,57 +173,6 @@ pub struct Limits {
     pub favourites: u64,
 }
 
-/// Who asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Caller {
-    /// Nobody in particular.
-    Anonymous,
-    /// A user, known by a token, or named by a backend that holds an API key.
-    User(UserId),
-}
-
-impl Caller {
-    /// The user.
-    ///
-    /// # Errors
-    /// [`FeedError::Unauthorized`] if it is nobody.
-    pub fn user(&self) -> Result<&UserId> {
-        match self {
-            Self::User(user) => Ok(user),
-            Self::Anonymous => Err(FeedError::Unauthorized("sign in first")),
-        }
-    }
-
-    /// The user, if it is one.
-    pub fn reader(&self) -> Option<&UserId> {
-        match self {
-            Self::User(user) => Some(user),
-            Self::Anonymous => None,
-        }
-    }
-}
-
-/// An operation under way: who asked, and the id of what it creates if one is reserved. Operations that create nothing
-/// take the [`Caller`] alone.
-pub(crate) struct Call {
-    caller: Caller,
-    /// What proves who they are.
-    credential: Credential,
-    /// From where they ask.
-    origin: operations::Origin,
-    /// Which client of this node asks, over a socket.
-    client: Option<Arc<str>>,
-    /// An attempt that may have been made before gave it to what it created.
-    reserved: Option<PostId>,
-    attempt: Attempt,
-}
-
-impl From<Call> for Caller {
-    fn from(call: Call) -> Self {
-        call.caller
-    }
-}
-
 /// The feed.
 pub struct Feed {
     ledger: Arc<dyn Ledger>,
@@ -225,7 +181,9 @@ pub struct Feed {
     lease: Arc<CacheLease>,
     bodies: Bodies,
     relations: Relations,
-    ids: IdMaker,
+    /// Background tasks, and the name of this process in leases.
+    runtime: Arc<Runtime>,
+    ids: Arc<NodeIds>,
     rates: rates::RateLimits,
     heavy: heavy::HeavyReads,
     fanout: Fanout,
@@ -237,8 +195,6 @@ pub struct Feed {
     /// Users that are in the ledger for sure, and where their ids come from, which never changes.
     known: Mutex<HashMap<UserId, UserOrigin>>,
     revocations: revocations::Revocations,
-    /// The broker may have forgotten this node's lease.
-    heard_again: Notify,
     erasures: erasure::Erasures,
     /// Exports under way on this node.
     exports: Semaphore,
@@ -267,26 +223,23 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
-/// How often a node renews the lease of its number.
-const LEASE_EVERY: Duration = Duration::from_secs(20);
-
-/// How soon it tries again when it could not: a broker that came back empty gives the number to whoever asks for it.
-const LEASE_AGAIN: Duration = Duration::from_secs(1);
-
 impl Feed {
     /// A feed that does nothing yet: see [`start`](Self::start).
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
         let lease = parts.broker.cache_lease();
+        let runtime = Runtime::new();
+        let ids = Arc::new(NodeIds::new(Arc::clone(&parts.broker), Arc::clone(&runtime)));
         let erasures = erasure::Erasures::new(erasure::ErasureLog::new(options.erasure_log.clone()));
         Arc::new(Self {
             bodies: Bodies::new(Arc::clone(&parts.ledger), Arc::clone(&lease), Arc::clone(&erasures.users)),
             relations: Relations::new(Arc::clone(&parts.ledger), &lease),
             ledger: parts.ledger,
             broker: parts.broker,
-            ids: IdMaker::default(),
+            ids,
             rates: rates::RateLimits::new(options.rates, Arc::clone(&options.trusted_proxies)),
             heavy: heavy::HeavyReads::new(),
-            fanout: Fanout::new(options.fanout),
+            fanout: Fanout::new(options.fanout, &runtime),
+            runtime,
             edit_locks: edits::EditLocks::new(),
             lineage: lineage::LedgerLineage::new(),
             pulled: Arc::default(),
@@ -295,7 +248,6 @@ impl Feed {
             lease,
             known: Mutex::default(),
             revocations: revocations::Revocations::new(parts.revocations),
-            heard_again: Notify::new(),
             erasures,
             exports: Semaphore::new(export::MAX_CONCURRENT_EXPORTS),
             passwords: parts.passwords,
@@ -312,24 +264,7 @@ impl Feed {
     /// If no number can be leased.
     pub async fn start(self: &Arc<Self>) -> Result<()> {
         self.start_lineage().await?;
-        self.renew_node_lease().await?;
-        let feed = Arc::clone(self);
-        self.fanout.tasks().spawn(async move {
-            let mut pause = LEASE_EVERY;
-            loop {
-                tokio::select! {
-                    more = feed.fanout.sleep(pause) => if !more { return },
-                    () = feed.heard_again.notified() => {}
-                }
-                match feed.renew_node_lease().await {
-                    Ok(()) => pause = LEASE_EVERY,
-                    Err(error) => {
-                        tracing::warn!(%error, "the node number could not be renewed");
-                        pause = LEASE_AGAIN.mul_f64(rand::random_range(0.5..1.5));
-                    }
-                }
-            }
-        });
+        self.ids.start().await?;
         self.start_erasures().await?;
         self.start_revocations().await?;
         self.start_pulling().await?;
@@ -340,23 +275,9 @@ impl Feed {
         Ok(())
     }
 
-    /// Leases a number for ids, or renews the lease.
-    async fn renew_node_lease(&self) -> Result<()> {
-        // Where ids go on above those of the number's former holder, the store is to know of these, too, before any is made.
-        for _ in 0..2 {
-            let request = self.ids.request(Moment::at(now()));
-            let lease = self.broker.lease_node(self.fanout.holder(), request.number, request.ceiling).await?;
-            self.ids.granted(request, &lease);
-            if lease.used_until <= request.ceiling {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
     pub async fn stop(&self) {
-        self.fanout.stop().await;
+        self.runtime.stop().await;
         self.release_leases().await;
     }
 
@@ -421,7 +342,7 @@ impl Feed {
         // A broker that lost its record of the ledger is to have it before the next number is used.
         self.lineage.compare_soon();
         // A broker that came back empty gives this node's number to the next that asks.
-        self.heard_again.notify_one();
+        self.ids.renew_soon();
     }
 
     /// What came of a deletion: that there is nothing to be deleted may be what an attempt before this one did. That one may
@@ -442,31 +363,11 @@ impl Feed {
     /// # Errors
     /// [`FeedError::RateLimited`] if they are too many; nothing is written then.
     async fn count_mentions(&self, call: &Call, mentions: &[UserId]) -> Result<()> {
-        if call.origin == operations::Origin::Backend {
+        if call.origin == Origin::Backend {
             return Ok(());
         }
         let author = call.caller.user()?;
         let others = crate::model::others(mentions, author);
         self.rates.take_mentions(&*self.broker, author, others.len()).await
     }
-
-    /// The id for what a call creates: the reserved one, or a new one.
-    fn id_for(&self, call: &Call, now: Millis) -> Result<PostId> {
-        call.reserved.map_or_else(|| self.new_id(now), Ok)
-    }
-
-    /// A new id. Fails as temporarily unavailable while this node's number may be another's.
-    fn new_id(&self, now: Millis) -> Result<PostId> {
-        self.ids.next(Moment::at(now)).map_err(|ids::NoLease| {
-            tracing::warn!("no ids are made: the lease of this node's number has run out");
-            self.heard_again.notify_one();
-            FeedError::Unavailable
-        })
-    }
-}
-
-/// The wall clock, in Unix milliseconds.
-pub fn now() -> Millis {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

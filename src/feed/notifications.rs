@@ -190,7 +190,7 @@ impl Feed {
         };
         let happening = |notice: Notice| {
             let Notice { what, by, event, .. } = notice;
-            Ok(Happening { id: NotificationId(self.new_id(now)?.0), what, by, event })
+            Ok(Happening { id: NotificationId(self.ids.next(now)?.0), what, by, event })
         };
         notices.into_iter().filter(wanted).map(happening).collect()
     }

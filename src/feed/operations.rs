@@ -1,6 +1,5 @@
 //! Every operation, defined once: rpc over the socket, HTTP and the OpenAPI document all read this table.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::favourites;
 use super::input::{self, OneUser, OwnList, PostPage, TimelineList, UserPage};
-use super::{Call, Caller, Credential, Feed, FeedError, Result, Updates};
+use super::{Call, Caller, Credential, Feed, FeedError, Origin, Result, Updates};
 use crate::model::{Comment, Position, Profile, ShownPost, User};
 
 /// An HTTP method.
@@ -62,17 +61,6 @@ pub enum Access {
 
 /// An operation's input: a JSON object.
 pub type Input = Value;
-
-/// Where a request comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A backend with an API key.
-    Backend,
-    /// A client at this address, over a socket.
-    Socket(IpAddr),
-    /// A client at this address, over HTTP.
-    Address(IpAddr),
-}
 
 /// What is asked of an operation, and by whom.
 pub struct Request {

@@ -56,7 +56,7 @@ impl Feed {
         let author = call.caller.user()?;
         self.welcome(author).await?;
         let now = now();
-        let post = draft.into_post(author, self.id_for(&call, now)?, &self.options.limits)?;
+        let post = draft.into_post(author, self.ids.for_call(&call, now)?, &self.options.limits)?;
         self.count_mentions(&call, &post.mentions).await?;
         let ticket = self.bodies.ticket(post.id);
         let reserved = self.fanout.reserve();

@@ -210,19 +210,19 @@ impl Feed {
         self.note_number(PULLED, done).await?;
         self.pulled.begin(done);
         let feed = Arc::clone(self);
-        self.fanout.tasks().spawn(async move {
+        self.runtime.spawn(async move {
             let mut forgot = Instant::now();
             let mut pause = EVERY;
             loop {
                 tokio::select! {
-                    more = feed.fanout.sleep(pause.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
+                    more = feed.runtime.sleep(pause.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
                     () = feed.pulled.grown.notified() => {}
                 }
                 pause = EVERY;
                 if let Err(error) = feed.follow_log(&mut done).await {
                     tracing::warn!(%error, "pulled posts wait for a store");
                     pause = Duration::from_millis(200);
-                    if !feed.fanout.sleep(pause).await {
+                    if !feed.runtime.sleep(pause).await {
                         return;
                     }
                 }

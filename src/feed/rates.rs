@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use governor::clock::MonotonicClock;
 use moka::sync::Cache;
 
-use super::operations::{Access, Operation, Origin, Request};
-use super::{Caller, Feed, FeedError, Result};
+use super::operations::{Access, Operation, Request};
+use super::{Caller, Feed, FeedError, Origin, Result};
 use crate::broker::{Broker, Permit, PermitRequest};
 use crate::limiter::{Key, Rate, RateLimiter};
 use crate::model::UserId;

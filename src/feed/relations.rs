@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::coherent_cache::{CoherentCache, FillTicket};
+use super::caching::{CoherentCache, FillTicket};
 use super::error::Result;
 use super::followees::{Followees, Ids};
 use crate::broker::CacheLease;

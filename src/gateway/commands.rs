@@ -18,8 +18,8 @@ use super::presence::Subscriber;
 use super::session::{Action, Call, History, Join, Look, Opening, Publish, Wants};
 use super::sockets::{Registration, closing};
 use crate::broker::{Append, Span, continues};
-use crate::feed::operations::{Origin, Request};
-use crate::feed::{Caller, Credential, FeedError, NewUser, Stage, Viewer};
+use crate::feed::operations::Request;
+use crate::feed::{Caller, Credential, FeedError, NewUser, Origin, Stage, Viewer};
 use crate::model::Entry;
 use crate::protocol::{
     Disconnect, ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error,

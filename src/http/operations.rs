@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use super::{BODY, Site, json_answer};
 use crate::auth::TokenError;
-use crate::feed::operations::{self, Access, Operation, Origin, Verb};
-use crate::feed::{Caller, Credential, FeedError, now};
+use crate::feed::operations::{self, Access, Operation, Verb};
+use crate::feed::{Caller, Credential, FeedError, Origin, now};
 use crate::model::{UserId, UserOrigin};
 use crate::net::ClientAddress;
 

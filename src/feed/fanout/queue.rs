@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::FanoutOptions;
+use crate::feed::runtime::Runtime;
 use crate::ledger::{Job, Lease};
 
 /// Jobs held for each worker, those under way included.
@@ -82,13 +83,13 @@ impl Reservation {
 }
 
 impl Fanout {
-    pub(in crate::feed) fn new(options: FanoutOptions) -> Self {
+    pub(in crate::feed) fn new(options: FanoutOptions, runtime: &Runtime) -> Self {
         let slots = options.workers.max(1) * SLOTS_PER_WORKER;
         let lane = |_| mpsc::channel(slots * (MAX_JOBS_PER_WRITE + 1));
         let (lanes, receivers) = (0..options.workers.max(1)).map(lane).unzip();
         Self {
             options,
-            holder: uuid::Uuid::now_v7().simple().to_string().into(),
+            holder: Arc::clone(runtime.holder()),
             lanes,
             receivers: Mutex::new(receivers),
             held: Mutex::default(),
@@ -98,8 +99,8 @@ impl Fanout {
             waiting: Notify::new(),
             rounds_without_broker: AtomicU32::new(0),
             hasher: RandomState::default(),
-            tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
+            tasks: runtime.tasks().clone(),
+            stopping: runtime.stopping().clone(),
         }
     }
 
@@ -235,11 +236,5 @@ impl Fanout {
     /// Until it is time to stop.
     pub(in crate::feed) async fn stopped(&self) {
         self.stopping.cancelled().await;
-    }
-
-    pub(in crate::feed) async fn stop(&self) {
-        self.stopping.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
     }
 }

@@ -71,7 +71,7 @@ impl Feed {
         loop {
             let come = tokio::select! {
                 come = asked.recv_many(&mut batch, BATCH) => come,
-                () = self.fanout.stopped() => 0,
+                () = self.runtime.stopped() => 0,
             };
             if come == 0 {
                 break;

@@ -43,9 +43,9 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
 use super::audience::Surface;
-use super::coherent_cache::CoherentCache;
+use super::caching::CoherentCache;
+use super::caching::GenerationalCache;
 use super::input::{OneComment, PostList, UserPage};
-use super::recent::Recent;
 use super::{Call, Caller, Feed, FeedError, Result, now};
 use crate::broker::{CacheLease, Keep, Queue};
 use crate::ledger::Listed;
@@ -95,7 +95,7 @@ pub(super) struct Likes {
     /// The other end; the intake takes it when it starts.
     asked: Mutex<Option<mpsc::Receiver<Asked>>>,
     /// The last state that was acknowledged here: who likes twice is counted once.
-    states: Recent<(UserId, Object), bool>,
+    states: GenerationalCache<(UserId, Object), bool>,
     counts: Counts,
     asks: Asks,
     /// What settlers said, here and at other nodes.
@@ -132,7 +132,7 @@ impl Likes {
             queue,
             intake,
             asked: Mutex::new(Some(asked)),
-            states: Recent::new(STATES, STATES_FOR),
+            states: GenerationalCache::new(STATES, STATES_FOR),
             counts: Counts::new(),
             asks: Asks::new(queue_partitions),
             under: CoherentCache::new(lease, STATES as u64, UNDER_FOR),
@@ -364,21 +364,21 @@ impl Feed {
         let asked = self.likes.asked.lock().take();
         if let Some(asked) = asked {
             let feed = Arc::clone(self);
-            self.fanout.tasks().spawn(async move { feed.take_likes(asked).await });
+            self.runtime.spawn(async move { feed.take_likes(asked).await });
         }
         for partition in 0..self.likes.queue.partitions() {
             let feed = Arc::clone(self);
             let settling = async move { feed.settle_partition(partition).await };
-            self.fanout.tasks().spawn(self.likes.settlers.track_future(settling));
+            self.runtime.spawn(self.likes.settlers.track_future(settling));
         }
         self.likes.settlers.close();
         if let Some(added) = self.likes.to_notify.lock().take() {
             let feed = Arc::clone(self);
-            self.fanout.tasks().spawn(async move { feed.notify_of_likes(added).await });
+            self.runtime.spawn(async move { feed.notify_of_likes(added).await });
         }
         let feed = Arc::clone(self);
-        self.fanout.tasks().spawn(async move {
-            while feed.fanout.sleep(MEASURE_EVERY).await {
+        self.runtime.spawn(async move {
+            while feed.runtime.sleep(MEASURE_EVERY).await {
                 feed.measure_likes().await;
             }
         });

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::super::gather::Gather;
-use super::super::recent::Recent;
+use super::super::caching::GenerationalCache;
+use super::super::caching::RequestCoalescer;
 use crate::broker::Place;
 use crate::model::{Object, Tally};
 
@@ -22,9 +22,9 @@ const FRESH: Duration = Duration::from_secs(30);
 
 /// The counts known here.
 pub(super) struct Counts {
-    known: Recent<Object, Known>,
+    known: GenerationalCache<Object, Known>,
     /// Those that are not, and are asked for.
-    pub(super) gather: Gather<Object>,
+    pub(super) gather: RequestCoalescer<Object>,
 }
 
 /// The count of one object.
@@ -43,7 +43,7 @@ struct Count {
 
 impl Counts {
     pub(super) fn new() -> Self {
-        Self { known: Recent::new(MOST, FRESH), gather: Gather::new() }
+        Self { known: GenerationalCache::new(MOST, FRESH), gather: RequestCoalescer::new() }
     }
 
     pub(super) fn get(&self, object: Object) -> Option<Known> {

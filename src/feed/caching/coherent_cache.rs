@@ -19,7 +19,7 @@ use crate::broker::CacheLease;
 const SHARDS: usize = 256;
 
 /// The cache.
-pub(super) struct CoherentCache<K, V> {
+pub(crate) struct CoherentCache<K, V> {
     /// With the life of the cache in which each was filled.
     entries: Cache<K, (u64, V)>,
     lease: Arc<CacheLease>,
@@ -32,13 +32,13 @@ pub(super) struct CoherentCache<K, V> {
 
 /// Permission to fill a key with what is fetched from now on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FillTicket {
+pub(crate) struct FillTicket {
     generation: u64,
     life: u64,
 }
 
 /// A look into the cache on behalf of one request.
-pub(super) struct CacheReader<'a, K, V> {
+pub(crate) struct CacheReader<'a, K, V> {
     entries: Option<&'a Cache<K, (u64, V)>>,
     life: u64,
 }
@@ -49,13 +49,13 @@ where
     V: Clone + Send + Sync + 'static,
 {
     /// What is cached of a key.
-    pub(super) fn get(&self, key: &K) -> Option<V> {
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
         let (life, value) = self.entries?.get(key)?;
         (life == self.life).then_some(value)
     }
 
     /// Whether the cache may be used.
-    pub(super) fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         self.entries.is_some()
     }
 }
@@ -66,12 +66,12 @@ where
     V: Clone + Send + Sync + 'static,
 {
     /// An empty cache of at most so many entries, each used for at most so long.
-    pub(super) fn new(lease: Arc<CacheLease>, capacity: u64, ttl: Duration) -> Self {
+    pub(crate) fn new(lease: Arc<CacheLease>, capacity: u64, ttl: Duration) -> Self {
         Self::build(lease, Cache::builder().max_capacity(capacity).time_to_live(ttl).build())
     }
 
     /// An empty cache whose entries weigh so much together at most.
-    pub(super) fn weighing(
+    pub(crate) fn weighing(
         lease: Arc<CacheLease>,
         capacity: u64,
         ttl: Duration,
@@ -87,26 +87,26 @@ where
     }
 
     /// Looks into the cache. Call it after the request it is for began: what the lease says holds for that moment.
-    pub(super) fn reader(&self) -> CacheReader<'_, K, V> {
+    pub(crate) fn reader(&self) -> CacheReader<'_, K, V> {
         let entries = self.lease.is_held().then_some(&self.entries);
         CacheReader { entries, life: self.life.load(Ordering::SeqCst) }
     }
 
     /// Takes permission to fill a key. Before the fetch.
-    pub(super) fn ticket(&self, key: &K) -> FillTicket {
+    pub(crate) fn ticket(&self, key: &K) -> FillTicket {
         let life = self.life.load(Ordering::SeqCst);
         FillTicket { generation: *self.shard(key).lock(), life }
     }
 
     /// Whether a key has not been invalidated since the ticket was taken, for all that this node knows. Without its lease it
     /// does not know.
-    pub(super) fn is_current(&self, key: &K, ticket: FillTicket) -> bool {
+    pub(crate) fn is_current(&self, key: &K, ticket: FillTicket) -> bool {
         let FillTicket { generation, life } = self.ticket(key);
         self.lease.is_held() && (generation, life) == (ticket.generation, ticket.life)
     }
 
     /// Fills a key with what was fetched, unless it was invalidated since the ticket was taken.
-    pub(super) fn fill(&self, key: K, ticket: FillTicket, value: V) {
+    pub(crate) fn fill(&self, key: K, ticket: FillTicket, value: V) {
         let generation = self.shard(&key).lock();
         if *generation == ticket.generation {
             // Of an earlier life it is not served.
@@ -115,20 +115,20 @@ where
     }
 
     /// Drops a key, and what is being fetched of it.
-    pub(super) fn invalidate(&self, key: &K) {
+    pub(crate) fn invalidate(&self, key: &K) {
         let mut generation = self.shard(key).lock();
         *generation += 1;
         self.entries.invalidate(key);
     }
 
     /// Drops everything, and whatever is being fetched.
-    pub(super) fn invalidate_all(&self) {
+    pub(crate) fn invalidate_all(&self) {
         self.life.fetch_add(1, Ordering::SeqCst);
         self.entries.invalidate_all();
     }
 
     /// Drops the entries of which it is so, and everything that is being fetched. Looks at all of them.
-    pub(super) fn invalidate_where(&self, is_so: impl Fn(&K, &V) -> bool) {
+    pub(crate) fn invalidate_where(&self, is_so: impl Fn(&K, &V) -> bool) {
         self.generations.iter().for_each(|generation| *generation.lock() += 1);
         for (key, (_, value)) in &self.entries {
             if is_so(&key, &value) {

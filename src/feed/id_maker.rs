@@ -1,8 +1,6 @@
-//! Makes post ids, under a number that this node leases from the broker.
+//! Makes ids under a number that this node leases from the broker.
 //!
-//! Two nodes with one number could make the same id twice. So a number is fenced, whatever becomes of its holder:
-//!
-//! Time is passed in.
+//! Two nodes with one number could make the same id twice, so numbers are fenced. Time is passed in.
 //!
 //! - A lease ends here before it ends in the store. It is counted from before the request was sent, on a clock that goes
 //!   on while the process is stopped, and [`LEASE_MARGIN`] earlier. A machine that was suspended, whose monotonic clock stood,
@@ -18,13 +16,13 @@ use crate::broker::{NODE_LEASE, NodeLease};
 use crate::model::{Millis, PostId};
 
 /// How much earlier a lease ends here than in the store: for clocks that do not run equally fast.
-pub(super) const LEASE_MARGIN: Duration = Duration::from_secs(10);
+pub(crate) const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
 const LAST_SEQUENCE: u8 = (1 << PostId::SEQUENCE_BITS) - 1;
 
 /// Makes ids that grow, and that no other node makes.
 #[derive(Debug, Default)]
-pub(super) struct IdMaker(Mutex<State>);
+pub(crate) struct IdMaker(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -44,39 +42,39 @@ struct Held {
 
 /// A request for a lease under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LeaseRequest {
+pub(crate) struct LeaseRequest {
     sent: Instant,
     /// When the lease ends by the wall clock.
     wall_until: Millis,
     /// The number to be kept, if there is one.
-    pub(super) number: Option<u8>,
+    pub(crate) number: Option<u8>,
     /// No id will be made of a later millisecond under this lease.
-    pub(super) ceiling: Millis,
+    pub(crate) ceiling: Millis,
 }
 
 /// A moment, by both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     /// The monotonic clock, which goes on while the process is stopped.
-    pub(super) ticks: Instant,
+    pub(crate) ticks: Instant,
     /// The wall clock.
-    pub(super) wall: Millis,
+    pub(crate) wall: Millis,
 }
 
 impl Moment {
     /// Now, where the wall clock says `wall`.
-    pub(super) fn at(wall: Millis) -> Self {
+    pub(crate) fn at(wall: Millis) -> Self {
         Self { ticks: Instant::now(), wall }
     }
 }
 
 /// There is no lease, or it has run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoLease;
+pub(crate) struct NoLease;
 
 impl IdMaker {
     /// Begins a request to lease a number, or to renew its lease. To be sent after this.
-    pub(super) fn request(&self, now: Moment) -> LeaseRequest {
+    pub(crate) fn request(&self, now: Moment) -> LeaseRequest {
         let state = self.0.lock();
         let valid = u64::try_from((NODE_LEASE - LEASE_MARGIN).as_millis()).unwrap_or(u64::MAX);
         let number = state.lease.as_ref().map(|held| held.number);
@@ -85,7 +83,7 @@ impl IdMaker {
     }
 
     /// The request was granted.
-    pub(super) fn granted(&self, request: LeaseRequest, lease: &NodeLease) {
+    pub(crate) fn granted(&self, request: LeaseRequest, lease: &NodeLease) {
         let mut state = self.0.lock();
         let before = state.lease.as_ref().map(|held| held.number);
         if before.is_some_and(|before| before != lease.number) {
@@ -104,7 +102,7 @@ impl IdMaker {
     ///
     /// # Errors
     /// While this node has no number that is surely its own.
-    pub(super) fn next(&self, now: Moment) -> Result<PostId, NoLease> {
+    pub(crate) fn next(&self, now: Moment) -> Result<PostId, NoLease> {
         let mut state = self.0.lock();
         let held = state.lease.as_ref().ok_or(NoLease)?;
         let number = held.number;

@@ -1,0 +1,9 @@
+//! The caches that the services share, without what is cached.
+
+mod coherent_cache;
+mod generational_cache;
+mod request_coalescer;
+
+pub(crate) use coherent_cache::{CacheReader, CoherentCache, FillTicket};
+pub(crate) use generational_cache::GenerationalCache;
+pub(crate) use request_coalescer::{MAX_BATCH, RequestCoalescer};

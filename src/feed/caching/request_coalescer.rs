@@ -1,0 +1,98 @@
+//! Coalesces the cache misses of concurrent requests into one fetch.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Keys of one fetch. A caller with more fetches in parts, and other callers fetch in between.
+pub(crate) const MAX_BATCH: usize = 500;
+
+/// Concurrent fetches: a slow one does not block the other callers.
+const MAX_FETCHES: usize = 2;
+
+/// Keys that can wait for a fetch. A caller fetches its own keys in any case.
+const MAX_WANTED: usize = 20 * MAX_BATCH;
+
+/// The keys that callers wait for. While fetches are under way, keys gather for the next one.
+pub(crate) struct RequestCoalescer<K> {
+    wanted: parking_lot::Mutex<HashSet<K>>,
+    /// Held while fetching. A caller that waited looks into the cache again first.
+    fetching: Semaphore,
+}
+
+impl<K: Copy + Eq + Hash> RequestCoalescer<K> {
+    /// Without keys.
+    pub(crate) fn new() -> Self {
+        Self { wanted: parking_lot::Mutex::default(), fetching: Semaphore::new(MAX_FETCHES) }
+    }
+
+    /// Adds missing keys, and waits for the turn to fetch. By then the cache may have them.
+    pub(crate) async fn turn(&self, missing: &[K]) -> Option<SemaphorePermit<'_>> {
+        {
+            let mut wanted = self.wanted.lock();
+            // Callers that gave up left their keys behind.
+            if wanted.len() >= MAX_WANTED {
+                wanted.clear();
+            }
+            wanted.extend(missing);
+        }
+        self.fetching.acquire().await.ok()
+    }
+
+    /// The keys to fetch in this turn: `missing`, and with them those that other callers wait for, unless they are cached
+    /// (`is_there`) by now. Keys beyond [`MAX_BATCH`] wait for the next turn.
+    pub(crate) fn take(&self, missing: &[K], is_there: impl Fn(&K) -> bool) -> Vec<K> {
+        let mut wanted = self.wanted.lock();
+        for key in missing {
+            wanted.remove(key);
+        }
+        let mut keys = missing.to_vec();
+        wanted.retain(|key| {
+            let stays = keys.len() >= MAX_BATCH;
+            if !stays && !is_there(key) {
+                keys.push(*key);
+            }
+            stays
+        });
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_fetch_includes_the_keys_of_waiting_callers() {
+        let coalescer = RequestCoalescer::new();
+        let (first, _slow) = (coalescer.turn(&[1]).await, coalescer.turn(&[]).await);
+        assert_eq!(coalescer.take(&[1], |_| false), [1]);
+        // These come while the first is under way.
+        let more: Vec<u64> = (2..2 + MAX_BATCH as u64).collect();
+        let (second, third) = (coalescer.turn(&[2]), coalescer.turn(&more));
+        let (mut second, mut third) = (Box::pin(second), Box::pin(third));
+        assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut third).is_pending());
+        drop(first);
+        let turn = second.await;
+        let taken = coalescer.take(&[2], |_| false);
+        assert_eq!((taken.len(), taken[0]), (MAX_BATCH, 2));
+        drop(turn);
+        // If the first had failed, the waiting caller would fetch its keys.
+        let _turn = third.await;
+        assert_eq!(coalescer.take(&more, |_| false).len(), MAX_BATCH);
+        assert!(coalescer.take(&[], |_| false).is_empty());
+    }
+
+    #[tokio::test]
+    async fn cached_keys_are_not_fetched_again_and_abandoned_keys_are_bounded() {
+        let coalescer = RequestCoalescer::new();
+        drop(coalescer.turn(&[1, 2, 3]).await);
+        assert_eq!(coalescer.take(&[1], |key| *key == 2), [1, 3]);
+        assert!(coalescer.take(&[], |_| false).is_empty());
+        for key in 0..3 * MAX_WANTED as u64 {
+            drop(coalescer.turn(&[key]).await);
+        }
+        assert!(coalescer.wanted.lock().len() <= MAX_WANTED);
+    }
+}

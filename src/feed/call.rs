@@ -1,0 +1,115 @@
+//! A call of an operation: the caller, the credential, the address it comes from.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::error::{FeedError, Result};
+use crate::auth::{TokenIdentity, TokenKind};
+use crate::broker::Attempt;
+use crate::model::{PostId, UserId, UserOrigin};
+
+/// The caller of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// An anonymous client.
+    Anonymous,
+    /// A user, proved by a token, or named by a backend that holds an API key.
+    User(UserId),
+}
+
+impl Caller {
+    /// The user.
+    ///
+    /// # Errors
+    /// [`FeedError::Unauthorized`] for an anonymous caller.
+    pub fn user(&self) -> Result<&UserId> {
+        match self {
+            Self::User(user) => Ok(user),
+            Self::Anonymous => Err(FeedError::Unauthorized("sign in first")),
+        }
+    }
+
+    /// The user; `None` for an anonymous caller.
+    pub fn reader(&self) -> Option<&UserId> {
+        match self {
+            Self::User(user) => Some(user),
+            Self::Anonymous => None,
+        }
+    }
+}
+
+/// What proves the identity of a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// None: an anonymous client.
+    Nothing,
+    /// A token.
+    Token(Arc<TokenIdentity>),
+    /// An API key. The backend says where the user's id comes from.
+    Backend(UserOrigin),
+}
+
+impl Credential {
+    /// The token, if it is one.
+    pub fn token(&self) -> Option<&Arc<TokenIdentity>> {
+        match self {
+            Self::Token(token) => Some(token),
+            Self::Nothing | Self::Backend(_) => None,
+        }
+    }
+
+    /// The origin that the user's id must have.
+    pub(crate) fn origin(&self) -> UserOrigin {
+        match self {
+            Self::Token(token) if token.kind != TokenKind::Application => UserOrigin::Account,
+            Self::Nothing | Self::Token(_) => UserOrigin::Application,
+            Self::Backend(origin) => *origin,
+        }
+    }
+
+    /// The error for a user id of the other origin.
+    pub(crate) fn refusal(&self) -> FeedError {
+        FeedError::Forbidden(match self {
+            Self::Nothing => "sign in first",
+            Self::Token(token) if token.kind != TokenKind::Application => "the account of this session does not exist",
+            Self::Token(_) => "this id belongs to an account with a password: an application's token cannot act for it",
+            Self::Backend(UserOrigin::Application) => {
+                "this id belongs to an account with a password: send X-User-Origin: account to act for it"
+            }
+            Self::Backend(UserOrigin::Account) => "there is no account with this id",
+        })
+    }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A backend with an API key.
+    Backend,
+    /// A client at this address, over a socket.
+    Socket(IpAddr),
+    /// A client at this address, over HTTP.
+    Address(IpAddr),
+}
+
+/// An operation under way. Operations that create nothing and depend on nothing but the caller take the [`Caller`] alone.
+pub(crate) struct Call {
+    /// The caller, already authorised.
+    pub(crate) caller: Caller,
+    /// What proved it: sign-out ends the token that asks.
+    pub(crate) credential: Credential,
+    /// Where the request comes from: backends are exempt from rate limits, sign-ins are counted by address.
+    pub(crate) origin: Origin,
+    /// The client of this node that asks, over a socket: it gets the receipts of its likes.
+    pub(crate) client: Option<Arc<str>>,
+    /// The id for what the operation creates, reserved with an idempotency key. An earlier attempt may have used it.
+    pub(crate) reserved: Option<PostId>,
+    /// Whether an earlier attempt under the same idempotency key may have run.
+    pub(crate) attempt: Attempt,
+}
+
+impl From<Call> for Caller {
+    fn from(call: Call) -> Self {
+        call.caller
+    }
+}
