@@ -91,7 +91,10 @@ impl Feed {
     /// # Errors
     /// If a store cannot be reached.
     pub(super) async fn start_lineage(self: &Arc<Self>) -> Result<()> {
+        let comparison = self.ledger.begin_comparison();
         self.match_ledger().await?;
+        // If it is another one by now, that is noticed below.
+        self.ledger.admit(comparison);
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
             loop {
@@ -103,17 +106,27 @@ impl Feed {
                     () = feed.ledger.replaced() => {}
                 }
                 let mut pause = FIRST_PAUSE;
-                while let Err(error) = feed.match_ledger().await {
+                while let Err(error) = feed.compare().await {
                     tracing::debug!(%error, "the ledger could not be compared with the broker");
                     if !feed.fanout.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
                         return;
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                feed.ledger.admit();
             }
         });
         Ok(())
+    }
+
+    /// Compares the ledger with the broker, and lets calls go on to what was compared.
+    async fn compare(&self) -> Result<()> {
+        let comparison = self.ledger.begin_comparison();
+        self.match_ledger().await?;
+        match self.ledger.admit(comparison) {
+            true => Ok(()),
+            // It came back as another one meanwhile, and what was read is of the one before.
+            false => Err(FeedError::Unavailable),
+        }
     }
 
     async fn match_ledger(&self) -> Result<()> {

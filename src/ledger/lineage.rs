@@ -67,10 +67,16 @@ pub trait Lineages: Send + Sync {
     /// `least` by [`NUMBERS_SKIPPED`]. `false`, and nothing changes, if the stored name is not `from` any more.
     async fn begin_incarnation(&self, from: &str, to: &str, least: &[(&'static str, u64)]) -> Result<bool>;
 
-    /// Waits until the store may have become another one: every connection was lost, and one came back. Until
-    /// [`admit`](Self::admit) is called other calls wait then. Never returns where that cannot happen.
+    /// Waits until the store may have become another one: every connection was lost and one came back, or one leads to another
+    /// server. Never returns where that cannot happen.
     async fn replaced(&self);
 
-    /// The ledger was compared with the broker: calls go on.
-    fn admit(&self);
+    /// Begins a comparison with the broker, for [`admit`](Self::admit). From the first one on, a store that may have become
+    /// another one answers only [`lineage`](Self::lineage) and [`begin_incarnation`](Self::begin_incarnation) until it is
+    /// admitted; other calls wait for a moment, then fail at once with [`LedgerError::Unreachable`](super::LedgerError::Unreachable).
+    fn begin_comparison(&self) -> u64;
+
+    /// The store was compared with the broker by the comparison that began with this answer of
+    /// [`begin_comparison`](Self::begin_comparison). `false` if it may have become another one since: it is to be compared again.
+    fn admit(&self, comparison: u64) -> bool;
 }

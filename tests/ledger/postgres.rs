@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Barriers, Comments, Durability, Edges, Favourites, Happening, Ledger, LedgerError, LikeBatch, Likes, Notifications,
-    People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+    Barriers, Comments, Durability, Edges, Favourites, Happening, Ledger, LedgerError, LikeBatch, Likes, Lineages,
+    Notifications, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
 };
 use feedline::model::{
     Barrier, Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
@@ -166,6 +166,74 @@ async fn a_lock_held_for_long_is_an_error_and_passes() {
     other.batch_execute("ROLLBACK").await.unwrap();
     let left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline' AND state = 'active'";
     assert_eq!(other.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0);
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_came_back_is_in_use_once_it_was_compared() {
+    let mut server = PostgresServer::start();
+    let ledger = PostgresLedger::open(postgres_options(&server, "postgres")).await.unwrap();
+    assert!(ledger.admit(ledger.begin_comparison()));
+    users(&ledger, &["ann"]).await;
+    let before = ledger.begin_comparison();
+    server.kill();
+    server.start_again();
+    tokio::time::timeout(PATIENCE, ledger.replaced()).await.expect("it is noticed");
+    // A comparison that began with the server before says nothing of this one.
+    assert!(!ledger.admit(before));
+    assert!(ledger.lineage().await.is_ok(), "it can be compared");
+    let refused = |answer| assert!(matches!(answer, Err(LedgerError::Unreachable(_))), "{answer:?}");
+    refused(ledger.ping().await);
+    // Once calls have waited for the comparison in vain, they wait no more.
+    let asked = Instant::now();
+    for _ in 0..10 {
+        refused(ledger.ping().await);
+        refused(ledger.ensure_user(&id("bo"), NOW).await.map(drop));
+    }
+    assert!(asked.elapsed() < Duration::from_millis(500), "took {:?}", asked.elapsed());
+    assert!(ledger.admit(ledger.begin_comparison()));
+    users(&ledger, &["bo"]).await;
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn another_server_is_noticed_while_connections_to_the_one_before_stand() {
+    let (one, other) = (PostgresServer::start(), PostgresServer::start());
+    PostgresLedger::open(postgres_options(&other, "postgres")).await.unwrap().close().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let port = Arc::new(std::sync::atomic::AtomicU16::new(one.port()));
+    let target = Arc::clone(&port);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let port = target.load(std::sync::atomic::Ordering::SeqCst);
+            let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    let direct = one.url("postgres");
+    let url = direct.replace(&format!("127.0.0.1:{}", one.port()), &address.to_string());
+    assert_ne!(url, direct);
+    let url = PostgresUrl::parse(&url).unwrap();
+    let options = PostgresOptions { url, connections: 3, ..postgres_options(&one, "postgres") };
+    let ledger = PostgresLedger::open(options).await.unwrap();
+    assert!(ledger.admit(ledger.begin_comparison()));
+    let own = one.client("postgres").await;
+    let connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline'";
+    let until = Instant::now() + PATIENCE;
+    while own.query_one(connections, &[]).await.unwrap().get::<_, i64>(0) < 3 {
+        assert!(Instant::now() < until, "it connects");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Somebody has an address lead to another server, and one connection breaks.
+    port.store(other.port(), std::sync::atomic::Ordering::SeqCst);
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'feedline' LIMIT 1";
+    own.query_one(end, &[]).await.unwrap();
+    tokio::time::timeout(PATIENCE, ledger.replaced()).await.expect("it is noticed");
+    assert!(ledger.admit(ledger.begin_comparison()));
+    users(&ledger, &["ann"]).await;
+    let there = other.client("postgres").await.query_one("SELECT count(*) FROM users", &[]).await.unwrap();
+    assert_eq!(there.get::<_, i64>(0), 1, "nothing goes to the server before");
     ledger.close().await;
 }
 

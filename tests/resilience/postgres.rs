@@ -19,7 +19,7 @@ struct Nodes {
     a: Server,
     b: Server,
     postgres: PostgresServer,
-    _redis: RedisServer,
+    redis: RedisServer,
 }
 
 impl Nodes {
@@ -35,7 +35,7 @@ impl Nodes {
         ];
         // Both find an empty database.
         let (a, b) = tokio::join!(Server::start_with(&keys), Server::start_with(&keys));
-        Self { a, b, postgres, _redis: redis }
+        Self { a, b, postgres, redis }
     }
 
     /// No job is left in the ledger.
@@ -151,4 +151,34 @@ async fn a_ledger_that_is_gone_is_said_and_outlived() {
     assert_eq!(page["items"][1]["id"], before, "what was acknowledged is there: {page}");
     let mine = done(&nodes.b, "bo", "GET", "/users/ann/posts").await;
     assert_eq!(mine["items"].as_array().map(Vec::len), Some(2), "nothing refused was stored: {mine}");
+}
+
+/// Whether the database is what it was cannot be known without Redis: what was deleted may be there again.
+#[tokio::test]
+async fn a_ledger_that_restarts_while_redis_is_away_is_refused_at_once() {
+    let mut nodes = Nodes::start().await;
+    let id = post(&nodes.a, "ann", "a post").await;
+    let read = async |nodes: &Nodes| attempt(&nodes.a, "bo", "GET", &format!("/posts/{id}"), &Value::Null).await.0;
+    assert_eq!(read(&nodes).await, 200);
+    nodes.redis.kill();
+    nodes.postgres.kill();
+    nodes.postgres.start_again();
+    let client = nodes.postgres.client("postgres").await;
+    let connected = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline'";
+    until("the nodes are connected", async || {
+        client.query_one(connected, &[]).await.expect("a count").get::<_, i64>(0) >= 8
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let asked = Instant::now();
+    for _ in 0..5 {
+        let path = "/users/ann/followers";
+        let (status, body) = attempt(&nodes.a, "bo", "GET", path, &Value::Null).await;
+        assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{body}");
+        assert_eq!(attempt(&nodes.a, "bo", "PUT", "/users/ann/follow", &Value::Null).await.0, 503);
+    }
+    assert!(asked.elapsed() < TIMEOUT, "took {:?}", asked.elapsed());
+    nodes.redis.start_again();
+    nodes.a.ready().await;
+    assert_eq!(read(&nodes).await, 200);
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -10,6 +11,7 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::cluster::{attempt, done, post, until};
 use crate::postgres_server::PostgresServer;
+use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
@@ -209,7 +211,7 @@ async fn comparing_while_numbers_are_used_begins_no_incarnation() {
         let comparing = async {
             for _ in 0..10 {
                 redis.ask("PUBLISH feedline:signal ledger");
-                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
         tokio::join!(writing, comparing);
@@ -306,6 +308,42 @@ async fn a_database_that_loses_its_tail_while_nodes_run_loses_nothing_that_comes
     let all = after(&other, &posts).await;
     all_arrive(&one, &all).await;
     counts_agree(&one, posts[0].1).await;
+}
+
+/// The broker answers a comparison late: meanwhile the database came back in an older state.
+#[tokio::test]
+async fn a_comparison_from_before_does_not_admit_an_older_state() {
+    let (redis, mut postgres) = (RedisServer::start(), PostgresServer::start());
+    let proxy = Proxy::start(redis.port()).await;
+    let (broker, ledger) = (proxy.url(), postgres.url("postgres"));
+    let keys = [("broker.url", &*broker), ("ledger.url", &ledger), ("broker.timeout", "30s")];
+    let node = Server::start_with(&[&keys[..], &[("broker.probe_interval", "30s")]].concat()).await;
+    node.follow("fan", "bo").await;
+    let kept = post(&node, "bo", "kept").await;
+    until("it arrives", async || timeline(&node, "fan").await == [kept]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let snapshot = folder.path().join("snapshot").display().to_string();
+    let data = postgres.data().display().to_string();
+    postgres.kill();
+    run("cp", &["-a", &data, &snapshot]);
+    postgres.start_again();
+    node.ready().await;
+    for _ in 0..3 {
+        post(&node, "bo", "lost").await;
+    }
+    until("they arrive", async || timeline(&node, "fan").await.len() == 4).await;
+    let mut client = Client::connect(&node, "fan").await;
+    proxy.hold(true);
+    redis.ask("PUBLISH feedline:signal ledger");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    postgres.kill();
+    run("sh", &["-c", &format!("rm -rf {data}/* && cp -a {snapshot}/. {data}/ && rm -f {data}/postmaster.pid")]);
+    postgres.start_again();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    proxy.hold(false);
+    // The next comparison would come after 16 seconds or more.
+    let closed = tokio::time::timeout(Duration::from_secs(8), client.closed()).await;
+    assert_eq!(closed.expect("the node notices").0, 3010, "{}", node.log());
 }
 
 fn run(program: &str, arguments: &[&str]) {

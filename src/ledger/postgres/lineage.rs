@@ -58,7 +58,11 @@ impl Lineages for PostgresLedger {
         self.pool.replaced().await;
     }
 
-    fn admit(&self) {
-        self.pool.admit();
+    fn begin_comparison(&self) -> u64 {
+        self.pool.begin_comparison()
+    }
+
+    fn admit(&self, comparison: u64) -> bool {
+        self.pool.admit(comparison)
     }
 }

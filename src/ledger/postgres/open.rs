@@ -122,6 +122,23 @@ impl Endpoint {
         }
     }
 
+    /// When the server behind a connection was started. Another server says something else, and so does the same one after a
+    /// restart. Empty if the server does not tell.
+    pub(super) async fn server_start(&self, client: &Client) -> Result<String> {
+        let asking = client.query_one("SELECT extract(epoch FROM pg_postmaster_start_time())::text", &[]);
+        match tokio::time::timeout(self.timeout, asking).await {
+            Ok(Ok(row)) => Ok(row.try_get(0).unwrap_or_default()),
+            Ok(Err(error)) => match self.explain(&error) {
+                LedgerError::Failed(why) => {
+                    tracing::debug!(why, "the server does not tell when it was started");
+                    Ok(String::new())
+                }
+                error => Err(error),
+            },
+            Err(_) => Err(LedgerError::Unreachable(format!("{} does not answer within {:?}", self.name, self.timeout))),
+        }
+    }
+
     fn explain(&self, error: &tokio_postgres::Error) -> LedgerError {
         match sort(error).error {
             LedgerError::Failed(why) => LedgerError::Failed(format!("{}: {why}", self.name)),

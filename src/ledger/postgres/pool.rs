@@ -3,6 +3,11 @@
 //! Every call is one statement that commits by itself, so calls share connections: what is asked while another answer
 //! is on its way goes out at once, and answers come in order (pipelining). An idle connection is preferred, so that
 //! only a busy ledger has one call wait behind another.
+//!
+//! A server that was away may come back as another one: a standby in its place, or an older state of itself. So connections
+//! have a generation, which grows when all of them were lost, and when one leads to a server that was started at another time.
+//! Calls use connections of a generation only after it was compared with the broker: what was deleted, or hidden from
+//! somebody, may be there again in an older state, so reads are no exception.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +38,9 @@ const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
+/// How long after a generation began calls wait for the comparison. It takes some milliseconds where the broker answers.
+const COMPARISON_PATIENCE: Duration = Duration::from_secs(1);
+
 /// What may be done about a call whose answer was lost with its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -56,6 +64,25 @@ struct Link {
     slot: usize,
     /// Counts the connections of the slot.
     number: u64,
+    /// The generation that it belongs to.
+    generation: u64,
+}
+
+/// Which server the connections lead to, and whether it was compared with the broker.
+#[derive(Clone, Copy)]
+struct Admission {
+    /// Counts how often the server may have become another one.
+    generation: u64,
+    /// When the generation began.
+    since: Instant,
+    /// The latest generation that was compared.
+    admitted: u64,
+}
+
+impl Admission {
+    fn is_pending(&self) -> bool {
+        self.admitted < self.generation
+    }
 }
 
 impl Link {
@@ -101,10 +128,11 @@ struct Shared {
     calls: TaskTracker,
     /// Statements asked so far.
     round_trips: AtomicU64,
-    /// Whether the server may have become another one, and calls wait until somebody has looked.
-    held: watch::Sender<bool>,
-    /// Whether somebody looks.
-    watched: AtomicBool,
+    admission: watch::Sender<Admission>,
+    /// Whether somebody compares. Otherwise generations count as compared from their beginning.
+    compared: AtomicBool,
+    /// When the server of the current generation was started. Held while a connection takes its slot.
+    server: Mutex<String>,
 }
 
 /// Answers calls. While no connection stands they fail at once.
@@ -124,8 +152,9 @@ impl Pool {
             slots,
             calls: TaskTracker::new(),
             round_trips: AtomicU64::new(0),
-            held: watch::Sender::new(false),
-            watched: AtomicBool::new(false),
+            admission: watch::Sender::new(Admission { generation: 0, since: Instant::now(), admitted: 0 }),
+            compared: AtomicBool::new(false),
+            server: Mutex::default(),
         });
         Shared::connect(&shared, 0, 1).await?;
         let keep = |slot| AbortOnDropHandle::new(tokio::spawn(Shared::keep(Arc::clone(&shared), slot)));
@@ -153,21 +182,31 @@ impl Pool {
         self.shared.call(Kind::Write, sql, parameters).await
     }
 
-    /// Asks what the server is, also while other calls are held back.
+    /// Asks what the server is, also while it was not compared with the broker yet.
     pub(super) async fn inspect(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.shared.call(Kind::Inspection, sql, parameters).await
     }
 
-    /// Waits until calls are held back: all connections were lost, and one stands again.
+    /// Waits until there is a generation that was not compared yet.
     pub(super) async fn replaced(&self) {
-        self.shared.watched.store(true, Ordering::Relaxed);
         // The sender lives as long as `self` does.
-        let _ = self.shared.held.subscribe().wait_for(|held| *held).await;
+        let _ = self.shared.admission.subscribe().wait_for(Admission::is_pending).await;
     }
 
-    /// Lets calls go on.
-    pub(super) fn admit(&self) {
-        self.shared.held.send_replace(false);
+    /// Begins a comparison: the generation that it is of. From the first one on, calls wait for the comparison of later ones.
+    pub(super) fn begin_comparison(&self) -> u64 {
+        self.shared.compared.store(true, Ordering::SeqCst);
+        self.shared.admission.borrow().generation
+    }
+
+    /// Lets calls use connections of a generation. `false` if there is a later one by now.
+    pub(super) fn admit(&self, generation: u64) -> bool {
+        self.shared.admission.send_if_modified(|admission| {
+            let is_news = generation > admission.admitted;
+            admission.admitted = admission.admitted.max(generation);
+            is_news
+        });
+        !self.shared.admission.borrow().is_pending()
     }
 
     /// Takes no more calls, waits a while for those under way, and hangs up.
@@ -191,17 +230,11 @@ impl Shared {
         let _open = self.calls.token();
         self.round_trips.fetch_add(1, Ordering::Relaxed);
         let asked = Instant::now();
-        let answer = async {
-            if kind != Kind::Inspection {
-                // The sender lives as long as `self` does.
-                let _ = self.held.subscribe().wait_for(|held| !held).await;
-            }
-            self.attempts(kind, sql, parameters).await
-        };
-        match tokio::time::timeout(self.endpoint.timeout, answer).await {
+        match tokio::time::timeout(self.endpoint.timeout, self.attempts(kind, sql, parameters)).await {
             Ok(answer) => answer,
             Err(_) => {
-                if !*self.held.borrow() {
+                // Who waited for the comparison asked nothing yet.
+                if kind == Kind::Inspection || !self.admission.borrow().is_pending() {
                     self.retire_silent(asked);
                 }
                 Err(LedgerError::Unreachable(format!("no answer within {:?}", self.endpoint.timeout)))
@@ -212,7 +245,10 @@ impl Shared {
     async fn attempts(&self, kind: Kind, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         let mut attempt = 1;
         loop {
-            let link = self.link()?;
+            if kind != Kind::Inspection {
+                self.comparison().await?;
+            }
+            let link = self.link(kind)?;
             let Trouble { error, mends } = match link.ask(sql, parameters).await {
                 Ok(rows) => return Ok(rows),
                 Err(error) => sort(&error),
@@ -234,10 +270,28 @@ impl Shared {
         }
     }
 
+    /// Waits until the server was compared with the broker, but not for long: while the broker is away, calls fail at once.
+    async fn comparison(&self) -> Result<()> {
+        let Admission { since, .. } = match *self.admission.borrow() {
+            pending if pending.is_pending() => pending,
+            _ => return Ok(()),
+        };
+        let mut admission = self.admission.subscribe();
+        let compared = admission.wait_for(|admission| !admission.is_pending());
+        match tokio::time::timeout_at(since + COMPARISON_PATIENCE, compared).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(not_compared()),
+        }
+    }
+
     /// The connection with the fewest calls on their way.
-    fn link(&self) -> Result<Arc<Link>> {
+    fn link(&self, kind: Kind) -> Result<Arc<Link>> {
+        let admitted = match kind {
+            Kind::Inspection => u64::MAX,
+            Kind::Read | Kind::Write => self.admission.borrow().admitted,
+        };
         let standing = self.slots.iter().filter_map(|slot| slot.link.lock().clone());
-        let usable = standing.filter(|link| !link.client.is_closed());
+        let usable = standing.filter(|link| !link.client.is_closed() && link.generation <= admitted);
         let counted = usable.map(|link| (link.waiting.load(Ordering::Relaxed), link));
         match counted.min_by_key(|(waiting, _)| *waiting) {
             None => Err(LedgerError::Unreachable("not connected, trying to".to_owned())),
@@ -273,6 +327,15 @@ impl Shared {
             }
         };
         let client = self.endpoint.connect(on_end).await?;
+        let started = self.endpoint.server_start(&client).await?;
+        let gone = client.is_closed();
+        let mut server = self.server.lock();
+        let is_first = slot == 0 && number == 1;
+        let lost_all = self.slots.iter().all(|slot| slot.link.lock().is_none());
+        if !is_first && (lost_all || *server != started) {
+            self.begin_generation();
+        }
+        *server = started;
         let link = Link {
             client,
             statements: Mutex::default(),
@@ -280,19 +343,31 @@ impl Shared {
             heard: Mutex::new(Instant::now()),
             slot,
             number,
+            generation: self.admission.borrow().generation,
         };
-        let gone = link.client.is_closed();
-        // A server that was away may come back as another one: a standby in its place, or an older state of itself.
-        let lost_all = number > 1 && self.slots.iter().all(|slot| slot.link.lock().is_none());
-        if lost_all && self.watched.load(Ordering::Relaxed) {
-            self.held.send_replace(true);
-        }
         *self.slots[slot].link.lock() = Some(Arc::new(link));
+        drop(server);
         if gone || *self.slots[slot].lost.borrow() >= number {
             // It was lost before it was put where losing it is noticed.
             self.retire(slot, number);
         }
         Ok(())
+    }
+
+    /// The server may be another one from now on. Connections that still stand lead to the one before.
+    fn begin_generation(&self) {
+        let compared = self.compared.load(Ordering::SeqCst);
+        self.admission.send_modify(|admission| {
+            admission.generation += 1;
+            admission.since = Instant::now();
+            if !compared {
+                admission.admitted = admission.generation;
+            }
+        });
+        let links: Vec<_> = self.slots.iter().filter_map(|slot| slot.link.lock().clone()).collect();
+        for link in links {
+            self.retire(link.slot, link.number);
+        }
     }
 
     async fn keep(self: Arc<Self>, slot: usize) {
@@ -320,4 +395,8 @@ impl Shared {
             }
         }
     }
+}
+
+fn not_compared() -> LedgerError {
+    LedgerError::Unreachable("it came back, and is not in use before it was compared with the broker".to_owned())
 }
