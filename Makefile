@@ -11,10 +11,11 @@ SECONDS ?= 600
 test: deps lint
 	scripts/run-tests
 
-# Format, clippy, documentation: warnings are errors.
+# Format, clippy (also of the server without `feedline bench`), documentation: warnings are errors.
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 # Unit, property and black-box tests in Rust.

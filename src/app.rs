@@ -213,7 +213,7 @@ async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dy
 ///
 /// # Errors
 /// If it cannot be opened.
-pub(crate) async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
+pub async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
     let (durability, timeout) = (config.ledger.durability, config.ledger.timeout);
     let opened: Result<Arc<dyn Ledger>, LedgerError> = match &config.ledger.url {
         LedgerUrl::Sqlite(path) => {

@@ -7,8 +7,6 @@
 //!
 //! | folder | what is in it |
 //! |---|---|
-//! | [`cli`] | the command line: serve, token, check-config |
-//! | [`mod@bench`] | `feedline bench`: what a machine can carry |
 //! | [`app`] | builds the parts, starts and stops them in order |
 //! | [`config`] | what the user wrote → what is valid |
 //! | [`http`] | the route table, the API of backends, OpenAPI, health, metrics, the page |
@@ -22,12 +20,12 @@
 //! | [`model`] | the vocabulary: users, posts, log entries |
 //! | [`net`] | client addresses behind proxies, browser origins |
 //! | [`metrics`] | what is counted |
+//!
+//! The program `feedline` adds the command line (`cli`) and, behind the feature `bench`, `feedline bench`.
 
 pub mod app;
 pub mod auth;
-pub mod bench;
 pub mod broker;
-pub mod cli;
 pub mod config;
 pub mod feed;
 pub mod gateway;

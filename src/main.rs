@@ -1,47 +1,67 @@
 //! The command line of Feedline.
 
-use std::fmt::Display;
+#[cfg(feature = "bench")]
+mod bench;
+mod cli;
+
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use feedline::cli::{self, Args, Command};
+use feedline::config::ConfigError;
+
+use crate::cli::{Args, Command};
 
 /// Thousands of small, short-lived buffers of many sizes on all threads: what it is made for.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What was asked for is wrong, as opposed to having failed.
-const WRONG: u8 = 2;
+/// Why a command did not succeed.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The configuration is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The command failed. Shown with its causes.
+    #[error("{0:#}")]
+    Command(#[from] anyhow::Error),
+}
 
-fn main() -> ExitCode {
-    let args = Args::parse();
-    // Before anything is started: pinned to a core, it begins anew.
-    if let Some(Command::Bench(bench)) = &args.command {
-        return match feedline::bench::run(bench) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("{error:#}"), 1),
-        };
-    }
-    let config = match args.load_config() {
-        Ok(config) => config,
-        Err(error) => return fail(&error, WRONG),
-    };
-    let done = match &args.command {
-        None | Some(Command::Serve | Command::Bench(_)) => cli::serve(&config),
-        Some(Command::Token(token)) => cli::token(&config, token),
-        Some(Command::Backup(backup)) => cli::backup(&config, backup),
-        Some(Command::Restore(restore)) => cli::restore(&config, restore),
-        Some(Command::Erasures(command)) => cli::erasures(&config, command),
-        Some(Command::CheckConfig) => cli::check_config(args.config.as_deref()).map_err(Into::into),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&format!("{error:#}"), 1),
+impl Failure {
+    /// The exit code.
+    fn code(&self) -> u8 {
+        match self {
+            Self::Config(_) => 2,
+            Self::Command(_) => 1,
+        }
     }
 }
 
-/// Says why to standard error, where logging may not have been started yet.
-fn fail(why: &dyn Display, code: u8) -> ExitCode {
-    eprintln!("{why}");
-    ExitCode::from(code)
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Logging may not have started.
+            eprintln!("{failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Runs a command. All but `bench`, which configures the servers it starts itself, read the configuration first.
+fn run(args: &Args) -> Result<(), Failure> {
+    let config = || args.load_config();
+    match &args.command {
+        None | Some(Command::Serve) => cli::serve(&config()?)?,
+        #[cfg(feature = "bench")]
+        Some(Command::Bench(bench)) => bench::run(bench)?,
+        Some(Command::Token(token)) => cli::token(&config()?, token)?,
+        Some(Command::Backup(backup)) => cli::backup(&config()?, backup)?,
+        Some(Command::Restore(restore)) => cli::restore(&config()?, restore)?,
+        Some(Command::Erasures(command)) => cli::erasures(&config()?, command)?,
+        Some(Command::CheckConfig) => {
+            config()?;
+            cli::check_config(args.config.as_deref()).map_err(anyhow::Error::from)?;
+        }
+    }
+    Ok(())
 }

@@ -1,19 +1,43 @@
 //! `feedline bench`: what its floor delivers, and what it refuses.
 
+#[path = "support/ports.rs"]
+mod ports;
+
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::ports::free_port;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Client = WebSocketStream<TcpStream>;
+
+/// The floor, and a client that waited until it listens.
+async fn floor() -> (Child, SocketAddr, Client) {
+    let addr = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let floor = Command::new(env!("CARGO_BIN_EXE_feedline"))
+        .args(["bench", "floor", "--listen", &addr.to_string()])
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let listening = async {
+        while TcpStream::connect(addr).await.is_err() {
+            sleep(Duration::from_millis(20)).await;
+        }
+        connect(addr).await
+    };
+    let client = timeout(PATIENCE, listening).await.expect("it does not listen");
+    (floor, addr, client)
+}
 
 async fn connect(addr: SocketAddr) -> Client {
     let stream = TcpStream::connect(addr).await.unwrap();
@@ -29,16 +53,9 @@ async fn say(client: &mut Client, text: impl Into<String>) {
     client.send(Message::text(text.into())).await.unwrap();
 }
 
-async fn floor() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    tokio::spawn(feedline::bench::floor::serve(listener));
-    addr
-}
-
 #[tokio::test]
 async fn the_floor_delivers_everything_to_everyone_who_joined_once_and_in_order() {
-    let addr = floor().await;
+    let (_floor, addr, mut publisher) = floor().await;
     let mut listeners = Vec::new();
     for _ in 0..20 {
         let mut listener = connect(addr).await;
@@ -46,7 +63,6 @@ async fn the_floor_delivers_everything_to_everyone_who_joined_once_and_in_order(
         assert_eq!(hear(&mut listener).await, "+");
         listeners.push(listener);
     }
-    let mut publisher = connect(addr).await;
     for n in 0..500 {
         publisher.feed(Message::text(format!("message {n}"))).await.unwrap();
     }

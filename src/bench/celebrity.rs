@@ -7,18 +7,18 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use feedline::model::UserId;
 use hdrhistogram::Histogram;
 
 use super::Bench;
 use super::arrivals::Audience;
 use super::client::open_all;
 use super::fanout::Author;
-use super::ledger::Filling;
+use super::ledger;
 use super::live;
 use super::report::{Better, Report, Row, Target, median};
 use super::seed::{self, AUTHOR};
 use super::server::Process;
-use crate::model::UserId;
 
 /// Whom few follow.
 const FEW: &str = "few";
@@ -109,10 +109,10 @@ pub(super) async fn run(bench: &Bench, size: Size) -> Result<Report> {
 
 /// Puts the people into a ledger before its server starts, and lets them follow.
 async fn gather(bench: &Bench, ledger: &str, size: Size) -> Result<()> {
-    let ledger = Filling::open(ledger).await?;
+    let ledger = ledger::open(ledger).await?;
     let id = |name: &str| UserId::parse(name).context("a name that is no id");
-    let (author, few, now) = (id(AUTHOR)?, id(FEW)?, crate::feed::now());
-    ledger.users(&[author.clone(), few.clone()], now).await?;
+    let (author, few, now) = (id(AUTHOR)?, id(FEW)?, feedline::feed::now());
+    ledger.load_users(&[author.clone(), few.clone()], now).await?;
     bench.bar.set_message(format!("{} people", size.followers));
     bench.begin(size.followers);
     for first in (0..size.followers).step_by(AT_ONCE) {
@@ -121,8 +121,8 @@ async fn gather(bench: &Bench, ledger: &str, size: Size) -> Result<()> {
         let mut edges: Vec<(UserId, UserId)> = people.iter().map(|person| (person.clone(), author.clone())).collect();
         let among_few = people.iter().zip(numbers).filter(|(_, n)| size.is_among_few(*n));
         edges.extend(among_few.map(|(person, _)| (person.clone(), few.clone())));
-        ledger.users(&people, now).await?;
-        ledger.follows(&edges, now).await?;
+        ledger.load_users(&people, now).await?;
+        ledger.load_follows(&edges, now).await?;
         bench.bar.inc(people.len() as u64);
     }
     ledger.close().await;

@@ -1,11 +1,11 @@
 //! People who follow many, and what those wrote: a ledger as an application has it after a while.
 
 use anyhow::{Context as _, Result};
+use feedline::model::{Post, PostId, UserId, Visibility};
 
 use super::Bench;
-use super::ledger::Filling;
+use super::ledger;
 use super::seed;
-use crate::model::{Post, PostId, UserId, Visibility};
 
 /// How many write.
 const AUTHORS: usize = 1_000;
@@ -25,14 +25,14 @@ pub(super) fn author(n: usize) -> String {
 
 /// Fills a ledger before its server starts.
 pub(super) async fn gather(bench: &Bench, ledger: &str, readers: usize) -> Result<()> {
-    let ledger = Filling::open(ledger).await?;
+    let ledger = ledger::open(ledger).await?;
     let id = |name: String| UserId::parse(&name).context("a name that is no id");
     let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(author(n))).collect::<Result<_>>()?;
     let people: Vec<UserId> = (0..readers).map(|n| id(seed::user(n))).collect::<Result<_>>()?;
-    let now = crate::feed::now();
+    let now = feedline::feed::now();
     bench.bar.set_message(format!("{readers} people, {AUTHORS} authors"));
-    ledger.users(&authors, now).await?;
-    ledger.users(&people, now).await?;
+    ledger.load_users(&authors, now).await?;
+    ledger.load_users(&people, now).await?;
 
     bench.bar.set_message(format!("{} edges", readers * FOLLOWEES));
     bench.begin(readers);
@@ -40,7 +40,7 @@ pub(super) async fn gather(bench: &Bench, ledger: &str, readers: usize) -> Resul
         // A stride of its own for each, so that no two read the same timeline.
         let followees = (0..FOLLOWEES).map(|step| authors[(n * 7 + step * 3) % AUTHORS].clone());
         let edges: Vec<(UserId, UserId)> = followees.map(|author| (person.clone(), author)).collect();
-        ledger.follows(&edges, now).await?;
+        ledger.load_follows(&edges, now).await?;
         bench.bar.inc(1);
     }
 
@@ -52,7 +52,7 @@ pub(super) async fn gather(bench: &Bench, ledger: &str, readers: usize) -> Resul
             let at = begin + (round * AUTHORS + n) as u64 * APART;
             post(PostId::from_parts(at, 0, 0), author)
         });
-        ledger.posts(&written.collect::<Vec<_>>()).await?;
+        ledger.load_posts(&written.collect::<Vec<_>>()).await?;
         bench.bar.inc(1);
     }
     ledger.close().await;

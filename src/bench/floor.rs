@@ -51,7 +51,7 @@ impl Outbox {
 type Room = Arc<Mutex<Vec<Arc<Outbox>>>>;
 
 /// Accepts for ever.
-pub async fn serve(listener: TcpListener) -> Result<()> {
+async fn serve(listener: TcpListener) -> Result<()> {
     let room = Room::default();
     loop {
         let (stream, _) = listener.accept().await?;

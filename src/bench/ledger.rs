@@ -2,11 +2,9 @@
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-
-use crate::ledger::{
-    Durability, Ledger as _, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions,
+use feedline::ledger::{
+    BulkLoad, Durability, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions,
 };
-use crate::model::{Millis, Post, UserId};
 
 /// Which one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -21,59 +19,16 @@ pub(super) enum Kind {
 /// What an address of SQLite begins with; its file follows.
 pub(super) const SQLITE: &str = "sqlite://";
 
-/// One that is being filled.
-pub(super) enum Filling {
-    Sqlite(SqliteLedger),
-    Postgres(PostgresLedger),
-}
-
-impl Filling {
-    /// Opens the one at this address, made if missing.
-    pub(super) async fn open(url: &str) -> Result<Self> {
-        Ok(match url.strip_prefix(SQLITE) {
-            Some(path) => {
-                let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(path) };
-                Self::Sqlite(SqliteLedger::open(options).await?)
-            }
-            None => {
-                let url = PostgresUrl::parse(url).map_err(anyhow::Error::msg).context("the address of PostgreSQL")?;
-                Self::Postgres(PostgresLedger::open(PostgresOptions::new(url)).await?)
-            }
-        })
-    }
-
-    /// Makes users, named like their ids.
-    pub(super) async fn users(&self, ids: &[UserId], now: Millis) -> Result<()> {
-        match self {
-            Self::Sqlite(ledger) => ledger.bulk_users(ids, now).await?,
-            Self::Postgres(ledger) => ledger.bulk_users(ids, now).await?,
+/// Opens the ledger at an address to fill it; creates a missing one.
+pub(super) async fn open(url: &str) -> Result<Box<dyn BulkLoad>> {
+    Ok(match url.strip_prefix(SQLITE) {
+        Some(path) => {
+            let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(path) };
+            Box::new(SqliteLedger::open(options).await?)
         }
-        Ok(())
-    }
-
-    /// Makes edges: follower, followee.
-    pub(super) async fn follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
-        match self {
-            Self::Sqlite(ledger) => ledger.bulk_follows(edges, now).await?,
-            Self::Postgres(ledger) => ledger.bulk_follows(edges, now).await?,
+        None => {
+            let url = PostgresUrl::parse(url).map_err(anyhow::Error::msg).context("the address of PostgreSQL")?;
+            Box::new(PostgresLedger::open(PostgresOptions::new(url)).await?)
         }
-        Ok(())
-    }
-
-    /// Stores posts that nobody's inbox holds.
-    pub(super) async fn posts(&self, posts: &[Post]) -> Result<()> {
-        match self {
-            Self::Sqlite(ledger) => ledger.bulk_posts(posts).await?,
-            Self::Postgres(ledger) => ledger.bulk_posts(posts).await?,
-        }
-        Ok(())
-    }
-
-    /// Lets it go.
-    pub(super) async fn close(self) {
-        match self {
-            Self::Sqlite(ledger) => ledger.close().await,
-            Self::Postgres(ledger) => ledger.close().await,
-        }
-    }
+    })
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
+use feedline::model::{PostId, UserId};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use hdrhistogram::Histogram;
@@ -21,13 +22,12 @@ use tokio::time::sleep;
 use super::Bench;
 use super::client::open_all;
 use super::crowd;
-use super::ledger::Filling;
+use super::ledger;
 use super::likers::{self, Aim, Load, Pace, Person};
 use super::report::{Better, Report, Row, Target, median};
 use super::seed;
 use super::server::{Listening, Process};
 use super::web::Web;
-use crate::model::{PostId, UserId};
 
 /// How many like, each over a socket: more than a batch of settling takes from one post would need to repeat somebody.
 const PEOPLE: usize = 1_000;
@@ -182,17 +182,17 @@ fn rows(
 /// Fills a ledger before its server starts: [`POSTS`] posts, and one more.
 async fn write(bench: &Bench, ledger: &str) -> Result<Vec<u64>> {
     bench.bar.set_message(format!("writing {POSTS} posts"));
-    let ledger = Filling::open(ledger).await?;
+    let ledger = ledger::open(ledger).await?;
     let id = |name: String| UserId::parse(&name).context("a name that is no id");
     let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(crowd::author(n))).collect::<Result<_>>()?;
     let people: Vec<UserId> = (0..PEOPLE).map(|n| id(seed::user(n))).collect::<Result<_>>()?;
-    let now = crate::feed::now();
-    ledger.users(&authors, now).await?;
-    ledger.users(&people, now).await?;
+    let now = feedline::feed::now();
+    ledger.load_users(&authors, now).await?;
+    ledger.load_users(&people, now).await?;
     let begin = now.saturating_sub(3_600_000);
     let ids: Vec<PostId> = (0..=POSTS as u64).map(|n| PostId::from_parts(begin + n, 0, 0)).collect();
     let posts: Vec<_> = ids.iter().enumerate().map(|(n, id)| crowd::post(*id, &authors[n % AUTHORS])).collect();
-    ledger.posts(&posts).await?;
+    ledger.load_posts(&posts).await?;
     ledger.close().await;
     Ok(ids.into_iter().map(|id| id.0).collect())
 }
@@ -299,7 +299,7 @@ impl Floor {
 
     /// Appends likes as the queue keeps them for so long, pipelined. Answers how many a second.
     async fn measure(&mut self, post: u64, length: Duration) -> Result<f64> {
-        let body = format!("+ p{post} {} {}", crate::feed::now(), seed::user(0));
+        let body = format!("+ p{post} {} {}", feedline::feed::now(), seed::user(0));
         let mut pipe = redis::pipe();
         for n in 0..PIPELINE {
             pipe.cmd("XADD").arg(&self.streams[n % STREAMS]).arg("*").arg("b").arg(&body).ignore();

@@ -28,7 +28,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     let stage = Stage::set(bench).await?;
     // Redis alone writes to inboxes of its own: what it writes is not to reach the sockets.
     let prefix = format!("{}-alone", stage.setup.prefix);
-    fill(bench, &*seed::broker(&stage.setup.broker, &prefix).await?, &stage.followers).await?;
+    fill(bench, &*seed::broker(&stage.setup.broker, &prefix, &stage.incarnation).await?, &stage.followers).await?;
     let mut alone = Alone::connect(&stage.setup.broker, &prefix).await?;
     let server = bench.serve(&stage.setup).await?;
     let floor = bench.floor().await?;

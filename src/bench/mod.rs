@@ -22,7 +22,7 @@ mod client;
 mod crowd;
 mod edges;
 mod fanout;
-pub mod floor;
+mod floor;
 mod frames;
 mod idle;
 mod ledger;
@@ -55,7 +55,7 @@ use server::{Listening, Setup};
 
 /// `feedline bench <scenario>`.
 #[derive(Clone, Debug, Args)]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     #[command(subcommand)]
     scenario: Scenario,
     #[command(flatten)]
@@ -220,7 +220,7 @@ impl Bench {
 
 /// Runs `feedline bench` and prints what came of it. An error if a scenario could not be run; a figure that misses its
 /// goal is none.
-pub fn run(args: &BenchArgs) -> Result<()> {
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     if let Scenario::Floor { listen } = args.scenario {
         return floor_runtime()?.block_on(floor::run(listen));
     }

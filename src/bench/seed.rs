@@ -4,15 +4,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
+use feedline::broker::{Broker, InboxOptions, LedgerRecord as _, RedisBroker, RedisOptions};
+use feedline::model::UserId;
 use jsonwebtoken::{EncodingKey, Header, encode};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
 use super::frames::MARK;
-use super::ledger::Filling;
-use crate::broker::{Broker, InboxOptions, LedgerRecord as _, RedisBroker, RedisOptions};
-use crate::model::UserId;
+use super::ledger;
 
 /// Bytes of a payload, quotes included.
 const PAYLOAD: usize = 200;
@@ -73,22 +73,24 @@ pub(super) fn post(id: u64) -> String {
     format!(r#"{{"id":{id},"rpc":{{"method":"posts.create","data":{{"text":{}}}}}}}"#, payload())
 }
 
-/// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`].
-pub(super) async fn followers(ledger: &str, followers: usize) -> Result<()> {
-    let ledger = Filling::open(ledger).await?;
+/// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`]. Returns the incarnation of the
+/// ledger, under which inboxes are filled.
+pub(super) async fn followers(ledger: &str, followers: usize) -> Result<String> {
+    let ledger = ledger::open(ledger).await?;
     let author = UserId::parse(AUTHOR).context("the author's name is no id")?;
     let mut people: Vec<UserId> = (0..followers).filter_map(|n| UserId::parse(&user(n))).collect();
     let edges: Vec<(UserId, UserId)> = people.iter().map(|person| (person.clone(), author.clone())).collect();
     people.push(author);
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
-    ledger.users(&people, now).await?;
-    ledger.follows(&edges, now).await?;
+    ledger.load_users(&people, now).await?;
+    ledger.load_follows(&edges, now).await?;
+    let incarnation = ledger.lineage().await?.incarnation;
     ledger.close().await;
-    Ok(())
+    Ok(incarnation)
 }
 
-/// A broker beside the server's, on the same Redis.
-pub(super) async fn broker(url: &str, prefix: &str) -> Result<Arc<dyn Broker>> {
+/// A broker beside the server's, on the same Redis, for the same incarnation of the ledger.
+pub(super) async fn broker(url: &str, prefix: &str, incarnation: &str) -> Result<Arc<dyn Broker>> {
     let options = RedisOptions {
         url: url.to_owned(),
         timeout: PATIENCE,
@@ -97,11 +99,7 @@ pub(super) async fn broker(url: &str, prefix: &str) -> Result<Arc<dyn Broker>> {
         probe_every: Duration::from_secs(3),
     };
     let broker = RedisBroker::connect(options).await?;
-    // Inboxes of another incarnation of the ledger than the server's count as lost.
-    let mut asked = redis::cmd("HGET");
-    asked.arg(format!("{prefix}:ledger")).arg("i");
-    let identity: Option<String> = asked.query_async(&mut connection(url).await?).await?;
-    broker.use_incarnation(identity.as_deref().and_then(|identity| identity.split(' ').next()).unwrap_or_default());
+    broker.use_incarnation(incarnation);
     Ok(Arc::new(broker))
 }
 

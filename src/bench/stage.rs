@@ -6,6 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
+use feedline::broker::{Broker, FanOut, JobAttempt, Listener, Notice, Opening, Page, inbox_channel, raw};
+use feedline::model::{Entry, Position, PostId, UserId};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use redis::aio::MultiplexedConnection;
@@ -15,8 +17,6 @@ use tokio::time::timeout;
 use super::Bench;
 use super::seed;
 use super::server::{Listening, Setup};
-use crate::broker::{Broker, FanOut, JobAttempt, Listener, Notice, Opening, Page, inbox_channel, raw};
-use crate::model::{Entry, Position, PostId, UserId};
 
 /// How many follow the author.
 pub(super) const FOLLOWERS: usize = 10_000;
@@ -37,6 +37,8 @@ pub(super) struct Stage {
     pub redis: Option<Listening>,
     /// How the server is set up.
     pub setup: Setup,
+    /// The incarnation of the ledger.
+    pub incarnation: String,
     /// All followers, in order of id.
     pub followers: Vec<UserId>,
     /// What is heard at some of the inboxes.
@@ -52,11 +54,11 @@ impl Stage {
         let mut setup = bench.setup().await?;
         setup.broker.clone_from(&url);
         bench.bar.set_message("filling the ledger");
-        seed::followers(&setup.ledger, FOLLOWERS).await?;
+        let incarnation = seed::followers(&setup.ledger, FOLLOWERS).await?;
         let followers: Vec<UserId> = (0..FOLLOWERS).filter_map(|n| UserId::parse(&seed::user(n))).collect();
 
         let ears = Arc::new(Ears::default());
-        let hearing = seed::broker(&url, &setup.prefix).await?;
+        let hearing = seed::broker(&url, &setup.prefix, &incarnation).await?;
         hearing.listen(Arc::clone(&ears) as Arc<dyn Listener>);
         bench.bar.set_message(format!("filling {FOLLOWERS} inboxes"));
         fill(bench, &*hearing, &followers).await?;
@@ -64,7 +66,7 @@ impl Stage {
         for user in followers.iter().rev().step_by(EAR_EVERY) {
             hearing.subscribe(&inbox_channel(user)).await?;
         }
-        Ok(Self { redis, setup, followers, ears, _hearing: hearing })
+        Ok(Self { redis, setup, incarnation, followers, ears, _hearing: hearing })
     }
 
     /// Takes down what was set up, but for the server.

@@ -5,24 +5,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-
-use crate::config::{Config, LedgerUrl};
-use crate::ledger::{CopyProgress, sqlite_backup, sqlite_restore};
+use feedline::config::{Config, LedgerUrl};
+use feedline::ledger::{CopyProgress, sqlite_backup, sqlite_restore};
 
 /// Where the copy goes.
 #[derive(Debug, clap::Args)]
-pub struct BackupArgs {
+pub(crate) struct BackupArgs {
     /// The file to write, which must not exist [default: backups/feedline-UNIXTIME.db in server.data_dir]
     #[arg(long, value_name = "FILE")]
-    pub to: Option<PathBuf>,
+    pub(crate) to: Option<PathBuf>,
 }
 
 /// What to put in place.
 #[derive(Debug, clap::Args)]
-pub struct RestoreArgs {
+pub(crate) struct RestoreArgs {
     /// A file made by `feedline backup`, or a copy of the ledger made by hand (with its -wal file beside it)
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 /// How often progress is shown.
@@ -33,11 +32,11 @@ const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// If the ledger is no SQLite file, or a file cannot be read or written.
-pub fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
+pub(crate) fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
     let path = sqlite_path(config, "pg_dump, pg_basebackup or the snapshots of your provider")?;
     let to = match &args.to {
         Some(to) => to.clone(),
-        None => config.server.data_dir.join("backups").join(format!("feedline-{}.db", crate::feed::now() / 1_000)),
+        None => config.server.data_dir.join("backups").join(format!("feedline-{}.db", feedline::feed::now() / 1_000)),
     };
     sqlite_backup(path, &to, shown("copied")).context("no backup was made")?;
     let mut err = std::io::stderr().lock();
@@ -52,7 +51,7 @@ pub fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
 /// # Errors
 ///
 /// If the ledger is no SQLite file, if a server uses it, if the backup is damaged, or a file cannot be read or written.
-pub fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Result<()> {
+pub(crate) fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Result<()> {
     let path = sqlite_path(config, "pg_restore, psql or point-in-time recovery")?;
     let kept = sqlite_restore(&args.file, path, shown("restored")).context("nothing was restored")?;
     let mut out = std::io::stdout().lock();

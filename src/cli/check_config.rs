@@ -9,7 +9,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// When standard output is closed.
-pub fn check_config(path: Option<&Path>) -> io::Result<()> {
+pub(crate) fn check_config(path: Option<&Path>) -> io::Result<()> {
     let usual = Path::new("config.toml");
     let mut out = io::stdout().lock();
     match path {

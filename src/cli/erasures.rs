@@ -5,20 +5,19 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use feedline::app::open_ledger;
+use feedline::config::Config;
+use feedline::feed::{ErasureLogEntry, read_erasure_log};
+use feedline::ledger::{Ledger, RevocationKind};
+use feedline::model::UserId;
 use tokio::runtime::Builder;
-
-use crate::app::open_ledger;
-use crate::config::Config;
-use crate::feed::{ErasureLogEntry, read_erasure_log};
-use crate::ledger::{Ledger, RevocationKind};
-use crate::model::UserId;
 
 /// Entries of the ledger's log that are read at once.
 const ENTRIES_PER_READ: usize = 1_000;
 
 /// What to do with the erasures.
 #[derive(Debug, Subcommand)]
-pub enum ErasuresCommand {
+pub(crate) enum ErasuresCommand {
     /// Print everyone whom the ledger knows as erased, in the form of erasures.log
     List,
     /// Erase everyone in an erasure log whom the ledger does not know as erased; a running node does the work
@@ -33,7 +32,7 @@ pub enum ErasuresCommand {
 /// # Errors
 ///
 /// When the ledger or the log cannot be read, or the ledger not written.
-pub fn erasures(config: &Config, command: &ErasuresCommand) -> anyhow::Result<()> {
+pub(crate) fn erasures(config: &Config, command: &ErasuresCommand) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let ledger = open_ledger(config).await?;

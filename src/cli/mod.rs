@@ -10,38 +10,40 @@ mod token;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use feedline::config::{Config, ConfigError, LogFormat};
 
+#[cfg(feature = "bench")]
 use crate::bench::BenchArgs;
-use crate::config::{Config, ConfigError, LogFormat};
 
-pub use backup::{BackupArgs, RestoreArgs, backup, restore};
-pub use check_config::check_config;
-pub use erasures::{ErasuresCommand, erasures};
-pub use process::{init_logs, raise_open_files};
-pub use serve::serve;
-pub use token::{TokenArgs, token};
+pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
+pub(crate) use check_config::check_config;
+pub(crate) use erasures::{ErasuresCommand, erasures};
+pub(crate) use process::{init_logs, raise_open_files};
+pub(crate) use serve::serve;
+pub(crate) use token::{TokenArgs, token};
 
 /// A WebSocket gateway for social feeds.
 #[derive(Debug, Parser)]
 #[command(name = "feedline", version)]
-pub struct Args {
+pub(crate) struct Args {
     /// The configuration file [default: config.toml, if it is there]
     #[arg(long, global = true, value_name = "PATH")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// How to log, whatever server.log_format says
     #[arg(long, global = true, value_name = "FORMAT", value_enum)]
-    pub log_format: Option<LogFormat>,
+    pub(crate) log_format: Option<LogFormat>,
     /// What to do.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(crate) command: Option<Command>,
 }
 
 /// What Feedline can be told to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Serve; this is what happens when no command is given
     Serve,
     /// Measure what this machine can carry
+    #[cfg(feature = "bench")]
     Bench(BenchArgs),
     /// Print a token for a user
     Token(TokenArgs),
@@ -62,7 +64,7 @@ impl Args {
     /// # Errors
     ///
     /// Everything that is wrong with the file and the environment.
-    pub fn load_config(&self) -> Result<Config, ConfigError> {
+    pub(crate) fn load_config(&self) -> Result<Config, ConfigError> {
         let mut config = Config::load(self.config.as_deref())?;
         if let Some(format) = self.log_format {
             config.server.log_format = format;

@@ -4,9 +4,8 @@ use std::env::VarError;
 use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
+use feedline::config::{LogFormat, Server};
 use tracing_subscriber::EnvFilter;
-
-use crate::config::{LogFormat, Server};
 
 /// More files than any configuration asks for; the hard limit is what it comes to.
 const PLENTY: u64 = 1 << 24;
@@ -17,7 +16,7 @@ const PLENTY: u64 = 1 << 24;
 /// # Errors
 ///
 /// When `RUST_LOG` is not a filter, or logging was started before.
-pub fn init_logs(server: &Server) -> anyhow::Result<()> {
+pub(crate) fn init_logs(server: &Server) -> anyhow::Result<()> {
     let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Err(VarError::NotPresent) => String::new(),
         written => written.context(EnvFilter::DEFAULT_ENV)?,
@@ -38,6 +37,6 @@ pub fn init_logs(server: &Server) -> anyhow::Result<()> {
 /// # Errors
 ///
 /// When the system does not say what it allows.
-pub fn raise_open_files() -> io::Result<u64> {
+pub(crate) fn raise_open_files() -> io::Result<u64> {
     rlimit::increase_nofile_limit(PLENTY)
 }

@@ -3,18 +3,18 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
+use feedline::app::App;
+use feedline::config::{Config, Secrets};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{init_logs, raise_open_files};
-use crate::app::App;
-use crate::config::{Config, Secrets};
 
 /// Serves until it is asked to stop (SIGTERM or SIGINT; a second one ends it at once).
 ///
 /// # Errors
 /// If it cannot start; the message names the key at fault.
-pub fn serve(config: &Config) -> anyhow::Result<()> {
+pub(crate) fn serve(config: &Config) -> anyhow::Result<()> {
     init_logs(&config.server)?;
     let files = raise_open_files().context("the limit of open files cannot be read")?;
     tracing::debug!(files, "raised the limit of open files");

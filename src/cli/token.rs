@@ -4,20 +4,19 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-
-use crate::auth::Issuer;
-use crate::config::{Config, Secrets, parse_duration};
-use crate::model::UserId;
+use feedline::auth::Issuer;
+use feedline::config::{Config, Secrets, parse_duration};
+use feedline::model::UserId;
 
 /// Whose token, and for how long.
 #[derive(Debug, clap::Args)]
-pub struct TokenArgs {
+pub(crate) struct TokenArgs {
     /// The user's id: 1 to 64 of A-Z a-z 0-9 _ - .
     #[arg(long, value_name = "ID", value_parser = parse_user)]
-    pub user: UserId,
+    pub(crate) user: UserId,
     /// How long it is valid, such as 30m or 24h [default: auth.token_ttl]
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
-    pub ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
 }
 
 fn parse_user(text: &str) -> Result<UserId, &'static str> {
@@ -35,7 +34,7 @@ fn parse_ttl(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// When there is no secret to be had, or standard output is closed.
-pub fn token(config: &Config, args: &TokenArgs) -> anyhow::Result<()> {
+pub(crate) fn token(config: &Config, args: &TokenArgs) -> anyhow::Result<()> {
     let secrets = Secrets::load(config)?;
     let issuer = Issuer::new(&config.auth, &secrets)
         .context("tokens are verified with a public key alone: sign them where the private key is")?;

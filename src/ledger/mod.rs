@@ -5,6 +5,8 @@
 //! one statement, over a few shared connections. Nothing outside this folder knows SQL.
 
 mod barriers;
+#[cfg(any(test, feature = "bench"))]
+mod bulk;
 mod comments;
 mod counts;
 mod edges;
@@ -30,6 +32,8 @@ mod under;
 use async_trait::async_trait;
 
 pub use self::barriers::Barriers;
+#[cfg(any(test, feature = "bench"))]
+pub use self::bulk::BulkLoad;
 pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
 pub use self::counts::{Counts, Hydration};
 pub use self::edges::Edges;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Barriers, Comments, Durability, Edges, Favourites, Happening, Ledger, LedgerError, LikeBatch, Likes, Lineages,
-    Notifications, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+    Barriers, BulkLoad, Comments, Durability, Edges, Favourites, Happening, Ledger, LedgerError, LikeBatch, Likes,
+    Lineages, Notifications, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
 };
 use feedline::model::{
     Barrier, Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
@@ -243,9 +243,9 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
     let fans: Vec<UserId> = (0..5_000).map(|n| id(&format!("fan-{n}"))).collect();
     let edges: Vec<_> = fans.iter().map(|fan| (fan.clone(), id("star"))).collect();
     for _ in 0..2 {
-        ledger.bulk_users(&ids(&["star"]), NOW).await.unwrap();
-        ledger.bulk_users(&fans, NOW).await.unwrap();
-        ledger.bulk_follows(&edges, NOW).await.unwrap();
+        ledger.load_users(&ids(&["star"]), NOW).await.unwrap();
+        ledger.load_users(&fans, NOW).await.unwrap();
+        ledger.load_follows(&edges, NOW).await.unwrap();
     }
     assert_eq!(ledger.profile(&id("star"), None).await.unwrap().unwrap().followers, 5_000);
     assert_eq!(ledger.following_count(&fans[7]).await.unwrap(), 1);
@@ -274,7 +274,7 @@ async fn source_002_rows_are_sharded_by_author_post_and_user() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     let people: Vec<UserId> = (0..24).map(|n| id(&format!("u{n}"))).collect();
-    ledger.bulk_users(&people, NOW).await.unwrap();
+    ledger.load_users(&people, NOW).await.unwrap();
     // Everybody's rows concern a few others and a few others' posts: under any other column they would be elsewhere.
     let mut likes = Vec::new();
     let kind = ObjectType::parse("post").unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Edges, Jobs, Ledger, LedgerError, People, Posts, SqliteLedger, SqliteOptions};
+use feedline::ledger::{BulkLoad, Edges, Jobs, Ledger, LedgerError, People, Posts, SqliteLedger, SqliteOptions};
 use feedline::model::{PostId, UserId};
 use futures::future::join_all;
 use rusqlite::Connection;
@@ -100,8 +100,8 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
     let edges: Vec<_> = fans.iter().map(|fan| (fan.clone(), id("star"))).collect();
     users(&*ledger, &["star"]).await;
     for _ in 0..2 {
-        ledger.bulk_users(&fans, NOW).await.unwrap();
-        ledger.bulk_follows(&edges, NOW).await.unwrap();
+        ledger.load_users(&fans, NOW).await.unwrap();
+        ledger.load_follows(&edges, NOW).await.unwrap();
     }
     assert_eq!(ledger.profile(&id("star"), None).await.unwrap().unwrap().followers, 5_000);
     assert_eq!(ledger.followers_after(&id("star"), "", 9_999).await.unwrap().len(), 5_000);

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Durability, Jobs, Lease, PostgresLedger, PostgresOptions, PostgresUrl, Posts, SqliteLedger, SqliteOptions,
+    BulkLoad, Durability, Jobs, Lease, PostgresLedger, PostgresOptions, PostgresUrl, Posts, SqliteLedger, SqliteOptions,
 };
 use feedline::model::{Post, UserId};
 use serde_json::{Value, json};
@@ -138,12 +138,12 @@ impl Cluster {
         let edges: Vec<_> = edges.iter().map(|(follower, followee)| (id(follower), id(followee))).collect();
         match &self.ledger {
             Shared::Sqlite { ledger, .. } => {
-                ledger.bulk_users(&people, 1).await.expect("users");
-                ledger.bulk_follows(&edges, 1).await.expect("edges");
+                ledger.load_users(&people, 1).await.expect("users");
+                ledger.load_follows(&edges, 1).await.expect("edges");
             }
             Shared::Postgres(ledger) => {
-                ledger.bulk_users(&people, 1).await.expect("users");
-                ledger.bulk_follows(&edges, 1).await.expect("edges");
+                ledger.load_users(&people, 1).await.expect("users");
+                ledger.load_follows(&edges, 1).await.expect("edges");
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Many rows at once, for benchmarks and tests.
+//! Loading many rows at once.
+
+use async_trait::async_trait;
 
 use super::{PostgresLedger, integer, json_text, texts};
-use crate::ledger::Result;
+use crate::ledger::bulk::ROWS_PER_TRANSACTION;
+use crate::ledger::{BulkLoad, Result};
 use crate::model::{Millis, Post, UserId};
-
-/// Rows that go into one transaction.
-const BULK: usize = 2_000;
 
 const USERS: &str = "\
     WITH made AS (
@@ -45,27 +45,17 @@ const POSTS: &str = "\
     )
     UPDATE users SET posts = users.posts + tally.posts FROM tally WHERE users.id = tally.author";
 
-impl PostgresLedger {
-    /// Makes many users at once, named like their ids; those that exist stay as they are. For benchmarks and tests.
-    ///
-    /// # Errors
-    ///
-    /// As for any write. What was made before the error stays.
-    pub async fn bulk_users(&self, ids: &[UserId], now: Millis) -> Result<()> {
-        for ids in ids.chunks(BULK) {
+#[async_trait]
+impl BulkLoad for PostgresLedger {
+    async fn load_users(&self, ids: &[UserId], now: Millis) -> Result<()> {
+        for ids in ids.chunks(ROWS_PER_TRANSACTION) {
             self.pool.write(USERS, &[&texts(ids), &integer(now)]).await?;
         }
         Ok(())
     }
 
-    /// Makes many edges (follower, followee) at once; those that exist stay as they are. All users must exist. Blocks
-    /// are not looked at. For benchmarks and tests.
-    ///
-    /// # Errors
-    ///
-    /// As for any write. What was made before the error stays.
-    pub async fn bulk_follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
-        for edges in edges.chunks(BULK) {
+    async fn load_follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
+        for edges in edges.chunks(ROWS_PER_TRANSACTION) {
             let (followers, followees): (Vec<&str>, Vec<&str>) =
                 edges.iter().map(|(from, to)| (from.as_str(), to.as_str())).unzip();
             self.pool.write(FOLLOWS, &[&followers, &followees, &integer(now)]).await?;
@@ -73,14 +63,8 @@ impl PostgresLedger {
         Ok(())
     }
 
-    /// Stores many posts at once, without jobs and in no topic: nobody has a timeline yet that they would have to be
-    /// carried to. Their authors must exist, their ids be new. For benchmarks and tests.
-    ///
-    /// # Errors
-    ///
-    /// As for any write. What was stored before the error stays.
-    pub async fn bulk_posts(&self, posts: &[Post]) -> Result<()> {
-        for posts in posts.chunks(BULK) {
+    async fn load_posts(&self, posts: &[Post]) -> Result<()> {
+        for posts in posts.chunks(ROWS_PER_TRANSACTION) {
             let ids: Vec<i64> = posts.iter().map(|post| integer(post.id.0)).collect();
             let authors: Vec<&str> = posts.iter().map(|post| post.author.as_str()).collect();
             let visibilities = posts.iter().map(|post| json_text(&post.visibility)).collect::<Result<Vec<_>>>()?;

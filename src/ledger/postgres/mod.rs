@@ -14,6 +14,7 @@
 //! them, counts are exact, and whoever sees a number sees every lower one of the same user.
 
 mod barriers;
+#[cfg(any(test, feature = "bench"))]
 mod bulk;
 mod comments;
 mod counts;
@@ -185,7 +186,7 @@ mod postgres_server;
 mod tests {
     use super::postgres_server::{PostgresServer, shared};
     use super::*;
-    use crate::ledger::{Durability, Lease, People as _, PersonalData, Posts as _};
+    use crate::ledger::{BulkLoad as _, Durability, Lease, People as _, PersonalData, Posts as _};
     use crate::model::{Post, PostId, Visibility};
 
     /// What a statement costs: rows read from tables and their indexes, as the server counted them.
@@ -307,10 +308,10 @@ mod tests {
         let server = shared();
         let (ledger, name) = ledger(server).await;
         let (me, authors) = (id("me"), (0..200).map(|n| id(&format!("a{n}"))).collect::<Vec<_>>());
-        ledger.bulk_users(std::slice::from_ref(&me), 1).await.expect("a user");
-        ledger.bulk_users(&authors, 1).await.expect("users");
+        ledger.load_users(std::slice::from_ref(&me), 1).await.expect("a user");
+        ledger.load_users(&authors, 1).await.expect("users");
         let edges: Vec<_> = authors.iter().map(|author| (me.clone(), author.clone())).collect();
-        ledger.bulk_follows(&edges, 1).await.expect("edges");
+        ledger.load_follows(&edges, 1).await.expect("edges");
         // Everybody wrote a lot long ago; of late nearly all that was written is one author's.
         let written = "INSERT INTO author_posts SELECT 'a' || a, 1000 * n + a \
                        FROM generate_series(0, 199) a, generate_series(1, 100) n; \
@@ -410,7 +411,7 @@ mod tests {
     async fn what_is_for_everyone_costs_a_profile_nothing() {
         let server = shared();
         let (ledger, name) = ledger(server).await;
-        ledger.bulk_users(&[id("a"), id("v")], 1).await.expect("users");
+        ledger.load_users(&[id("a"), id("v")], 1).await.expect("users");
         let written = r#"INSERT INTO posts SELECT n, 'a', '{}', CASE WHEN n % 200 = 0 THEN '"followers"' WHEN n % 200 = 1 THEN '"friends"'
                          WHEN n % 200 = 2 THEN '{"not_to":["v"]}' ELSE '"public"' END, '{}' FROM generate_series(1, 9000) n;
                          UPDATE users SET posts = 9000 WHERE id = 'a'; ANALYZE"#;

@@ -52,13 +52,8 @@ pub(super) struct Edge {
     pub(super) author: UserId,
 }
 
-/// Makes an edge without a job: for those who load many before anybody has a timeline.
-pub(super) fn load(db: &Connection, follower: &UserId, followee: &UserId, now: Millis) -> rusqlite::Result<()> {
-    make(db, &Edge { reader: follower.clone(), author: followee.clone() }, now).map(drop)
-}
-
 /// Makes an edge, unless a block stands there. Whether it is new.
-fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
+pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO follows (follower, followee, at) SELECT ?1, ?2, ?3 \
                WHERE NOT EXISTS (SELECT 1 FROM barriers WHERE maker = ?1 AND kind = 'block' AND whom = ?2) \
                AND NOT EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \

@@ -11,6 +11,8 @@
 
 mod backup;
 mod barriers;
+#[cfg(any(test, feature = "bench"))]
+mod bulk;
 mod comments;
 mod counts;
 mod edges;
@@ -50,10 +52,6 @@ use self::lane::Lane;
 pub use self::open::{Durability, SqliteOptions};
 use self::writer::Writer;
 use super::{Ledger, LedgerError, Result};
-use crate::model::{Millis, Post, UserId};
-
-/// Rows that the bulk loaders put into one transaction.
-const BULK: usize = 2_000;
 
 /// The ledger in one SQLite file.
 pub struct SqliteLedger {
@@ -86,47 +84,6 @@ impl SqliteLedger {
     /// Transactions committed since it was opened: far fewer than writes when many write at once.
     pub fn commits(&self) -> u64 {
         self.writer.commits.load(Ordering::Relaxed)
-    }
-
-    /// Makes many users at once, named like their ids; those that exist stay as they are. For benchmarks and tests.
-    ///
-    /// # Errors
-    ///
-    /// As for any write. What was made before the error stays.
-    pub async fn bulk_users(&self, ids: &[UserId], now: Millis) -> Result<()> {
-        for ids in ids.chunks(BULK) {
-            let ids = ids.to_vec();
-            self.write(move |db| ids.iter().try_for_each(|id| people::ensure(db, id, now).map(drop))).await?;
-        }
-        Ok(())
-    }
-
-    /// Makes many edges (follower, followee) at once; those that exist stay as they are. All users must exist. For
-    /// benchmarks and tests.
-    ///
-    /// # Errors
-    ///
-    /// As for any write. What was made before the error stays.
-    pub async fn bulk_follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
-        for edges in edges.chunks(BULK) {
-            let edges = edges.to_vec();
-            self.write(move |db| edges.iter().try_for_each(|(from, to)| edges::load(db, from, to, now))).await?;
-        }
-        Ok(())
-    }
-
-    /// Stores many posts at once, without jobs: nobody has a timeline yet that they would have to be carried to. Their
-    /// authors must exist, their ids be new. For benchmarks and tests.
-    ///
-    /// # Errors
-    ///
-    /// As for any write. What was stored before the error stays.
-    pub async fn bulk_posts(&self, posts: &[Post]) -> Result<()> {
-        for posts in posts.chunks(BULK) {
-            let posts = posts.to_vec();
-            self.write(move |db| posts.iter().try_for_each(|post| posts::store(db, post).map(drop))).await?;
-        }
-        Ok(())
     }
 
     async fn read<T, F>(&self, job: F) -> Result<T>
