@@ -1,20 +1,16 @@
 //! `feedline bench`: what its floor delivers, and what it refuses.
 
-#[path = "support/ports.rs"]
-mod ports;
-
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
+use feedline_test_support::ports::free_port;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
-
-use crate::ports::free_port;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -1,18 +1,5 @@
 //! The server as its users meet it: the real binary, real sockets, nothing looked at from within.
 
-#[path = "../support/client.rs"]
-mod client;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../support/postgres.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod postgres_server;
-#[path = "../support/redis.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod redis_server;
-#[path = "../support/server.rs"]
-mod server;
-
 mod along;
 mod audience;
 mod backend;
@@ -45,6 +32,8 @@ mod timelines;
 mod tokens;
 mod topics;
 mod writes;
+
+use feedline_test_support::{client, ports, postgres_server, redis_server, server};
 
 /// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
 const NAMESPACES: &str = r#"[

@@ -15,11 +15,7 @@ mod nodes;
 mod notifications;
 mod people;
 mod personal;
-#[path = "../support/ports.rs"]
-mod ports;
 mod postgres;
-#[path = "../support/postgres.rs"]
-mod postgres_server;
 mod pulled;
 mod revocations;
 mod sqlite;
@@ -28,3 +24,5 @@ mod timeline;
 mod topics;
 mod under;
 mod waits;
+
+use feedline_test_support::postgres_server;

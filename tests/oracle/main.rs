@@ -16,28 +16,10 @@
 //! `FEEDLINE_SOAK` seconds; without that there are a few short ones.
 
 mod acts;
-#[path = "../support/api.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod api;
 mod check;
 mod choices;
-#[path = "../support/dice.rs"]
-mod dice;
 mod model;
 mod plan;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../support/postgres.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod postgres_server;
-#[path = "../support/reader.rs"]
-mod reader;
-#[path = "../support/redis.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod redis_server;
-#[path = "../support/server.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod server;
 mod steps;
 mod threads;
 mod under;
@@ -46,6 +28,7 @@ mod world;
 use std::time::{Duration, Instant};
 
 use dice::Dice;
+use feedline_test_support::{api, dice, postgres_server, reader, redis_server, server};
 use plan::Plan;
 use steps::Run;
 use world::Stores;

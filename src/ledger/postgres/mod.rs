@@ -175,16 +175,9 @@ fn texts(ids: &[UserId]) -> Vec<&str> {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/support/ports.rs"]
-mod ports;
-#[cfg(test)]
-#[path = "../../../tests/support/postgres.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod postgres_server;
-
-#[cfg(test)]
 mod tests {
-    use super::postgres_server::{PostgresServer, shared};
+    use feedline_test_support::postgres_server::{PostgresServer, shared};
+
     use super::*;
     use crate::ledger::{BulkLoad as _, Durability, Lease, People as _, PersonalData, Posts as _};
     use crate::model::{Post, PostId, Visibility};

@@ -1,36 +1,20 @@
 //! What every broker must do, run against each of them, and what Redis must survive.
 
-#[path = "broker/agreement.rs"]
 mod agreement;
-#[path = "broker/engine.rs"]
 mod engine;
-#[path = "broker/hearing.rs"]
 mod hearing;
-#[path = "broker/inboxes.rs"]
 mod inboxes;
-#[path = "broker/invalidation.rs"]
 mod invalidation;
-#[path = "broker/lineage.rs"]
 mod lineage;
-#[path = "broker/logs.rs"]
 mod logs;
-#[path = "broker/outages.rs"]
 mod outages;
-#[path = "broker/permits.rs"]
 mod permits;
-#[path = "support/ports.rs"]
-mod ports;
-#[path = "broker/pulled.rs"]
 mod pulled;
-#[path = "broker/queue.rs"]
 mod queue;
-#[path = "broker/queues.rs"]
 mod queues;
-#[path = "support/redis.rs"]
-#[expect(dead_code, reason = "shared with other tests")]
-mod redis_server;
-#[path = "broker/tallies.rs"]
 mod tallies;
+
+use feedline_test_support::redis_server;
 
 /// Runs each test against each engine.
 macro_rules! conformance {

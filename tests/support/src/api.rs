@@ -5,12 +5,12 @@ use serde_json::Value;
 use crate::server::{API_KEY, Server};
 
 /// An operation by HTTP as a backend does it for a user; the status (0: no answer) and the body.
-pub(crate) async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+pub async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     attempt_named(node.port(), user, None, method, path, body).await
 }
 
 /// The same of a write that has a name, at the node that listens there.
-pub(crate) async fn attempt_named(
+pub async fn attempt_named(
     port: u16,
     user: &str,
     key: Option<&str>,
@@ -26,14 +26,14 @@ pub(crate) async fn attempt_named(
 }
 
 /// The same, and it must succeed.
-pub(crate) async fn done(node: &Server, user: &str, method: &str, path: &str) -> Value {
+pub async fn done(node: &Server, user: &str, method: &str, path: &str) -> Value {
     let (status, body) = attempt(node, user, method, path, &Value::Null).await;
     assert!((200..300).contains(&status), "{method} {path}: {status} {body}\n{}", node.log());
     body
 }
 
 /// An entry of a log, as sockets and `timeline.updates` tell it: its offset, its type, the post it is about.
-pub(crate) fn entry(publication: &Value) -> (u64, String, u64) {
+pub fn entry(publication: &Value) -> (u64, String, u64) {
     let data = &publication["data"];
     let post = data["post"]["id"].as_u64().or(data["id"].as_u64());
     let kind = data["type"].as_str().expect("a type").to_owned();
@@ -41,7 +41,7 @@ pub(crate) fn entry(publication: &Value) -> (u64, String, u64) {
 }
 
 /// All pages of a list.
-pub(crate) async fn everything(node: &Server, user: &str, path: &str) -> Vec<Value> {
+pub async fn everything(node: &Server, user: &str, path: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
         let mut page = done(node, user, "GET", &format!("{path}{cursor}")).await;

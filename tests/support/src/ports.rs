@@ -7,7 +7,7 @@ use std::net::TcpListener;
 const PORTS: std::ops::Range<u16> = 15_000..32_000;
 
 /// A port of 127.0.0.1 that nobody has just now. Somebody may have it a moment later: try again then.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let mut tried = (0..1_000).map(|_| rand::random_range(PORTS));
     tried.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }

@@ -21,8 +21,9 @@ use crate::server::token;
 const LIMIT: u64 = 7;
 
 /// A reader.
-pub(crate) struct Reader {
-    pub(crate) user: String,
+pub struct Reader {
+    /// The user's id.
+    pub user: String,
     shared: Arc<Shared>,
     /// The port to be connected to; `None`: none.
     wish: watch::Sender<Option<u16>>,
@@ -37,14 +38,14 @@ struct Shared {
 
 /// What a reader knows, and what it noticed.
 #[derive(Default)]
-pub(crate) struct View {
+pub struct View {
     epoch: String,
     /// The last offset it was told.
     offset: u64,
     /// What it was told in this life of the log: offset, type, post.
-    pub(crate) told: Vec<(u64, String, u64)>,
+    pub told: Vec<(u64, String, u64)>,
     /// The posts that connections brought when they recovered.
-    pub(crate) brought: Vec<Brought>,
+    pub brought: Vec<Brought>,
     /// When the last connection asked to be let in.
     asked: Option<Instant>,
     /// The pages it read, with the offsets at which they were read.
@@ -53,25 +54,29 @@ pub(crate) struct View {
     is_complete: bool,
     is_connected: bool,
     /// With what its connections were closed by the server, and how.
-    pub(crate) closes: Vec<u16>,
+    pub closes: Vec<u16>,
     /// What must never happen.
-    pub(crate) wrong: Vec<String>,
-    /// Connections that brought all that was missed, and connections that began anew.
-    pub(crate) recovered: usize,
-    pub(crate) anew: usize,
+    pub wrong: Vec<String>,
+    /// Connections that brought all that was missed.
+    pub recovered: usize,
+    /// Connections that began anew.
+    pub anew: usize,
     /// What was said when it could not recover although the epoch was the same: only where the log was trimmed.
-    pub(crate) unrecovered: Vec<String>,
+    pub unrecovered: Vec<String>,
 }
 
 /// A post that was told when a connection recovered what it had missed: whether it is for the reader was decided after
 /// the connection had asked.
-pub(crate) struct Brought {
-    pub(crate) asked: Instant,
-    pub(crate) post: u64,
+pub struct Brought {
+    /// When the connection asked to recover.
+    pub asked: Instant,
+    /// The id of the post.
+    pub post: u64,
 }
 
 impl Reader {
-    pub(crate) fn new(user: &str) -> Self {
+    /// A reader that is not connected; see [`go`](Self::go).
+    pub fn new(user: &str) -> Self {
         let (wish, wished) = watch::channel(None);
         let shared = Arc::new(Shared::default());
         let task = tokio::spawn(run(user.to_owned(), wished, Arc::clone(&shared)));
@@ -79,21 +84,22 @@ impl Reader {
     }
 
     /// Leaves where it is, without a word, and goes there.
-    pub(crate) fn go(&self, port: Option<u16>) {
+    pub fn go(&self, port: Option<u16>) {
         self.wish.send_replace(port);
     }
 
     /// Whether it is, or tries to be, connected.
-    pub(crate) fn is_going(&self) -> bool {
+    pub fn is_going(&self) -> bool {
         self.wish.borrow().is_some()
     }
 
-    pub(crate) fn look<T>(&self, at: impl FnOnce(&mut View) -> T) -> T {
+    /// Looks at its view.
+    pub fn look<T>(&self, at: impl FnOnce(&mut View) -> T) -> T {
         at(&mut self.shared.view.lock())
     }
 
     /// Waits until it is connected and sees exactly these posts. What it sees instead, if that takes too long.
-    pub(crate) async fn sees(&self, expected: &BTreeSet<u64>, patience: Duration) -> Result<(), String> {
+    pub async fn sees(&self, expected: &BTreeSet<u64>, patience: Duration) -> Result<(), String> {
         let seen = timeout(patience, async {
             loop {
                 let changed = self.shared.changed.notified();

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How long anything may take that a test waits for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What tokens are signed with, unless a test configures something else.
-pub(crate) const SECRET: &str = "a secret that is long enough for HS256 tokens";
+pub const SECRET: &str = "a secret that is long enough for HS256 tokens";
 
 /// What backends send.
-pub(crate) const API_KEY: &str = "the key of the backend in these tests";
+pub const API_KEY: &str = "the key of the backend in these tests";
 
 /// The limits that are off unless a test sets them.
 const RATES: [&str; 9] = [
@@ -37,7 +37,7 @@ const RATES: [&str; 9] = [
 ];
 
 /// A running Feedline.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
     port: u16,
     dir: TempDir,
@@ -48,33 +48,34 @@ pub(crate) struct Server {
 
 /// What HTTP answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
+pub struct Answer {
+    /// The status code.
+    pub status: StatusCode,
     /// The body if it is JSON, else as text.
-    pub(crate) body: Value,
+    pub body: Value,
     headers: HeaderMap,
 }
 
 impl Answer {
     /// A header, if it is there and text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
 impl Server {
     /// Starts one with the defaults: memory broker, SQLite, a short drain.
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
     /// Starts one whose configuration says so too: `("client.channels", "2")`.
-    pub(crate) async fn start_with(keys: &[(&str, &str)]) -> Self {
+    pub async fn start_with(keys: &[(&str, &str)]) -> Self {
         Self::start_limited(None, keys).await
     }
 
     /// Starts one that may have only so many files open.
-    pub(crate) async fn start_limited(open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
+    pub async fn start_limited(open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data").display().to_string();
         let mut env: Vec<(String, String)> = [
@@ -110,17 +111,18 @@ impl Server {
         server
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port at which it listens.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// The process's id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// All that it has written to standard output and standard error.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
@@ -129,31 +131,31 @@ impl Server {
     }
 
     /// Ends it as `kill -9` does.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().expect("to kill the server");
         self.child.wait().expect("the server to end");
     }
 
     /// Starts it again on the same port and data, after [`kill`](Self::kill) or [`stop`](Self::stop).
-    pub(crate) async fn start_again(&mut self) {
+    pub async fn start_again(&mut self) {
         self.child = spawn(&self.env, &self.dir, self.open_files);
         self.ready().await;
     }
 
     /// Removes its SQLite ledger, while it does not run; the secrets stay.
-    pub(crate) fn lose_data(&self) {
+    pub fn lose_data(&self) {
         for end in ["", "-wal", "-shm"] {
             let _ = fs::remove_file(self.dir.path().join(format!("data/feedline.db{end}")));
         }
     }
 
     /// Asks it to stop, and does not wait.
-    pub(crate) fn terminate(&self) {
+    pub fn terminate(&self) {
         self.signal("-TERM");
     }
 
     /// Waits until it has ended.
-    pub(crate) async fn ended(&mut self) -> ExitStatus {
+    pub async fn ended(&mut self) -> ExitStatus {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("the state of the server") {
@@ -165,7 +167,7 @@ impl Server {
     }
 
     /// Asks it to stop and waits until it has.
-    pub(crate) async fn stop(&mut self) -> ExitStatus {
+    pub async fn stop(&mut self) -> ExitStatus {
         self.terminate();
         self.ended().await
     }
@@ -176,7 +178,7 @@ impl Server {
     }
 
     /// Waits until `/ready` says so.
-    pub(crate) async fn ready(&self) {
+    pub async fn ready(&self) {
         let until = Instant::now() + PATIENCE;
         while self.probe("/ready").await.is_none_or(|answer| answer.status != StatusCode::OK) {
             assert!(Instant::now() < until, "the server is not ready:\n{}", self.log());
@@ -185,7 +187,7 @@ impl Server {
     }
 
     /// `/metrics`, `/ready` or `/health`, at `server.admin_listen` if that is configured.
-    pub(crate) async fn probe(&self, path: &str) -> Option<Answer> {
+    pub async fn probe(&self, path: &str) -> Option<Answer> {
         let admin = self.env.iter().find(|(key, _)| *key == variable("server.admin_listen"));
         let port = admin.and_then(|(_, address)| address.rsplit_once(':')?.1.parse().ok());
         Self::http_at(port.unwrap_or(self.port), "GET", path, &[], "").await
@@ -194,7 +196,7 @@ impl Server {
     // --- HTTP --------------------------------------------------------------------------------------------
 
     /// One request on a connection of its own. `None` if it could not be made.
-    pub(crate) async fn try_http(
+    pub async fn try_http(
         &self,
         method: &str,
         path: &str,
@@ -205,7 +207,7 @@ impl Server {
     }
 
     /// The same, to whoever listens on that port by then.
-    pub(crate) async fn http_at(
+    pub async fn http_at(
         port: u16,
         method: &str,
         path: &str,
@@ -226,46 +228,47 @@ impl Server {
         Some(Answer { status, headers, body: serde_json::from_slice(&body).unwrap_or_else(|_| text()) })
     }
 
-    pub(crate) async fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    /// One request on a connection of its own, which must be answered.
+    pub async fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let answer = self.try_http(method, path, headers, body.to_owned()).await;
         answer.unwrap_or_else(|| panic!("{method} {path} was not answered:\n{}", self.log()))
     }
 
     /// An operation by HTTP, as a user with a token.
-    pub(crate) async fn call(&self, user: &str, method: &str, path: &str, body: &Value) -> Answer {
+    pub async fn call(&self, user: &str, method: &str, path: &str, body: &Value) -> Answer {
         let token = format!("Bearer {}", token(user));
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.http(method, &format!("/api/v1{path}"), &[("authorization", &token)], &body).await
     }
 
     /// The same, and it must succeed.
-    pub(crate) async fn done(&self, user: &str, method: &str, path: &str, body: &Value) -> Value {
+    pub async fn done(&self, user: &str, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.call(user, method, path, body).await;
         assert!(answer.status.is_success(), "{method} {path}: {answer:?}\n{}", self.log());
         answer.body
     }
 
     /// Writes a post; its id.
-    pub(crate) async fn post(&self, user: &str, text: &str) -> u64 {
+    pub async fn post(&self, user: &str, text: &str) -> u64 {
         let post = self.done(user, "POST", "/posts", &json!({ "text": text })).await;
         post["id"].as_u64().expect("an id")
     }
 
     /// Has one user follow another; both come into being by it.
-    pub(crate) async fn follow(&self, user: &str, whom: &str) {
+    pub async fn follow(&self, user: &str, whom: &str) {
         self.done(whom, "GET", &format!("/users/{whom}"), &Value::Null).await;
         self.done(user, "PUT", &format!("/users/{whom}/follow"), &Value::Null).await;
     }
 
     /// A method of the server API, with the right key: `result` or `error`.
-    pub(crate) async fn backend(&self, method: &str, body: &Value) -> Value {
+    pub async fn backend(&self, method: &str, body: &Value) -> Value {
         let answer = self.http("POST", &format!("/api/{method}"), &[("x-api-key", API_KEY)], &body.to_string()).await;
         assert_eq!(answer.status, StatusCode::OK, "{method}: {answer:?}");
         answer.body
     }
 
     /// A sample of `/metrics`: `feedline_connections`. `None` if there is none of that name.
-    pub(crate) async fn metric(&self, name: &str) -> Option<f64> {
+    pub async fn metric(&self, name: &str) -> Option<f64> {
         // Where connections are refused, the question may be too.
         let metrics = self.probe("/metrics").await?.body;
         let line = metrics.as_str()?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.to_owned();
@@ -273,7 +276,7 @@ impl Server {
     }
 
     /// Waits until a sample has a value.
-    pub(crate) async fn metric_is(&self, name: &str, value: f64) {
+    pub async fn metric_is(&self, name: &str, value: f64) {
         let until = Instant::now() + PATIENCE;
         loop {
             let now = self.metric(name).await;
@@ -301,10 +304,22 @@ fn variable(key: &str) -> String {
     format!("FEEDLINE__{}", key.replace('.', "__").to_uppercase())
 }
 
+/// The program under test. Cargo says where it is (from 1.94 on); tests that are started by hand find it in the folder above
+/// their own.
+fn binary() -> PathBuf {
+    std::env::var_os("CARGO_BIN_EXE_feedline").map_or_else(
+        || {
+            let test = std::env::current_exe().expect("the test's own path");
+            test.ancestors().nth(2).expect("a folder above deps/").join("feedline")
+        },
+        PathBuf::from,
+    )
+}
+
 fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(dir.path().join("log")).expect("a log file");
     let both = |log: &File| Stdio::from(log.try_clone().expect("a second handle"));
-    let binary = env!("CARGO_BIN_EXE_feedline");
+    let binary = binary();
     let mut command = match open_files {
         None => Command::new(binary),
         Some(files) => {
@@ -344,17 +359,17 @@ async fn listening(child: &mut Child, log: &PathBuf) -> bool {
 }
 
 /// Now, in Unix seconds.
-pub(crate) fn unix() -> u64 {
+pub fn unix() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs()
 }
 
 /// A token of a user that never expires.
-pub(crate) fn token(user: &str) -> String {
+pub fn token(user: &str) -> String {
     signed(&json!({ "sub": user }))
 }
 
 /// A token with these claims.
-pub(crate) fn signed(claims: &Value) -> String {
+pub fn signed(claims: &Value) -> String {
     let key = EncodingKey::from_secret(SECRET.as_bytes());
     encode(&Header::new(Algorithm::HS256), claims, &key).expect("a token")
 }

@@ -16,8 +16,9 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use crate::server::{PATIENCE, Server, token};
 
 /// A client.
-pub(crate) struct Client {
-    pub(crate) socket: WebSocketStream<TcpStream>,
+pub struct Client {
+    /// The socket, for tests that send other things than commands.
+    pub socket: WebSocketStream<TcpStream>,
     last_id: u32,
     /// What was pushed and has not been asked for yet: the `push` objects.
     pushes: VecDeque<Value>,
@@ -26,19 +27,21 @@ pub(crate) struct Client {
     /// The close frame, once it came. 1006 where the connection broke without one.
     closed: Option<(u16, String)>,
     /// Whether pings are answered.
-    pub(crate) pongs: Pongs,
+    pub pongs: Pongs,
 }
 
 /// What a client does about pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pongs {
+pub enum Pongs {
+    /// It answers them.
     Answered,
+    /// It does not, as a client that hangs.
     Withheld,
 }
 
 /// What the server said next.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// A reply.
     Reply(Value),
     /// The inner part of a push: `{"channel":…,"pub":…}`.
@@ -51,22 +54,18 @@ pub(crate) enum Heard {
 
 impl Client {
     /// A socket that has not said anything.
-    pub(crate) async fn open(server: &Server) -> Self {
+    pub async fn open(server: &Server) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
         Self::over(server, stream).await
     }
 
     /// The same, over this connection.
-    pub(crate) async fn over(server: &Server, stream: TcpStream) -> Self {
+    pub async fn over(server: &Server, stream: TcpStream) -> Self {
         Self::upgrade(server, stream, &[]).await.expect("a handshake")
     }
 
     /// The same, with headers; what the server answered, if that is no socket.
-    pub(crate) async fn upgrade(
-        server: &Server,
-        stream: TcpStream,
-        headers: &[(&'static str, &str)],
-    ) -> Result<Self, Error> {
+    pub async fn upgrade(server: &Server, stream: TcpStream, headers: &[(&'static str, &str)]) -> Result<Self, Error> {
         let url = format!("ws://127.0.0.1:{}/connection/websocket", server.port());
         let mut request = url.into_client_request().expect("a request");
         for (name, value) in headers {
@@ -84,14 +83,14 @@ impl Client {
     }
 
     /// A connected client of a user.
-    pub(crate) async fn connect(server: &Server, user: &str) -> Self {
+    pub async fn connect(server: &Server, user: &str) -> Self {
         let mut client = Self::open(server).await;
         client.done(json!({ "connect": { "token": token(user) } })).await;
         client
     }
 
     /// A client of a user that recovers its timeline from a position; the connect reply's part about it.
-    pub(crate) async fn recover(server: &Server, user: &str, position: &Value) -> (Self, Value) {
+    pub async fn recover(server: &Server, user: &str, position: &Value) -> (Self, Value) {
         let mut client = Self::open(server).await;
         let from = json!({ "recover": true, "offset": position["offset"], "epoch": position["epoch"] });
         let channel = format!("timeline:{user}");
@@ -102,13 +101,13 @@ impl Client {
     }
 
     /// Sends a frame as it is.
-    pub(crate) async fn send(&mut self, frame: impl Into<String>) {
+    pub async fn send(&mut self, frame: impl Into<String>) {
         // A server that has closed is found out when its close is read.
         let _ = timeout(PATIENCE, self.socket.send(Message::text(frame.into()))).await.expect("to send in time");
     }
 
     /// Sends a command under the next id, and does not wait.
-    pub(crate) async fn command(&mut self, mut command: Value) -> u32 {
+    pub async fn command(&mut self, mut command: Value) -> u32 {
         self.last_id += 1;
         command["id"] = self.last_id.into();
         self.send(command.to_string()).await;
@@ -116,36 +115,36 @@ impl Client {
     }
 
     /// Sends a command and waits for its reply: `{"id":…,"subscribe":…}` or `{"id":…,"error":…}`.
-    pub(crate) async fn call(&mut self, command: Value) -> Value {
+    pub async fn call(&mut self, command: Value) -> Value {
         let id = self.command(command).await;
         self.reply(id).await
     }
 
     /// The same, and it must not be refused.
-    pub(crate) async fn done(&mut self, command: Value) -> Value {
+    pub async fn done(&mut self, command: Value) -> Value {
         let reply = self.call(command.clone()).await;
         assert!(reply.get("error").is_none(), "{command} was refused: {reply}");
         reply
     }
 
     /// Sends a command that must be refused; the error's code.
-    pub(crate) async fn refused(&mut self, command: Value) -> u64 {
+    pub async fn refused(&mut self, command: Value) -> u64 {
         let reply = self.call(command.clone()).await;
         reply["error"]["code"].as_u64().unwrap_or_else(|| panic!("{command} was not refused: {reply}"))
     }
 
     /// Subscribes; the `subscribe` part of the reply.
-    pub(crate) async fn subscribe(&mut self, channel: &str) -> Value {
+    pub async fn subscribe(&mut self, channel: &str) -> Value {
         self.done(json!({ "subscribe": { "channel": channel } })).await["subscribe"].clone()
     }
 
     /// Runs an operation; its output.
-    pub(crate) async fn rpc(&mut self, method: &str, data: &Value) -> Value {
+    pub async fn rpc(&mut self, method: &str, data: &Value) -> Value {
         self.done(json!({ "rpc": { "method": method, "data": data } })).await["rpc"]["data"].clone()
     }
 
     /// Waits for the reply to a command.
-    pub(crate) async fn reply(&mut self, id: u32) -> Value {
+    pub async fn reply(&mut self, id: u32) -> Value {
         loop {
             match self.hear().await {
                 Heard::Reply(reply) if reply["id"] == id => return reply,
@@ -158,7 +157,7 @@ impl Client {
     }
 
     /// The next push, on whatever channel.
-    pub(crate) async fn push(&mut self) -> Value {
+    pub async fn push(&mut self) -> Value {
         loop {
             if let Some(push) = self.pushes.pop_front() {
                 return push;
@@ -172,12 +171,12 @@ impl Client {
     }
 
     /// The next publication on a channel: `{"data":…,"offset":…}`. What comes on others meanwhile is kept.
-    pub(crate) async fn publication(&mut self, channel: &str) -> Value {
+    pub async fn publication(&mut self, channel: &str) -> Value {
         self.push_of(channel, "pub").await
     }
 
     /// The next push of a kind on a channel. What else comes meanwhile is kept.
-    pub(crate) async fn push_of(&mut self, channel: &str, kind: &str) -> Value {
+    pub async fn push_of(&mut self, channel: &str, kind: &str) -> Value {
         let wanted = |push: &Value| push["channel"] == channel && push.get(kind).is_some();
         loop {
             if let Some(at) = self.pushes.iter().position(wanted) {
@@ -193,13 +192,13 @@ impl Client {
 
     /// What was pushed and not asked for yet. A command goes to the server and back first, so that all is here that
     /// was on its way.
-    pub(crate) async fn pushed(&mut self) -> Vec<Value> {
+    pub async fn pushed(&mut self) -> Vec<Value> {
         self.call(json!({ "unsubscribe": { "channel": "topic:nobody_is_here" } })).await;
         self.pushes.drain(..).collect()
     }
 
     /// Waits for the close: its code and reason. What comes before it is dropped.
-    pub(crate) async fn closed(&mut self) -> (u16, String) {
+    pub async fn closed(&mut self) -> (u16, String) {
         loop {
             if let Heard::Closed(code, reason) = self.hear().await {
                 return (code, reason);
@@ -208,12 +207,12 @@ impl Client {
     }
 
     /// Waits for whatever comes next.
-    pub(crate) async fn hear(&mut self) -> Heard {
+    pub async fn hear(&mut self) -> Heard {
         self.hear_within(PATIENCE).await.expect("something from the server in time")
     }
 
     /// Waits for whatever comes next, so long; `None` if nothing does.
-    pub(crate) async fn hear_within(&mut self, patience: Duration) -> Option<Heard> {
+    pub async fn hear_within(&mut self, patience: Duration) -> Option<Heard> {
         loop {
             if let Some(line) = self.lines.pop_front() {
                 return Some(self.sort(line).await);

@@ -1,27 +1,28 @@
 //! Random choices that a seed repeats.
 
 /// SplitMix64: the same seed makes the same choices whatever the version of a library.
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
     /// The seed in `FEEDLINE_SEED`, else one that nobody had before.
-    pub(crate) fn seed() -> u64 {
+    pub fn seed() -> u64 {
         let given = std::env::var("FEEDLINE_SEED").ok();
         given.map_or_else(rand::random, |seed| seed.parse().expect("FEEDLINE_SEED is a number"))
     }
 
     /// How often to repeat: `FEEDLINE_ROUNDS`, else as often as said.
-    pub(crate) fn rounds(default: usize) -> usize {
+    pub fn rounds(default: usize) -> usize {
         let given = std::env::var("FEEDLINE_ROUNDS").ok();
         given.map_or(default, |rounds| rounds.parse().expect("FEEDLINE_ROUNDS is a number"))
     }
 
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The choices of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A number below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -30,7 +31,7 @@ impl Dice {
     }
 
     /// One of them; there must be one.
-    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 }

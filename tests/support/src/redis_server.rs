@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A running `redis-server`.
-pub(crate) struct RedisServer {
+pub struct RedisServer {
     port: u16,
     dir: TempDir,
     /// `appendonly`: "yes" or "no".
@@ -18,12 +18,12 @@ pub(crate) struct RedisServer {
 
 impl RedisServer {
     /// Starts one that keeps nothing on disk but what [`save`](Self::save) puts there.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::start_as("no")
     }
 
     /// Starts one with an append-only file, from which it comes back after [`kill`](Self::kill).
-    pub(crate) fn start_appending() -> Self {
+    pub fn start_appending() -> Self {
         Self::start_as("yes")
     }
 
@@ -41,7 +41,7 @@ impl RedisServer {
     }
 
     /// Throws away what is on disk, after [`kill`](Self::kill).
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         for entry in std::fs::read_dir(self.dir.path()).expect("its directory").flatten() {
             let path = entry.path();
             let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
@@ -50,22 +50,22 @@ impl RedisServer {
     }
 
     /// The port at which it listens.
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Where it listens.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// Asks for something in plain words (`CONFIG SET …`) and waits for the first line of the answer.
-    pub(crate) fn ask(&self, words: &str) -> String {
+    pub fn ask(&self, words: &str) -> String {
         ask(self.port, words, Duration::from_secs(5)).expect("an answer from redis")
     }
 
     /// The whole of an answer of several lines.
-    pub(crate) fn ask_all(&self, words: &str) -> String {
+    pub fn ask_all(&self, words: &str) -> String {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("redis");
         socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
         socket.write_all(format!("{words}\r\nQUIT\r\n").as_bytes()).expect("to ask");
@@ -75,29 +75,29 @@ impl RedisServer {
     }
 
     /// Puts all data on disk: a restart will find that much.
-    pub(crate) fn save(&self) {
+    pub fn save(&self) {
         assert_eq!(self.ask("SAVE"), "+OK");
     }
 
     /// Ends it as `kill -9` does.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().expect("to kill redis");
         self.child.wait().expect("redis to end");
     }
 
     /// Starts it again on the same port, after [`kill`](Self::kill).
-    pub(crate) fn start_again(&mut self) {
+    pub fn start_again(&mut self) {
         self.child = spawn(self.port, &self.dir, self.appending);
         assert!(answers(self.port, &mut self.child), "redis starts again");
     }
 
     /// Stops the process where it stands: connections stay open and silent.
-    pub(crate) fn pause(&self) {
+    pub fn pause(&self) {
         self.signal("-STOP");
     }
 
     /// Lets it go on.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.signal("-CONT");
     }
 

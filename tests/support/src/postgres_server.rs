@@ -42,7 +42,7 @@ kill $! 2>/dev/null || true
 "#;
 
 /// A running PostgreSQL.
-pub(crate) struct PostgresServer {
+pub struct PostgresServer {
     port: u16,
     data: PathBuf,
     /// The server's first process.
@@ -56,15 +56,15 @@ pub(crate) struct PostgresServer {
 
 impl PostgresServer {
     /// Starts one.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::start_with(&[])
     }
 
     /// Starts one with more settings: `-c`, `name=value`.
-    pub(crate) fn start_with(settings: &[&str]) -> Self {
+    pub fn start_with(settings: &[&str]) -> Self {
         // Between finding a free port and PostgreSQL taking it somebody else may; then it is another one's turn.
         for _ in 0..10 {
-            let port = super::ports::free_port();
+            let port = crate::ports::free_port();
             if let Some(server) = Self::try_start(port, settings) {
                 return server;
             }
@@ -137,41 +137,41 @@ impl PostgresServer {
     }
 
     /// Where its files are. They are another user's if tests run as root.
-    pub(crate) fn data(&self) -> &Path {
+    pub fn data(&self) -> &Path {
         &self.data
     }
 
     /// The port at which it listens.
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// The address of a database.
-    pub(crate) fn url(&self, database: &str) -> String {
+    pub fn url(&self, database: &str) -> String {
         format!("postgres://feedline@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Makes a database that is a copy of another; its name.
-    pub(crate) async fn database(&self, template: &str) -> String {
+    pub async fn database(&self, template: &str) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.ask("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
         name
     }
 
     /// Runs a statement in a database.
-    pub(crate) async fn ask(&self, database: &str, sql: &str) {
+    pub async fn ask(&self, database: &str, sql: &str) {
         self.client(database).await.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
     /// A connection of the test's own.
-    pub(crate) async fn client(&self, database: &str) -> tokio_postgres::Client {
+    pub async fn client(&self, database: &str) -> tokio_postgres::Client {
         let (client, connection) = tokio_postgres::connect(&self.url(database), NoTls).await.expect("to connect");
         tokio::spawn(connection);
         client
     }
 
     /// Ends it as `kill -9` does, with all that work for it.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         // A process that was started meanwhile would outlive the others, and the next server would not start beside it.
         self.hold();
         let all = self.family();
@@ -187,18 +187,18 @@ impl PostgresServer {
     }
 
     /// Starts it again on the same port and data, after [`kill`](Self::kill).
-    pub(crate) fn start_again(&mut self) {
+    pub fn start_again(&mut self) {
         assert!(self.launch(), "PostgreSQL starts again");
     }
 
     /// Stops all its processes where they stand: connections stay open and silent.
-    pub(crate) fn pause(&self) {
+    pub fn pause(&self) {
         self.hold();
         signal("-STOP", &self.family());
     }
 
     /// Lets them go on.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         signal("-CONT", &self.family());
     }
 
@@ -219,7 +219,7 @@ impl Drop for PostgresServer {
 }
 
 /// The server that the tests of this binary share. It ends with the process.
-pub(crate) fn shared() -> &'static PostgresServer {
+pub fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     static STARTING: Mutex<()> = Mutex::new(());
     let _one = STARTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
