@@ -289,6 +289,7 @@ fn session_options(
         channel_length: config.client.channel_length,
         commands_per_second: config.client.commands_per_second,
         history_limit: config.client.history_limit,
+        presence_limit: config.client.presence_limit,
         ping_interval: config.client.ping_interval,
         pong_timeout: config.client.pong_timeout,
         connect_timeout: config.client.connect_timeout,

@@ -35,6 +35,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("client.commands_per_second", "0"),
     ("client.history_limit", "7"),
     ("client.recovery_limit", "7"),
+    ("client.presence_limit", "7"),
     ("client.connections_per_user", "7"),
     ("broker.url", "redis://user:password@localhost:6380/3"),
     ("broker.timeout", "900ms"),

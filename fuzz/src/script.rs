@@ -43,6 +43,7 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
         channel_length: 40,
         commands_per_second: Some(50),
         history_limit: 10,
+        presence_limit: 10,
         ping_interval: Duration::from_secs(25),
         pong_timeout: Duration::from_secs(8),
         connect_timeout: Duration::from_secs(10),

@@ -30,6 +30,7 @@ mod journal;
 mod lineage;
 mod memory;
 mod permits;
+mod presence;
 mod queue;
 mod redis;
 mod tallies;
@@ -46,6 +47,7 @@ pub(crate) use self::lineage::{LIKES, is_behind};
 pub use self::lineage::{LedgerMatch, LedgerRecord};
 pub use self::memory::MemoryBroker;
 pub use self::permits::{Permit, PermitRequest, Permits};
+pub use self::presence::{Presence, PresenceStats, PresentClient};
 pub use self::queue::{Claim, Item, PARTITION_LEASE, Place, Queue, Waiting};
 pub use self::redis::{RedisBroker, RedisOptions, raw};
 pub use self::tallies::{TALLY_TTL, Tallies};
@@ -189,7 +191,7 @@ pub struct Inbox {
 ///
 /// Logs are named by channel. Those of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like any other.
 #[async_trait]
-pub trait Broker: Tallies + Permits + LedgerRecord + Send + Sync + 'static {
+pub trait Broker: Presence + Tallies + Permits + LedgerRecord + Send + Sync + 'static {
     /// What it is, for people: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 
@@ -325,17 +327,6 @@ pub trait Broker: Tallies + Permits + LedgerRecord + Send + Sync + 'static {
         entries: &[Entry],
         mark: u64,
     ) -> Result<Option<(Position, u64)>>;
-
-    // --- presence --------------------------------------------------------------------------------------
-
-    /// Notes that a client is in a channel, for `ttl` from now. `info` is its `ClientInfo` as JSON.
-    async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()>;
-
-    /// Notes that it is not any more.
-    async fn absent(&self, channel: &str, client: &str) -> Result<()>;
-
-    /// Who is in a channel: client ids with their `ClientInfo`.
-    async fn presence(&self, channel: &str) -> Result<Vec<(String, Bytes)>>;
 
     // --- nodes -----------------------------------------------------------------------------------------
 

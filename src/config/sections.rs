@@ -137,6 +137,8 @@ pub struct Client {
     pub history_limit: usize,
     /// The most publications of one recovery.
     pub recovery_limit: usize,
+    /// The most clients of one presence answer.
+    pub presence_limit: usize,
     /// How many connections one user may have on a node, if there is a limit.
     pub connections_per_user: Option<u32>,
 }
@@ -156,6 +158,7 @@ impl Client {
             commands_per_second: section.read("commands_per_second", value::cap(1_000_000)),
             history_limit: section.read("history_limit", value::whole(1..=100_000)),
             recovery_limit: section.read("recovery_limit", value::whole(1..=100_000)),
+            presence_limit: section.read("presence_limit", value::whole(1..=10_000)),
             connections_per_user: section.read("connections_per_user", value::cap(1_000_000)),
         };
         if client.ping_interval.subsec_nanos() != 0 {

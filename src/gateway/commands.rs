@@ -1,13 +1,12 @@
 //! Does what a session granted: the part of a command that takes time.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Gateway;
@@ -17,7 +16,7 @@ use super::outbox::Outbox;
 use super::presence::Subscriber;
 use super::session::{Action, Call, History, Join, Look, Opening, Publish, Wants};
 use super::sockets::{Registration, closing};
-use crate::broker::{Append, Span, continues};
+use crate::broker::{Append, PresenceStats, Span, continues};
 use crate::feed::operations::Request;
 use crate::feed::{Caller, Credential, FeedError, NewUser, Origin, Stage, Viewer};
 use crate::model::Entry;
@@ -185,15 +184,20 @@ impl Gateway {
         if let Err(error) = self.feed.charge_read(look.user.as_ref(), look.address, units) {
             return failed(look.id, &error);
         }
-        let present = match self.broker.presence(&look.name).await {
-            Ok(present) => present,
-            Err(error) => return failed(look.id, &error.into()),
-        };
         let body = match look.wants {
-            Wants::Clients => ReplyBody::Presence(PresenceResult { presence: clients(present) }),
-            Wants::Counts => ReplyBody::PresenceStats(counts(&present)),
+            Wants::Clients => {
+                let present = self.broker.presence(&look.name, self.sessions().presence_limit).await;
+                present.map(|present| ReplyBody::Presence(PresenceResult { presence: clients(present) }))
+            }
+            Wants::Counts => {
+                let stats = self.broker.presence_stats(&look.name).await;
+                stats.map(|stats| ReplyBody::PresenceStats(presence_counts(stats)))
+            }
         };
-        Done::Say(reply(look.id, &body))
+        match body {
+            Ok(body) => Done::Say(reply(look.id, &body)),
+            Err(error) => failed(look.id, &error.into()),
+        }
     }
 
     async fn history(&self, history: History) -> Done {
@@ -303,14 +307,8 @@ pub fn clients(present: Vec<(String, Bytes)>) -> BTreeMap<String, Box<RawValue>>
     present.into_iter().filter_map(|(client, encoded)| Some((client, info(encoded)?))).collect()
 }
 
-/// How many are there.
-pub fn counts(present: &[(String, Bytes)]) -> PresenceStatsResult {
-    #[derive(Deserialize)]
-    struct Who {
-        user: String,
-    }
-    let users: HashSet<String> =
-        present.iter().filter_map(|(_, info)| serde_json::from_slice::<Who>(info).ok()).map(|who| who.user).collect();
-    let number = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
-    PresenceStatsResult { num_clients: number(present.len()), num_users: number(users.len()) }
+/// The counts of a channel, as clients read them.
+pub fn presence_counts(stats: PresenceStats) -> PresenceStatsResult {
+    let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    PresenceStatsResult { num_clients: number(stats.clients), num_users: number(stats.users) }
 }

@@ -47,7 +47,7 @@ mod transport;
 pub mod upgrade;
 mod user_connections;
 
-pub use commands::{Log, clients, counts};
+pub use commands::{Log, clients, presence_counts};
 pub use sockets::DisconnectRequest;
 
 use connection::Connection;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Gateway;
 use super::hub::Seat;
 use super::session::Join;
-use crate::broker::Notice;
+use crate::broker::{Notice, PresentClient};
 
 /// How long a client counts as present without a renewal; pings, which renew it, come more often.
 const PRESENCE_TTL: Duration = Duration::from_secs(60);
@@ -41,9 +41,10 @@ impl Subscriber {
     pub(super) fn renew_presence(&self) {
         let Some(entry) = self.presence.as_ref().filter(|entry| entry.is_tracked) else { return };
         let (gateway, name, info) = (Arc::clone(&entry.gateway), Arc::clone(&entry.channel), entry.info.clone());
-        let client = entry.client.clone();
+        let (client, user) = (entry.client.clone(), entry.user.clone());
         entry.gateway.tasks.spawn(async move {
-            log_failure(gateway.broker.present(&name, &client, &info, PRESENCE_TTL).await);
+            let client = PresentClient { client: &client, user: &user, info: &info };
+            log_failure(gateway.broker.present(&name, client, PRESENCE_TTL).await);
         });
     }
 }
@@ -53,6 +54,7 @@ struct PresenceEntry {
     gateway: Arc<Gateway>,
     channel: Arc<str>,
     client: String,
+    user: String,
     /// The client's `ClientInfo` as JSON.
     info: Bytes,
     is_tracked: bool,
@@ -81,13 +83,15 @@ impl Gateway {
     pub(super) async fn enter(self: &Arc<Self>, join: &Join, seat: Seat) -> Subscriber {
         let (is_tracked, pushes_joins) = (join.channel.has_presence(), join.channel.tells_joins());
         let info = join.info.as_ref().filter(|_| is_tracked || pushes_joins);
-        let encoded = info.and_then(|info| Some((info.client.clone(), serde_json::to_vec(info).ok()?.into())));
-        let Some((client, info)) = encoded else { return Subscriber { seat, presence: None } };
+        let encoded = info.and_then(|info| Some((info, serde_json::to_vec(info).ok()?.into())));
+        let Some((who, info)) = encoded else { return Subscriber { seat, presence: None } };
         let (gateway, channel) = (Arc::clone(self), Arc::clone(&join.name));
         // Before the broker is asked: what is under way when the client goes is taken back as well.
-        let entry = PresenceEntry { gateway, channel, client, info, is_tracked, pushes_joins, announced: false };
+        let (client, user) = (who.client.clone(), who.user.clone());
+        let entry = PresenceEntry { gateway, channel, client, user, info, is_tracked, pushes_joins, announced: false };
         if is_tracked {
-            log_failure(self.broker.present(&entry.channel, &entry.client, &entry.info, PRESENCE_TTL).await);
+            let client = PresentClient { client: &entry.client, user: &entry.user, info: &entry.info };
+            log_failure(self.broker.present(&entry.channel, client, PRESENCE_TTL).await);
         }
         Subscriber { seat, presence: Some(entry) }
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{BODY, Site, json_answer, problem};
 use crate::broker::{Append, Span};
 use crate::feed::{FeedError, Viewer};
-use crate::gateway::{Log, clients, counts};
+use crate::gateway::{Log, clients, presence_counts};
 use crate::model::{Entry, Position, UserId};
 use crate::protocol::{ErrorCode, present, publication_members};
 
@@ -209,14 +209,15 @@ fn with_presence(site: &Site, body: &[u8]) -> Result<String, ErrorCode> {
 
 async fn presence(site: &Site, body: &[u8]) -> Answer {
     let name = with_presence(site, body)?;
-    let present = site.gateway.broker().presence(&name).await.map_err(|error| failed(&error.into()))?;
+    let limit = site.gateway.sessions().presence_limit;
+    let present = site.gateway.broker().presence(&name, limit).await.map_err(|error| failed(&error.into()))?;
     Ok(json!({ "presence": clients(present) }))
 }
 
 async fn presence_stats(site: &Site, body: &[u8]) -> Answer {
     let name = with_presence(site, body)?;
-    let present = site.gateway.broker().presence(&name).await.map_err(|error| failed(&error.into()))?;
-    serde_json::to_value(counts(&present)).map_err(|_| ErrorCode::INTERNAL)
+    let stats = site.gateway.broker().presence_stats(&name).await.map_err(|error| failed(&error.into()))?;
+    serde_json::to_value(presence_counts(stats)).map_err(|_| ErrorCode::INTERNAL)
 }
 
 async fn export_user(site: &Site, body: &[u8]) -> Answer {

@@ -1,10 +1,9 @@
-//! Logs that come into being with their first entry, and who is there.
+//! Logs that come into being with their first entry.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use feedline::broker::{Append, Keep, Span, continues};
 use feedline::model::Position;
 use futures::future::join_all;
@@ -222,32 +221,4 @@ pub(crate) async fn any_channel_name_works(mut engine: Engine) {
         let heard = crate::engine::Heard::Entry(channel.to_owned(), Some(slice.top), data("1"));
         assert_eq!(engine.hear().await, heard);
     }
-}
-
-pub(crate) async fn presence_comes_and_goes(engine: Engine) {
-    let broker = &engine.broker;
-    let long = Duration::from_secs(60);
-    let info = Bytes::from_static(b"{}");
-    assert_eq!(broker.presence("app:1").await.unwrap(), []);
-    broker.present("app:1", "a", &info, long).await.unwrap();
-    broker.present("app:1", "b", &info, long).await.unwrap();
-    broker.present("app:1", "c", &info, Duration::from_millis(1)).await.unwrap();
-    broker.present("app:2", "d", &info, long).await.unwrap();
-    let late = Bytes::from_static(b"{\"user\":\"b\"}");
-    broker.present("app:1", "b", &late, long).await.unwrap();
-    let settled = async {
-        loop {
-            let mut there = broker.presence("app:1").await.unwrap();
-            there.sort();
-            if there.len() == 2 {
-                break there;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let there = tokio::time::timeout(PATIENCE, settled).await.expect("the short-lived goes");
-    assert_eq!(there, [("a".to_owned(), info.clone()), ("b".to_owned(), late.clone())]);
-    broker.absent("app:1", "a").await.unwrap();
-    broker.absent("app:1", "nobody").await.unwrap();
-    assert_eq!(broker.presence("app:1").await.unwrap(), [("b".to_owned(), late)]);
 }

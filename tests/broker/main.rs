@@ -9,6 +9,7 @@ mod lineage;
 mod logs;
 mod outages;
 mod permits;
+mod presence;
 mod pulled;
 mod queue;
 mod queues;
@@ -41,7 +42,10 @@ conformance! {
     logs::an_older_version_is_not_written,
     logs::a_log_is_read_from_either_end,
     logs::any_channel_name_works,
-    logs::presence_comes_and_goes,
+    presence::clients_come_go_and_expire,
+    presence::users_are_counted_once,
+    presence::a_large_channel_is_not_read_as_a_whole,
+    presence::expired_clients_are_removed_a_few_at_a_time,
     hearing::hints_arrive_in_order_with_their_positions,
     hearing::only_what_was_subscribed_is_heard,
     hearing::what_is_published_is_in_no_log,

@@ -83,6 +83,27 @@ async fn who_comes_and_goes_is_told_and_who_is_there_can_be_asked() {
     assert_eq!(stats["result"], json!({ "num_clients": 1, "num_users": 1 }));
 }
 
+/// `presence` answers with so many at most, to clients and to backends; the counts are of all.
+#[tokio::test]
+async fn a_list_of_clients_is_cut_and_their_counts_are_not() {
+    let server = Server::start_with(&[("namespaces", NAMESPACES), ("client.presence_limit", "3")]).await;
+    let mut clients = Vec::new();
+    for name in ["ann", "bo", "cy", "bo", "ann"] {
+        let mut client = Client::connect(&server, name).await;
+        client.subscribe("chat:1").await;
+        clients.push(client);
+    }
+    let there = clients[0].done(json!({ "presence": { "channel": "chat:1" } })).await;
+    assert_eq!(there["presence"]["presence"].as_object().unwrap().len(), 3, "{there}");
+    let all = json!({ "num_clients": 5, "num_users": 3 });
+    let stats = clients[0].done(json!({ "presence_stats": { "channel": "chat:1" } })).await;
+    assert_eq!(stats["presence_stats"], all);
+    let there = server.backend("presence", &json!({ "channel": "chat:1" })).await;
+    assert_eq!(there["result"]["presence"].as_object().unwrap().len(), 3, "{there}");
+    let stats = server.backend("presence_stats", &json!({ "channel": "chat:1" })).await;
+    assert_eq!(stats["result"], all);
+}
+
 #[tokio::test]
 async fn a_refused_subscription_leaves_nobody_present() {
     let server = server().await;

@@ -1,13 +1,12 @@
 //! One channel: its log or inbox, who is there, and whether anybody listens.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::inbox::Inbox;
 use super::log::Log;
+use super::presence::ChannelPresence;
 use crate::model::Epoch;
 
 /// A channel as the broker's map holds it.
@@ -17,9 +16,6 @@ pub(super) struct Channel {
     pub(super) state: Mutex<State>,
 }
 
-/// Client ids, their `ClientInfo`, and until when it holds.
-type Present = HashMap<String, (Bytes, Instant)>;
-
 /// What is behind a channel's lock.
 #[derive(Default)]
 pub(super) struct State {
@@ -28,7 +24,7 @@ pub(super) struct State {
     /// Few channels have both, and hardly any has somebody present: there is room for what is there only.
     log: Option<Box<Log>>,
     inbox: Option<Box<Inbox>>,
-    present: Option<Box<Present>>,
+    presence: Option<Box<ChannelPresence>>,
 }
 
 /// Whether the listener hears of a channel.
@@ -79,25 +75,16 @@ impl State {
         self.inbox = None;
     }
 
-    /// Notes that a client is there.
-    pub(super) fn note_present(&mut self, client: &str, info: Bytes, until: Instant) {
-        self.present.get_or_insert_default().insert(client.to_owned(), (info, until));
+    /// Its presence, a new one if need be.
+    pub(super) fn make_presence(&mut self) -> &mut ChannelPresence {
+        self.presence.get_or_insert_default()
     }
 
-    /// Notes that a client is not there any more.
-    pub(super) fn note_absent(&mut self, client: &str) {
-        if let Some(present) = &mut self.present {
-            present.remove(client);
-        }
-    }
-
-    /// Who is there. Forgets clients that were not noted again in time.
-    pub(super) fn present(&mut self, now: Instant) -> impl Iterator<Item = (&String, &Bytes)> {
-        if let Some(present) = &mut self.present {
-            present.retain(|_, (_, until)| now < *until);
-        }
-        self.present.take_if(|present| present.is_empty());
-        self.present.iter().flat_map(|present| present.iter()).map(|(client, (info, _))| (client, info))
+    /// Its presence, if anybody is there. Removes some of the entries that have expired.
+    pub(super) fn presence(&mut self, now: Instant) -> Option<&mut ChannelPresence> {
+        self.presence.as_mut()?.remove_expired(now);
+        self.presence.take_if(|presence| presence.is_empty());
+        self.presence.as_deref_mut()
     }
 
     /// Drops the log and the inbox: the ledger that they were made of is another one now.
@@ -109,6 +96,6 @@ impl State {
     /// Whether nothing would be lost with it.
     pub(super) fn idle(&mut self, now: Instant) -> bool {
         let unused = self.hearing == Hearing::No && self.log(now).is_none() && self.inbox(now).is_none();
-        unused && self.present(now).next().is_none()
+        unused && self.presence(now).is_none()
     }
 }

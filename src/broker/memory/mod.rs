@@ -11,6 +11,7 @@ mod jobs;
 mod lineage;
 mod log;
 mod permits;
+mod presence;
 mod tallies;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -472,27 +473,6 @@ impl Broker for MemoryBroker {
             self.tell(&state, &channel, Some(position), entry);
         }
         Ok(Some((position, written.len() as u64)))
-    }
-
-    async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()> {
-        let found = self.find_or_make(channel);
-        let until = later(Instant::now(), ttl);
-        found.state.lock().note_present(client, info.clone(), until);
-        Ok(())
-    }
-
-    async fn absent(&self, channel: &str, client: &str) -> Result<()> {
-        if let Some(found) = self.find(channel) {
-            found.state.lock().note_absent(client);
-        }
-        self.drop_if_idle(channel);
-        Ok(())
-    }
-
-    async fn presence(&self, channel: &str) -> Result<Vec<(String, Bytes)>> {
-        let Some(found) = self.find(channel) else { return Ok(Vec::new()) };
-        let mut state = found.state.lock();
-        Ok(state.present(Instant::now()).map(|(client, info)| (client.clone(), info.clone())).collect())
     }
 
     async fn lease_node(&self, _: &str, _: Option<u8>, _: Millis) -> Result<NodeLease> {

@@ -5,7 +5,7 @@
 //! | `<prefix>:{<channel>}:l` | log or inbox: a Stream with ids `0-<offset>`; and the pub/sub channel of its hints |
 //! | `<prefix>:{<channel>}:m` | what is known of it: a HASH |
 //! | `<prefix>:{<channel>}:i:<key>` | an idempotency key: a HASH |
-//! | `<prefix>:{<channel>}:p`, `…:q` | presence: a HASH client → info, a ZSET client → until when |
+//! | `<prefix>:{<channel>}:p`, `…:q`, `…:u` | presence: a HASH of entries, a ZSET client → expiry, a ZSET user → expiry |
 //! | `<prefix>:job:<run>:<id>` | a job of fan-out in one run: a HASH of its last attempt and the pages written |
 //! | `<prefix>:node:<n>`, `<prefix>:nodes` | who holds a node number; up to which time its holders may have made ids: a HASH |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
@@ -77,9 +77,9 @@ impl Keys {
         format!("{}{channel}}}:i:{key}", self.open)
     }
 
-    /// Who is in a channel, and until when.
-    pub(super) fn presence(&self, channel: &str) -> [String; 2] {
-        ["p", "q"].map(|what| format!("{}{channel}}}:{what}", self.open))
+    /// A channel's presence: entries, clients, users.
+    pub(super) fn presence(&self, channel: &str) -> [String; 3] {
+        ["p", "q", "u"].map(|what| format!("{}{channel}}}:{what}", self.open))
     }
 
     /// The job of an attempt. Another incarnation of the ledger may give its number to another job.

@@ -7,7 +7,7 @@
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
 //! | `lately.rs` | inboxes that were read here before, and are read on |
-//! | `queue.rs`, `tallies.rs`, `permits.rs` | the queue of what is done later, what came of objects, shared rate limits |
+//! | `queue.rs`, `tallies.rs`, `permits.rs`, `presence.rs` | the queue of what is done later, what came of objects, shared rate limits, clients in channels |
 //! | `invalidation_log.rs` | caches to be dropped: appended, followed, confirmed |
 //! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
 
@@ -19,6 +19,7 @@ mod keys;
 mod lately;
 mod lineage;
 mod permits;
+mod presence;
 mod pubsub;
 mod queue;
 pub mod raw;
@@ -468,27 +469,6 @@ impl Broker for RedisBroker {
         });
         let found: Option<(u64, u64)> = answers::parse(answer.await?)?;
         Ok(found.map(|(written, offset)| (Position { offset, epoch: Arc::clone(epoch) }, written)))
-    }
-
-    async fn present(&self, channel: &str, client: &str, info: &Bytes, ttl: Duration) -> Result<()> {
-        let mut call = SCRIPTS.present.call(2);
-        call.arg(&self.keys.presence(channel)[..]).arg(client).arg(&info[..]).arg(millis(ttl));
-        self.commands.ask(&call).await.map(drop)
-    }
-
-    async fn absent(&self, channel: &str, client: &str) -> Result<()> {
-        let [infos, times] = self.keys.presence(channel);
-        let (mut info, mut time) = (redis::cmd("HDEL"), redis::cmd("ZREM"));
-        info.arg(infos).arg(client);
-        time.arg(times).arg(client);
-        self.commands.ask_at_once::<Value>(&mut self.commands.link()?, [info, time]).await.map(drop)
-    }
-
-    async fn presence(&self, channel: &str) -> Result<Vec<(String, Bytes)>> {
-        let mut call = SCRIPTS.presence.call(2);
-        call.arg(&self.keys.presence(channel)[..]);
-        let there: Vec<(String, Vec<u8>)> = answers::parse(self.commands.ask(&call).await?)?;
-        Ok(there.into_iter().map(|(client, info)| (client, info.into())).collect())
     }
 
     async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease> {

@@ -44,7 +44,9 @@ pub(super) struct Scripts {
     pub(super) pull: Script,
     pub(super) catch_up: Script,
     pub(super) present: Script,
+    pub(super) absent: Script,
     pub(super) presence: Script,
+    pub(super) presence_stats: Script,
     pub(super) lease: Script,
     pub(super) enqueue: Script,
     pub(super) claim: Script,
@@ -59,7 +61,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 24] {
+    pub(super) fn all(&self) -> [&Script; 26] {
         [
             &self.append,
             &self.position,
@@ -73,7 +75,9 @@ impl Scripts {
             &self.pull,
             &self.catch_up,
             &self.present,
+            &self.absent,
             &self.presence,
+            &self.presence_stats,
             &self.lease,
             &self.enqueue,
             &self.claim,
@@ -93,6 +97,17 @@ impl Scripts {
 macro_rules! inbox_script {
     ($name:literal) => {
         Script::new(concat!(include_str!("scripts/prelude.lua"), "\n", include_str!(concat!("scripts/", $name))))
+    };
+}
+
+/// A script on presence.
+macro_rules! presence_script {
+    ($name:literal) => {
+        Script::new(concat!(
+            include_str!("scripts/presence_prelude.lua"),
+            "\n",
+            include_str!(concat!("scripts/", $name))
+        ))
     };
 }
 
@@ -124,8 +139,10 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     fan_out: inbox_script!("fan_out.lua"),
     pull: inbox_script!("pull.lua"),
     catch_up: inbox_script!("catch_up.lua"),
-    present: Script::new(include_str!("scripts/present.lua")),
-    presence: Script::new(include_str!("scripts/presence.lua")),
+    present: presence_script!("present.lua"),
+    absent: presence_script!("absent.lua"),
+    presence: presence_script!("presence.lua"),
+    presence_stats: presence_script!("presence_stats.lua"),
     lease: Script::new(include_str!("scripts/lease.lua")),
     enqueue: Script::new(include_str!("scripts/enqueue.lua")),
     claim: Script::new(include_str!("scripts/claim.lua")),

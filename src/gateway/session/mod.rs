@@ -56,6 +56,8 @@ pub struct SessionOptions {
     pub commands_per_second: Option<u32>,
     /// How many publications one history command answers with.
     pub history_limit: usize,
+    /// How many clients one presence command answers with.
+    pub presence_limit: usize,
     /// Time between pings.
     pub ping_interval: Duration,
     /// Time to answer one.

@@ -36,6 +36,7 @@ fn options() -> SessionOptions {
         channel_length: 20,
         commands_per_second: None,
         history_limit: 5,
+        presence_limit: 5,
         ping_interval: Duration::from_secs(25),
         pong_timeout: Duration::from_secs(8),
         connect_timeout: Duration::from_secs(10),

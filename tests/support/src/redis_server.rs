@@ -74,6 +74,20 @@ impl RedisServer {
         answer
     }
 
+    /// A number of `INFO stats`.
+    pub fn stat(&self, name: &str) -> u64 {
+        let stats = self.ask_all("INFO stats");
+        let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.expect("a statistic").parse().expect("a number")
+    }
+
+    /// How often a command was called, by scripts too, since `CONFIG RESETSTAT`.
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.ask_all("INFO commandstats");
+        let found = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        found.map_or(0, |rest| rest.split(',').next().unwrap_or_default().parse().expect("a number"))
+    }
+
     /// Puts all data on disk: a restart will find that much.
     pub fn save(&self) {
         assert_eq!(self.ask("SAVE"), "+OK");

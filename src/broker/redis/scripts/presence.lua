@@ -1,12 +1,18 @@
--- Who is in a channel.
--- KEYS: HASH client -> info, ZSET client -> until when, in milliseconds
--- Returns clients and infos in turn.
-local call = redis.call
-local now = call('TIME')
-local till = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
-local late = call('ZRANGE', KEYS[2], '-inf', till, 'BYSCORE')
-for i = 1, #late do
-  call('HDEL', KEYS[1], late[i])
-  call('ZREM', KEYS[2], late[i])
+-- Reads clients of a channel, those whose entries expire last.
+-- ARGV: (see the prelude), how many at most
+-- Returns clients and entries in turn.
+local names = call('ZRANGE', clients, '+inf', '(' .. text(now), 'BYSCORE', 'REV', 'LIMIT', 0, ARGV[2])
+local found = {}
+-- Lua passes at most some thousand arguments.
+for from = 1, #names, 500 do
+  local fields = {}
+  for i = from, math.min(from + 499, #names) do fields[#fields + 1] = 'c' .. names[i] end
+  local values = call('HMGET', entries, unpack(fields))
+  for i = 1, #values do
+    if values[i] then
+      found[#found + 1] = names[from + i - 1]
+      found[#found + 1] = values[i]
+    end
+  end
 end
-return call('HGETALL', KEYS[1])
+return found

@@ -1,12 +1,17 @@
--- Notes that a client is in a channel.
--- KEYS: HASH client -> info, ZSET client -> until when, in milliseconds
--- ARGV: client, info, milliseconds to stay
-local call = redis.call
-local now = call('TIME')
-local till = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3]
-call('HSET', KEYS[1], ARGV[1], ARGV[2])
-call('ZADD', KEYS[2], string.format('%.0f', till), ARGV[1])
-for i = 1, 2 do
-  -- The longest of the clients' times counts.
-  if call('PTTL', KEYS[i]) < tonumber(ARGV[3]) then call('PEXPIRE', KEYS[i], ARGV[3]) end
+-- Adds a client to a channel, or renews its entry.
+-- ARGV: (see the prelude), client, user, info, milliseconds to stay
+local client, user, value = ARGV[2], ARGV[3], ARGV[3] .. ' ' .. ARGV[4]
+local ttl = tonumber(ARGV[5])
+local known = call('HGET', entries, 'c' .. client)
+if known and user_of(known) ~= user then
+  remove(client)
+  known = false
+end
+if not known then call('HINCRBY', entries, 'u' .. user, 1) end
+if known ~= value then call('HSET', entries, 'c' .. client, value) end
+call('ZADD', clients, text(now + ttl), client)
+call('ZADD', users, 'GT', text(now + ttl), user)
+for i = 1, 3 do
+  -- The keys stay as long as the entry that stays longest.
+  if call('PTTL', KEYS[i]) < ttl then call('PEXPIRE', KEYS[i], ARGV[5]) end
 end

@@ -1,0 +1,49 @@
+//! Which clients are in a channel.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::Result;
+
+/// How many expired entries one call removes at most. A call adds one entry at most, so expired ones do not pile up, and no
+/// call pays for a node that died with thousands of clients.
+pub(super) const EXPIRED_PER_CALL: usize = 100;
+
+/// A client that is in a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct PresentClient<'a> {
+    /// The id of the connection.
+    pub client: &'a str,
+    /// Its user, a [`UserId`](crate::model::UserId) in text form; empty for an anonymous client.
+    pub user: &'a str,
+    /// Its `ClientInfo` as JSON.
+    pub info: &'a Bytes,
+}
+
+/// How many are in a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PresenceStats {
+    /// Clients.
+    pub clients: u64,
+    /// Distinct users among them. All anonymous clients together count as one.
+    pub users: u64,
+}
+
+/// Presence in channels. An entry expires unless it is renewed. No call reads or removes more than a bounded number of entries.
+#[async_trait]
+pub trait Presence: Send + Sync {
+    /// Adds a client to a channel, or renews its entry, for `ttl` from now.
+    async fn present(&self, channel: &str, client: PresentClient<'_>, ttl: Duration) -> Result<()>;
+
+    /// Removes a client from a channel.
+    async fn absent(&self, channel: &str, client: &str) -> Result<()>;
+
+    /// Returns the clients in a channel with their `ClientInfo`: at most `limit` of them, those that were renewed last.
+    async fn presence(&self, channel: &str, limit: usize) -> Result<Vec<(String, Bytes)>>;
+
+    /// Counts the clients and users in a channel, without reading them. In memory, entries that expired may be counted until
+    /// a few more calls have removed them.
+    async fn presence_stats(&self, channel: &str) -> Result<PresenceStats>;
+}
