@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::epoch::new_epoch;
-pub use self::epoch::{POSITION_TTL, continues};
+pub use self::epoch::{POSITION_TTL, continues, follows};
 pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, Page, Pull, Receipt};
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
@@ -249,7 +249,7 @@ pub trait Broker: Presence + Tallies + Permits + LedgerRecord + Send + Sync + 's
     /// Reads a part of a log. `None` for an inbox that is absent or not filled.
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>>;
 
-    /// Forgets logs and inboxes with everything in them. Whoever reads one later finds none, or one under a new epoch.
+    /// Drops logs and inboxes with everything in them. A log that is dropped is replaced by an empty one with a new epoch.
     async fn drop_logs(&self, channels: &[String]) -> Result<()>;
 
     // --- inboxes ---------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::Result;
 
-/// How many expired entries one call removes at most. A call adds one entry at most, so expired ones do not pile up, and no
-/// call pays for a node that died with thousands of clients.
+/// How many expired entries one call removes at most. A call adds one entry at most, so expired ones do not pile up, and
+/// no call pays for a node that died with thousands of clients.
 pub(super) const EXPIRED_PER_CALL: usize = 100;
 
 /// A client that is in a channel.
@@ -31,7 +31,8 @@ pub struct PresenceStats {
     pub users: u64,
 }
 
-/// Presence in channels. An entry expires unless it is renewed. No call reads or removes more than a bounded number of entries.
+/// Presence in channels. An entry expires unless it is renewed. The number of entries that a call reads and removes is
+/// bounded.
 #[async_trait]
 pub trait Presence: Send + Sync {
     /// Adds a client to a channel, or renews its entry, for `ttl` from now.
@@ -43,7 +44,7 @@ pub trait Presence: Send + Sync {
     /// Returns the clients in a channel with their `ClientInfo`: at most `limit` of them, those that were renewed last.
     async fn presence(&self, channel: &str, limit: usize) -> Result<Vec<(String, Bytes)>>;
 
-    /// Counts the clients and users in a channel, without reading them. In memory, entries that expired may be counted until
-    /// a few more calls have removed them.
+    /// Counts the clients and users in a channel, without reading them. In memory, expired entries may be counted until a
+    /// few more calls have removed them.
     async fn presence_stats(&self, channel: &str) -> Result<PresenceStats>;
 }

@@ -7,7 +7,10 @@ use crate::model::{Object, Tally};
 
 /// How long a tally is kept, in Redis after it was last written, in memory after it came; one that is gone is read from the
 /// ledger.
-pub const TALLY_TTL: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+///
+/// Derived epochs depend on tallies, so none goes while an epoch that was derived before it came could be taken for one that
+/// is derived afterwards.
+pub const TALLY_TTL: std::time::Duration = super::POSITION_TTL;
 
 /// Tallies. The ledger has them too: whatever is missing here is put in from there, and cannot overwrite a newer one.
 #[async_trait]

@@ -46,6 +46,28 @@ pub(crate) async fn dropped_logs_hold_nothing_of_what_they_held(engine: Engine) 
     assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
 }
 
+/// The epoch derived for the channel is the one that the dropped log had: it must not come back.
+pub(crate) async fn a_dropped_log_does_not_come_back_under_its_epoch(engine: Engine) {
+    let unwritten = engine.broker.position("topic:1").await.unwrap().unwrap();
+    let kept = engine.kept();
+    let channels = ["topic:1".to_owned()];
+    engine.broker.drop_logs(&channels).await.unwrap();
+    assert_eq!(engine.kept(), kept, "dropping a log that never was costs nothing");
+    assert_eq!(engine.broker.position("topic:1").await.unwrap().unwrap(), unwritten);
+    let written = engine.append("topic:1", "1").await.position;
+    assert_eq!(written.epoch, unwritten.epoch);
+    engine.broker.drop_logs(&channels).await.unwrap();
+    let dropped = engine.broker.position("topic:1").await.unwrap().unwrap();
+    assert_eq!(dropped.offset, 0);
+    assert!(!continues(&written.epoch, &dropped.epoch), "{written:?} {dropped:?}");
+    assert_eq!(engine.broker.positions(&["topic:1".into()]).await.unwrap(), [Some(dropped.clone())]);
+    let again = engine.append("topic:1", "2").await.position;
+    assert_eq!(again, Position { offset: 1, ..dropped });
+    engine.broker.drop_logs(&channels).await.unwrap();
+    let twice = engine.broker.position("topic:1").await.unwrap().unwrap();
+    assert!(!continues(&again.epoch, &twice.epoch) && !continues(&written.epoch, &twice.epoch));
+}
+
 pub(crate) async fn many_positions_at_once_create_nothing(engine: Engine) {
     let here = engine.append("app:1", "1").await.position;
     let channels: Vec<Arc<str>> = ["app:1", "app:2", "timeline:ann"].map(Arc::from).to_vec();

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod engine;
+mod evictions;
 mod hearing;
 mod inboxes;
 mod invalidation;
@@ -33,6 +34,7 @@ conformance! {
     logs::offsets_are_contiguous_and_the_epoch_stays,
     logs::a_position_taken_before_the_first_entry_is_recoverable,
     logs::dropped_logs_hold_nothing_of_what_they_held,
+    logs::a_dropped_log_does_not_come_back_under_its_epoch,
     logs::many_positions_at_once_create_nothing,
     logs::channels_that_nothing_was_written_to_cost_nothing,
     logs::a_forgotten_log_is_not_mistaken_for_the_next,
@@ -56,6 +58,7 @@ conformance! {
     permits::a_look_takes_nothing,
     permits::buckets_are_apart_and_nobody_gets_more_by_asking_at_once,
     tallies::a_change_that_was_not_appended_is_not_taken_for_none,
+    tallies::a_late_tally_does_not_bring_an_epoch_back,
     hearing::whoever_is_listened_to_is_connected,
     inboxes::an_absent_inbox_takes_nothing,
     inboxes::an_inbox_is_filled_once,

@@ -49,3 +49,19 @@ pub(crate) async fn a_change_that_was_not_appended_is_not_taken_for_none(engine:
     engine.broker.unsubscribe("post:7").await.unwrap();
     assert_eq!(engine.broker.set_tallies(&[(object, tally(3, 3))]).await.unwrap(), [true], "it has a log");
 }
+
+/// Counts that nobody saw change the derived epoch. Written late, after newer ones, they must not change it back.
+pub(crate) async fn a_late_tally_does_not_bring_an_epoch_back(engine: Engine) {
+    let object = Object::Post(PostId(7));
+    let set = async |version| {
+        assert_eq!(engine.broker.set_tallies(&[(object, tally(version, version))]).await.unwrap(), [false]);
+        engine.broker.position("post:7").await.unwrap().unwrap()
+    };
+    // As numbers, not as text: 9 is less than 10.
+    let (first, second) = (set(9).await, set(10).await);
+    assert!(!continues(&first.epoch, &second.epoch));
+    for late in [9, 10, 3] {
+        assert_eq!(set(late).await, second, "{late}");
+    }
+    assert!(!continues(&second.epoch, &set(11).await.epoch));
+}

@@ -10,6 +10,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::NAMESPACES;
 use crate::client::{Client, Heard};
+use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server, token};
 
 /// Resident memory, in bytes.
@@ -294,4 +295,14 @@ async fn nobody_comes_in_while_the_others_are_sent_away() {
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     assert_eq!(two.closed().await.0, 3001);
     assert!(server.ended().await.success());
+}
+
+#[tokio::test]
+async fn the_start_warns_of_a_redis_that_may_evict_keys() {
+    let redis = RedisServer::start();
+    for (policy, warns) in [("noeviction", false), ("allkeys-lru", true)] {
+        assert_eq!(redis.ask(&format!("CONFIG SET maxmemory-policy {policy}")), "+OK");
+        let server = Server::start_with(&[("broker.url", &redis.url())]).await;
+        assert_eq!(server.log().contains("set maxmemory-policy to noeviction"), warns, "{policy}: {}", server.log());
+    }
 }

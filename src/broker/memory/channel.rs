@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::inbox::Inbox;
 use super::log::Log;
 use super::presence::ChannelPresence;
+use crate::broker::new_epoch;
 use crate::model::Epoch;
 
 /// A channel as the broker's map holds it.
@@ -69,10 +70,15 @@ impl State {
         inbox
     }
 
-    /// Forgets its log and its inbox.
-    pub(super) fn drop_log(&mut self) {
-        self.log = None;
+    /// Drops its inbox, and replaces its log by an empty one: the epoch derived for the channel may be the one that the
+    /// log had. `until`: from then on the derived epoch is a later one.
+    pub(super) fn drop_log(&mut self, now: Instant, until: Instant) {
         self.inbox = None;
+        if self.log(now).is_some() {
+            let mut empty = Log::new(new_epoch(), now);
+            empty.keep_position(until);
+            self.log = Some(Box::new(empty));
+        }
     }
 
     /// Its presence, a new one if need be.

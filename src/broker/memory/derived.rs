@@ -49,10 +49,14 @@ impl DerivedEpochs {
         format!("{:x}.{number}", self.hasher.hash_one((channel, unseen))).into()
     }
 
-    /// Notes that counts changed and were not appended.
+    /// Notes that counts changed and were not appended. A version that comes late changes nothing: it must not bring an
+    /// earlier epoch back.
     pub(super) fn note_unseen(&self, post: PostId, version: u64, now: Instant) {
         let mut unseen = self.unseen.lock();
         unseen.rotate(self.number(now));
+        if unseen.version(post).is_some_and(|known| version <= known) {
+            return;
+        }
         if unseen.current.len() >= MAX_UNSEEN {
             unseen.drop_all();
         }

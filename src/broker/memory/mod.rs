@@ -352,8 +352,9 @@ impl Broker for MemoryBroker {
     }
 
     async fn drop_logs(&self, channels: &[String]) -> Result<()> {
+        let now = Instant::now();
         for found in channels.iter().filter_map(|channel| self.find(channel)) {
-            found.state.lock().drop_log();
+            found.state.lock().drop_log(now, later(now, self.position_ttl));
         }
         Ok(())
     }

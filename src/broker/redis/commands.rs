@@ -17,6 +17,9 @@ use crate::broker::{BrokerError, Result};
 /// Connections that commands take turns on: two keep a long reply from holding up the rest.
 const CONNECTIONS: usize = 2;
 
+/// The `maxmemory-policy` under which Redis refuses writes instead of dropping keys.
+pub(super) const NO_EVICTION: &str = "noeviction";
+
 /// Commands that may wait for a connection's writer; the crate's 50 is one busy moment.
 const QUEUE: usize = 4096;
 
@@ -51,6 +54,10 @@ pub(super) struct Server {
     pub(super) version: String,
     /// Names one run of the process: 6 characters of its run id. Logs that another run wrote may lack their end.
     pub(super) run: Arc<str>,
+    /// Its `maxmemory-policy`, if it says so.
+    pub(super) eviction_policy: Option<Arc<str>>,
+    /// Keys may be missing because they were evicted.
+    pub(super) may_evict: bool,
 }
 
 impl Endpoint {
@@ -79,7 +86,7 @@ impl Endpoint {
         let connected = self.in_time(self.client.get_multiplexed_async_connection_with_config(&config));
         let mut connection = connected.await?;
         let mut hello = redis::pipe();
-        hello.cmd("PING").ignore().cmd("INFO").arg("server");
+        hello.cmd("PING").ignore().cmd("INFO").arg(&["server", "memory", "stats"]);
         for script in SCRIPTS.all() {
             hello.add_command(script.load()).ignore();
         }
@@ -90,7 +97,10 @@ impl Endpoint {
             return Err(BrokerError::Refused(format!("redis 7 or newer is needed, this is {version:?}")));
         }
         let run = field("run_id:").chars().take(6).collect::<String>().into();
-        Ok((connection, Server { version, run }))
+        // Managed servers refuse CONFIG GET, but not INFO.
+        let eviction_policy = Some(field("maxmemory_policy:")).filter(|policy| !policy.is_empty()).map(Arc::from);
+        let may_evict = eviction_policy.as_deref() != Some(NO_EVICTION) || field("evicted_keys:") != "0";
+        Ok((connection, Server { version, run, eviction_policy, may_evict }))
     }
 }
 

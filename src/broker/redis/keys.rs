@@ -5,7 +5,7 @@
 //! | `<prefix>:{<channel>}:l` | log or inbox: a Stream with ids `0-<offset>`; and the pub/sub channel of its hints |
 //! | `<prefix>:{<channel>}:m` | what is known of it: a HASH |
 //! | `<prefix>:{<channel>}:i:<key>` | an idempotency key: a HASH |
-//! | `<prefix>:{<channel>}:p`, `…:q`, `…:u` | presence: a HASH of entries, a ZSET client → expiry, a ZSET user → expiry |
+//! | `<prefix>:{<channel>}:p`, `…:q`, `…:u` | presence: entries (a HASH), expiry by client and by user (ZSETs) |
 //! | `<prefix>:job:<run>:<id>` | a job of fan-out in one run: a HASH of its last attempt and the pages written |
 //! | `<prefix>:node:<n>`, `<prefix>:nodes` | who holds a node number; up to which time its holders may have made ids: a HASH |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |

@@ -7,7 +7,8 @@
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
 //! | `lately.rs` | inboxes that were read here before, and are read on |
-//! | `queue.rs`, `tallies.rs`, `permits.rs`, `presence.rs` | the queue of what is done later, what came of objects, shared rate limits, clients in channels |
+//! | `queue.rs`, `tallies.rs`, `permits.rs` | the queue of what is done later, what came of objects, shared rate limits |
+//! | `presence.rs` | clients in channels |
 //! | `invalidation_log.rs` | caches to be dropped: appended, followed, confirmed |
 //! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
 
@@ -35,7 +36,7 @@ use parking_lot::RwLock;
 use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::commands::{Commands, Endpoint, Link};
+use self::commands::{Commands, Endpoint, Link, NO_EVICTION};
 use self::invalidation_log::InvalidationLog;
 use self::keys::Keys;
 use self::lately::{Known, Lately};
@@ -96,7 +97,9 @@ impl RedisBroker {
         let endpoint = Arc::new(Endpoint { client, timeout: options.timeout });
         let keys = Keys::new(&options.prefix);
         let commands = Arc::new(Commands::connect(Arc::clone(&endpoint)).await?);
-        let name = format!("redis {} at {address}", commands.link()?.server.version);
+        let server = commands.link()?.server;
+        let name = format!("redis {} at {address}", server.version);
+        warn_of_eviction(server.eviction_policy.as_deref());
         let audience = Audience::default();
         let invalidations = InvalidationLog::new(Arc::clone(&commands), keys.clone(), Arc::clone(&audience));
         let (of, log, ears) = (Arc::clone(&commands), Arc::clone(&invalidations), Arc::clone(&audience));
@@ -127,11 +130,6 @@ impl RedisBroker {
         Self { position_ttl, ..self }
     }
 
-    /// How long an epoch is derived for, in milliseconds.
-    fn period(&self) -> u64 {
-        millis(epoch::period(self.position_ttl))
-    }
-
     /// What scripts need to know of a log: its keys, its counts, the seed.
     fn log_keys(&self, channel: &str) -> [String; 4] {
         let [log, meta] = self.keys.log(channel);
@@ -147,6 +145,14 @@ impl RedisBroker {
     async fn ask_run(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
         call.arg(self.run(&link));
+        complete(&mut call);
+        self.commands.ask_on(&mut link, &call).await
+    }
+
+    /// Calls a script that may derive an epoch: its first arguments are the run, the period, and whether Redis may evict keys.
+    async fn ask_log(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
+        let mut link = self.commands.link()?;
+        call.arg(self.run(&link)).arg(millis(epoch::period(self.position_ttl))).arg(u8::from(link.server.may_evict));
         complete(&mut call);
         self.commands.ask_on(&mut link, &call).await
     }
@@ -189,8 +195,8 @@ impl RedisBroker {
         };
         let mut call = SCRIPTS.read.call(keys.len());
         call.arg(keys);
-        let answer = self.ask_run(call, |call| {
-            call.arg(command).arg(from).arg(to).arg(i64::try_from(count).unwrap_or(i64::MAX)).arg(self.period());
+        let answer = self.ask_log(call, |call| {
+            call.arg(command).arg(from).arg(to).arg(i64::try_from(count).unwrap_or(i64::MAX));
         });
         answers::part(answer.await?)
     }
@@ -211,6 +217,18 @@ fn range(keys: &[String; 2], from: &str, most: Option<usize>) -> Cmd {
         command.arg("COUNT").arg(most);
     }
     command
+}
+
+/// Warns unless Redis keeps every key.
+fn warn_of_eviction(policy: Option<&str>) {
+    match policy {
+        Some(NO_EVICTION) => {}
+        Some(policy) => tracing::warn!(
+            policy,
+            "redis may evict keys: logs and queued likes can be lost; set maxmemory-policy to noeviction"
+        ),
+        None => tracing::info!("redis does not tell its maxmemory-policy; it has to be noeviction"),
+    }
 }
 
 /// A time to live as Redis takes it: at least a millisecond, at most some ten thousand years.
@@ -280,9 +298,9 @@ impl Broker for RedisBroker {
         let mark = append.idempotency_key.map(|key| self.keys.idempotency(append.channel, key));
         let mut call = SCRIPTS.append.call(4 + mark.iter().len());
         call.arg(&self.log_keys(append.channel)[..]).arg(mark);
-        let answer = self.ask_run(call, |call| {
+        let answer = self.ask_log(call, |call| {
             let (kind, body) = append.entry.encode();
-            call.arg(self.period()).arg(&[kind][..]).arg(&body[..]).arg(append.keep.size);
+            call.arg(&[kind][..]).arg(&body[..]).arg(append.keep.size);
             call.arg(millis(append.keep.ttl)).arg(millis(append.keep.ttl.saturating_add(self.position_ttl)));
             // 20 digits compare as text as they do as numbers.
             let version = append.version.map_or(String::new(), |(version, _)| format!("{version:020}"));
@@ -305,7 +323,7 @@ impl Broker for RedisBroker {
         }
         let mut call = SCRIPTS.position.call(4);
         call.arg(&self.log_keys(channel)[..]);
-        let answer = self.ask_run(call, |call| _ = call.arg(millis(self.position_ttl)).arg(self.period()));
+        let answer = self.ask_log(call, |call| _ = call.arg(millis(self.position_ttl)));
         answers::position(answer.await?).map(Some)
     }
 
@@ -318,8 +336,8 @@ impl Broker for RedisBroker {
         for channel in channels {
             call.arg(&self.keys.log(channel)[..]).arg(self.keys.counts(channel, &self.incarnation.read()));
         }
-        let answer = self.ask_run(call, |call| {
-            call.arg(millis(self.position_ttl)).arg(self.period());
+        let answer = self.ask_log(call, |call| {
+            call.arg(millis(self.position_ttl));
             channels.iter().for_each(|channel| _ = call.arg(u8::from(inbox_owner(channel).is_some())));
         });
         answers::positions(answer.await?)
@@ -336,9 +354,13 @@ impl Broker for RedisBroker {
     async fn drop_logs(&self, channels: &[String]) -> Result<()> {
         // One command a channel: its keys are in one slot.
         for channel in channels {
-            let mut call = redis::cmd("UNLINK");
+            let mut call = SCRIPTS.drop.call(2);
             call.arg(&self.keys.log(channel)[..]);
-            self.commands.ask(&call).await?;
+            let answer = self.ask_run(call, |call| {
+                let is_inbox = inbox_owner(channel).is_some();
+                call.arg(&*new_epoch()).arg(millis(self.position_ttl)).arg(u8::from(is_inbox));
+            });
+            answer.await?;
         }
         Ok(())
     }

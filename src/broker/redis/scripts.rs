@@ -36,6 +36,7 @@ pub(super) struct Scripts {
     pub(super) position: Script,
     pub(super) positions: Script,
     pub(super) read: Script,
+    pub(super) drop: Script,
     pub(super) open: Script,
     pub(super) fill: Script,
     pub(super) amend: Script,
@@ -61,12 +62,13 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 26] {
+    pub(super) fn all(&self) -> [&Script; 27] {
         [
             &self.append,
             &self.position,
             &self.positions,
             &self.read,
+            &self.drop,
             &self.open,
             &self.fill,
             &self.amend,
@@ -132,6 +134,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     position: log_script!("position.lua"),
     positions: log_script!("positions.lua", "prelude.lua"),
     read: log_script!("read.lua", "prelude.lua"),
+    drop: Script::new(include_str!("scripts/drop.lua")),
     open: inbox_script!("open.lua"),
     fill: inbox_script!("fill.lua"),
     amend: inbox_script!("amend.lua"),

@@ -9,7 +9,7 @@ use slab::Slab;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::broker::continues;
+use crate::broker::follows;
 use crate::feed::Stage;
 use crate::gateway::outbox::Outbox;
 use crate::model::{Entry, Epoch, Position, UserId};
@@ -202,10 +202,10 @@ impl RoomState {
         }
     }
 
-    /// While nothing was written to the log, its epoch moves on with time; members missed nothing.
+    /// While nothing was written to the log, its epoch moves on with time and evictions; members missed nothing.
     fn follow(&mut self, current: &Epoch) {
         let unwritten = self.accepted() == 0;
-        if let Some(epoch) = self.epoch.as_mut().filter(|epoch| unwritten && continues(epoch, current)) {
+        if let Some(epoch) = self.epoch.as_mut().filter(|epoch| unwritten && follows(epoch, current)) {
             *epoch = Epoch::clone(current);
         }
     }

@@ -1,7 +1,12 @@
 -- Put before every script that may meet a log that nothing was written to. Such a log has no keys: its epoch is derived,
--- see broker/epoch.rs. `counts` is the HASH with the counts of the channel's object, if it has one: its field `u` is
--- the version of counts that were not appended because nobody listened, so that clients that come back load them.
-local function derived_epoch(run, log, counts, seed_key, period)
+-- see broker/epoch.rs.
+-- ARGV[1] to ARGV[3] of these scripts: run, milliseconds of a period, 1 if Redis may evict keys
+local evicted
+
+-- `counts` is the HASH with the counts of the channel's object, if it has one: its field `u` is the version of counts that
+-- were not appended because nobody listened, so that clients that come back load them.
+local function derived_epoch(log, counts, seed_key)
+  local run, period = ARGV[1], ARGV[2]
   local now = redis.call('TIME')
   local seed = redis.call('GET', seed_key)
   if not seed then
@@ -12,5 +17,13 @@ local function derived_epoch(run, log, counts, seed_key, period)
   local unseen = redis.call('HGET', counts, 'u') or ''
   local digest = redis.sha1hex(run .. ' ' .. seed .. ' ' .. unseen .. ' ' .. log)
   local number = math.floor((now[1] * 1000 + math.floor(now[2] / 1000)) / period)
-  return string.sub(digest, 1, 10) .. '.' .. string.format('%.0f', number)
+  -- The key that is missing may have been evicted, and this epoch may be the one that its log had.
+  if not evicted then
+    evicted = ''
+    if ARGV[3] == '1' then
+      local count = string.match(redis.call('INFO', 'stats'), 'evicted_keys:(%d+)')
+      if count and count ~= '0' then evicted = '.' .. count end
+    end
+  end
+  return string.sub(digest, 1, 10) .. '.' .. string.format('%.0f', number) .. evicted
 end

@@ -1,9 +1,9 @@
 -- Where a log stands. Writes nothing for a log that nothing was written to.
 -- KEYS: log, meta, counts, seed
--- ARGV: run, milliseconds the position stays at least, milliseconds of a period
+-- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds the position stays at least
 -- Returns {epoch, offset}.
 local call = redis.call
 local run, epoch, offset = unpack(call('HMGET', KEYS[2], 'r', 'e', 't'))
-if run ~= ARGV[1] then return {derived_epoch(ARGV[1], KEYS[1], KEYS[3], KEYS[4], ARGV[3]), '0'} end
-call('PEXPIRE', KEYS[2], ARGV[2], 'GT')
+if run ~= ARGV[1] then return {derived_epoch(KEYS[1], KEYS[3], KEYS[4]), '0'} end
+call('PEXPIRE', KEYS[2], ARGV[4], 'GT')
 return {epoch, offset}

@@ -1,21 +1,22 @@
 -- Where logs and inboxes stand. Who asks builds on the position of a log: it stays known for its time from now on.
 -- KEYS: seed, then log, meta, counts of each
--- ARGV: run, milliseconds that a position stays known, milliseconds of a period, then for each 1 if it is an inbox
+-- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds that a position stays known, then for each
+--       1 if it is an inbox
 -- Returns for each its epoch and last offset, two empty texts for an inbox that is not there or not filled.
 local out = {}
 for i = 2, #KEYS, 3 do
   local log, n = KEYS[i], (i - 2) / 3
   local found = call('HMGET', KEYS[i + 1], 'r', 'h', 'e', 't')
   local head, epoch, last = found[2], '', ''
-  if ARGV[4 + n] == '1' then
+  if ARGV[5 + n] == '1' then
     if found[1] == ARGV[1] and head and sub(head, 1, 16) ~= UNFILLED and call('EXISTS', log) == 1 then
       epoch, last = sub(head, 17), top(log)
     end
   elseif found[1] == ARGV[1] then
     epoch, last = found[3], found[4]
-    call('PEXPIRE', KEYS[i + 1], ARGV[2], 'GT')
+    call('PEXPIRE', KEYS[i + 1], ARGV[4], 'GT')
   else
-    epoch, last = derived_epoch(ARGV[1], log, KEYS[i + 2], KEYS[1], ARGV[3]), '0'
+    epoch, last = derived_epoch(log, KEYS[i + 2], KEYS[1]), '0'
   end
   out[2 * n + 1], out[2 * n + 2] = epoch, last
 end

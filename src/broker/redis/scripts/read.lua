@@ -1,16 +1,16 @@
 -- Reads a part of a log or inbox at one moment.
 -- KEYS: log, meta, and of a log counts and seed
--- ARGV: run, command (XRANGE or XREVRANGE), from, to, count, milliseconds of a period
+-- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, command (XRANGE or XREVRANGE), from, to, count
 -- Returns {epoch, top, floor, mark, entries}, nil for an inbox that is not there or not filled.
 local log, meta = KEYS[1], KEYS[2]
 local found = call('HMGET', meta, 'r', 'h', 'f', 'e', 't', 'w')
 local head, epoch, last = found[2], found[4], found[5]
 if found[1] ~= ARGV[1] then
   if not KEYS[3] then return false end
-  return {derived_epoch(ARGV[1], log, KEYS[3], KEYS[4], ARGV[6]), '0', '0', '0', {}}
+  return {derived_epoch(log, KEYS[3], KEYS[4]), '0', '0', '0', {}}
 end
 if head then
   if sub(head, 1, 16) == UNFILLED or call('EXISTS', log) == 0 then return false end
   epoch, last = sub(head, 17), top(log)
 end
-return {epoch, last, found[3] or '0', found[6] or '0', call(ARGV[2], log, ARGV[3], ARGV[4], 'COUNT', ARGV[5])}
+return {epoch, last, found[3] or '0', found[6] or '0', call(ARGV[4], log, ARGV[5], ARGV[6], 'COUNT', ARGV[7])}

@@ -13,7 +13,8 @@ for i = 1, #KEYS, 3 do
     call('PEXPIRE', tally, ARGV[1])
   end
   local is_wanted = call('EXISTS', KEYS[i + 1]) == 1 or call('PUBSUB', 'NUMSUB', log)[2] > 0
-  if not is_wanted and log ~= tally and unseen ~= ARGV[at + 2] then
+  -- A version that comes late must not bring an earlier epoch back.
+  if not is_wanted and log ~= tally and tonumber(unseen or '-1') < tonumber(ARGV[at + 2]) then
     call('HSET', tally, 'u', ARGV[at + 2])
     call('PEXPIRE', tally, ARGV[1])
   end
