@@ -11,15 +11,15 @@
 //!   that still holds a position of the old log cannot be mistaken for one that missed nothing.
 //! - An epoch derived in the period before belongs to the same life: nothing can have been written and forgotten since.
 //!
-//! A log that is dropped earlier would break them. One that [`drop_logs`](super::Broker::drop_logs) drops leaves an empty log
-//! with a random epoch, which stays known for two periods as well. Of a log that Redis evicts nothing is left; where Redis
-//! may evict keys, derived epochs have a third part, `<digest>.<period>.<evictions>`, and an eviction of any key makes all
-//! of them new.
+//! A log that is dropped earlier would break them. One that [`drop_logs`](super::Broker::drop_logs) drops leaves an
+//! empty log with a random epoch, which stays known for two periods as well. Of a log that Redis evicts nothing is
+//! left; where Redis may evict keys, derived epochs have a third part, `<digest>.<period>.<evictions>`, and an eviction
+//! of any key makes all of them new.
 //!
-//! A client that keeps a derived epoch for longer than two periods (it stayed connected to a quiet channel, or was away) is
-//! answered `recovered: false` once and loads what it shows. Without a trace of each log that ever was, the broker cannot
-//! know that it missed nothing. The period is therefore long: what is left of a log after its entries takes Redis some 150
-//! bytes.
+//! A client that keeps a derived epoch for longer than two periods (it stayed connected to a quiet channel, or was
+//! away) is answered `recovered: false` once and loads what it shows. Without a trace of each log that ever was, the
+//! broker cannot know that it missed nothing. The period is therefore long: what is left of a log after its entries
+//! takes Redis some 150 bytes.
 
 use std::time::Duration;
 
@@ -33,15 +33,15 @@ pub(super) fn period(position_ttl: Duration) -> Duration {
     (position_ttl / 2).max(Duration::from_millis(1))
 }
 
-/// Whether a position of epoch `known` is one of the log that now has the epoch `current`: the two are equal, or derived
-/// for the same channel in neighbouring periods without an eviction in between.
+/// Whether a position of epoch `known` is one of the log that now has the epoch `current`: the two are equal, or
+/// derived for the same channel in neighbouring periods without an eviction in between.
 pub fn continues(known: &str, current: &str) -> bool {
     let evictions = |epoch| derived_parts(epoch).map(|(_, _, evictions)| evictions);
     known == current || (follows(known, current) && evictions(known) == evictions(current))
 }
 
-/// The same for a room that has listened to the channel all the time and heard nothing: evictions between the two do not
-/// matter, because there was no entry to evict.
+/// The same for a room that has listened to the channel all the time and heard nothing: evictions between the two do
+/// not matter, because there was no entry to evict.
 pub fn follows(known: &str, current: &str) -> bool {
     known == current
         || derived_parts(known)

@@ -56,7 +56,7 @@ pub enum Page {
 }
 
 /// One attempt at a job. It is a fencing token: the pages of an attempt are refused once a later one has
-/// [begun](super::Broker::begin_attempt).
+/// [begun](super::Inboxes::begin_attempt).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobAttempt {
     /// The job.
@@ -65,7 +65,7 @@ pub struct JobAttempt {
     pub generation: u64,
     /// How often this worker began anew, because a store failed.
     pub retry: u32,
-    /// The [run](super::Broker::run) of the broker in which the attempt began. In another one its pages are refused.
+    /// The [run](super::Inboxes::run) of the broker in which the attempt began. In another one its pages are refused.
     pub run: Arc<str>,
 }
 
@@ -149,7 +149,7 @@ pub enum FannedOut {
 pub enum Receipt {
     /// There is no inbox: the user is inactive.
     Absent,
-    /// The inbox has no use for the entry, see [`Broker::fan_out`](super::Broker::fan_out): nothing was written.
+    /// The inbox has no use for the entry, see [`Inboxes::fan_out`](super::Inboxes::fan_out): nothing was written.
     Unchanged,
     /// Written; this many nodes were told, 0 means the user is not connected.
     Written(u64),

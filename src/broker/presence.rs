@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::Result;
 
-/// How many expired entries one call removes at most. A call adds one entry at most, so expired ones do not pile up, and
-/// no call pays for a node that died with thousands of clients.
+/// How many expired entries one call removes at most. A call adds one entry at most, so expired ones do not pile up,
+/// and no call pays for a node that died with thousands of clients.
 pub(super) const EXPIRED_PER_CALL: usize = 100;
 
 /// A client that is in a channel.
@@ -44,7 +44,7 @@ pub trait Presence: Send + Sync {
     /// Returns the clients in a channel with their `ClientInfo`: at most `limit` of them, those that were renewed last.
     async fn presence(&self, channel: &str, limit: usize) -> Result<Vec<(String, Bytes)>>;
 
-    /// Counts the clients and users in a channel, without reading them. In memory, expired entries may be counted until a
-    /// few more calls have removed them.
+    /// Counts the clients and users in a channel, without reading them. In memory, expired entries may be counted until
+    /// a few more calls have removed them.
     async fn presence_stats(&self, channel: &str) -> Result<PresenceStats>;
 }

@@ -28,6 +28,7 @@ impl LedgerRecord for MemoryBroker {
         self.idempotency.invalidate_all();
         self.jobs.forget_all();
         self.tallies.invalidate_all();
+        // All channels: this happens only when a ledger was restored.
         for channel in &self.channels {
             channel.state.lock().lose();
         }

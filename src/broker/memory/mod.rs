@@ -7,6 +7,7 @@
 mod channel;
 mod derived;
 mod inbox;
+mod inboxes;
 mod jobs;
 mod lineage;
 mod log;
@@ -29,11 +30,10 @@ use self::derived::DerivedEpochs;
 use self::log::later;
 use super::lineage::Record;
 use super::{
-    Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
-    Inbox, InboxOptions, Invalidation, JobAttempt, JobProgress, Listener, NodeLease, Notice, Opening, POSITION_TTL,
-    Pull, Receipt, Result, Slice, Span, inbox_channel, inbox_owner,
+    Append, Appended, Broker, BrokerError, CacheLease, Confirmation, IDEMPOTENCY_TTL, InboxOptions, Invalidation,
+    Listener, NodeLease, Notice, POSITION_TTL, Result, Slice, Span, inbox_channel, inbox_owner,
 };
-use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
+use crate::model::{Entry, Millis, Position, UserId};
 
 /// How many idempotency keys are kept at most.
 const MARKS: u64 = 200_000;
@@ -131,66 +131,6 @@ impl MemoryBroker {
         }
     }
 
-    /// Writes an entry to an inbox if it is news there, and tells of it.
-    fn fan(&self, channel: &str, entry: &Entry, how: How) -> Receipt {
-        let Some(found) = self.find(channel) else { return Receipt::Absent };
-        let mut state = found.state.lock();
-        let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
-        let written = match how {
-            How::FannedOut { since } => inbox.fan(entry, Some(since)),
-            How::Pulled { mark, .. } if !inbox.raise_mark(mark) => None,
-            How::Pulled { attempt: Attempt::First, .. } => inbox.fan(entry, None),
-            How::Pulled { attempt: Attempt::Repeated, .. } => {
-                if let Entry::Post(id) = entry {
-                    inbox.raise_fence(*id);
-                    inbox.note_arrival();
-                }
-                inbox.offer(entry)
-            }
-        };
-        let Some(position) = written else { return Receipt::Unchanged };
-        inbox.trim_in_passing(self.options.length);
-        Receipt::Written(self.tell(&state, channel, Some(&position), entry))
-    }
-
-    /// Writes to an inbox those entries that are news there, at one moment, and tells of them.
-    fn amend(&self, user: &UserId, entries: impl ExactSizeIterator<Item = Entry>, floor: PostId) -> u64 {
-        if entries.len() == 0 && floor == PostId::ZERO {
-            return 0;
-        }
-        let channel = inbox_channel(user);
-        let Some(found) = self.find(&channel) else { return 0 };
-        let mut state = found.state.lock();
-        let Some(inbox) = state.inbox(Instant::now()) else { return 0 };
-        inbox.raise_floor(floor);
-        let written = Self::offer_all(inbox, entries);
-        inbox.trim_overgrown(self.options.length);
-        for (position, entry) in &written {
-            self.tell(&state, &channel, Some(position), entry);
-        }
-        written.len() as u64
-    }
-
-    /// Writes those entries that are news in an inbox. Answers which, and where.
-    fn offer_all(inbox: &mut inbox::Inbox, entries: impl Iterator<Item = Entry>) -> Vec<(Position, Entry)> {
-        let written: Vec<_> =
-            entries.filter_map(|entry| inbox.offer(&entry).map(|position| (position, entry))).collect();
-        for (_, entry) in &written {
-            if let Entry::Post(id) = entry {
-                inbox.raise_fence(*id);
-                inbox.note_arrival();
-            }
-        }
-        written
-    }
-
-    /// Does something with a filled inbox, if there is one.
-    fn with_inbox<T>(&self, user: &UserId, work: impl FnOnce(&mut inbox::Inbox) -> T) -> Option<T> {
-        let found = self.find(&inbox_channel(user))?;
-        let mut state = found.state.lock();
-        state.filled_inbox(Instant::now()).map(work)
-    }
-
     /// Where a log or inbox stands; `None` of an inbox that is absent or not filled.
     fn position_of(&self, channel: &str) -> Option<Position> {
         let (found, now) = (self.find(channel), Instant::now());
@@ -226,15 +166,6 @@ impl MemoryBroker {
         let unused = |found: &Arc<Channel>| Arc::strong_count(found) == 1 && found.state.lock().idle(now);
         self.channels.remove_if(channel, |_, found| unused(found));
     }
-}
-
-/// By what way an entry comes to an inbox.
-#[derive(Clone, Copy)]
-enum How {
-    /// By a page. What a fill or merge brought since then may hold the post.
-    FannedOut { since: Millis },
-    /// By the pulled log.
-    Pulled { mark: u64, attempt: Attempt },
 }
 
 #[async_trait]
@@ -357,123 +288,6 @@ impl Broker for MemoryBroker {
             found.state.lock().drop_log(now, later(now, self.position_ttl));
         }
         Ok(())
-    }
-
-    async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
-        let found = self.find_or_make(&inbox_channel(user));
-        let now = Instant::now();
-        let mut state = found.state.lock();
-        let inbox = state.make_inbox(now, later(now, self.options.idle));
-        Ok(if inbox.filled() {
-            Opening::Ready(inbox.position(), inbox.mark())
-        } else {
-            Opening::Unfilled(inbox.epoch().clone())
-        })
-    }
-
-    async fn fill_inbox(
-        &self,
-        user: &UserId,
-        epoch: &Epoch,
-        posts: &[PostId],
-        floor: PostId,
-        mark: u64,
-    ) -> Result<Option<Position>> {
-        let Some(found) = self.find(&inbox_channel(user)) else { return Ok(None) };
-        let mut state = found.state.lock();
-        let Some(inbox) = state.inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch) else { return Ok(None) };
-        if !inbox.filled() {
-            inbox.fill(posts, floor, self.options.length);
-            inbox.raise_mark(mark);
-        }
-        Ok(Some(inbox.position()))
-    }
-
-    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64> {
-        Ok(self.amend(user, posts.iter().map(|id| Entry::Post(*id)), floor))
-    }
-
-    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
-        Ok(self.amend(user, posts.iter().map(|id| Entry::Gone(*id, reason)), PostId::ZERO))
-    }
-
-    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
-        let all = Span::After(0, usize::MAX);
-        Ok(self.with_inbox(user, |it| Inbox {
-            top: it.position(),
-            floor: it.floor(),
-            mark: it.mark(),
-            entries: it.entries(all),
-        }))
-    }
-
-    async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
-        if page.entry.post().is_none() {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
-        }
-        if *self.incarnation.lock() != *page.attempt.run {
-            return Ok(FannedOut::Fenced);
-        }
-        let job = self.jobs.get(page.attempt);
-        let mut job = job.lock();
-        if !job.note(&page) {
-            return Ok(FannedOut::Fenced);
-        }
-        let mut channel = String::new();
-        let receipts = page.users.iter().map(|user| {
-            channel.clear();
-            channel.push_str("timeline:");
-            channel.push_str(user.as_str());
-            self.fan(&channel, page.entry, How::FannedOut { since: page.since() })
-        });
-        Ok(FannedOut::Written(receipts.collect()))
-    }
-
-    fn run(&self) -> Result<Arc<str>> {
-        // The engine runs as long as the process.
-        Ok(self.incarnation.lock().as_str().into())
-    }
-
-    async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>> {
-        Ok(self.jobs.begin(attempt))
-    }
-
-    async fn retire_job(&self, attempt: &JobAttempt) -> Result<()> {
-        self.jobs.retire(attempt);
-        Ok(())
-    }
-
-    async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
-        if pull.entry.post().is_none() {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
-        }
-        let write =
-            |user| self.fan(&inbox_channel(user), pull.entry, How::Pulled { mark: pull.mark, attempt: pull.attempt });
-        Ok(pull.users.iter().map(write).collect())
-    }
-
-    async fn catch_up_inbox(
-        &self,
-        user: &UserId,
-        epoch: &Epoch,
-        entries: &[Entry],
-        mark: u64,
-    ) -> Result<Option<(Position, u64)>> {
-        let channel = inbox_channel(user);
-        let Some(found) = self.find(&channel) else { return Ok(None) };
-        let mut state = found.state.lock();
-        let inbox = state.filled_inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch);
-        let Some(inbox) = inbox else { return Ok(None) };
-        let news = if inbox.raise_mark(mark) { entries } else { &[] };
-        let written = Self::offer_all(inbox, news.iter().cloned());
-        if !news.is_empty() {
-            inbox.trim_overgrown(self.options.length);
-        }
-        let position = inbox.position();
-        for (position, entry) in &written {
-            self.tell(&state, &channel, Some(position), entry);
-        }
-        Ok(Some((position, written.len() as u64)))
     }
 
     async fn lease_node(&self, _: &str, _: Option<u8>, _: Millis) -> Result<NodeLease> {

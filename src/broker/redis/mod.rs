@@ -2,7 +2,8 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `mod.rs` | the trait, method by method: a call, and what its answer means |
+//! | `mod.rs` | connecting; channels and their logs: a call, and what its answer means |
+//! | `inboxes.rs` | the same for inboxes and fan-out |
 //! | `keys.rs` | what things are called in Redis |
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
@@ -15,6 +16,7 @@
 mod answers;
 mod commands;
 mod hint;
+mod inboxes;
 mod invalidation_log;
 mod keys;
 mod lately;
@@ -39,19 +41,14 @@ use tokio_util::task::AbortOnDropHandle;
 use self::commands::{Commands, Endpoint, Link, NO_EVICTION};
 use self::invalidation_log::InvalidationLog;
 use self::keys::Keys;
-use self::lately::{Known, Lately};
+use self::lately::Lately;
 use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
-use super::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
 use super::{
-    Append, Appended, Attempt, Broker, BrokerError, CacheLease, Confirmation, FanOut, FannedOut, IDEMPOTENCY_TTL,
-    Inbox, InboxOptions, Invalidation, JobAttempt, JobProgress, Listener, NODE_LEASE, NodeLease, Notice, Opening,
-    POSITION_TTL, Pull, Receipt, Result, SLACK, Slice, Span, epoch, inbox_owner, new_epoch,
+    Append, Appended, Broker, BrokerError, CacheLease, Confirmation, IDEMPOTENCY_TTL, InboxOptions, Invalidation,
+    Listener, NODE_LEASE, NodeLease, Notice, POSITION_TTL, Result, Slice, Span, epoch, inbox_owner, new_epoch,
 };
-use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
-
-/// What is known of an inbox outlives it a little, so that an inbox is never without.
-const META_MORE: Duration = Duration::from_secs(60);
+use crate::model::{Entry, Millis, Position, PostId, UserId};
 
 /// How to use a Redis.
 #[derive(Clone, Debug)]
@@ -149,7 +146,8 @@ impl RedisBroker {
         self.commands.ask_on(&mut link, &call).await
     }
 
-    /// Calls a script that may derive an epoch: its first arguments are the run, the period, and whether Redis may evict keys.
+    /// Calls a script that may derive an epoch. Its first arguments are the run, the period, and whether Redis may evict
+    /// keys.
     async fn ask_log(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
         call.arg(self.run(&link)).arg(millis(epoch::period(self.position_ttl))).arg(u8::from(link.server.may_evict));
@@ -160,30 +158,6 @@ impl RedisBroker {
     async fn say(&self, to: &str, what: &[u8]) -> Result<u64> {
         let receivers = self.commands.ask(redis::cmd("PUBLISH").arg(to).arg(what)).await?;
         answers::parse(receivers)
-    }
-
-    async fn amend(&self, user: &UserId, kind: u8, posts: &[PostId], floor: PostId) -> Result<u64> {
-        if posts.is_empty() && floor == PostId::ZERO {
-            return Ok(0);
-        }
-        let mut call = SCRIPTS.amend.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
-            let length = self.inbox.length;
-            call.arg(&[kind][..]).arg(length).arg(length + SLACK).arg(floor.0);
-            posts.iter().for_each(|id| _ = call.arg(id.0));
-        });
-        answers::parse(answer.await?)
-    }
-
-    /// Reads an inbox on from where it was read before; `None` if that does not go.
-    async fn read_on(&self, keys: &[String; 2], known: &Known) -> Result<Option<Inbox>> {
-        let mut link = self.commands.link()?;
-        let commands = [about(keys), range(keys, &format!("0-{}", known.top()), None), range(keys, "-", Some(1))];
-        let (about, news, oldest) = self.commands.ask_at_once(&mut link, commands).await?;
-        let first = answers::first_offset(&news).zip(answers::first_offset(&oldest));
-        let news = answers::inbox(about, news, &self.run(&link))?;
-        Ok(news.zip(first).and_then(|(news, (begins, oldest))| known.continued_by(news, begins, oldest)))
     }
 
     async fn read_part(&self, keys: &[String], span: Span) -> Result<Option<answers::Part>> {
@@ -202,23 +176,6 @@ impl RedisBroker {
     }
 }
 
-/// Asks what an inbox is.
-fn about(keys: &[String; 2]) -> Cmd {
-    let mut command = redis::cmd("HMGET");
-    command.arg(&keys[1]).arg("r").arg("h").arg("f").arg("w");
-    command
-}
-
-/// Asks for an inbox's entries.
-fn range(keys: &[String; 2], from: &str, most: Option<usize>) -> Cmd {
-    let mut command = redis::cmd("XRANGE");
-    command.arg(&keys[0]).arg(from).arg("+");
-    if let Some(most) = most {
-        command.arg("COUNT").arg(most);
-    }
-    command
-}
-
 /// Warns unless Redis keeps every key.
 fn warn_of_eviction(policy: Option<&str>) {
     match policy {
@@ -234,10 +191,6 @@ fn warn_of_eviction(policy: Option<&str>) {
 /// A time to live as Redis takes it: at least a millisecond, at most some ten thousand years.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 48)
-}
-
-fn letter(reason: GoneReason) -> u8 {
-    Entry::Gone(PostId::ZERO, reason).encode().0
 }
 
 #[async_trait]
@@ -363,134 +316,6 @@ impl Broker for RedisBroker {
             answer.await?;
         }
         Ok(())
-    }
-
-    async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
-        let mut call = SCRIPTS.open.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
-            let idle = self.inbox.idle;
-            call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE)));
-        });
-        answers::opening(answer.await?)
-    }
-
-    async fn fill_inbox(
-        &self,
-        user: &UserId,
-        epoch: &Epoch,
-        posts: &[PostId],
-        floor: PostId,
-        mark: u64,
-    ) -> Result<Option<Position>> {
-        let mut call = SCRIPTS.fill.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
-            let length = self.inbox.length;
-            call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK).arg(mark);
-            posts.iter().for_each(|id| _ = call.arg(id.0));
-        });
-        let top: Option<u64> = answers::parse(answer.await?)?;
-        Ok(top.map(|offset| Position { offset, epoch: Arc::clone(epoch) }))
-    }
-
-    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64> {
-        self.amend(user, Entry::Post(PostId::ZERO).encode().0, posts, floor).await
-    }
-
-    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
-        self.amend(user, letter(reason), posts, PostId::ZERO).await
-    }
-
-    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
-        let keys = self.keys.inbox(user);
-        if let Some(known) = self.lately.get(user) {
-            if let Some(inbox) = self.read_on(&keys, &known).await? {
-                if !known.is_all_of(&inbox) {
-                    self.lately.put(user, &inbox);
-                }
-                return Ok(Some(inbox));
-            }
-            self.lately.forget(user);
-        }
-        // A thousand entries by way of Lua cost Redis several times what they cost directly.
-        let mut link = self.commands.link()?;
-        let commands = [about(&keys), range(&keys, "-", None)];
-        let (about, all) = self.commands.ask_at_once(&mut link, commands).await?;
-        if let Some(inbox) = answers::inbox(about, all, &self.run(&link))? {
-            self.lately.put(user, &inbox);
-            return Ok(Some(inbox));
-        }
-        // It is empty or not there; which of them takes more to find out.
-        let part = self.read_part(&keys, Span::After(0, usize::MAX)).await?;
-        Ok(part.map(|part| Inbox { top: part.top, floor: part.floor, mark: part.mark, entries: part.entries }))
-    }
-
-    async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
-        if page.entry.post().is_none() {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
-        }
-        let mut link = self.commands.link()?;
-        if *self.run(&link) != *page.attempt.run {
-            return Ok(FannedOut::Fenced);
-        }
-        let call = raw::command(&self.keys, self.inbox.length, &page);
-        answers::fanned_out(self.commands.ask_on(&mut link, &call).await?)
-    }
-
-    fn run(&self) -> Result<Arc<str>> {
-        Ok(self.run(&self.commands.link()?).into())
-    }
-
-    async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>> {
-        let mut call = SCRIPTS.begin.call(1);
-        call.arg(self.keys.job(attempt)).arg(attempt.token()).arg(JOB_TTL.as_secs());
-        let fields: Option<Vec<String>> = answers::parse(self.commands.ask(&call).await?)?;
-        let Some(fields) = fields else { return Ok(None) };
-        let mut progress = JobProgress::default();
-        for pair in fields.chunks_exact(2) {
-            progress.add(&pair[0], &pair[1]);
-        }
-        Ok(Some(progress))
-    }
-
-    async fn retire_job(&self, attempt: &JobAttempt) -> Result<()> {
-        let mut expire = redis::cmd("EXPIRE");
-        expire.arg(self.keys.job(attempt)).arg(RETIRED_JOB_TTL.as_secs());
-        self.commands.ask(&expire).await.map(drop)
-    }
-
-    async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
-        let Some(post) = pull.entry.post() else {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
-        };
-        let mut call = SCRIPTS.pull.call(2 * pull.users.len());
-        pull.users.iter().for_each(|user| _ = call.arg(&self.keys.inbox(user)[..]));
-        let (kind, body) = pull.entry.encode();
-        call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length);
-        call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
-        answers::receipts(self.commands.ask(&call).await?)
-    }
-
-    async fn catch_up_inbox(
-        &self,
-        user: &UserId,
-        epoch: &Epoch,
-        entries: &[Entry],
-        mark: u64,
-    ) -> Result<Option<(Position, u64)>> {
-        let mut call = SCRIPTS.catch_up.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
-            let length = self.inbox.length;
-            call.arg(&**epoch).arg(mark).arg(length).arg(length + SLACK);
-            for entry in entries.iter().filter(|entry| entry.post().is_some()) {
-                let (kind, body) = entry.encode();
-                call.arg(&[kind][..]).arg(&body[..]);
-            }
-        });
-        let found: Option<(u64, u64)> = answers::parse(answer.await?)?;
-        Ok(found.map(|(written, offset)| (Position { offset, epoch: Arc::clone(epoch) }, written)))
     }
 
     async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease> {

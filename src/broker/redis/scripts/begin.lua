@@ -7,4 +7,5 @@ local last = call('HGET', KEYS[1], 't')
 if last and tonumber(last) > tonumber(ARGV[1]) then return false end
 call('HSET', KEYS[1], 't', ARGV[1])
 call('EXPIRE', KEYS[1], ARGV[2])
+-- Bounded: a job has at most fanout.push_limit followers, and one field for each page of them.
 return call('HGETALL', KEYS[1])

@@ -1,10 +1,10 @@
--- Put before every script that may meet a log that nothing was written to. Such a log has no keys: its epoch is derived,
--- see broker/epoch.rs.
+-- Put before every script that may meet a log that nothing was written to. Such a log has no keys: its epoch is
+-- derived, see broker/epoch.rs.
 -- ARGV[1] to ARGV[3] of these scripts: run, milliseconds of a period, 1 if Redis may evict keys
 local evicted
 
--- `counts` is the HASH with the counts of the channel's object, if it has one: its field `u` is the version of counts that
--- were not appended because nobody listened, so that clients that come back load them.
+-- `counts` is the HASH with the counts of the channel's object, if it has one: its field `u` is the version of counts
+-- that were not appended because nobody listened, so that clients that come back load them.
 local function derived_epoch(log, counts, seed_key)
   local run, period = ARGV[1], ARGV[2]
   local now = redis.call('TIME')

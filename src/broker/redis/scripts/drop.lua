@@ -1,5 +1,5 @@
--- Drops a log or an inbox. A log is replaced by an empty one with a new epoch: the epoch derived for the channel may be the
--- one that the dropped log had. When the empty log expires, the derived epoch is a later one.
+-- Drops a log or an inbox. A log is replaced by an empty one with a new epoch: the epoch derived for the channel may be
+-- the one that the dropped log had. When the empty log expires, the derived epoch is a later one.
 -- KEYS: log, meta
 -- ARGV: run, new epoch, milliseconds that a position stays known, 1 if it is an inbox
 local call = redis.call

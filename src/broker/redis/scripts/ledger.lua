@@ -14,6 +14,8 @@ if known == '' then
   known = identity
 end
 
+-- Bounded: a field for each kind of number, and one for each partition of the queue of likes and life of it that this
+-- record has seen. A new life begins only when the queue was lost.
 local given, all = {}, call('HGETALL', record)
 for i = 4, #ARGV, 2 do given['n:' .. ARGV[i]] = ARGV[i + 1] end
 local answer, fits = {0, known}, known == identity

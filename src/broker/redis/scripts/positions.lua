@@ -1,7 +1,7 @@
 -- Where logs and inboxes stand. Who asks builds on the position of a log: it stays known for its time from now on.
 -- KEYS: seed, then log, meta, counts of each
--- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds that a position stays known, then for each
---       1 if it is an inbox
+-- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds that a position stays known, then for
+--       each 1 if it is an inbox
 -- Returns for each its epoch and last offset, two empty texts for an inbox that is not there or not filled.
 local out = {}
 for i = 2, #KEYS, 3 do

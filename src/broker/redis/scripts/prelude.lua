@@ -15,6 +15,8 @@ local function pad(id)
   return string.rep('0', 16 - #id) .. id
 end
 
+-- Reading all of an inbox is bounded: it is trimmed to its length, with some slack, whenever it has grown by 100 entries.
+
 -- The kind letter of the newest entry on a post, nil if there is none. Edits do not count: they are written without a
 -- look into the inbox, so they do not show that it holds the post.
 local function last_word(log, post)

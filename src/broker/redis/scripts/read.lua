@@ -1,6 +1,7 @@
 -- Reads a part of a log or inbox at one moment.
 -- KEYS: log, meta, and of a log counts and seed
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, command (XRANGE or XREVRANGE), from, to, count
+-- The caller bounds the count; only inboxes, which are bounded, are read without.
 -- Returns {epoch, top, floor, mark, entries}, nil for an inbox that is not there or not filled.
 local log, meta = KEYS[1], KEYS[2]
 local found = call('HMGET', meta, 'r', 'h', 'f', 'e', 't', 'w')

@@ -1,0 +1,198 @@
+//! Inboxes and fan-out in Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Cmd;
+
+use super::lately::Known;
+use super::scripts::SCRIPTS;
+use super::{RedisBroker, answers, millis, raw};
+use crate::broker::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
+use crate::broker::{
+    Attempt, BrokerError, FanOut, FannedOut, Inbox, Inboxes, JobAttempt, JobProgress, Opening, Pull, Receipt, Result,
+    SLACK, Span, new_epoch,
+};
+use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
+
+/// What is known of an inbox outlives it a little, so that an inbox is never without.
+const META_MORE: Duration = Duration::from_secs(60);
+
+impl RedisBroker {
+    async fn amend(&self, user: &UserId, kind: u8, posts: &[PostId], floor: PostId) -> Result<u64> {
+        if posts.is_empty() && floor == PostId::ZERO {
+            return Ok(0);
+        }
+        let mut call = SCRIPTS.amend.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let length = self.inbox.length;
+            call.arg(&[kind][..]).arg(length).arg(length + SLACK).arg(floor.0);
+            posts.iter().for_each(|id| _ = call.arg(id.0));
+        });
+        answers::parse(answer.await?)
+    }
+
+    /// Reads an inbox on from where it was read before; `None` if that does not go.
+    async fn read_on(&self, keys: &[String; 2], known: &Known) -> Result<Option<Inbox>> {
+        let mut link = self.commands.link()?;
+        let commands = [about(keys), range(keys, &format!("0-{}", known.top()), None), range(keys, "-", Some(1))];
+        let (about, news, oldest) = self.commands.ask_at_once(&mut link, commands).await?;
+        let first = answers::first_offset(&news).zip(answers::first_offset(&oldest));
+        let news = answers::inbox(about, news, &self.run(&link))?;
+        Ok(news.zip(first).and_then(|(news, (begins, oldest))| known.continued_by(news, begins, oldest)))
+    }
+}
+
+/// Asks what an inbox is.
+fn about(keys: &[String; 2]) -> Cmd {
+    let mut command = redis::cmd("HMGET");
+    command.arg(&keys[1]).arg("r").arg("h").arg("f").arg("w");
+    command
+}
+
+/// Asks for an inbox's entries.
+fn range(keys: &[String; 2], from: &str, most: Option<usize>) -> Cmd {
+    let mut command = redis::cmd("XRANGE");
+    command.arg(&keys[0]).arg(from).arg("+");
+    if let Some(most) = most {
+        command.arg("COUNT").arg(most);
+    }
+    command
+}
+
+fn letter(reason: GoneReason) -> u8 {
+    Entry::Gone(PostId::ZERO, reason).encode().0
+}
+
+#[async_trait]
+impl Inboxes for RedisBroker {
+    async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
+        let mut call = SCRIPTS.open.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let idle = self.inbox.idle;
+            call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE)));
+        });
+        answers::opening(answer.await?)
+    }
+
+    async fn fill_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        posts: &[PostId],
+        floor: PostId,
+        mark: u64,
+    ) -> Result<Option<Position>> {
+        let mut call = SCRIPTS.fill.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let length = self.inbox.length;
+            call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK).arg(mark);
+            posts.iter().for_each(|id| _ = call.arg(id.0));
+        });
+        let top: Option<u64> = answers::parse(answer.await?)?;
+        Ok(top.map(|offset| Position { offset, epoch: Arc::clone(epoch) }))
+    }
+
+    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64> {
+        self.amend(user, Entry::Post(PostId::ZERO).encode().0, posts, floor).await
+    }
+
+    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
+        self.amend(user, letter(reason), posts, PostId::ZERO).await
+    }
+
+    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
+        let keys = self.keys.inbox(user);
+        if let Some(known) = self.lately.get(user) {
+            if let Some(inbox) = self.read_on(&keys, &known).await? {
+                if !known.is_all_of(&inbox) {
+                    self.lately.put(user, &inbox);
+                }
+                return Ok(Some(inbox));
+            }
+            self.lately.forget(user);
+        }
+        // A thousand entries by way of Lua cost Redis several times what they cost directly.
+        let mut link = self.commands.link()?;
+        let commands = [about(&keys), range(&keys, "-", None)];
+        let (about, all) = self.commands.ask_at_once(&mut link, commands).await?;
+        if let Some(inbox) = answers::inbox(about, all, &self.run(&link))? {
+            self.lately.put(user, &inbox);
+            return Ok(Some(inbox));
+        }
+        // It is empty or not there; which of them takes more to find out.
+        let part = self.read_part(&keys, Span::After(0, usize::MAX)).await?;
+        Ok(part.map(|part| Inbox { top: part.top, floor: part.floor, mark: part.mark, entries: part.entries }))
+    }
+
+    async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
+        if page.entry.post().is_none() {
+            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+        }
+        let mut link = self.commands.link()?;
+        if *self.run(&link) != *page.attempt.run {
+            return Ok(FannedOut::Fenced);
+        }
+        let call = raw::command(&self.keys, self.inbox.length, &page);
+        answers::fanned_out(self.commands.ask_on(&mut link, &call).await?)
+    }
+
+    fn run(&self) -> Result<Arc<str>> {
+        Ok(self.run(&self.commands.link()?).into())
+    }
+
+    async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>> {
+        let mut call = SCRIPTS.begin.call(1);
+        call.arg(self.keys.job(attempt)).arg(attempt.token()).arg(JOB_TTL.as_secs());
+        let fields: Option<Vec<String>> = answers::parse(self.commands.ask(&call).await?)?;
+        let Some(fields) = fields else { return Ok(None) };
+        let mut progress = JobProgress::default();
+        for pair in fields.chunks_exact(2) {
+            progress.add(&pair[0], &pair[1]);
+        }
+        Ok(Some(progress))
+    }
+
+    async fn retire_job(&self, attempt: &JobAttempt) -> Result<()> {
+        let mut expire = redis::cmd("EXPIRE");
+        expire.arg(self.keys.job(attempt)).arg(RETIRED_JOB_TTL.as_secs());
+        self.commands.ask(&expire).await.map(drop)
+    }
+
+    async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
+        let Some(post) = pull.entry.post() else {
+            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+        };
+        let mut call = SCRIPTS.pull.call(2 * pull.users.len());
+        pull.users.iter().for_each(|user| _ = call.arg(&self.keys.inbox(user)[..]));
+        let (kind, body) = pull.entry.encode();
+        call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length);
+        call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
+        answers::receipts(self.commands.ask(&call).await?)
+    }
+
+    async fn catch_up_inbox(
+        &self,
+        user: &UserId,
+        epoch: &Epoch,
+        entries: &[Entry],
+        mark: u64,
+    ) -> Result<Option<(Position, u64)>> {
+        let mut call = SCRIPTS.catch_up.call(2);
+        call.arg(&self.keys.inbox(user)[..]);
+        let answer = self.ask_run(call, |call| {
+            let length = self.inbox.length;
+            call.arg(&**epoch).arg(mark).arg(length).arg(length + SLACK);
+            for entry in entries.iter().filter(|entry| entry.post().is_some()) {
+                let (kind, body) = entry.encode();
+                call.arg(&[kind][..]).arg(&body[..]);
+            }
+        });
+        let found: Option<(u64, u64)> = answers::parse(answer.await?)?;
+        Ok(found.map(|(written, offset)| (Position { offset, epoch: Arc::clone(epoch) }, written)))
+    }
+}
