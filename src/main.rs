@@ -58,6 +58,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         Some(Command::Backup(backup)) => cli::backup(&config()?, backup)?,
         Some(Command::Restore(restore)) => cli::restore(&config()?, restore)?,
         Some(Command::Erasures(command)) => cli::erasures(&config()?, command)?,
+        Some(Command::Jobs(jobs)) => cli::jobs(&config()?, jobs)?,
         Some(Command::CheckConfig) => {
             config()?;
             cli::check_config(args.config.as_deref()).map_err(anyhow::Error::from)?;

@@ -86,6 +86,8 @@ pub struct Metrics {
     events_oldest: Gauge<f64, AtomicU64>,
     events_failed: Counter,
     likes_queue: Gauge,
+    quarantine: Gauge,
+    unreadable_rows: Gauge,
     likes_oldest: Gauge<f64, AtomicU64>,
     likes_queued: Counter,
     likes_merged: Counter,
@@ -150,6 +152,8 @@ impl Metrics {
             likes_batch: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             likes_settle: latency(),
             likes_reverted: Family::default(),
+            quarantine: Gauge::default(),
+            unreadable_rows: Gauge::default(),
             invalidation_wait: latency(),
             invalidations_unconfirmed: Counter::default(),
             cache_lease: Gauge::default(),
@@ -202,6 +206,10 @@ impl Metrics {
             "Events that were put aside, nobody was notified of them",
             self.events_failed.clone(),
         );
+        r.register("quarantine", "Jobs and likes in quarantine, of all nodes", self.quarantine.clone());
+        let unreadable =
+            "Rows of the ledger that could not be decoded and were omitted since the start, by reads of them";
+        r.register("unreadable_rows", unreadable, self.unreadable_rows.clone());
         r.register("likes_queue", "Likes that wait to be settled and told, on all nodes", self.likes_queue.clone());
         let oldest = "Age of the oldest like that this node is settling";
         r.register_with_unit("likes_oldest", oldest, unit(), self.likes_oldest.clone());
@@ -303,6 +311,11 @@ impl Metrics {
         self.fanout_oldest.set(i64::try_from(oldest.unwrap_or(0) / 1_000).unwrap_or(i64::MAX));
     }
 
+    /// Sets the number of jobs and likes in quarantine.
+    pub fn quarantine(&self, size: u64) {
+        self.quarantine.set(i64::try_from(size).unwrap_or(i64::MAX));
+    }
+
     /// Likes were acknowledged.
     pub fn likes_queued(&self, many: usize) {
         self.likes_queued.inc_by(many as u64);
@@ -354,6 +367,7 @@ impl Metrics {
         gauge(&self.connections, levels.connections as u64);
         gauge(&self.channels, levels.channels as u64);
         gauge(&self.queue_bytes, levels.queue_bytes as u64);
+        gauge(&self.unreadable_rows, crate::ledger::unreadable_rows());
         gauge(&self.broker_round_trips, levels.broker_round_trips);
         gauge(&self.ledger_round_trips, levels.ledger_round_trips);
         self.cache_lease.set(levels.cache_lease.into());

@@ -358,3 +358,25 @@ fn an_erasure_log_is_applied_to_a_ledger_once_and_listed() {
     assert_eq!(missing.status.code(), Some(1));
     assert!(err(&missing).starts_with("missing.log"), "{missing:?}");
 }
+
+#[test]
+fn jobs_in_quarantine_are_listed_and_retried() {
+    let dir = tempfile::tempdir().unwrap();
+    let listed = run(&dir, &["jobs"]);
+    assert_eq!((listed.status.code(), out(&listed)), (Some(0), "the quarantine is empty\n"), "{listed:?}");
+    let missing = run(&dir, &["jobs", "retry", "7"]);
+    assert_eq!((missing.status.code(), err(&missing)), (Some(1), "job 7 is not in quarantine\n"), "{missing:?}");
+
+    let db = rusqlite::Connection::open(dir.path().join("data/feedline.db")).unwrap();
+    let job = r#"{"work":"{\"post\":{\"post\":1,\"author\":\"ann\"}}","author":"ann","ordered":1,"cursor":"","created_at":5,"generation":3}"#;
+    let put = "INSERT INTO quarantine (kind, name, content, reason, at) VALUES (?1, ?2, ?3, 'WRONGTYPE', 6)";
+    db.execute(put, ["job", "7", job]).unwrap();
+    db.execute(put, ["like", "0 a 1-0", "nonsense"]).unwrap();
+    let listed = run(&dir, &["jobs"]);
+    let expected = format!("job 7 since 6: WRONGTYPE\n    {job}\nlike 0 a 1-0 since 6: WRONGTYPE\n    nonsense\n");
+    assert_eq!(out(&listed), expected);
+    let retried = run(&dir, &["jobs", "retry"]);
+    assert_eq!((retried.status.code(), out(&retried)), (Some(0), "job 7 was put back\n"), "{retried:?}");
+    let jobs = db.query_row("SELECT id, generation FROM jobs", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!(jobs, (7, 3));
+}

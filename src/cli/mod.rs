@@ -3,6 +3,7 @@
 mod backup;
 mod check_config;
 mod erasures;
+mod jobs;
 mod process;
 mod serve;
 mod token;
@@ -18,6 +19,7 @@ use crate::bench::BenchArgs;
 pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub(crate) use check_config::check_config;
 pub(crate) use erasures::{ErasuresCommand, erasures};
+pub(crate) use jobs::{JobsArgs, jobs};
 pub(crate) use process::{init_logs, raise_open_files};
 pub(crate) use serve::serve;
 pub(crate) use token::{TokenArgs, token};
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Put a backup in the place of the SQLite ledger; servers must be stopped
     Restore(RestoreArgs),
+    /// List jobs and likes in quarantine, or retry jobs
+    Jobs(JobsArgs),
     /// Look whether the configuration is valid, and start nothing
     CheckConfig,
     /// List who was erased, or apply an erasure log to a restored ledger

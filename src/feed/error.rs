@@ -19,8 +19,12 @@
 //! | [`Remembered`](FeedError::Remembered) | as it was | as it was | as it was: no |
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -178,6 +182,14 @@ impl FeedError {
         )
     }
 
+    /// Whether the error says that a store cannot do its work at this time: the same request succeeds once it can.
+    pub(super) fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable | Self::Busy(_) | Self::TooMany(_) | Self::RateLimited { .. } | Self::InProgress
+        )
+    }
+
     /// In how many seconds it is worth trying again, where that is known.
     pub fn retry_after(&self) -> Option<u64> {
         match self {
@@ -239,6 +251,30 @@ impl From<PasswordError> for FeedError {
     }
 }
 
+tokio::task_local! {
+    /// The cause of the last [internal](FeedError::Internal) error of the work in [`isolate`].
+    static CAUSE: RefCell<Option<String>>;
+}
+
+/// Runs work whose failure is recorded for an operator. A panic counts as an [internal](FeedError::Internal) error. The
+/// second part of the result is the cause, if the work failed with an internal error.
+pub(super) async fn isolate<T>(work: impl Future<Output = Result<T>>) -> (Result<T>, String) {
+    let work = async {
+        let done = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+            note_cause(&"it panicked, see the log");
+            Err(FeedError::Internal)
+        });
+        let cause = CAUSE.with(RefCell::take);
+        (done, cause.unwrap_or_else(|| "unknown, see the log".to_owned()))
+    };
+    CAUSE.scope(RefCell::new(None), work).await
+}
+
+fn note_cause(error: &dyn Display) {
+    // Outside of `isolate` nothing is recorded.
+    let _ = CAUSE.try_with(|cause| *cause.borrow_mut() = Some(error.to_string()));
+}
+
 impl From<LedgerError> for FeedError {
     fn from(error: LedgerError) -> Self {
         match error {
@@ -249,6 +285,7 @@ impl From<LedgerError> for FeedError {
             }
             LedgerError::Failed(_) => {
                 tracing::error!(%error, "an operation failed in the ledger");
+                note_cause(&error);
                 Self::Internal
             }
         }
@@ -264,6 +301,7 @@ impl From<BrokerError> for FeedError {
             }
             BrokerError::Refused(_) => {
                 tracing::error!(%error, "an operation failed in the broker");
+                note_cause(&error);
                 Self::Internal
             }
         }

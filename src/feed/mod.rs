@@ -22,6 +22,7 @@
 //! | `followees` | whom readers follow, cached |
 //! | `timelines` | the inbox as a timeline, its pages and what happened since |
 //! | `fanout` | carries posts to inboxes |
+//! | `quarantine` | sets aside jobs and likes that always fail |
 //! | `pulled` | authors with too many followers to write to each |
 //! | `reading` | how far a timeline is read |
 //! | `favourites` | objects of any type that a user keeps |
@@ -90,6 +91,7 @@ mod people;
 mod posts;
 mod presentation;
 mod pulled;
+mod quarantine;
 mod rates;
 mod reading;
 mod recipients;
@@ -190,6 +192,8 @@ pub struct Feed {
     edit_locks: edits::EditLocks,
     lineage: lineage::LedgerLineage,
     pulled: Arc<Pulled>,
+    job_quarantine: quarantine::QuarantineGate,
+    like_quarantine: quarantine::QuarantineGate,
     events: events::EventQueue,
     likes: likes::Likes,
     /// Users that are in the ledger for sure, and where their ids come from, which never changes.
@@ -243,6 +247,8 @@ impl Feed {
             edit_locks: edits::EditLocks::new(),
             lineage: lineage::LedgerLineage::new(),
             pulled: Arc::default(),
+            job_quarantine: quarantine::QuarantineGate::default(),
+            like_quarantine: quarantine::QuarantineGate::default(),
             events: events::EventQueue::default(),
             likes: likes::Likes::new(parts.queue, options.likes, Arc::clone(&lease)),
             lease,

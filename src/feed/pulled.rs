@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::audience::{Eye, Surface};
+use super::error::isolate;
 use super::recipients::Recipients;
 use super::{Body, Feed, FeedError, Result, now};
 use crate::broker::{Attempt, Pull};
@@ -213,13 +214,14 @@ impl Feed {
         self.runtime.spawn(async move {
             let mut forgot = Instant::now();
             let mut pause = EVERY;
+            let mut failures = 0;
             loop {
                 tokio::select! {
                     more = feed.runtime.sleep(pause.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
                     () = feed.pulled.grown.notified() => {}
                 }
                 pause = EVERY;
-                if let Err(error) = feed.follow_log(&mut done).await {
+                if let Err(error) = feed.follow_log(&mut done, &mut failures).await {
                     tracing::warn!(%error, "pulled posts wait for a store");
                     pause = Duration::from_millis(200);
                     if !feed.runtime.sleep(pause).await {
@@ -235,15 +237,32 @@ impl Feed {
         Ok(())
     }
 
-    /// Takes all entries after `done`, which is how far it got.
-    async fn follow_log(&self, done: &mut u64) -> Result<()> {
+    /// Takes all entries after `done`, which is how far it got. Passes over an entry that always fails: `failures`
+    /// counts how often in a row the next one failed.
+    async fn follow_log(&self, done: &mut u64, failures: &mut u32) -> Result<()> {
         loop {
             let entries = self.ledger.pulled_after(*done, ENTRIES).await?;
             if entries.is_empty() {
                 return Ok(());
             }
             for pulled in entries {
-                self.append_here(&pulled).await?;
+                let (appended, cause) = isolate(self.append_here(&pulled)).await;
+                match appended {
+                    Ok(()) => self.job_quarantine.succeeded(),
+                    Err(error) => {
+                        *failures = if error.is_outage() { 0 } else { *failures + 1 };
+                        if !self.should_quarantine(&self.job_quarantine, *failures, &error).await {
+                            return Err(error);
+                        }
+                        let mark = pulled.mark;
+                        tracing::error!(
+                            mark,
+                            cause,
+                            "an entry of the pulled log always fails and is skipped on this node"
+                        );
+                    }
+                }
+                *failures = 0;
                 *done = pulled.mark;
             }
         }

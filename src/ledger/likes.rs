@@ -29,6 +29,8 @@ pub enum RevertReason {
     Gone,
     /// The user may not see it any more: somebody blocked or hides, or another visibility.
     Hidden,
+    /// It always fails: it was set aside, see [`Quarantine`](super::Quarantine).
+    Failed,
 }
 
 impl RevertReason {
@@ -37,12 +39,13 @@ impl RevertReason {
         match self {
             Self::Gone => "gone",
             Self::Hidden => "hidden",
+            Self::Failed => "failed",
         }
     }
 
     /// Reads what [`as_str`](Self::as_str) gave.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Gone, Self::Hidden].into_iter().find(|reason| reason.as_str() == text)
+        [Self::Gone, Self::Hidden, Self::Failed].into_iter().find(|reason| reason.as_str() == text)
     }
 }
 
@@ -86,7 +89,8 @@ pub trait Likes: Send + Sync {
     /// are noted as [`Hidden`](RevertReason::Hidden). Users that the ledger does not know are made, as by `ensure_user`.
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>>;
 
-    /// Reverted likes of a partition of which nobody noted yet that their users were told, oldest first.
+    /// Reverted likes of a partition of which nobody noted yet that their users were told, oldest first. Fewer than
+    /// `limit` only if there are no more. Notes that cannot be decoded move to the quarantine.
     async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>>;
 
     /// Their users were told: the notes go.

@@ -23,6 +23,7 @@ mod personal;
 mod postgres;
 mod posts;
 mod pulled;
+mod quarantine;
 mod reading;
 mod revocations;
 mod sqlite;
@@ -50,6 +51,7 @@ pub use self::personal::{Personal, PersonalData, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::{EditOutcome, PostOwner, Posts, TimelinePage};
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
+pub use self::quarantine::{JOB, LIKE, MAX_QUARANTINED, Quarantine, Quarantined, REVERT, SkippedLike, unreadable_rows};
 pub use self::reading::Reading;
 pub use self::revocations::{Revocation, RevocationKind, Revocations, SessionsEnd};
 pub use self::sqlite::{
@@ -110,6 +112,7 @@ pub trait Ledger:
     + Personal
     + Erasures
     + Lineages
+    + Quarantine
     + Send
     + Sync
     + 'static
@@ -125,4 +128,33 @@ pub trait Ledger:
 
     /// Finishes what is queued and closes.
     async fn close(&self);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// The files that a list of migrations names, in its order.
+    fn listed<'a>(source: &'a str, store: &str) -> Vec<&'a str> {
+        let begin = format!("include_str!(\"../migrations/{store}/");
+        source.split(begin.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+    }
+
+    #[test]
+    fn the_number_of_a_migration_is_its_place_in_the_list() {
+        let stores = [("sqlite", include_str!("sqlite/open.rs")), ("postgres", include_str!("postgres/open.rs"))];
+        for (store, source) in stores {
+            let listed = listed(source, store);
+            for (place, name) in listed.iter().enumerate() {
+                assert!(name.starts_with(&format!("{:04}_", place + 1)), "{store}: {name} is at place {}", place + 1);
+            }
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ledger/migrations").join(store);
+            let files = fs::read_dir(folder).expect("the migrations");
+            let mut files: Vec<String> =
+                files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned()).collect();
+            files.sort_unstable();
+            assert_eq!(listed, files, "{store}: every file is in the list");
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod people;
 mod personal;
 mod postgres;
 mod pulled;
+mod quarantine;
 mod revocations;
 mod sqlite;
 mod support;

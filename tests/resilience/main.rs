@@ -18,6 +18,7 @@ mod nodes;
 mod notifications;
 mod outages;
 mod pauses;
+mod poison;
 mod postgres;
 mod proxy;
 mod pulled;

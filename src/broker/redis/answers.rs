@@ -130,15 +130,22 @@ pub(super) struct InvalidationEntry {
     pub(super) text: String,
 }
 
-/// Entries of the invalidation log, oldest first.
+/// Entries of the invalidation log, oldest first. One that cannot be decoded is omitted: the node sees a gap, and drops
+/// all of its caches.
 pub(super) fn invalidations(answer: Value) -> Result<Vec<InvalidationEntry>> {
-    let found: Vec<(String, (String, String, String, String))> = parse(answer)?;
-    let entry = |(id, (_, origin, _, text)): (String, (String, String, String, String))| {
-        let sequence =
-            id.strip_prefix("0-").and_then(|id| id.parse().ok()).ok_or_else(|| strange("a sequence number"))?;
-        Ok(InvalidationEntry { sequence, origin, text })
+    let found: Vec<Value> = parse(answer)?;
+    let decode = |entry: Value| {
+        let (id, (_, origin, _, text)): (String, (String, String, String, String)) = parse(entry).ok()?;
+        Some(InvalidationEntry { sequence: id.strip_prefix("0-")?.parse().ok()?, origin, text })
     };
-    found.into_iter().map(entry).collect()
+    let decode = |entry: Value| {
+        let decoded = decode(entry);
+        if decoded.is_none() {
+            tracing::error!("an entry of the invalidation log cannot be decoded");
+        }
+        decoded
+    };
+    Ok(found.into_iter().filter_map(decode).collect())
 }
 
 /// Entries of a Stream, without those of a kind that this version does not know.
@@ -157,4 +164,25 @@ fn entries(answer: Value) -> Result<Vec<(u64, Entry)>> {
         Entry::decode(*kind.first()?, Bytes::from(body)).map(|entry| (offset, entry))
     };
     Ok(all.into_iter().filter_map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strange_entry_of_the_invalidation_log_does_not_hide_the_others() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let entry = |id: &str, fields: &[&str]| {
+            Value::Array(vec![text(id), Value::Array(fields.iter().map(|field| text(field)).collect())])
+        };
+        let entries = Value::Array(vec![
+            entry("0-1", &["n", "node", "i", "post 7"]),
+            entry("0-2", &["what", "ever"]),
+            entry("1-x", &["n", "node", "i", "post 8"]),
+            entry("0-3", &["n", "node", "i", "post 9"]),
+        ]);
+        let found = invalidations(entries).expect("the others");
+        assert_eq!(found.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [1, 3]);
+    }
 }

@@ -16,10 +16,12 @@ fn strange(what: &str) -> BrokerError {
     BrokerError::Refused(format!("cannot make sense of an answer: {what}"))
 }
 
-/// `[id, [field, value]]`.
+/// `[id, [field, value]]`. Of something else that somebody put there the body is empty, which no like is.
 fn waiting(entry: Value) -> Option<Waiting> {
     let (id, fields): (String, Vec<Vec<u8>>) = redis::from_redis_value(entry).ok()?;
-    Some(Waiting { place: Place::parse(&id)?, body: Bytes::from(fields.into_iter().nth(1)?) })
+    let is_ours = fields.first().is_some_and(|field| field == b"b");
+    let body = fields.into_iter().nth(1).filter(|_| is_ours).unwrap_or_default();
+    Some(Waiting { place: Place::parse(&id)?, body: Bytes::from(body) })
 }
 
 #[async_trait]

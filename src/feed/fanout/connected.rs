@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::walk::{AHEAD, Followers, Walk};
 use super::{Held, Outcome};
-use crate::broker::{FannedOut, JobAttempt, Page};
+use crate::broker::{self, FannedOut, JobAttempt, Page};
 use crate::feed::{Feed, FeedError, Result};
 use crate::model::UserId;
 
@@ -30,7 +30,7 @@ struct Pages<'a, 'b> {
     made: u64,
     /// Whether the broker refused one.
     fenced: bool,
-    on_the_way: VecDeque<JoinHandle<Result<FannedOut>>>,
+    on_the_way: VecDeque<JoinHandle<broker::Result<FannedOut>>>,
 }
 
 impl Feed {
@@ -109,7 +109,7 @@ impl Feed {
         Ok(())
     }
 
-    async fn written(&self, page: JoinHandle<Result<FannedOut>>, fenced: &mut bool) -> Result<()> {
+    async fn written(&self, page: JoinHandle<broker::Result<FannedOut>>, fenced: &mut bool) -> Result<()> {
         match page.await.map_err(|_| FeedError::Internal)?? {
             FannedOut::Written(receipts) => self.metrics.fanned_out(&receipts),
             FannedOut::Fenced => *fenced = true,

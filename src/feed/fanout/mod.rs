@@ -28,7 +28,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Feed, now};
+use super::error::isolate;
+use super::{Feed, FeedError, now};
 use crate::broker::{JobAttempt, JobProgress};
 use crate::ledger::{Job, Lease};
 
@@ -145,6 +146,10 @@ impl Feed {
     }
 
     async fn measure_backlog(&self) {
+        match self.ledger.quarantine_size().await {
+            Ok(size) => self.metrics.quarantine(size),
+            Err(error) => tracing::warn!(%error, "the quarantine could not be counted"),
+        }
         match self.ledger.backlog().await {
             Ok(backlog) => {
                 let age = backlog.oldest.map(|oldest| now().saturating_sub(oldest));
@@ -154,12 +159,14 @@ impl Feed {
         }
     }
 
-    /// Does a job, again and again until it is done, the lease is lost, or the process stops.
+    /// Does a job, again and again until it is done, the lease is lost, the job is set aside, or the process stops.
     async fn work(&self, job: &Job) {
         let mut held = Held::new(job);
         let mut pause = Duration::from_millis(50);
+        let mut failures = 0;
         loop {
-            match self.attempt(job, &mut held).await {
+            let (outcome, cause) = isolate(self.attempt(job, &mut held)).await;
+            match outcome {
                 Ok(Outcome::Done) => return self.finish(job, held.attempt).await,
                 // It stays in the ledger until its lease runs out, and somebody claims it again.
                 Ok(Outcome::Later) => return,
@@ -167,7 +174,15 @@ impl Feed {
                 Ok(Outcome::Fenced) => {
                     tracing::info!(job = job.id, "the broker refused a page, another attempt begins");
                 }
-                Err(error) => tracing::warn!(%error, job = job.id, ?pause, "a fan-out waits for its stores"),
+                Err(error) => {
+                    failures = if error.is_outage() { 0 } else { failures + 1 };
+                    if self.should_quarantine(&self.job_quarantine, failures, &error).await
+                        && self.quarantine_job(job, &error, cause).await
+                    {
+                        return;
+                    }
+                    tracing::warn!(%error, job = job.id, failures, ?pause, "a fan-out waits for its stores");
+                }
             }
             if !self.fanout.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
                 return;
@@ -178,11 +193,30 @@ impl Feed {
         }
     }
 
+    /// Sets a job aside that always fails, so that its lane goes on. `false` if the ledger could not be written.
+    async fn quarantine_job(&self, job: &Job, error: &FeedError, cause: String) -> bool {
+        let reason = if matches!(error, FeedError::Internal) { cause } else { error.to_string() };
+        match self.ledger.quarantine_job(job.id, job.generation, &reason, now()).await {
+            Ok(finished) => {
+                tracing::error!(job = job.id, work = ?job.work, reason, "a job always fails and was quarantined");
+                if finished.more {
+                    self.fanout.waiting.notify_one();
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, job = job.id, "a job that always fails could not be quarantined");
+                false
+            }
+        }
+    }
+
     /// Takes a job that is done out of the ledger. The broker need not remember it for long then.
     async fn finish(&self, job: &Job, attempt: JobAttempt) {
         match self.ledger.finish_job(job.id, job.generation).await {
             Ok(finished) => {
                 if finished.was_held {
+                    self.job_quarantine.succeeded();
                     self.retire(attempt);
                     self.metrics.fanout_done(now().saturating_sub(job.created_at));
                 }

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{Held, Outcome};
-use crate::broker::{FanOut, FannedOut, JobAttempt, JobProgress, Page};
+use crate::broker::{self, FanOut, FannedOut, JobAttempt, JobProgress, Page};
 use crate::feed::recipients::Recipients;
 use crate::feed::{Feed, FeedError, Result};
 use crate::model::{Entry, Millis, UserId};
@@ -105,14 +105,14 @@ impl Feed {
         attempt: &JobAttempt,
         page: Page,
         users: Vec<UserId>,
-    ) -> Result<JoinHandle<Result<FannedOut>>> {
+    ) -> Result<JoinHandle<broker::Result<FannedOut>>> {
         let post = walk.entry.post().ok_or(FeedError::Internal)?;
         let users = self.recipients_among(post, walk.author, walk.recipients, users).await?;
         let (broker, entry, attempt) = (Arc::clone(&self.broker), walk.entry.clone(), attempt.clone());
         let created_at = walk.created_at;
         Ok(self.fanout.tasks.spawn(async move {
             let page = FanOut { attempt: &attempt, page: &page, entry: &entry, users: &users, created_at };
-            Ok(broker.fan_out(page).await?)
+            broker.fan_out(page).await
         }))
     }
 
@@ -185,5 +185,5 @@ impl Followers {
 struct WrittenPage {
     /// Its last follower.
     to: String,
-    written: JoinHandle<Result<FannedOut>>,
+    written: JoinHandle<broker::Result<FannedOut>>,
 }

@@ -1,7 +1,10 @@
 //! A like as the queue keeps it: `+ p17 1767225600000 ann`, or `-` for one that is taken back.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
+use crate::broker::Waiting;
 use crate::model::{LikeChange, Object, UserId};
 
 pub(super) fn encode(change: &LikeChange) -> Bytes {
@@ -23,9 +26,30 @@ pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
     Some(LikeChange { user: UserId::parse(parts.next()?)?, object, liked, at })
 }
 
+/// The last state of each user and object, in the order in which those came; and when the oldest of all was
+/// acknowledged.
+pub(super) fn merge(items: &[Waiting]) -> (Vec<LikeChange>, Option<u64>) {
+    let mut last: HashMap<(UserId, Object), usize> = HashMap::new();
+    let mut changes: Vec<Option<LikeChange>> = Vec::with_capacity(items.len());
+    let mut oldest: Option<u64> = None;
+    for item in items {
+        let Some(change) = decode(&item.body) else {
+            continue;
+        };
+        oldest = Some(oldest.map_or(change.at, |oldest| oldest.min(change.at)));
+        let key = (change.user.clone(), change.object);
+        if let Some(before) = last.insert(key, changes.len()) {
+            changes[before] = None;
+        }
+        changes.push(Some(change));
+    }
+    (changes.into_iter().flatten().collect(), oldest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::Place;
     use crate::model::PostId;
 
     #[test]
@@ -38,5 +62,27 @@ mod tests {
         for nothing in [&b""[..], b"+ p1 2", b"* p1 2 ann", b"+ x1 2 ann", b"+ p1 2 a b"] {
             assert_eq!(decode(nothing), None);
         }
+    }
+
+    #[test]
+    fn the_last_state_of_each_user_and_object_is_kept_in_order() {
+        let change = |user: &str, post, liked, at| LikeChange {
+            user: UserId::parse(user).unwrap(),
+            object: Object::Post(PostId(post)),
+            liked,
+            at,
+        };
+        let all = [
+            change("ann", 1, true, 5),
+            change("bo", 1, true, 4),
+            change("ann", 1, false, 6),
+            change("ann", 2, true, 7),
+            change("ann", 1, true, 8),
+        ];
+        let item = |(major, change)| Waiting { place: Place { major, minor: 0 }, body: encode(change) };
+        let items: Vec<Waiting> = (1..).zip(&all).map(item).collect();
+        let (merged, oldest) = merge(&items);
+        assert_eq!(merged, [all[1].clone(), all[3].clone(), all[4].clone()]);
+        assert_eq!(oldest, Some(4));
     }
 }

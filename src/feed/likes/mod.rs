@@ -9,6 +9,7 @@
 //! | `intake` | gathers likes that come at the same time into one append |
 //! | `provisional` | counts that contain what is acknowledged and not settled yet |
 //! | `settler` | takes batches off a partition of the queue into the ledger |
+//! | `quarantine` | entries of the queue that cannot be settled |
 //! | `settled` | what a settler tells every node |
 //! | `hearing` | what every node makes of it |
 //! | `notices` | who is notified of a like |
@@ -27,6 +28,7 @@ mod intake;
 mod looks;
 mod notices;
 mod provisional;
+mod quarantine;
 mod settled;
 mod settler;
 mod teller;

@@ -10,18 +10,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::super::error::isolate;
 use super::super::{Feed, Result, now};
 use super::Pace;
 use super::entry;
 use super::notifications;
+use super::quarantine::{BatchSize, Failure};
 use super::settled::Settled;
 use super::teller::Teller;
-use crate::broker::{Append, Claim, Place, Waiting};
-use crate::ledger::{self, LikeBatch, RevertReason, SettledLikes};
-use crate::model::{Entry, Epoch, LikeChange, Object, UserId};
+use crate::broker::{Append, Claim, Place};
+use crate::ledger::{self, LikeBatch, Reverted, SettledLikes};
+use crate::model::{Entry, Epoch, LikeChange, Object};
 
 /// How many entries a batch takes.
-const BATCH: usize = 4_000;
+pub(super) const BATCH: usize = 4_000;
 
 /// How long likes gather before a batch that is not full is taken: a transaction of the ledger is shared by that many.
 const GATHER: Duration = Duration::from_millis(50);
@@ -55,17 +57,19 @@ const REVERTS: usize = 200;
 pub(in crate::feed) const SETTLED: &str = "likes ";
 
 /// Where a settler is with its partition.
-struct Seat {
-    life: Epoch,
+pub(super) struct Seat {
+    pub(super) life: Epoch,
     /// The incarnation of the ledger that all this is about.
     incarnation: Arc<str>,
     /// What the ledger says of it.
-    position: String,
+    pub(super) position: String,
     /// Everything up to here is settled.
-    through: Place,
-    teller: Teller,
+    pub(super) through: Place,
+    pub(super) teller: Teller,
     /// Whether reverted likes may stand in the ledger of which nobody was told.
-    reverts: bool,
+    pub(super) reverts: bool,
+    /// How often in a row the oldest of those could not be told although the stores answered.
+    revert_failures: u32,
     /// Below this the queue is trimmed.
     trimmed: Place,
 }
@@ -85,9 +89,10 @@ impl Feed {
     pub(super) async fn settle_partition(&self, partition: u16) {
         let mut seat = None;
         let mut failures = FIRST_PAUSE;
+        let mut size = BatchSize::default();
         loop {
             let begun = Instant::now();
-            let pause = match self.settle_turn(partition, &mut seat).await {
+            let pause = match self.settle_turn(partition, &mut seat, &mut size).await {
                 Ok(turn) => {
                     failures = FIRST_PAUSE;
                     match turn {
@@ -133,14 +138,14 @@ impl Feed {
         gather.saturating_sub(begun.elapsed())
     }
 
-    async fn settle_turn(&self, partition: u16, seat: &mut Option<Seat>) -> Result<Turn> {
+    async fn settle_turn(&self, partition: u16, seat: &mut Option<Seat>, size: &mut BatchSize) -> Result<Turn> {
         // Waited for before the batch is taken, which others may have done by the time it is this one's turn.
         let turn = tokio::select! {
             turn = self.likes.settling.acquire() => turn,
             () = self.fanout.stopped() => return Ok(Turn::Done(0)),
         };
-        let after = seat.as_ref().map_or(Place::ZERO, |seat| seat.through);
-        let claim = self.likes.queue.claim(partition, self.fanout.holder(), after, BATCH).await?;
+        let (after, asked) = (seat.as_ref().map_or(Place::ZERO, |seat| seat.through), size.limit());
+        let claim = self.likes.queue.claim(partition, self.fanout.holder(), after, asked).await?;
         let Some(claim) = claim else {
             *seat = None;
             return Ok(Turn::Elsewhere);
@@ -160,16 +165,33 @@ impl Feed {
             let in_hand = &self.likes.in_hand[usize::from(partition)];
             let oldest = claim.items.iter().find_map(|item| entry::decode(&item.body)).map_or(0, |change| change.at);
             in_hand.store(oldest, Ordering::Relaxed);
-            match self.settle_batch(partition, sitting, claim).await {
-                Ok(Settling::Applied) => in_hand.store(0, Ordering::Relaxed),
+            let first = claim.items[0].clone();
+            let (settled, cause) = isolate(self.settle_batch(partition, sitting, claim)).await;
+            match settled {
+                Ok(Settling::Applied) => {
+                    self.like_quarantine.succeeded();
+                    size.succeeded();
+                    in_hand.store(0, Ordering::Relaxed);
+                }
                 Ok(Settling::Moved) => {
                     // Another settled meanwhile; or this node did, and was not told.
                     *seat = None;
                     return Ok(Turn::More);
                 }
                 Err(error) => {
+                    let turn = match size.failed(many, &error) {
+                        Failure::Outage => Err(error),
+                        Failure::Batch => Ok(Turn::More),
+                        Failure::Single(failures)
+                            if self.should_quarantine(&self.like_quarantine, failures, &error).await =>
+                        {
+                            self.skip_like(partition, sitting, first, cause).await.map(|()| Turn::More)
+                        }
+                        Failure::Single(_) => Err(error),
+                    };
+                    // The ledger may be further than this node knows.
                     *seat = None;
-                    return Err(error);
+                    return turn;
                 }
             }
         }
@@ -177,7 +199,7 @@ impl Feed {
         self.tell_reverts(partition, sitting).await?;
         self.tell_counts(&mut sitting.teller, pace(many)).await?;
         self.trim_settled(partition, sitting).await?;
-        Ok(if many == BATCH { Turn::More } else { Turn::Done(many) })
+        Ok(if many == asked { Turn::More } else { Turn::Done(many) })
     }
 
     /// Begins where the ledger says that the last settler ended, and with what that one may not have told.
@@ -207,22 +229,45 @@ impl Feed {
             }
         }
         tracing::debug!(partition, %through, untold = objects.len(), "settles likes here from now on");
-        Ok(Seat { life, incarnation, position, through, teller, reverts: true, trimmed: Place::ZERO })
+        Ok(Seat {
+            life,
+            incarnation,
+            position,
+            through,
+            teller,
+            reverts: true,
+            revert_failures: 0,
+            trimmed: Place::ZERO,
+        })
     }
 
     async fn settle_batch(&self, partition: u16, seat: &mut Seat, claim: Claim) -> Result<Settling> {
         let Some((first, last)) = claim.items.first().zip(claim.items.last()) else { return Ok(Settling::Applied) };
         let (first, through) = (first.place, last.place);
-        let (merged, oldest) = merge(&claim.items);
+        let (merged, oldest) = entry::merge(&claim.items);
+        self.quarantine_unreadable(partition, &seat.life, &claim.items).await?;
         let many = merged.len();
         let (changes, unseen) = self.part_unseen(merged, pace(claim.items.len())).await?;
         let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
         let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, now: now() };
         let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
         self.offer_likes(std::mem::take(&mut settled.added));
-        self.note_settled(partition, &seat.life, through).await?;
         self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
-        (seat.position, seat.through) = (to, through);
+        self.move_on(partition, seat, to, (first, through), settled).await?;
+        Ok(Settling::Applied)
+    }
+
+    /// Tells what came of the entries from `first` through `through`, and goes on behind them.
+    pub(super) async fn move_on(
+        &self,
+        partition: u16,
+        seat: &mut Seat,
+        position: String,
+        (first, through): (Place, Place),
+        settled: SettledLikes,
+    ) -> Result<()> {
+        self.note_settled(partition, &seat.life, through).await?;
+        (seat.position, seat.through) = (position, through);
         for (object, tally) in &settled.tallies {
             // Nothing ever came of what has no version.
             if tally.version > 0 {
@@ -234,7 +279,7 @@ impl Feed {
             seat.reverts = true;
         }
         self.tell_settled(partition, through, settled).await;
-        Ok(Settling::Applied)
+        Ok(())
     }
 
     /// Parts the changes from likes of what their users may not see by now: it was taken on trust, or they were blocked
@@ -271,11 +316,15 @@ impl Feed {
             seat.reverts = reverts.len() == REVERTS;
             for reverted in &reverts {
                 self.likes.states.remove(&(reverted.user.clone(), reverted.object));
-                self.tell_revert(reverted.id, &reverted.user, reverted.object, reverted.reason).await.inspect_err(
-                    |_| {
-                        seat.reverts = true;
-                    },
-                )?;
+                let (told, cause) = isolate(self.tell_revert(reverted)).await;
+                let Err(error) = told else { continue };
+                seat.reverts = true;
+                seat.revert_failures = if error.is_outage() { 0 } else { seat.revert_failures + 1 };
+                if !self.should_quarantine(&self.like_quarantine, seat.revert_failures, &error).await {
+                    return Err(error);
+                }
+                seat.revert_failures = 0;
+                self.quarantine_revert(reverted, cause).await?;
             }
             if !reverts.is_empty() {
                 let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
@@ -285,8 +334,8 @@ impl Feed {
         Ok(())
     }
 
-    async fn tell_revert(&self, id: i64, user: &UserId, object: Object, reason: RevertReason) -> Result<()> {
-        self.note_number(ledger::REVERTS, u64::try_from(id).unwrap_or_default()).await?;
+    async fn tell_revert(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
+        self.note_number(ledger::REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
         let data =
             format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
         let (channel, entry, key) = (notifications(user), Entry::Data(data.into()), format!("revert {id}"));
@@ -320,56 +369,8 @@ enum Settling {
     Moved,
 }
 
-/// The last state of each user and object, in the order in which those came; and when the oldest of all was acknowledged.
-fn merge(items: &[Waiting]) -> (Vec<LikeChange>, Option<u64>) {
-    let mut last: HashMap<(UserId, Object), usize> = HashMap::new();
-    let mut changes: Vec<Option<LikeChange>> = Vec::with_capacity(items.len());
-    let mut oldest: Option<u64> = None;
-    for item in items {
-        let Some(change) = entry::decode(&item.body) else {
-            tracing::error!(place = %item.place, "an entry of the queue of likes is none that this version knows");
-            continue;
-        };
-        oldest = Some(oldest.map_or(change.at, |oldest| oldest.min(change.at)));
-        let key = (change.user.clone(), change.object);
-        if let Some(before) = last.insert(key, changes.len()) {
-            changes[before] = None;
-        }
-        changes.push(Some(change));
-    }
-    (changes.into_iter().flatten().collect(), oldest)
-}
-
 /// How far a partition of this life is settled, as the ledger says; `None` if it speaks of another life.
 fn read_position(position: &str, life: &Epoch) -> Option<Place> {
     let (of, place) = position.split_once(' ')?;
     (of == &**life).then(|| Place::parse(place)).flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::PostId;
-
-    #[test]
-    fn the_last_state_of_each_user_and_object_is_kept_in_order() {
-        let change = |user: &str, post, liked, at| LikeChange {
-            user: UserId::parse(user).unwrap(),
-            object: Object::Post(PostId(post)),
-            liked,
-            at,
-        };
-        let all = [
-            change("ann", 1, true, 5),
-            change("bo", 1, true, 4),
-            change("ann", 1, false, 6),
-            change("ann", 2, true, 7),
-            change("ann", 1, true, 8),
-        ];
-        let item = |(major, change)| Waiting { place: Place { major, minor: 0 }, body: entry::encode(change) };
-        let items: Vec<Waiting> = (1..).zip(&all).map(item).collect();
-        let (merged, oldest) = merge(&items);
-        assert_eq!(merged, [all[1].clone(), all[3].clone(), all[4].clone()]);
-        assert_eq!(oldest, Some(4));
-    }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::super::{Feed, Result};
 use super::settled::Settled;
 use super::{Pace, SETTLED};
-use crate::broker::{Append, Keep, Place};
+use crate::broker::{Append, BrokerError, Keep, Place};
 use crate::model::{Entry, Object, Tally};
 
 /// How much of the log of `post:` is kept, for readers that come back.
@@ -97,14 +97,36 @@ impl Feed {
             if step > 0 {
                 pace.pause().await;
             }
-            let looked_at = self.broker.set_tallies(&due).await?;
+            let looked_at = self.set_tallies(&due).await?;
             let looks: Vec<_> =
                 due.iter().zip(looked_at).filter(|(_, looked_at)| *looked_at).map(|(it, _)| *it).collect();
             let told = stream::iter(looks).map(|(object, tally)| async move { self.tell(object, tally).await });
-            told.buffer_unordered(SIDE_BY_SIDE).collect::<Vec<_>>().await.into_iter().collect::<Result<()>>()?;
+            told.buffer_unordered(SIDE_BY_SIDE)
+                .collect::<Vec<_>>()
+                .await
+                .into_iter()
+                .try_for_each(pass_over_refused)?;
             due.iter().for_each(|(object, _)| teller.done(*object, now));
         }
         Ok(())
+    }
+
+    /// Sets counts, one by one if the broker refuses all of them: one that it always refuses must not keep the others
+    /// back.
+    async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
+        match self.broker.set_tallies(tallies).await {
+            Err(BrokerError::Refused(_)) if tallies.len() > 1 => {}
+            Err(BrokerError::Refused(error)) => {
+                tracing::error!(?tallies, error, "the broker refuses a count of likes");
+                return Ok(vec![false; tallies.len()]);
+            }
+            done => return Ok(done?),
+        }
+        let mut looked_at = Vec::with_capacity(tallies.len());
+        for tally in tallies {
+            looked_at.append(&mut Box::pin(self.set_tallies(std::slice::from_ref(tally))).await?);
+        }
+        Ok(looked_at)
     }
 
     /// Tells counts that changed otherwise than by the queue: the broker, every node, and those who look.
@@ -112,9 +134,9 @@ impl Feed {
     /// # Errors
     /// If the broker cannot be reached.
     pub(in crate::feed) async fn tell_tallies(&self, tallies: &[(Object, Tally)]) -> Result<()> {
-        let looked_at = self.broker.set_tallies(tallies).await?;
+        let looked_at = self.set_tallies(tallies).await?;
         for ((object, tally), _) in tallies.iter().zip(looked_at).filter(|(_, looked_at)| *looked_at) {
-            self.tell(*object, *tally).await?;
+            pass_over_refused(self.tell(*object, *tally).await)?;
         }
         let mut by_partition: HashMap<u16, Settled> = HashMap::new();
         for (object, tally) in tallies {
@@ -144,4 +166,9 @@ impl Feed {
         self.broker.append(append).await?;
         Ok(())
     }
+}
+
+/// A count that the broker refuses is left to readers, who find it in the ledger. It was logged.
+fn pass_over_refused(told: Result<()>) -> Result<()> {
+    told.or_else(|error| if error.is_outage() { Err(error) } else { Ok(()) })
 }

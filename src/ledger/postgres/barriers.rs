@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, id_at, integer, jobs, json_text, one, texts};
+use super::{PostgresLedger, at, id_at, integer, jobs, json_text, one, readable, texts};
 use crate::ledger::{Barriers, Job, Lease, Result, Work};
 use crate::model::{Barrier, Millis, Relation, UserId};
 
@@ -63,7 +63,7 @@ impl Barriers for PostgresLedger {
         let mut wanted = texts(authors);
         wanted.sort_unstable();
         wanted.dedup();
-        self.pool.read(BARRED, &[&wanted]).await?.iter().map(|row| id_at(row, 0)).collect()
+        Ok(readable("barriers", &self.pool.read(BARRED, &[&wanted]).await?, |row| id_at(row, 0)))
     }
 }
 

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, texts};
+use super::{PostgresLedger, at, id_at, integer, natural_at, one, plain, readable, texts};
 use crate::ledger::comments::DEEPEST;
 use crate::ledger::{Commented, Comments, LedgerError, Result, Thread, Uncommented};
 use crate::model::{Comment, CommentId, Event, PostId, Tally, UserId};
@@ -77,18 +77,18 @@ impl Comments for PostgresLedger {
     }
 
     async fn comments(&self, ids: &[CommentId]) -> Result<Vec<Comment>> {
-        self.pool.read(COMMENTS, &[&once(ids)]).await?.iter().map(comment).collect()
+        Ok(readable("comments", &self.pool.read(COMMENTS, &[&once(ids)]).await?, comment))
     }
 
     async fn lines(&self, ids: &[CommentId]) -> Result<Vec<(CommentId, UserId)>> {
         let rows = self.pool.read(LINES, &[&once(ids)]).await?;
-        rows.iter().map(|row| Ok((CommentId(natural_at(row, 0)?), id_at(row, 1)?))).collect()
+        Ok(readable("comments", &rows, |row| Ok((CommentId(natural_at(row, 0)?), id_at(row, 1)?))))
     }
 
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
         let (post, parent) = (integer(thread.post.0), integer(thread.parent.unwrap_or(NONE).0));
-        let rows = self.pool.read(IN_THREAD, &[&post, &parent, &integer(before.0), &count(limit)]).await?;
-        rows.iter().map(comment).collect()
+        let parameters: Parameters<'_> = &[&post, &parent, &integer(before.0)];
+        self.readable_page("comments", IN_THREAD, parameters, limit, comment).await
     }
 
     async fn delete_comment(&self, id: CommentId) -> Result<Option<Uncommented>> {
@@ -126,7 +126,8 @@ pub(super) fn comment(row: &Row) -> Result<Comment> {
         parent: (parent != NONE).then_some(parent),
         author: if deleted { None } else { Some(id_at(row, 3)?) },
         text: at(row, 4)?,
-        mentions: super::user_ids(mentions.unwrap_or_default())?,
+        // A comment is shown, and can be deleted, without those that cannot be decoded.
+        mentions: mentions.unwrap_or_default().into_iter().filter_map(UserId::parse).collect(),
         created_at: id.time(),
         likes: natural_at(row, 6)?,
         replies: natural_at(row, 7)?,

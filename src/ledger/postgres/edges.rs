@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, id_at, integer, jobs, json_text, natural_at, one};
+use super::{PostgresLedger, at, id_at, integer, jobs, json_text, natural_at, one};
 use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
 use crate::model::{Event, Millis, User, UserId};
 
@@ -71,13 +71,11 @@ impl Edges for PostgresLedger {
     }
 
     async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>> {
-        let rows = self.pool.read(FOLLOWEES, &[&reader.as_str(), &count(limit)]).await?;
-        rows.iter().map(|row| id_at(row, 0)).collect()
+        self.readable_page("follows", FOLLOWEES, &[&reader.as_str()], limit, |row| id_at(row, 0)).await
     }
 
     async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
-        let rows = self.pool.read(FANOUT, &[&author.as_str(), &cursor, &count(limit)]).await?;
-        rows.iter().map(|row| id_at(row, 0)).collect()
+        self.readable_page("followers", FANOUT, &[&author.as_str(), &cursor], limit, |row| id_at(row, 0)).await
     }
 }
 
@@ -85,9 +83,6 @@ impl PostgresLedger {
     /// A page of [`FOLLOWERS`] or [`FOLLOWING`]. Numbers of one user become visible in their order, so a page never
     /// passes one that shows up later.
     async fn list(&self, sql: &'static str, whose: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
-        // One more than asked tells whether there is a next page.
-        let wanted = count(limit.saturating_add(1));
-        let rows = self.pool.read(sql, &[&whose.as_str(), &before.unwrap_or(i64::MAX), &wanted]).await?;
-        super::listed(&rows, limit)
+        self.listed(sql, &[&whose.as_str(), &before.unwrap_or(i64::MAX)], limit).await
     }
 }

@@ -1,8 +1,9 @@
 //! The erasure of users.
 
 use async_trait::async_trait;
+use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, id_at, integer, natural_at, one};
+use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, readable};
 use crate::ledger::{Erasure, ErasureLease, Erasures, Result};
 use crate::model::{CommentId, Millis, NotificationId, Object, PostId, Tally, UserId};
 
@@ -39,7 +40,9 @@ impl Erasures for PostgresLedger {
         let rows = self.pool.write(CLAIM, &[&integer(now), &&*lease.holder, &integer(lease.until)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let quiet_since = at::<Option<i64>>(row, 2)?.map(|since| u64::try_from(since).unwrap_or_default());
-        Ok(Some(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since }))
+        let erasure = |row: &Row| Ok(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since });
+        // One that cannot be decoded is leased now, so that the next claim gets another one.
+        Ok(readable("erasures", std::slice::from_ref(row), erasure).pop())
     }
 
     async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool> {

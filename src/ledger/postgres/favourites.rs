@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::people::user;
-use super::{PostgresLedger, at, count, integer, natural_at, one};
+use super::pool::Parameters;
+use super::{PostgresLedger, at, count, integer, natural_at, one, readable};
 use crate::ledger::{Added, Favourite, Favourites, Holder, LedgerError, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 
@@ -33,9 +34,9 @@ const HOLDERS_COUNT: &str = "SELECT count FROM favourites_of_objects WHERE type 
 
 pub(super) const COMMON: &str = "\
     SELECT one.seq, one.object, one.at FROM favourites one CROSS JOIN LATERAL (
-        SELECT FROM favourites WHERE owner = $5 AND type = $2 AND object = one.object OFFSET 0
+        SELECT FROM favourites WHERE owner = $4 AND type = $2 AND object = one.object OFFSET 0
     ) other
-    WHERE one.owner = $1 AND one.type = $2 AND one.seq < $3 ORDER BY one.seq DESC LIMIT $4";
+    WHERE one.owner = $1 AND one.type = $2 AND one.seq < $3 ORDER BY one.seq DESC LIMIT $5";
 
 pub(super) const COMMON_COUNT: &str = "\
     WITH has AS MATERIALIZED (
@@ -88,8 +89,8 @@ impl Favourites for PostgresLedger {
         limit: usize,
     ) -> Result<Vec<Favourite>> {
         let before = before.unwrap_or(i64::MAX);
-        let rows = self.pool.read(LIST, &[&user.as_str(), &kind.as_str(), &before, &count(limit)]).await?;
-        rows.iter().map(favourite).collect()
+        let parameters: Parameters<'_> = &[&user.as_str(), &kind.as_str(), &before];
+        self.readable_page("favourites", LIST, parameters, limit, favourite).await
     }
 
     async fn favourites_count(&self, user: &UserId, kind: &ObjectType) -> Result<u64> {
@@ -100,7 +101,7 @@ impl Favourites for PostgresLedger {
     async fn favourites_among(&self, user: &UserId, kind: &ObjectType, ids: &[ObjectId]) -> Result<Vec<Favourite>> {
         let objects: Vec<&str> = ids.iter().map(ObjectId::as_str).collect();
         let rows = self.pool.read(AMONG, &[&user.as_str(), &kind.as_str(), &objects]).await?;
-        rows.iter().map(favourite).collect()
+        Ok(readable("favourites", &rows, favourite))
     }
 
     async fn holders(
@@ -111,9 +112,9 @@ impl Favourites for PostgresLedger {
         limit: usize,
     ) -> Result<Vec<Holder>> {
         let before = before.unwrap_or(i64::MAX);
-        let rows = self.pool.read(HOLDERS, &[&kind.as_str(), &id.as_str(), &before, &count(limit)]).await?;
-        let holder = |row| Ok(Holder { seq: at(row, 4)?, user: user(row)?, at: natural_at(row, 5)? });
-        rows.iter().map(holder).collect()
+        let holder = |row: &Row| Ok(Holder { seq: at(row, 4)?, user: user(row)?, at: natural_at(row, 5)? });
+        let parameters: Parameters<'_> = &[&kind.as_str(), &id.as_str(), &before];
+        self.readable_page("users", HOLDERS, parameters, limit, holder).await
     }
 
     async fn holders_count(&self, kind: &ObjectType, id: &ObjectId) -> Result<u64> {
@@ -129,9 +130,9 @@ impl Favourites for PostgresLedger {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<Favourite>> {
-        let (before, limit) = (before.unwrap_or(i64::MAX), count(limit));
-        let rows = self.pool.read(COMMON, &[&user.as_str(), &kind.as_str(), &before, &limit, &other.as_str()]).await?;
-        rows.iter().map(favourite).collect()
+        let (before, other) = (before.unwrap_or(i64::MAX), other.as_str());
+        let parameters: Parameters<'_> = &[&user.as_str(), &kind.as_str(), &before, &other];
+        self.readable_page("favourites", COMMON, parameters, limit, favourite).await
     }
 
     async fn common_favourites_count(&self, user: &UserId, other: &UserId, kind: &ObjectType) -> Result<u64> {

@@ -5,7 +5,8 @@ use tokio_postgres::Row;
 
 use super::pool::Parameters;
 use super::{PostgresLedger, at, count, integer, json_at, natural_at, one};
-use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Result, Work};
+use crate::ledger::quarantine::{report_unreadable, unix_millis};
+use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Quarantine as _, Result, Work};
 use crate::model::{Millis, UserId};
 
 const CLAIM: &str = "\
@@ -42,7 +43,18 @@ const BACKLOG: &str = "SELECT count(*), min(created_at) FROM jobs";
 impl Jobs for PostgresLedger {
     async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
         let rows = self.pool.write(CLAIM, &[&&*lease.holder, &integer(lease.millis()), &count(limit)]).await?;
-        rows.iter().map(job).collect()
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match job(row) {
+                Ok(job) => jobs.push(job),
+                Err(error) => {
+                    let (id, generation): (i64, _) = (at(row, 0)?, natural_at(row, 4)?);
+                    report_unreadable("jobs", &id, &error);
+                    self.quarantine_job(id, generation, &error.to_string(), unix_millis()).await?;
+                }
+            }
+        }
+        Ok(jobs)
     }
 
     async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool> {

@@ -4,7 +4,11 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::{PostgresLedger, at, count, id_at, integer, natural_at};
-use crate::ledger::{LedgerError, LikeBatch, Likes, Listed, Result, RevertReason, Reverted, SettledLikes};
+use crate::ledger::quarantine::report_unreadable;
+use crate::ledger::{
+    LedgerError, LikeBatch, Likes, Listed, Quarantine as _, Quarantined, REVERT, Result, RevertReason, Reverted,
+    SettledLikes,
+};
 use crate::model::{CommentId, Object, PostId, Tally, User};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
@@ -61,8 +65,28 @@ impl Likes for PostgresLedger {
     }
 
     async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
-        let rows = self.pool.read(UNTOLD, &[&i32::from(partition), &count(limit)]).await?;
-        rows.iter().map(reverted).collect()
+        loop {
+            let rows = self.pool.read(UNTOLD, &[&i32::from(partition), &count(limit)]).await?;
+            let (mut untold, mut unreadable, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+            for row in &rows {
+                match reverted(row) {
+                    Ok(reverted) => untold.push(reverted),
+                    Err(error) => {
+                        let id: i64 = at(row, 0)?;
+                        let text = |column| at::<&str>(row, column).unwrap_or("?");
+                        let content = format!("{} {} {}", text(1), text(2), text(3));
+                        report_unreadable("like_reverts", &id, &error);
+                        unreadable.push(Quarantined::new(REVERT, id.to_string(), content, error.to_string()));
+                        ids.push(id);
+                    }
+                }
+            }
+            if ids.is_empty() {
+                return Ok(untold);
+            }
+            self.quarantine(&unreadable).await?;
+            self.reverts_told(&ids).await?;
+        }
     }
 
     async fn reverts_told(&self, ids: &[i64]) -> Result<()> {
@@ -75,10 +99,7 @@ impl Likes for PostgresLedger {
     }
 
     async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
-        // One more than asked tells whether there is a next page.
-        let wanted = count(limit.saturating_add(1));
-        let rows = self.pool.read(LIKERS, &[&integer(post.0), &before.unwrap_or(i64::MAX), &wanted]).await?;
-        super::listed(&rows, limit)
+        self.listed(LIKERS, &[&integer(post.0), &before.unwrap_or(i64::MAX)], limit).await
     }
 }
 

@@ -34,8 +34,10 @@ mod personal;
 mod pool;
 mod posts;
 mod pulled;
+mod quarantine;
 mod reading;
 mod revocations;
+mod rows;
 mod timeline;
 mod tls;
 mod topics;
@@ -51,9 +53,10 @@ use tokio_postgres::types::FromSql;
 use self::open::Endpoint;
 pub use self::open::PostgresOptions;
 use self::pool::Pool;
+use self::rows::readable;
 pub use self::url::PostgresUrl;
-use super::{Ledger, LedgerError, Listed, Result};
-use crate::model::{User, UserId};
+use super::{Ledger, LedgerError, Result};
+use crate::model::UserId;
 
 /// The ledger in a PostgreSQL database.
 pub struct PostgresLedger {
@@ -137,16 +140,6 @@ fn one(rows: &[Row]) -> Result<&Row> {
 fn user_ids(texts: Vec<&str>) -> Result<Vec<UserId>> {
     let id = |text: &str| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")));
     texts.into_iter().map(id).collect()
-}
-
-/// A page of people: users, and their place in the fifth column. There is a next page if there are more than `limit`.
-fn listed(rows: &[Row], limit: usize) -> Result<Listed<User>> {
-    let shown = rows.get(..limit).unwrap_or(rows);
-    let next = match shown.last().filter(|_| rows.len() > limit) {
-        Some(last) => Some(at(last, 4)?),
-        None => None,
-    };
-    Ok(Listed { items: shown.iter().map(people::user).collect::<Result<_>>()?, next })
 }
 
 /// A number as PostgreSQL keeps it. Times and ids stay far below the bound.
@@ -272,7 +265,7 @@ mod tests {
             (people::SEARCH, "'a', 'b', 'a', '', 9"),
             (people::SECOND_DEGREE, "'u', 9, 9, 9"),
             (people::PROFILE, "'u', 'v'"),
-            (favourites::COMMON, "'u', 'post', 9, 9, 'v'"),
+            (favourites::COMMON, "'u', 'post', 9, 'v', 9"),
             (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
             (topics::RECENT, "9, 'a', 9"),
             (topics::GO_ON, "9, 9, 'a', 9, 9"),

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, integer, natural_at, one, user_ids};
+use super::pool::Parameters;
+use super::{PostgresLedger, at, count, integer, natural_at, one, readable, user_ids};
 use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
 use crate::ledger::{Group, Happening, LedgerError, Mark, Marked, Notifications, Notified, Result};
 use crate::model::{Millis, NotificationId, Object, UserId, What};
@@ -96,7 +97,8 @@ impl Notifications for PostgresLedger {
 
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {
         let before = before.unwrap_or(i64::MAX);
-        self.groups(LIST, &[&user.as_str(), &count(NEWEST_PEOPLE), &before, &count(limit)]).await
+        let parameters: Parameters<'_> = &[&user.as_str(), &count(NEWEST_PEOPLE), &before];
+        self.readable_page("notifications", LIST, parameters, limit, group).await
     }
 
     async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<Group>> {
@@ -120,8 +122,8 @@ impl Notifications for PostgresLedger {
 }
 
 impl PostgresLedger {
-    async fn groups(&self, sql: &'static str, parameters: super::pool::Parameters<'_>) -> Result<Vec<Group>> {
-        self.pool.read(sql, parameters).await?.iter().map(group).collect()
+    async fn groups(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Group>> {
+        Ok(readable("notifications", &self.pool.read(sql, parameters).await?, group))
     }
 }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, texts};
+use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, readable, texts};
 use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, fold, past};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
@@ -105,7 +105,7 @@ impl People for PostgresLedger {
     }
 
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>> {
-        self.pool.read(USERS, &[&texts(ids)]).await?.iter().map(user).collect()
+        Ok(readable("users", &self.pool.read(USERS, &[&texts(ids)]).await?, user))
     }
 
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
@@ -126,14 +126,14 @@ impl People for PostgresLedger {
         let prefix = plain(prefix);
         let Some(end) = past(&prefix) else { return Ok(Vec::new()) };
         let (term, id) = after.map_or((prefix.clone(), ""), |(term, user)| (plain(term), user.as_str()));
-        let rows = self.pool.read(SEARCH, &[&prefix, &end, &term, &id, &count(limit)]).await?;
-        rows.iter().map(|row| Ok(Found { user: user(row)?, term: at(row, 4)? })).collect()
+        let found = |row: &Row| Ok(Found { user: user(row)?, term: at(row, 4)? });
+        self.readable_page("users", SEARCH, &[&prefix, &end, &term, &id], limit, found).await
     }
 
     async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>> {
         let (followees, each, people) = (count(reach.followees), count(reach.each), count(reach.people));
         let rows = self.pool.read(SECOND_DEGREE, &[&reader.as_str(), &followees, &each, &people]).await?;
-        rows.iter().map(|row| Ok((id_at(row, 0)?, natural_at(row, 1)?))).collect()
+        Ok(readable("follows", &rows, |row| Ok((id_at(row, 0)?, natural_at(row, 1)?))))
     }
 
     async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {

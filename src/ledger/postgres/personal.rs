@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::comments::comment;
-use super::{PostgresLedger, at, count, json_text};
+use super::{PostgresLedger, at, json_text};
 use crate::ledger::{LedgerError, Personal, PersonalData, PersonalRow, Result};
 use crate::model::UserId;
 
@@ -78,20 +78,17 @@ impl Personal for PostgresLedger {
     ) -> Result<Vec<PersonalRow>> {
         let number: i64 = after.parse().unwrap_or(0);
         if let Some(sql) = by_number(data) {
-            let rows = self.pool.read(sql, &[&user.as_str(), &number, &count(limit)]).await?;
-            return rows.iter().map(row).collect();
+            return self.readable_page("personal", sql, &[&user.as_str(), &number], limit, row).await;
         }
         if let Some(sql) = by_texts(data) {
             let (first, second) = after.split_once(' ').unwrap_or_default();
-            let rows = self.pool.read(sql, &[&user.as_str(), &first, &second, &count(limit)]).await?;
-            return rows.iter().map(row).collect();
+            return self.readable_page("personal", sql, &[&user.as_str(), &first, &second], limit, row).await;
         }
-        let rows = self.pool.read(COMMENTS, &[&user.as_str(), &number, &count(limit)]).await?;
         let of_comment = |row: &Row| {
             let comment = comment(row)?;
             Ok(PersonalRow { key: comment.id.to_string(), json: json_text(&comment)?, other: None })
         };
-        rows.iter().map(of_comment).collect()
+        self.readable_page("comments", COMMENTS, &[&user.as_str(), &number], limit, of_comment).await
     }
 }
 

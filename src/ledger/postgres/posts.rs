@@ -5,7 +5,9 @@ use tokio_postgres::Row;
 
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, id_at, integer, jobs, json_at, json_text, natural_at, one, plain, timeline};
+use super::{
+    PostgresLedger, at, count, id_at, integer, jobs, json_at, json_text, natural_at, one, plain, readable, timeline,
+};
 use crate::ledger::{
     EditOutcome, Job, Lease, LedgerError, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work,
 };
@@ -22,7 +24,7 @@ const CREATE: &str = with_event!(
 
 /// One look-up an id, each in one partition: an array in the condition would be looked up in all of them.
 pub(super) const POSTS: &str = "\
-    SELECT post.body FROM unnest($1::bigint[]) AS wanted (id)
+    SELECT wanted.id, post.body FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT body FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0) post";
 
 /// The same, in an index that holds those alone that are not for everyone.
@@ -87,7 +89,7 @@ impl Posts for PostgresLedger {
     }
 
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
-        self.pool.read(POSTS, &[&numbers(ids)]).await?.iter().map(|row| json_at(row, 0)).collect()
+        Ok(readable("posts", &self.pool.read(POSTS, &[&numbers(ids)]).await?, |row| json_at(row, 1)))
     }
 
     async fn restricted_among(&self, these: &[PostId]) -> Result<Vec<PostId>> {
@@ -99,7 +101,7 @@ impl Posts for PostgresLedger {
         let owner = |row: &Row| {
             Ok(PostOwner { post: PostId(natural_at(row, 0)?), author: id_at(row, 1)?, public: at(row, 2)? })
         };
-        rows.iter().map(owner).collect()
+        Ok(readable("posts", &rows, owner))
     }
 
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
@@ -108,7 +110,9 @@ impl Posts for PostgresLedger {
         let rows = self.pool.write(DELETE, parameters).await?;
         let row = one(&rows)?;
         let Some(job) = at::<Option<i64>>(row, 0)? else { return Ok(None) };
-        let (author, topics, visibility) = (author.clone(), at(row, 1)?, json_at(row, 2)?);
+        // If it cannot be decoded the removal goes to everybody who may have the post.
+        let visibility = json_at(row, 2).unwrap_or(Visibility::Public);
+        let (author, topics) = (author.clone(), at(row, 1)?);
         let work = Work::Delete { post: id, author, topics, visibility };
         Ok(Some(jobs::made(job, work, now)))
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, texts};
+use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, readable, texts};
 use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
 use crate::model::{Entry, Millis, UserId};
 
@@ -19,7 +19,7 @@ const PULL: &str = "SELECT feedline_pull($1, $2, $3, $4, $5, $6)";
 const TOP: &str = "SELECT coalesce(max(mark), 0) FROM pulled";
 
 pub(super) const AFTER: &str =
-    "SELECT kind, post, mark, author, repeated, at FROM pulled WHERE mark > $1 ORDER BY mark LIMIT $2";
+    "SELECT mark, kind, post, author, repeated, at FROM pulled WHERE mark > $1 ORDER BY mark LIMIT $2";
 
 /// One short search of the log for each followee, however long the log is, and none if it has nothing new. It is said as
 /// a range from (author, mark) to the author's end, which only the index of both answers in order: with `author = …` the
@@ -36,7 +36,7 @@ pub(super) const DUE: &str = "\
         ) new
         WHERE follows.follower = $1 AND (SELECT mark FROM last) > $2 ORDER BY new.mark LIMIT $3
     )
-    SELECT due.kind, due.post, due.mark, last.mark FROM last LEFT JOIN due ON true ORDER BY due.mark";
+    SELECT due.mark, due.kind, due.post, last.mark FROM last LEFT JOIN due ON true ORDER BY due.mark";
 
 pub(super) const AMONG: &str = "SELECT follower FROM followers WHERE followee = $1 AND follower = ANY ($2)";
 
@@ -68,27 +68,27 @@ impl PulledLog for PostgresLedger {
     }
 
     async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<Pulled>> {
-        let rows = self.pool.read(AFTER, &[&integer(mark), &count(limit)]).await?;
-        rows.iter().map(pulled).collect()
+        self.readable_page("pulled", AFTER, &[&integer(mark)], limit, pulled).await
     }
 
     async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<Due> {
         let rows = self.pool.read(DUE, &[&reader.as_str(), &integer(mark), &count(limit)]).await?;
         let end = natural_at(one(&rows)?, 3)?.max(mark);
-        let (mut entries, mut reached) = (Vec::new(), end);
+        let (mut found, mut reached) = (0, end);
         for row in &rows {
-            if let Some(place) = at::<Option<i64>>(row, 2)? {
-                entries.push(entry(row)?);
+            if let Some(place) = at::<Option<i64>>(row, 0)? {
+                found += 1;
                 reached = u64::try_from(place).unwrap_or_default();
             }
         }
-        let more = end > mark && entries.len() == limit;
+        let more = end > mark && found == limit;
+        let entries = readable("pulled", &rows[..found], entry);
         Ok(Due { entries, mark: if more { reached } else { end }, more })
     }
 
     async fn followers_among(&self, author: &UserId, users: &[UserId]) -> Result<Vec<UserId>> {
         let rows = self.pool.read(AMONG, &[&author.as_str(), &texts(users)]).await?;
-        rows.iter().map(|row| id_at(row, 0)).collect()
+        Ok(readable("followers", &rows, |row| id_at(row, 0)))
     }
 
     async fn forget_pulled(&self, before: Millis, limit: usize) -> Result<usize> {
@@ -96,19 +96,19 @@ impl PulledLog for PostgresLedger {
     }
 }
 
-/// An entry, of which the first two columns are kind and post.
+/// An entry, of which the second and third column are kind and post.
 fn entry(row: &Row) -> Result<Entry> {
-    let (kind, post): (&str, i64) = (at(row, 0)?, at(row, 1)?);
+    let (kind, post): (&str, i64) = (at(row, 1)?, at(row, 2)?);
     let letter = kind.bytes().next().unwrap_or_default();
     Entry::decode(letter, Bytes::from(post.to_string()))
         .ok_or_else(|| LedgerError::Failed(format!("{kind:?} is no kind of entry")))
 }
 
-/// Reads `kind, post, mark, author, repeated, at`.
+/// Reads `mark, kind, post, author, repeated, at`.
 fn pulled(row: &Row) -> Result<Pulled> {
     Ok(Pulled {
         entry: entry(row)?,
-        mark: natural_at(row, 2)?,
+        mark: natural_at(row, 0)?,
         author: id_at(row, 3)?,
         repeated: at(row, 4)?,
         at: natural_at(row, 5)?,

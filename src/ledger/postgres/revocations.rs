@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::{PostgresLedger, at, count, integer, natural_at, one, plain};
-use crate::ledger::{LedgerError, Result, Revocation, RevocationKind, Revocations, SessionsEnd};
+use crate::ledger::{Result, Revocation, RevocationKind, Revocations, SessionsEnd};
 use crate::model::{Millis, UserId};
 
 const REVOKE: &str = "SELECT feedline_revoke($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -41,7 +41,7 @@ impl Revocations for PostgresLedger {
     }
 
     async fn revocations_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Revocation)>> {
-        self.pool.read(AFTER, &[&integer(seq), &count(limit)]).await?.iter().map(entry).collect()
+        self.readable_page("revocations", AFTER, &[&integer(seq)], limit, entry).await
     }
 
     async fn forget_revocations(&self, before: Millis, limit: usize) -> Result<usize> {
@@ -66,13 +66,13 @@ impl PostgresLedger {
 }
 
 fn entry(row: &Row) -> Result<(u64, Revocation)> {
-    let owner = at::<Option<&str>>(row, 3)?
-        .map(|text| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id"))));
+    // The entry is in force even if its owner cannot be decoded: it only says whose sockets are to be checked.
+    let owner = at::<Option<&str>>(row, 3)?.and_then(UserId::parse);
     let expires_at: i64 = at(row, 7)?;
     let revocation = Revocation {
         kind: RevocationKind::parse(at(row, 1)?),
         subject: at(row, 2)?,
-        owner: owner.transpose()?,
+        owner,
         value: natural_at(row, 4)?,
         spared: at(row, 5)?,
         at: natural_at(row, 6)?,

@@ -1,10 +1,11 @@
 //! The newest of what is under posts.
 
 use async_trait::async_trait;
+use tokio_postgres::Row;
 
 use super::comments::comment;
 use super::posts::numbers;
-use super::{PostgresLedger, at, count, id_at, natural_at};
+use super::{PostgresLedger, at, count, id_at, natural_at, readable};
 use crate::ledger::{Most, Newest, Result, Under};
 use crate::model::PostId;
 
@@ -31,13 +32,10 @@ impl Under for PostgresLedger {
         let (likers, comments) = (count(most.likers), count(most.comments));
         let rows = self.pool.read(NEWEST, &[&numbers(posts), &likers, &comments]).await?;
         let mut newest = Newest::default();
-        for row in &rows {
-            if at(row, 8)? {
-                newest.comments.push(comment(row)?);
-            } else {
-                newest.likers.push((PostId(natural_at(row, 1)?), id_at(row, 3)?));
-            }
-        }
+        let (comments, likers): (Vec<Row>, Vec<Row>) =
+            rows.into_iter().partition(|row| at::<bool>(row, 8).unwrap_or_default());
+        newest.comments = readable("comments", &comments, comment);
+        newest.likers = readable("likes", &likers, |row| Ok((PostId(natural_at(row, 1)?), id_at(row, 3)?)));
         Ok(newest)
     }
 }

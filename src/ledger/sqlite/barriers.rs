@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::edges::{self, Edge};
 use super::people::id_at;
-use super::{SqliteLedger, integer, jobs, json_text};
+use super::{SqliteLedger, integer, jobs, json_text, readable};
 use crate::ledger::{Barriers, Job, Lease, Result, Work};
 use crate::model::{Barrier, Millis, Relation, UserId};
 
@@ -133,7 +133,7 @@ pub(super) const BARRED: &str = "WITH author AS MATERIALIZED (SELECT DISTINCT va
         OR EXISTS (SELECT 1 FROM barriers WHERE whom = id AND kind IN ('mute', 'block'))";
 
 fn barred_among(db: &Connection, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
-    db.prepare_cached(BARRED)?.query_map([json_text(authors)?], |row| id_at(row, 0))?.collect()
+    readable("barriers", db.prepare_cached(BARRED)?.query([json_text(authors)?])?, |row| id_at(row, 0))
 }
 
 #[cfg(test)]

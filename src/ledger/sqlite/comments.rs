@@ -1,12 +1,12 @@
 //! Comments and their threads.
 
 use async_trait::async_trait;
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::id_at;
-use super::{SqliteLedger, count, events, integer, json_text, natural};
+use super::{SqliteLedger, UNLIMITED, events, integer, json_text, natural, readable, readable_page};
 use crate::ledger::comments::DEEPEST;
+use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{Commented, Comments, Result, Tally, Thread, Uncommented};
 use crate::model::{Comment, CommentId, Event, PostId, UserId};
 
@@ -84,8 +84,11 @@ fn tally(db: &Connection, post: i64, change: i64) -> rusqlite::Result<Tally> {
 pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
     let id = CommentId(natural(row.get(0)?));
     let parent = CommentId(natural(row.get(2)?));
-    let mentions = row.get_ref(5)?.as_str_or_null()?.map(serde_json::from_str).transpose();
-    let wrong = |error: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(5, Type::Text, error.into());
+    // A comment is shown, and can be deleted, without them.
+    let mentions = row.get_ref(5)?.as_str_or_null()?.map(serde_json::from_str).transpose().unwrap_or_else(|error| {
+        report_unreadable("comments", &id, &error);
+        None
+    });
     let deleted = row.get_ref(3)?.as_str_or_null()?.is_none();
     Ok(Comment {
         id,
@@ -93,7 +96,7 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
         parent: (parent != NONE).then_some(parent),
         author: if deleted { None } else { Some(id_at(row, 3)?) },
         text: row.get(4)?,
-        mentions: mentions.map_err(wrong)?.unwrap_or_default(),
+        mentions: mentions.unwrap_or_default(),
         created_at: id.time(),
         likes: natural(row.get(6)?),
         replies: natural(row.get(7)?),
@@ -103,7 +106,7 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
 fn comments(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<Comment>> {
     let sql = "SELECT id, post, parent, author, text, mentions, likes, replies FROM comments \
                WHERE id IN (SELECT value FROM json_each(?1))";
-    db.prepare_cached(sql)?.query_map([json_text(ids)?], comment)?.collect()
+    readable("comments", db.prepare_cached(sql)?.query([json_text(ids)?])?, comment)
 }
 
 /// From each comment up. Ids given twice begin one line.
@@ -114,7 +117,7 @@ pub(super) const LINES: &str = "WITH RECURSIVE line (of, id) AS ( \
 
 fn lines(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<(CommentId, UserId)>> {
     let line = |row: &Row<'_>| Ok((CommentId(natural(row.get(0)?)), id_at(row, 1)?));
-    db.prepare_cached(LINES)?.query_map([json_text(ids)?], line)?.collect()
+    readable("comments", db.prepare_cached(LINES)?.query([json_text(ids)?])?, line)
 }
 
 pub(super) const IN_THREAD: &str = "SELECT id, post, parent, author, text, mentions, likes, replies \
@@ -122,8 +125,8 @@ pub(super) const IN_THREAD: &str = "SELECT id, post, parent, author, text, menti
 
 fn list(db: &Connection, thread: Thread, before: CommentId, limit: usize) -> rusqlite::Result<Vec<Comment>> {
     let parent = thread.parent.unwrap_or(NONE);
-    let wanted = params![integer(thread.post.0), integer(parent.0), integer(before.0), count(limit)];
-    db.prepare_cached(IN_THREAD)?.query_map(wanted, comment)?.collect()
+    let wanted = params![integer(thread.post.0), integer(parent.0), integer(before.0), UNLIMITED];
+    readable_page("comments", db.prepare_cached(IN_THREAD)?.query(wanted)?, limit, comment)
 }
 
 fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<Uncommented>> {

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::people::{id_at, user};
-use super::{SqliteLedger, count, events, integer, jobs, json_text};
+use super::people::{id_at, listed};
+use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
 use crate::ledger::{Edges, Job, Lease, Listed, Result, Work};
 use crate::model::{Event, Millis, User, UserId};
 
@@ -126,22 +126,17 @@ pub(super) fn list(
     before: Option<i64>,
     limit: usize,
 ) -> rusqlite::Result<Listed<User>> {
-    // One more than asked tells whether there is a next page.
-    let wanted = params![whose.as_str(), before.unwrap_or(i64::MAX), count(limit.saturating_add(1))];
+    let wanted = params![whose.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
     let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map(wanted, |row| Ok((user(row)?, row.get::<_, i64>(4)?)))?;
-    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(|(_, seq)| *seq);
-    Ok(Listed { items: rows.into_iter().map(|(user, _)| user).collect(), next })
+    listed(statement.query(wanted)?, limit)
 }
 
 const FOLLOWEES: &str = "SELECT followee FROM follows INDEXED BY follows_edge \
     WHERE follower = ?1 ORDER BY followee LIMIT ?2";
 
 fn followees(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<UserId>> {
-    db.prepare_cached(FOLLOWEES)?.query_map(params![reader.as_str(), count(limit)], |row| id_at(row, 0))?.collect()
+    let mut statement = db.prepare_cached(FOLLOWEES)?;
+    readable_page("follows", statement.query(params![reader.as_str(), UNLIMITED])?, limit, |row| id_at(row, 0))
 }
 
 pub(super) const FANOUT: &str = "SELECT follower FROM follows INDEXED BY follows_fanout \
@@ -153,10 +148,12 @@ pub(super) fn followers_after(
     cursor: &str,
     limit: usize,
 ) -> rusqlite::Result<Vec<UserId>> {
-    db.prepare_cached(FANOUT)?.query_map(params![author.as_str(), cursor, count(limit)], |row| id_at(row, 0))?.collect()
+    let mut statement = db.prepare_cached(FANOUT)?;
+    readable_page("follows", statement.query(params![author.as_str(), cursor, UNLIMITED])?, limit, |row| id_at(row, 0))
 }
 
 pub(super) fn followed_among(db: &Connection, reader: &UserId, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
     let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee IN (SELECT value FROM json_each(?2))";
-    db.prepare_cached(sql)?.query_map(params![reader.as_str(), json_text(authors)?], |row| id_at(row, 0))?.collect()
+    let mut statement = db.prepare_cached(sql)?;
+    readable("follows", statement.query(params![reader.as_str(), json_text(authors)?])?, |row| id_at(row, 0))
 }

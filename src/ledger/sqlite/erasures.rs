@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::id_at;
-use super::{SqliteLedger, count, favourites, integer, likes, natural, revocations};
+use super::{SqliteLedger, count, favourites, integer, is_undecodable, likes, natural, revocations};
+use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{Erasure, ErasureLease, Erasures, Result, Revocation, RevocationKind};
 use crate::model::{CommentId, Millis, NotificationId, Object, ObjectId, ObjectType, PostId, Tally, UserId};
 
@@ -95,7 +96,14 @@ fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result
         Ok(Erasure { user: id_at(row, 0)?, at: natural(row.get(1)?), quiet_since })
     };
     let claim = params![&*lease.holder, integer(lease.until), integer(now)];
-    db.prepare_cached(sql)?.query_row(claim, erasure).optional()
+    match db.prepare_cached(sql)?.query_row(claim, erasure).optional() {
+        // It is leased now, so that the next claim gets another one.
+        Err(error) if is_undecodable(&error) => {
+            report_unreadable("erasures", &"claimed", &error);
+            Ok(None)
+        }
+        claimed => claimed,
+    }
 }
 
 /// Runs a statement with an id, and a bound on the rows that it removes as its last parameter. Takes them off the bound.

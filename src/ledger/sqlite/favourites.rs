@@ -5,7 +5,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::user;
-use super::{SqliteLedger, count, integer, json_text, natural};
+use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, readable, readable_page};
 use crate::ledger::{Added, Favourite, Favourites, Holder, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 
@@ -37,8 +37,8 @@ impl Favourites for SqliteLedger {
     ) -> Result<Vec<Favourite>> {
         let (user, kind) = (user.clone(), kind.clone());
         self.read(move |db| {
-            let wanted = params![user.as_str(), kind.as_str(), before.unwrap_or(i64::MAX), count(limit)];
-            db.prepare_cached(LIST)?.query_map(wanted, favourite)?.collect()
+            let wanted = params![user.as_str(), kind.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
+            readable_page("favourites", db.prepare_cached(LIST)?.query(wanted)?, limit, favourite)
         })
         .await
     }
@@ -52,7 +52,7 @@ impl Favourites for SqliteLedger {
         let (user, kind, ids) = (user.clone(), kind.clone(), ids.to_vec());
         self.read(move |db| {
             let asked = params![user.as_str(), kind.as_str(), json_text(&ids)?];
-            db.prepare_cached(AMONG)?.query_map(asked, favourite)?.collect()
+            readable("favourites", db.prepare_cached(AMONG)?.query(asked)?, favourite)
         })
         .await
     }
@@ -66,9 +66,9 @@ impl Favourites for SqliteLedger {
     ) -> Result<Vec<Holder>> {
         let (kind, id) = (kind.clone(), id.clone());
         self.read(move |db| {
-            let wanted = params![kind.as_str(), id.as_str(), before.unwrap_or(i64::MAX), count(limit)];
+            let wanted = params![kind.as_str(), id.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
             let read = |row: &Row<'_>| Ok(Holder { seq: row.get(4)?, user: user(row)?, at: natural(row.get(5)?) });
-            db.prepare_cached(HOLDERS)?.query_map(wanted, read)?.collect()
+            readable_page("favourites", db.prepare_cached(HOLDERS)?.query(wanted)?, limit, read)
         })
         .await
     }
@@ -95,8 +95,8 @@ impl Favourites for SqliteLedger {
         let (user, other, kind) = (user.clone(), other.clone(), kind.clone());
         self.read_heavy(move |db| {
             let before = before.unwrap_or(i64::MAX);
-            let wanted = params![user.as_str(), kind.as_str(), before, count(limit), other.as_str()];
-            db.prepare_cached(COMMON)?.query_map(wanted, favourite)?.collect()
+            let wanted = params![user.as_str(), kind.as_str(), before, UNLIMITED, other.as_str()];
+            readable_page("favourites", db.prepare_cached(COMMON)?.query(wanted)?, limit, favourite)
         })
         .await
     }

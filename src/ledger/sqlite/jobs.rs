@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, integer, json_text, natural};
+use super::{SqliteLedger, count, integer, json_text, natural, quarantine};
+use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Result, Work};
 use crate::model::{Millis, UserId};
 
@@ -76,7 +77,19 @@ pub(super) fn claim(db: &Connection, lease: &Lease, limit: usize) -> rusqlite::R
                RETURNING id, work, cursor, created_at, generation";
     let clock = clock();
     let claim = params![&*lease.holder, until(clock, lease), clock, count(limit)];
-    let mut jobs = db.prepare_cached(sql)?.query_map(claim, job)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(claim, |row| Ok((row.get::<_, i64>(0)?, natural(row.get(4)?), job(row))))?;
+    let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut jobs = Vec::with_capacity(rows.len());
+    for (id, generation, job) in rows {
+        match job {
+            Ok(job) => jobs.push(job),
+            Err(error) => {
+                report_unreadable("jobs", &id, &error);
+                quarantine::job(db, (id, generation), &error.to_string(), natural(clock))?;
+            }
+        }
+    }
     // RETURNING promises no order.
     jobs.sort_unstable_by_key(|job| job.id);
     Ok(jobs)
@@ -95,7 +108,7 @@ fn renew(db: &Connection, jobs: &[(i64, u64)], lease: &Lease) -> rusqlite::Resul
     db.prepare_cached(sql)?.query_map(renewal, |row| row.get(0))?.collect()
 }
 
-fn finish(db: &Connection, id: i64, generation: u64) -> rusqlite::Result<Finished> {
+pub(super) fn finish(db: &Connection, id: i64, generation: u64) -> rusqlite::Result<Finished> {
     let sql = "DELETE FROM jobs WHERE id = ?1 AND generation = ?2 RETURNING author";
     let gone = db.prepare_cached(sql)?.query_row(params![id, integer(generation)], |row| row.get::<_, String>(0));
     let Some(author) = gone.optional()? else { return Ok(Finished { was_held: false, more: false }) };
@@ -104,8 +117,9 @@ fn finish(db: &Connection, id: i64, generation: u64) -> rusqlite::Result<Finishe
 }
 
 pub(super) fn carries_posts(db: &Connection, author: &UserId, before: i64) -> rusqlite::Result<bool> {
+    // A job that cannot be decoded carries nothing.
     let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE author = ?2 AND id < ?1 \
-               AND coalesce(work ->> '$.post', work ->> '$.widen') IS NOT NULL)";
+               AND CASE WHEN json_valid(work) THEN coalesce(work ->> '$.post', work ->> '$.widen') END IS NOT NULL)";
     db.prepare_cached(sql)?.query_row(params![before, author.as_str()], |row| row.get(0))
 }
 

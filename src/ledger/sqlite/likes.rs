@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::people::{self, id_at, user};
-use super::{SqliteLedger, count, integer, json_text, natural};
-use crate::ledger::{LikeBatch, Likes, Listed, Result, RevertReason, Reverted, SettledLikes};
+use super::people::{self, id_at};
+use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine};
+use crate::ledger::quarantine::report_unreadable;
+use crate::ledger::{LikeBatch, Likes, Listed, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes};
 use crate::model::{LikeChange, Object, PostId, Tally, User, UserId};
 
 #[async_trait]
@@ -22,7 +23,13 @@ impl Likes for SqliteLedger {
     }
 
     async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
-        self.read(move |db| untold(db, partition, limit)).await
+        loop {
+            let (untold, unreadable) = self.read(move |db| untold(db, partition, limit)).await?;
+            if unreadable.is_empty() {
+                return Ok(untold);
+            }
+            self.write(move |db| set_aside(db, &unreadable)).await?;
+        }
     }
 
     async fn reverts_told(&self, ids: &[i64]) -> Result<()> {
@@ -40,7 +47,7 @@ impl Likes for SqliteLedger {
     }
 }
 
-fn position(db: &Connection, partition: u16) -> rusqlite::Result<String> {
+pub(super) fn position(db: &Connection, partition: u16) -> rusqlite::Result<String> {
     let sql = "SELECT position FROM like_positions WHERE partition = ?1";
     let found = db.prepare_cached(sql)?.query_row([partition], |row| row.get(0)).optional()?;
     Ok(found.unwrap_or_default())
@@ -67,10 +74,14 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         }
         settled.tallies.push((object, tally(db, object)?));
     }
+    set_position(db, batch.partition, &batch.to)?;
+    Ok(Some(settled))
+}
+
+pub(super) fn set_position(db: &Connection, partition: u16, position: &str) -> rusqlite::Result<()> {
     let sql = "INSERT INTO like_positions (partition, position) VALUES (?1, ?2) \
                ON CONFLICT DO UPDATE SET position = excluded.position";
-    db.prepare_cached(sql)?.execute(params![batch.partition, batch.to])?;
-    Ok(Some(settled))
+    db.prepare_cached(sql)?.execute(params![partition, position]).map(drop)
 }
 
 /// What a batch asks of one object, in the order of the queue.
@@ -154,7 +165,12 @@ pub(super) fn count_up(db: &Connection, object: Object, difference: i64) -> rusq
     db.prepare_cached(sql)?.execute(params![integer(object.number()), difference]).map(drop)
 }
 
-fn revert(db: &Connection, partition: u16, change: &LikeChange, reason: RevertReason) -> rusqlite::Result<Reverted> {
+pub(super) fn revert(
+    db: &Connection,
+    partition: u16,
+    change: &LikeChange,
+    reason: RevertReason,
+) -> rusqlite::Result<Reverted> {
     let sql = "INSERT INTO like_reverts (partition, user, object, reason) VALUES (?1, ?2, ?3, ?4)";
     let object = change.object.to_text();
     let row = params![partition, change.user.as_str(), object, reason.as_str()];
@@ -162,9 +178,36 @@ fn revert(db: &Connection, partition: u16, change: &LikeChange, reason: RevertRe
     Ok(Reverted { id, user: change.user.clone(), object: change.object, reason })
 }
 
-fn untold(db: &Connection, partition: u16, limit: usize) -> rusqlite::Result<Vec<Reverted>> {
+/// Notes that cannot be decoded, by their ids.
+type Undecodable = Vec<(i64, Quarantined)>;
+
+/// Notes of reverts, and those that cannot be decoded.
+fn untold(db: &Connection, partition: u16, limit: usize) -> rusqlite::Result<(Vec<Reverted>, Undecodable)> {
     let sql = "SELECT id, user, object, reason FROM like_reverts WHERE partition = ?1 ORDER BY id LIMIT ?2";
-    db.prepare_cached(sql)?.query_map(params![partition, count(limit)], reverted)?.collect()
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params![partition, count(limit)])?;
+    let (mut untold, mut unreadable) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        match reverted(row) {
+            Ok(reverted) => untold.push(reverted),
+            Err(error) => {
+                let id: i64 = row.get(0)?;
+                let text = |column| row.get_ref(column).map(|value| format!("{value:?}"));
+                let content = format!("{} {} {}", text(1)?, text(2)?, text(3)?);
+                unreadable.push((id, Quarantined::new(REVERT, id.to_string(), content, error.to_string())));
+            }
+        }
+    }
+    Ok((untold, unreadable))
+}
+
+fn set_aside(db: &Connection, unreadable: &[(i64, Quarantined)]) -> rusqlite::Result<()> {
+    for (id, entry) in unreadable {
+        report_unreadable("like_reverts", id, &entry.reason);
+        quarantine::put(db, entry)?;
+        told(db, &[*id])?;
+    }
+    Ok(())
 }
 
 fn reverted(row: &Row<'_>) -> rusqlite::Result<Reverted> {
@@ -195,13 +238,6 @@ pub(super) const LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.
     WHERE l.post = ?1 AND l.seq < ?2 ORDER BY l.seq DESC LIMIT ?3";
 
 fn likers(db: &Connection, post: PostId, before: Option<i64>, limit: usize) -> rusqlite::Result<Listed<User>> {
-    // One more than asked tells whether there is a next page.
-    let wanted = params![integer(post.0), before.unwrap_or(i64::MAX), count(limit.saturating_add(1))];
-    let mut statement = db.prepare_cached(LIKERS)?;
-    let rows = statement.query_map(wanted, |row| Ok((user(row)?, row.get::<_, i64>(4)?)))?;
-    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(|(_, seq)| *seq);
-    Ok(Listed { items: rows.into_iter().map(|(user, _)| user).collect(), next })
+    let wanted = params![integer(post.0), before.unwrap_or(i64::MAX), UNLIMITED];
+    people::listed(db.prepare_cached(LIKERS)?.query(wanted)?, limit)
 }

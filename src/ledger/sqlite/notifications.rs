@@ -7,7 +7,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::id_at;
-use super::{SqliteLedger, count, integer, json_text, natural};
+use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, readable, readable_page};
 use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
 use crate::ledger::{Group, Happening, Mark, Marked, Notifications, Notified, Result};
 use crate::model::{Millis, NotificationId, Object, UserId, What};
@@ -237,8 +237,8 @@ pub(super) const PEOPLE: &str = "SELECT person FROM notification_people INDEXED 
 fn list(db: &Connection, sql: &str, user: &UserId, bound: i64, limit: usize) -> rusqlite::Result<Vec<Group>> {
     let markers = Markers::of(db, user)?;
     let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map(params![user.as_str(), bound, count(limit)], |row| group(row, markers))?;
-    with_people(db, rows.collect::<rusqlite::Result<Vec<_>>>()?)
+    let rows = statement.query(params![user.as_str(), bound, UNLIMITED])?;
+    with_people(db, readable_page("notifications", rows, limit, |row| group(row, markers))?)
 }
 
 fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<Group>> {
@@ -246,8 +246,8 @@ fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Re
     let sql = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
                WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2";
     let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map(params![json_text(ids)?, user.as_str()], |row| group(row, markers))?;
-    with_people(db, rows.collect::<rusqlite::Result<Vec<_>>>()?)
+    let rows = statement.query(params![json_text(ids)?, user.as_str()])?;
+    with_people(db, readable("notifications", rows, |row| group(row, markers))?)
 }
 
 fn with_people(db: &Connection, mut groups: Vec<Group>) -> rusqlite::Result<Vec<Group>> {
@@ -259,7 +259,7 @@ fn with_people(db: &Connection, mut groups: Vec<Group>) -> rusqlite::Result<Vec<
 
 fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(PEOPLE)?;
-    statement.query_map(params![integer(id.0), count(NEWEST_PEOPLE)], |row| id_at(row, 0))?.collect()
+    readable("notification_people", statement.query(params![integer(id.0), count(NEWEST_PEOPLE)])?, |row| id_at(row, 0))
 }
 
 /// Reads a group, still without its people.

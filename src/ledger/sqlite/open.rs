@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0015_events.sql"),
     include_str!("../migrations/sqlite/0016_meta.sql"),
     include_str!("../migrations/sqlite/0017_job_leases.sql"),
+    include_str!("../migrations/sqlite/0018_quarantine.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
-use super::{SqliteLedger, count, integer, json_text, suggest};
-use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, past};
+use super::{SqliteLedger, UNLIMITED, integer, json_text, readable, readable_page, suggest};
+use crate::ledger::{Found, Listed, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, past};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
 #[async_trait]
@@ -61,9 +61,9 @@ impl People for SqliteLedger {
         let (term, user) =
             after.map_or((prefix.clone(), String::new()), |(term, user)| (term.into(), user.to_string()));
         self.read(move |db| {
-            let wanted = params![prefix, end, term, user, count(limit)];
+            let wanted = params![prefix, end, term, user, UNLIMITED];
             let found = |row: &Row<'_>| Ok(Found { user: self::user(row)?, term: row.get(4)? });
-            db.prepare_cached(SEARCH)?.query_map(wanted, found)?.collect()
+            readable_page("users", db.prepare_cached(SEARCH)?.query(wanted)?, limit, found)
         })
         .await
     }
@@ -184,10 +184,22 @@ fn notify_of(db: &Connection, user: &UserId, author: &UserId, now: Millis, most:
     Ok(db.prepare_cached(sql)?.execute(params![user, author, integer(now), integer(most)])? == 1)
 }
 
+/// A page of users, of rows that begin with a user and go on with the place in the list. The statement has no limit of
+/// its own.
+pub(super) fn listed(rows: Rows<'_>, limit: usize) -> rusqlite::Result<Listed<User>> {
+    // One more than asked tells whether there is a next page.
+    let wanted = limit.saturating_add(1);
+    let mut page = readable_page("users", rows, wanted, |row| Ok((user(row)?, row.get::<_, i64>(4)?)))?;
+    let more = page.len() > limit;
+    page.truncate(limit);
+    let next = page.last().filter(|_| more).map(|(_, seq)| *seq);
+    Ok(Listed { items: page.into_iter().map(|(user, _)| user).collect(), next })
+}
+
 pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<User>> {
     let sql = "SELECT id, name, avatar, created_at FROM users WHERE id IN (SELECT value FROM json_each(?1)) \
                AND erased_at IS NULL";
-    db.prepare_cached(sql)?.query_map([json_text(ids)?], user)?.collect()
+    readable("users", db.prepare_cached(sql)?.query([json_text(ids)?])?, user)
 }
 
 /// The count of posts is that of all, less those of some that the viewer is not among. The index is named because it alone

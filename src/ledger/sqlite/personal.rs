@@ -5,7 +5,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::comments::comment;
-use super::{SqliteLedger, count, json_text};
+use super::{SqliteLedger, UNLIMITED, json_text, readable_page};
 use crate::ledger::{Personal, PersonalData, PersonalRow, Result};
 use crate::model::UserId;
 
@@ -88,20 +88,22 @@ pub(super) fn rows(
     limit: usize,
 ) -> rusqlite::Result<Vec<PersonalRow>> {
     let number: i64 = after.parse().unwrap_or(0);
-    let read = |sql: &str, wanted: &[&dyn ToSql]| db.prepare_cached(sql)?.query_map(wanted, row)?.collect();
+    let read = |sql: &str, wanted: &[&dyn ToSql]| {
+        readable_page("personal", db.prepare_cached(sql)?.query(wanted)?, limit, row)
+    };
     if let Some(sql) = by_number(data) {
-        return read(sql, params![user.as_str(), number, count(limit)]);
+        return read(sql, params![user.as_str(), number, UNLIMITED]);
     }
     if let Some(sql) = by_texts(data) {
         let (first, second) = after.split_once(' ').unwrap_or_default();
-        return read(sql, params![user.as_str(), first, second, count(limit)]);
+        return read(sql, params![user.as_str(), first, second, UNLIMITED]);
     }
     let of_comment = |row: &Row<'_>| {
         let comment = comment(row)?;
         Ok(PersonalRow { key: comment.id.to_string(), json: json_text(&comment)?, other: None })
     };
-    let wanted = params![user.as_str(), number, count(limit)];
-    db.prepare_cached(COMMENTS)?.query_map(wanted, of_comment)?.collect()
+    let wanted = params![user.as_str(), number, UNLIMITED];
+    readable_page("comments", db.prepare_cached(COMMENTS)?.query(wanted)?, limit, of_comment)
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<PersonalRow> {

@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, events, integer, jobs, json_text, timeline, topics};
+use super::{SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics};
+use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work};
-use crate::model::{Event, Millis, Post, PostId, UserId};
+use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
 
 #[async_trait]
 impl Posts for SqliteLedger {
@@ -89,7 +90,7 @@ pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<bool> {
 /// A post of an author that is not deleted.
 fn own(db: &Connection, id: PostId, author: &UserId) -> rusqlite::Result<Option<Post>> {
     let sql = "SELECT body FROM posts WHERE id = ?1 AND author = ?2 AND deleted_at IS NULL";
-    db.prepare_cached(sql)?.query_row(params![integer(id.0), author.as_str()], body).optional()
+    db.prepare_cached(sql)?.query_row(params![integer(id.0), author.as_str()], |row| body(row, 0)).optional()
 }
 
 fn edit(
@@ -121,13 +122,13 @@ fn edit(
 }
 
 pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Post>> {
-    let sql = "SELECT body FROM posts WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NULL";
-    db.prepare_cached(sql)?.query_map([json_text(ids)?], body)?.collect()
+    let sql = "SELECT id, body FROM posts WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NULL";
+    readable("posts", db.prepare_cached(sql)?.query([json_text(ids)?])?, |row| body(row, 1))
 }
 
-fn body(row: &Row<'_>) -> rusqlite::Result<Post> {
-    serde_json::from_str(row.get_ref(0)?.as_str()?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into()))
+fn body(row: &Row<'_>, column: usize) -> rusqlite::Result<Post> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
 }
 
 pub(super) fn delete(
@@ -137,12 +138,27 @@ pub(super) fn delete(
     now: Millis,
     lease: &Lease,
 ) -> rusqlite::Result<Option<Job>> {
-    let Some(post) = own(db, id, author)? else { return Ok(None) };
+    let post = match own(db, id, author) {
+        Ok(Some(post)) => Some(post),
+        Ok(None) => return Ok(None),
+        Err(error) if is_undecodable(&error) => {
+            report_unreadable("posts", &id, &error);
+            None
+        }
+        Err(error) => return Err(error),
+    };
     db.prepare_cached("UPDATE posts SET deleted_at = ?2, body = NULL WHERE id = ?1")?
         .execute(params![integer(id.0), integer(now)])?;
     db.prepare_cached("UPDATE users SET posts = posts - 1 WHERE id = ?1")?.execute([author.as_str()])?;
-    topics::leave(db, &post)?;
-    let (topics, visibility) = (post.topics, post.visibility);
+    // Of a post that cannot be decoded the removal goes to everybody who may have it. Lists of topics omit it by its
+    // body.
+    let (topics, visibility) = match post {
+        Some(post) => {
+            topics::leave(db, &post)?;
+            (post.topics, post.visibility)
+        }
+        None => (Vec::new(), Visibility::Public),
+    };
     jobs::create(db, Work::Delete { post: id, author: author.clone(), topics, visibility }, now, lease).map(Some)
 }
 
@@ -165,7 +181,7 @@ fn owners(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<PostOwner>> {
     let owner = |row: &Row<'_>| {
         Ok(PostOwner { post: id_at(row, 0)?, author: super::people::id_at(row, 1)?, public: row.get(2)? })
     };
-    db.prepare_cached(OWNERS)?.query_map([json_text(&ids)?], owner)?.collect()
+    readable("posts", db.prepare_cached(OWNERS)?.query([json_text(&ids)?])?, owner)
 }
 
 /// An author's posts below an id. The index is named because the planner, which has no statistics, would be free

@@ -1,12 +1,14 @@
 //! The pulled log.
 
+use std::cell::Cell;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::id_at;
-use super::{SqliteLedger, count, integer, json_text, natural};
+use super::{SqliteLedger, count, integer, json_text, natural, readable, readable_page};
 use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
 use crate::model::{Entry, Millis, UserId};
 
@@ -73,29 +75,29 @@ fn top(db: &Connection) -> rusqlite::Result<u64> {
 }
 
 fn after(db: &Connection, mark: u64, limit: usize) -> rusqlite::Result<Vec<Pulled>> {
-    let sql = "SELECT kind, post, mark, author, repeated, at FROM pulled WHERE mark > ?1 ORDER BY mark LIMIT ?2";
+    let sql = "SELECT mark, kind, post, author, repeated, at FROM pulled WHERE mark > ?1 ORDER BY mark";
     let pulled = |row: &Row<'_>| {
         Ok(Pulled {
             entry: entry(row)?,
-            mark: natural(row.get(2)?),
+            mark: natural(row.get(0)?),
             author: id_at(row, 3)?,
             repeated: row.get(4)?,
             at: natural(row.get(5)?),
         })
     };
-    db.prepare_cached(sql)?.query_map(params![integer(mark), count(limit)], pulled)?.collect()
+    readable_page("pulled", db.prepare_cached(sql)?.query([integer(mark)])?, limit, pulled)
 }
 
-/// An entry, of which the first two columns are kind and post.
+/// An entry, of which the second and third column are kind and post.
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
-    let kind = row.get_ref(0)?.as_bytes()?.first().copied().unwrap_or_default();
-    let post: i64 = row.get(1)?;
+    let kind = row.get_ref(1)?.as_bytes()?.first().copied().unwrap_or_default();
+    let post: i64 = row.get(2)?;
     Entry::decode(kind, Bytes::from(post.to_string()))
-        .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, "no kind of entry".into()))
+        .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, "no kind of entry".into()))
 }
 
 /// One short search of the log for each followee, however long the log is.
-const DUE: &str = "SELECT p.kind, p.post, p.mark FROM follows f INDEXED BY follows_edge \
+const DUE: &str = "SELECT p.mark, p.kind, p.post FROM follows f INDEXED BY follows_edge \
     CROSS JOIN pulled p INDEXED BY pulled_author ON p.author = f.followee AND p.mark > ?2 \
     WHERE f.follower = ?1 ORDER BY p.mark LIMIT ?3";
 
@@ -106,13 +108,16 @@ fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::R
         return Ok(Due { entries: Vec::new(), mark, more: false });
     }
     let mut statement = snapshot.prepare_cached(DUE)?;
-    let rows = statement.query_map(params![reader.as_str(), integer(mark), count(limit)], |row| {
-        Ok((entry(row)?, row.get::<_, i64>(2).map(natural)?))
+    let rows = statement.query(params![reader.as_str(), integer(mark), count(limit)])?;
+    // The entries that cannot be decoded count: the page ends where it would end with them.
+    let (found, reached) = (Cell::new(0), Cell::new(top));
+    let entries = readable("pulled", rows, |row| {
+        found.set(found.get() + 1);
+        reached.set(natural(row.get(0)?));
+        entry(row)
     })?;
-    let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-    let more = rows.len() == limit;
-    let reached = rows.last().filter(|_| more).map_or(top, |(_, mark)| *mark);
-    Ok(Due { entries: rows.into_iter().map(|(entry, _)| entry).collect(), mark: reached, more })
+    let more = found.get() == limit;
+    Ok(Due { entries, mark: if more { reached.get() } else { top }, more })
 }
 
 /// The list leads: the other way round all followers would be walked.
@@ -120,7 +125,8 @@ const AMONG: &str = "SELECT f.follower FROM json_each(?2) u CROSS JOIN follows f
     ON f.follower = u.value AND f.followee = ?1";
 
 fn followers_among(db: &Connection, author: &UserId, users: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
-    db.prepare_cached(AMONG)?.query_map(params![author.as_str(), json_text(users)?], |row| id_at(row, 0))?.collect()
+    let mut statement = db.prepare_cached(AMONG)?;
+    readable("follows", statement.query(params![author.as_str(), json_text(users)?])?, |row| id_at(row, 0))
 }
 
 fn forget(db: &Connection, before: Millis, limit: usize) -> rusqlite::Result<usize> {

@@ -1,10 +1,9 @@
 //! The log of revocations.
 
 use async_trait::async_trait;
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, integer, natural};
+use super::{SqliteLedger, count, integer, natural, readable_page};
 use crate::ledger::{Result, Revocation, RevocationKind, Revocations, SessionsEnd};
 use crate::model::{Millis, UserId};
 
@@ -28,8 +27,8 @@ impl Revocations for SqliteLedger {
     async fn revocations_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Revocation)>> {
         self.read(move |db| {
             let sql = "SELECT seq, kind, subject, owner, value, spared, at, expires_at FROM revocations \
-                       WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-            db.prepare_cached(sql)?.query_map(params![integer(seq), count(limit)], entry)?.collect()
+                       WHERE seq > ?1 ORDER BY seq";
+            readable_page("revocations", db.prepare_cached(sql)?.query([integer(seq)])?, limit, entry)
         })
         .await
     }
@@ -90,15 +89,13 @@ fn end_sessions(
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<(u64, Revocation)> {
-    let owner = row.get::<_, Option<String>>(3)?.map(|text| {
-        let wrong = || format!("{text:?} is not a user id").into();
-        UserId::parse(&text).ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(3, Type::Text, wrong()))
-    });
+    // The entry is in force even if its owner cannot be decoded: it only says whose sockets are to be checked.
+    let owner = row.get_ref(3)?.as_str().ok().and_then(UserId::parse);
     let expires_at: i64 = row.get(7)?;
     let revocation = Revocation {
         kind: RevocationKind::parse(row.get_ref(1)?.as_str()?),
         subject: row.get(2)?,
-        owner: owner.transpose()?,
+        owner,
         value: natural(row.get(4)?),
         spared: row.get(5)?,
         at: natural(row.get(6)?),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
-use super::count;
 use super::people::id_at;
+use super::{count, readable};
 use crate::ledger::Reach;
 use crate::model::UserId;
 
@@ -43,5 +43,6 @@ pub(super) fn read(db: &Connection, reader: &UserId, reach: Reach) -> rusqlite::
 }
 
 fn followees(db: &Connection, follower: &UserId, limit: usize) -> rusqlite::Result<Vec<UserId>> {
-    db.prepare_cached(FOLLOWEES)?.query_map(params![follower.as_str(), count(limit)], |row| id_at(row, 0))?.collect()
+    let mut statement = db.prepare_cached(FOLLOWEES)?;
+    readable("follows", statement.query(params![follower.as_str(), count(limit)])?, |row| id_at(row, 0))
 }

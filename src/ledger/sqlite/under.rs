@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::comments::{IN_THREAD, comment};
 use super::people::id_at;
-use super::{SqliteLedger, count, integer};
+use super::{SqliteLedger, count, integer, readable};
 use crate::ledger::{Most, Newest, Result, Under};
 use crate::model::{CommentId, PostId};
 
@@ -28,16 +28,13 @@ fn newest(db: &Connection, posts: &[PostId], most: Most) -> rusqlite::Result<New
     for post in posts {
         if most.likers > 0 {
             let wanted = params![integer(post.0), count(most.likers)];
-            for liker in likers.query_map(wanted, |row| id_at(row, 0))? {
-                newest.likers.push((*post, liker?));
-            }
+            let likers = readable("likes", likers.query(wanted)?, |row| id_at(row, 0))?;
+            newest.likers.extend(likers.into_iter().map(|liker| (*post, liker)));
         }
         if most.comments > 0 {
             let on_the_post = integer(CommentId::ZERO.0);
             let wanted = params![integer(post.0), on_the_post, integer(CommentId::MAX.0), count(most.comments)];
-            for comment in comments.query_map(wanted, comment)? {
-                newest.comments.push(comment?);
-            }
+            newest.comments.append(&mut readable("comments", comments.query(wanted)?, comment)?);
         }
     }
     Ok(newest)

@@ -1,0 +1,143 @@
+//! The quarantine: jobs and likes that cannot be decoded or always fail. They are set aside with the reason, so that
+//! everything behind them goes on.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{Finished, Result, Reverted, Work};
+use crate::model::{LikeChange, Millis};
+
+/// An entry of the quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The kind: [`JOB`], [`LIKE`] or [`REVERT`].
+    pub kind: String,
+    /// Names the entry among those of its kind. The name of a job is its id.
+    pub name: String,
+    /// The content, for the operator. Of a job: its row as JSON.
+    pub content: String,
+    /// Why it was set aside.
+    pub reason: String,
+    /// When it was set aside, in Unix milliseconds.
+    pub at: Millis,
+}
+
+/// A fan-out job. It can be [released](Quarantine::release_job).
+pub const JOB: &str = "job";
+
+/// An entry of the queue of likes.
+pub const LIKE: &str = "like";
+
+/// A note of a reverted like whose user was to be informed.
+pub const REVERT: &str = "revert";
+
+/// How many entries of each kind are kept, the newest.
+pub const MAX_QUARANTINED: u64 = 10_000;
+
+impl Quarantined {
+    /// An entry that is set aside now.
+    pub fn new(kind: &str, name: String, content: String, reason: String) -> Self {
+        Self { kind: kind.to_owned(), name, content, reason, at: unix_millis() }
+    }
+}
+
+/// The clock of this machine.
+pub(super) fn unix_millis() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// An entry of the queue of likes that is set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkippedLike {
+    /// The partition of the queue.
+    pub partition: u16,
+    /// The position at which the ledger must stand, as in [`LikeBatch`](super::LikeBatch).
+    pub from: String,
+    /// The position behind the entry.
+    pub to: String,
+    /// The entry as it stands in the queue.
+    pub content: String,
+    /// Why it cannot be settled.
+    pub reason: String,
+    /// The like, to be noted as reverted. `None` if the entry is not a like, or takes one back.
+    pub like: Option<LikeChange>,
+    /// The time, in Unix milliseconds.
+    pub now: Millis,
+}
+
+/// The quarantine.
+#[async_trait]
+pub trait Quarantine: Send + Sync {
+    /// Moves a job to the quarantine. If the job was claimed since this generation, or is finished, nothing changes.
+    async fn quarantine_job(&self, id: i64, generation: u64, reason: &str, now: Millis) -> Result<Finished>;
+
+    /// Sets an entry of the queue of likes aside and moves its partition on, in one transaction. The like is noted as
+    /// [reverted](super::RevertReason::Failed). Returns the note; `None`, and nothing changes, if the partition does
+    /// not stand at `from`.
+    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>>;
+
+    /// Adds entries. Those whose kind and name exist already are left as they are.
+    async fn quarantine(&self, entries: &[Quarantined]) -> Result<()>;
+
+    /// The oldest entries, oldest first.
+    async fn quarantined(&self, limit: usize) -> Result<Vec<Quarantined>>;
+
+    /// Moves a job back among the jobs, where any node may claim it. The job then compares the post with the inboxes as
+    /// they are, because later jobs of its author may have run meanwhile. `false` if there is no such job.
+    async fn release_job(&self, id: i64) -> Result<bool>;
+
+    /// The number of entries.
+    async fn quarantine_size(&self) -> Result<u64>;
+}
+
+/// The work of a released job. A change of visibility may be out of date by now: without it the job goes by the current
+/// visibility of the post. `None`: as it was.
+pub(super) fn released_work(content: &str) -> Option<String> {
+    let job: Value = serde_json::from_str(content).ok()?;
+    let mut work: Work = serde_json::from_str(job.get("work")?.as_str()?).ok()?;
+    match &mut work {
+        Work::Narrow { change, .. } | Work::Widen { change, .. } => *change = None,
+        _ => return None,
+    }
+    serde_json::to_string(&work).ok()
+}
+
+static UNREADABLE_ROWS: AtomicU64 = AtomicU64::new(0);
+
+/// How many rows this process could not decode and omitted. A row counts each time it is read.
+pub fn unreadable_rows() -> u64 {
+    UNREADABLE_ROWS.load(Ordering::Relaxed)
+}
+
+/// Counts and logs a row that cannot be decoded. `row` names it.
+pub(super) fn report_unreadable(table: &'static str, row: &dyn Display, error: &dyn Display) {
+    UNREADABLE_ROWS.fetch_add(1, Ordering::Relaxed);
+    tracing::error!(table, %row, %error, "a row cannot be decoded and is omitted");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::VisibilityChange;
+    use crate::model::{PostId, UserId, Visibility};
+
+    #[test]
+    fn a_released_job_goes_by_the_current_visibility() {
+        let (post, author) = (PostId(7), UserId::parse("ann").unwrap());
+        let change = Some(VisibilityChange { before: Visibility::Public, after: Visibility::Followers });
+        let content =
+            |work: &Work| serde_json::json!({ "work": serde_json::to_string(work).unwrap(), "cursor": "" }).to_string();
+        let released = released_work(&content(&Work::Narrow { post, author: author.clone(), change })).unwrap();
+        let work: Work = serde_json::from_str(&released).unwrap();
+        assert_eq!(work, Work::Narrow { post, author: author.clone(), change: None });
+        assert_eq!(released_work(&content(&Work::Post { post, author })), None);
+        for unreadable in ["", "{", "{}", r#"{"work":7}"#, r#"{"work":"{}"}"#] {
+            assert_eq!(released_work(unreadable), None);
+        }
+    }
+}

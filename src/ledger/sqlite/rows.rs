@@ -1,0 +1,58 @@
+//! Decoding rows. One that cannot be decoded does not hide the others.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, Rows};
+
+use crate::ledger::quarantine::report_unreadable;
+
+/// No limit, as SQLite takes it: see [`readable_page`].
+pub(super) const UNLIMITED: i64 = -1;
+
+/// Whether the error is about the value of one column, and not about the file.
+pub(super) fn is_undecodable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
+}
+
+/// Decodes rows. A row that cannot be decoded is reported by its first column and omitted, so that it does not hide the
+/// others.
+pub(super) fn readable<T>(
+    table: &'static str,
+    rows: Rows<'_>,
+    decode: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    readable_page(table, rows, usize::MAX, decode)
+}
+
+/// As [`readable`], for pages: callers take a short page for the last one. So the statement has no limit of its own,
+/// and rows are read until `limit` of them are decoded.
+pub(super) fn readable_page<T>(
+    table: &'static str,
+    mut rows: Rows<'_>,
+    limit: usize,
+    decode: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut readable = Vec::new();
+    while readable.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        match decode(row) {
+            Ok(decoded) => readable.push(decoded),
+            Err(error) if is_undecodable(&error) => {
+                let name = row.get_ref(0).map_or_else(|_| String::new(), |value| name_of(value));
+                report_unreadable(table, &name, &error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(readable)
+}
+
+/// A column that names a row in the log.
+fn name_of(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).chars().take(64).collect(),
+        other => format!("{:?}", other.data_type()),
+    }
+}

@@ -1,0 +1,218 @@
+//! What cannot be decoded, or always fails, is set aside, and nothing behind it waits.
+
+use std::sync::Arc;
+
+use feedline::ledger::{
+    Finished, JOB, LIKE, Ledger, Quarantined, REVERT, RevertReason, SkippedLike, Thread, VisibilityChange, Work,
+    unreadable_rows,
+};
+use feedline::model::{Comment, CommentId, Entry, LikeChange, NotificationId, Object, PostId, Visibility, What};
+
+use crate::support::{self, LEASE, NOW, conformance, edit, id, lease, post, publish, users};
+
+conformance! {
+    a_quarantined_job_waits_until_it_is_released
+    a_released_change_of_visibility_goes_by_the_current_one
+    a_quarantined_job_holds_nothing_up
+    an_entry_is_kept_once_and_the_newest_are_kept
+    a_skipped_like_is_reverted_and_its_partition_moves_on
+}
+
+type Any = Arc<dyn Ledger>;
+
+async fn quarantined(ledger: &dyn Ledger) -> Vec<(String, String)> {
+    let all = ledger.quarantined(99).await.expect("a list");
+    assert_eq!(ledger.quarantine_size().await.expect("a number"), all.len() as u64);
+    all.into_iter().map(|entry| (entry.kind, entry.name)).collect()
+}
+
+async fn a_quarantined_job_waits_until_it_is_released(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let job = publish(&*ledger, 1, "ann").await;
+    assert!(ledger.advance_job(job.id, 1, "f07", &lease("w1", LEASE)).await.unwrap());
+    let not_held = Finished { was_held: false, more: false };
+    assert_eq!(ledger.quarantine_job(job.id, 2, "why", NOW).await.unwrap(), not_held, "not its generation");
+    let held = Finished { was_held: true, more: false };
+    assert_eq!(ledger.quarantine_job(job.id, 1, "why", NOW).await.unwrap(), held);
+    assert_eq!(ledger.quarantine_job(job.id, 1, "why", NOW).await.unwrap(), not_held, "it is not a job any more");
+    let entry = ledger.quarantined(9).await.unwrap().pop().expect("an entry");
+    let expected = (JOB, job.id.to_string(), "why", NOW);
+    assert_eq!((entry.kind.as_str(), entry.name, entry.reason.as_str(), entry.at), expected);
+    assert_eq!(ledger.claim_jobs(&lease("w3", LEASE), 9).await.unwrap(), []);
+
+    assert!(ledger.release_job(job.id).await.unwrap());
+    assert!(!ledger.release_job(job.id).await.unwrap(), "once");
+    assert_eq!(quarantined(&*ledger).await, []);
+    let back = ledger.claim_jobs(&lease("w3", LEASE), 9).await.unwrap().pop().expect("the job");
+    assert_eq!(
+        (back.id, &back.work, back.created_at, back.cursor.as_str()),
+        (job.id, &job.work, job.created_at, "f07")
+    );
+    assert_eq!(back.generation, 2, "the attempts of before stay fenced off");
+    assert!(ledger.carries_posts(&id("ann"), job.id + 1).await.unwrap());
+    // It may fail again.
+    assert!(ledger.quarantine_job(job.id, 2, "again", NOW + 1).await.unwrap().was_held);
+    assert_eq!(ledger.quarantined(9).await.unwrap()[0].reason, "again");
+}
+
+async fn a_released_change_of_visibility_goes_by_the_current_one(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let narrowed = post(1, "ann", &[]);
+    let narrowed = feedline::model::Post { visibility: Visibility::Followers, edited_at: Some(NOW + 5), ..narrowed };
+    let jobs = edit(&*ledger, &narrowed).await;
+    let change = VisibilityChange { before: Visibility::Public, after: Visibility::Followers };
+    let narrow = |change| Work::Narrow { post: PostId(1), author: id("ann"), change };
+    let job = jobs.iter().find(|job| job.work == narrow(Some(change.clone()))).expect("a job");
+    assert!(ledger.quarantine_job(job.id, job.generation, "why", NOW).await.unwrap().was_held);
+    assert!(ledger.release_job(job.id).await.unwrap());
+    let back = ledger.claim_jobs(&lease("w1", LEASE), 9).await.unwrap();
+    assert_eq!(back.iter().map(|job| &job.work).collect::<Vec<_>>(), [&narrow(None)]);
+}
+
+async fn a_quarantined_job_holds_nothing_up(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let first = publish(&*ledger, 1, "ann").await;
+    // A job of another node waits behind it.
+    let second = ledger.create_post(&post(2, "ann", &[]), &lease("w2", LEASE)).await.unwrap().expect("a job");
+    assert!(!second.is_held());
+    assert!(ledger.carries_posts(&id("ann"), second.id).await.unwrap());
+    let done = ledger.quarantine_job(first.id, first.generation, "why", NOW).await.unwrap();
+    assert_eq!(done, Finished { was_held: true, more: true }, "the next one can be claimed");
+    assert!(!ledger.carries_posts(&id("ann"), second.id).await.unwrap(), "nobody waits for it");
+    let next = ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
+    assert_eq!(next.iter().map(|job| job.id).collect::<Vec<_>>(), [second.id]);
+}
+
+async fn an_entry_is_kept_once_and_the_newest_are_kept(ledger: Any) {
+    let entry = |number: usize| Quarantined::new(LIKE, format!("0 a {number}-0"), "\0 nonsense".into(), "why".into());
+    for _ in 0..2 {
+        ledger.quarantine(&[entry(0)]).await.unwrap();
+    }
+    ledger.quarantine(&[Quarantined::new(REVERT, "7".into(), String::new(), "why".into())]).await.unwrap();
+    let kept = ledger.quarantined(9).await.unwrap();
+    assert_eq!(kept.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [LIKE, REVERT]);
+    assert!(kept[0].content.ends_with(" nonsense"), "{kept:?}");
+    assert!(!ledger.release_job(7).await.unwrap(), "it is no job");
+}
+
+async fn a_skipped_like_is_reverted_and_its_partition_moves_on(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let like = LikeChange { user: id("bo"), object: Object::Post(PostId(1)), liked: true, at: NOW };
+    let mut skipped = SkippedLike {
+        partition: 3,
+        from: String::new(),
+        to: "life 7-0".into(),
+        content: "+ p1 1 bo".into(),
+        reason: "why".into(),
+        like: Some(like),
+        now: NOW,
+    };
+    let reverted = ledger.skip_like(&skipped).await.unwrap().expect("it stood there").pop().expect("a note");
+    assert_eq!((reverted.user.clone(), reverted.object), (id("bo"), Object::Post(PostId(1))));
+    assert_eq!(reverted.reason, RevertReason::Failed);
+    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), [reverted]);
+    assert_eq!(ledger.like_position(3).await.unwrap(), "life 7-0");
+    assert_eq!(quarantined(&*ledger).await, [(LIKE.into(), "3 life 7-0".into())]);
+    assert_eq!(ledger.skip_like(&skipped).await.unwrap(), None, "once");
+    (skipped.from, skipped.to, skipped.like) = ("life 7-0".into(), "life 8-0".into(), None);
+    assert_eq!(ledger.skip_like(&skipped).await.unwrap(), Some(Vec::new()), "it was none");
+    assert_eq!(ledger.like_position(3).await.unwrap(), "life 8-0");
+    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap().len(), 1);
+}
+
+/// The damage, with the names of columns that differ.
+const DAMAGE: [&str; 7] = [
+    "UPDATE posts SET body = '{}' WHERE id = 2",
+    "UPDATE jobs SET work = '{\"what\":{}}' WHERE id = 2",
+    "UPDATE pulled SET kind = '?' WHERE post = 2",
+    "UPDATE comments SET mentions = '%MENTIONS%' WHERE id = 12",
+    "UPDATE notifications SET kind = '?' WHERE id = 22",
+    "INSERT INTO like_reverts (partition, %USER%, object, reason) VALUES (0, 'ann', 'x1', 'gone')",
+    "INSERT INTO like_reverts (partition, %USER%, object, reason) VALUES (0, 'ann', 'p1', 'gone')",
+];
+
+async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str)) {
+    users(ledger, &["ann", "bo", "fan"]).await;
+    support::follow(ledger, &id("fan"), &id("ann")).await;
+    // The follow had a job, too.
+    let mut jobs = vec![0];
+    for number in 1..=4 {
+        let job = publish(ledger, number, "ann").await;
+        let entry = Entry::Post(PostId(number));
+        ledger.pull(job.id, &id("ann"), &entry, false, NOW).await.unwrap();
+        jobs.push(job.id);
+        let comment = Comment {
+            id: CommentId(10 + number),
+            post: PostId(1),
+            parent: None,
+            author: Some(id("bo")),
+            text: Some("a comment".into()),
+            mentions: vec![id("ann")],
+            created_at: 0,
+            likes: 0,
+            replies: 0,
+        };
+        ledger.create_comment(&comment).await.unwrap();
+        let what = What::Like(Object::Post(PostId(number)));
+        let happening = feedline::ledger::Happening { id: NotificationId(20 + number), what, by: id("bo"), event: 0 };
+        ledger.notify(&id("ann"), &[happening], NOW, 1_000).await.unwrap();
+    }
+    let before = unreadable_rows();
+    for sql in DAMAGE {
+        damage(&sql.replace(
+            "jobs SET work = '{\"what\":{}}' WHERE id = 2",
+            &format!("jobs SET work = '{{\"what\":{{}}}}' WHERE id = {}", jobs[2]),
+        ))
+        .await;
+    }
+    assert_eq!(ledger.posts(&[1, 2, 3].map(PostId)).await.expect("the others").len(), 2);
+    // Pages are as long as they were asked to be: callers take a short one for the last.
+    let thread = Thread { post: PostId(1), parent: None };
+    let comments = ledger.comments_in(thread, CommentId::MAX, 3).await.expect("the others");
+    assert_eq!(comments.iter().map(|comment| comment.id.0).collect::<Vec<_>>(), [14, 13, 12]);
+    assert_eq!(comments[2].mentions, [], "it can do without them");
+    assert_eq!(comments[1].mentions, [id("ann")]);
+    let groups = ledger.notifications(&id("ann"), None, 3).await.expect("the others");
+    assert_eq!(groups.iter().map(|group| group.id.0).collect::<Vec<_>>(), [24, 23, 21]);
+
+    let log = ledger.pulled_after(0, 3).await.expect("the others");
+    let posts = |entries: &[Entry]| entries.iter().filter_map(Entry::post).map(|post| post.0).collect::<Vec<_>>();
+    assert_eq!(posts(&log.iter().map(|pulled| pulled.entry.clone()).collect::<Vec<_>>()), [1, 3, 4]);
+    let due = ledger.pulled_for(&id("fan"), 0, 2).await.expect("the others");
+    assert_eq!((posts(&due.entries), due.mark < log[1].mark, due.more), (vec![1], true, true));
+    let due = ledger.pulled_for(&id("fan"), due.mark, 9).await.expect("the others");
+    assert_eq!((posts(&due.entries), due.mark, due.more), (vec![3, 4], log[2].mark, false));
+
+    assert!(ledger.carries_posts(&id("ann"), jobs[4]).await.expect("an answer"));
+    let renewed: Vec<_> = jobs[1..].iter().map(|job| (*job, 1)).collect();
+    ledger.renew_jobs(&renewed, &lease("w1", 0)).await.expect("an answer");
+    let claimed = ledger.claim_jobs(&lease("w1", LEASE), 9).await.expect("the others");
+    assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [jobs[1], jobs[3], jobs[4]]);
+    let reverts = ledger.untold_reverts(0, 1).await.expect("the other");
+    assert_eq!(reverts.len(), 1, "the first one cannot be decoded");
+    let mut kinds: Vec<String> = quarantined(ledger).await.into_iter().map(|(kind, _)| kind).collect();
+    kinds.sort();
+    assert_eq!(kinds, [JOB, REVERT]);
+    assert!(unreadable_rows() >= before + 6);
+}
+
+#[tokio::test]
+async fn damaged_rows_of_a_file_are_omitted() {
+    let (ledger, folder) = support::sqlite().await;
+    let file = rusqlite::Connection::open(folder.path().join("ledger.db")).expect("the file");
+    let damage =
+        async |sql: &str| file.execute_batch(&sql.replace("%USER%", "user").replace("%MENTIONS%", "{}")).expect(sql);
+    damaged_rows_are_omitted(&*ledger, damage).await;
+}
+
+#[tokio::test]
+async fn damaged_rows_of_a_database_are_omitted() {
+    let (server, database) = support::database().await;
+    let ledger = support::open_at(server, &database).await;
+    let damage =
+        async |sql: &str| server.ask(&database, &sql.replace("%USER%", "owner").replace("%MENTIONS%", "{\"!\"}")).await;
+    damaged_rows_are_omitted(&*ledger, damage).await;
+    ledger.close().await;
+}

@@ -1,0 +1,168 @@
+//! Jobs and likes that always fail are set aside, and everything behind them goes on. An outage sets nothing aside.
+
+use std::time::Duration;
+
+use feedline::ledger::{JOB, LIKE};
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::cluster::{attempt, done, post, until};
+use crate::likers::Field;
+use crate::server::{Server, token};
+
+/// Posts of authors with more than one follower are pulled, which writes to the ledger.
+const KEYS: [(&str, &str); 2] = [("fanout.push_limit", "1"), ("fanout.lease", "1s")];
+
+impl Field {
+    /// Makes an insert fail where a condition on the new row holds.
+    async fn poison(&self, table: &str, condition: &str) {
+        match &self.postgres {
+            None => {
+                let sql = format!(
+                    "CREATE TRIGGER poison BEFORE INSERT ON {table} WHEN {condition} \
+                     BEGIN SELECT RAISE(ABORT, 'poison'); END"
+                );
+                self.connection().execute_batch(&sql).expect(&sql);
+            }
+            Some(server) => {
+                let sql = format!(
+                    "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS \
+                     $$ BEGIN IF {condition} THEN RAISE 'poison'; END IF; RETURN NEW; END $$; \
+                     CREATE TRIGGER poison BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION poison()"
+                );
+                server.ask("postgres", &sql).await;
+            }
+        }
+    }
+
+    async fn cure(&self, table: &str) {
+        match &self.postgres {
+            None => self.connection().execute_batch("DROP TRIGGER poison").expect("to drop it"),
+            Some(server) => server.ask("postgres", &format!("DROP TRIGGER poison ON {table}")).await,
+        }
+    }
+
+    /// The quarantine: kind, content and reason of each entry.
+    async fn quarantined(&self) -> Vec<(String, String, String)> {
+        let all = self.ledger.quarantined(99).await.expect("a list");
+        all.into_iter().map(|entry| (entry.kind, entry.content, entry.reason)).collect()
+    }
+}
+
+async fn timeline(node: &Server, user: &str) -> Vec<u64> {
+    let page = done(node, user, "GET", "/timeline?limit=100").await;
+    page["items"].as_array().expect("items").iter().filter_map(|post| post["id"].as_u64()).collect()
+}
+
+async fn a_job_that_always_fails_is_set_aside(mut field: Field) {
+    for fan in ["fan", "fan2"] {
+        field.nodes[0].follow(fan, "bo").await;
+        assert!(timeline(&field.nodes[0], fan).await.is_empty());
+    }
+    if let Some(redis) = &mut field.redis {
+        // Longer than the failures that a job may have.
+        redis.kill();
+        attempt(&field.nodes[0], "bo", "POST", "/posts", &json!({ "text": "during an outage" })).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        redis.start_again();
+        let is_up = async || attempt(&field.nodes[0], "fan", "GET", "/timeline", &Value::Null).await.0 == 200;
+        until("Redis is back", is_up).await;
+        until("everything is carried", async || field.ledger.backlog().await.expect("an answer").jobs == 0).await;
+        assert_eq!(field.quarantined().await, [], "an outage sets nothing aside");
+    }
+    let node = &field.nodes[0];
+    let before = timeline(node, "fan").await;
+    let condition = "EXISTS (SELECT 1 FROM posts WHERE id = NEW.post AND body LIKE '%spoilt%')";
+    field.poison("pulled", condition).await;
+    let spoilt = post(node, "bo", "spoilt").await;
+    let good = post(node, "bo", "good").await;
+    until("the post behind it arrives", async || timeline(node, "fan").await.first() == Some(&good)).await;
+    assert_eq!(timeline(node, "fan").await[1..], before);
+    node.metric_is("feedline_quarantine", 1.0).await;
+    let all = field.quarantined().await;
+    let [(kind, content, reason)] = &all[..] else { panic!("{all:?}") };
+    assert!(kind == JOB && content.contains(&spoilt.to_string()) && reason.contains("poison"), "{all:?}");
+    field.cure("pulled").await;
+    let id: i64 = field.ledger.quarantined(1).await.expect("a list")[0].name.parse().expect("a job");
+    assert!(field.ledger.release_job(id).await.expect("an answer"));
+    until("it arrives once it is released", async || timeline(node, "fan").await.starts_with(&[good, spoilt])).await;
+    node.metric_is("feedline_quarantine", 0.0).await;
+}
+
+#[tokio::test]
+async fn a_job_that_always_fails_is_set_aside_embedded() {
+    a_job_that_always_fails_is_set_aside(Field::embedded(&KEYS).await).await;
+}
+
+#[tokio::test]
+async fn a_job_that_always_fails_is_set_aside_on_postgres() {
+    a_job_that_always_fails_is_set_aside(Field::postgres(1, &KEYS).await).await;
+}
+
+async fn a_like_that_always_fails_is_reverted(field: Field) {
+    let node = &field.nodes[0];
+    let id = post(node, "ann", "liked").await;
+    let owner = if field.postgres.is_some() { "owner" } else { "user" };
+    field.poison("likes", &format!("NEW.{owner} = 'mal'")).await;
+    // Entries that are no likes, in every partition.
+    if let Some(redis) = &field.redis {
+        for partition in 0..8 {
+            redis.ask(&format!("XADD feedline:{{likes}}:q:{partition} * b nonsense"));
+            redis.ask(&format!("XADD feedline:{{likes}}:q:{partition} * what ever"));
+        }
+    }
+    let mut mal = Client::open(node).await;
+    mal.done(json!({ "connect": { "token": token("mal") } })).await;
+    for n in 0..20 {
+        let user = if n == 7 { "mal".to_owned() } else { format!("liker-{n}") };
+        let (status, body) = attempt(node, &user, "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
+        assert!((200..300).contains(&status), "{body}");
+    }
+    let told = mal.publication("notifications:mal").await;
+    assert_eq!(told["data"], json!({ "type": "like.reverted", "id": id, "reason": "failed" }));
+    until("the others are settled", async || {
+        let shown = done(node, "ann", "GET", &format!("/posts/{id}")).await;
+        let listed = done(node, "ann", "GET", &format!("/posts/{id}/likes?limit=100")).await;
+        shown["likes"] == 19 && listed["items"].as_array().is_some_and(|items| items.len() == 19)
+    })
+    .await;
+    let all = field.quarantined().await;
+    assert!(all.iter().all(|(kind, ..)| kind == LIKE), "{all:?}");
+    let poisoned: Vec<_> = all.iter().filter(|(.., reason)| reason.contains("poison")).collect();
+    assert!(poisoned.len() == 1 && poisoned[0].1.ends_with(" mal"), "{all:?}");
+    let strange = if field.redis.is_some() { 16 } else { 0 };
+    node.metric_is("feedline_quarantine", f64::from(strange + 1)).await;
+    node.metric_is(r#"feedline_likes_reverted_total{reason="failed"}"#, 1.0).await;
+    // It was the like that failed, not the user.
+    field.cure("likes").await;
+    attempt(node, "mal", "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
+    until("it settles", async || done(node, "ann", "GET", &format!("/posts/{id}")).await["likes"] == 20).await;
+}
+
+#[tokio::test]
+async fn a_like_that_always_fails_is_reverted_embedded() {
+    a_like_that_always_fails_is_reverted(Field::embedded(&[]).await).await;
+}
+
+#[tokio::test]
+async fn a_like_that_always_fails_is_reverted_on_postgres() {
+    a_like_that_always_fails_is_reverted(Field::postgres(1, &[]).await).await;
+}
+
+/// A broker that refuses: the log of a topic is something else in Redis.
+#[tokio::test]
+async fn a_job_that_the_broker_refuses_is_set_aside() {
+    let field = Field::redis(1, &[("fanout.lease", "1s")]).await;
+    let (node, redis) = (&field.nodes[0], field.redis.as_ref().expect("Redis"));
+    node.follow("fan", "bo").await;
+    assert!(timeline(node, "fan").await.is_empty());
+    for key in ["l", "m"] {
+        redis.ask(&format!("SET feedline:{{topic:bad}}:{key} spoilt"));
+    }
+    let spoilt = post(node, "bo", "about #bad").await;
+    let good = post(node, "bo", "about nothing").await;
+    until("the post behind it arrives", async || timeline(node, "fan").await == [good]).await;
+    node.metric_is("feedline_quarantine", 1.0).await;
+    let all = field.quarantined().await;
+    assert!(all[0].1.contains(&spoilt.to_string()) && all[0].2.contains("WRONGTYPE"), "{all:?}");
+}
