@@ -2,7 +2,7 @@
 //!
 //! A channel is a bounded, append-only log with contiguous offsets and an epoch. Appending to it also sends a
 //! *hint* to every node that subscribed to the channel. Hints may be lost; logs say what happened. One trait,
-//! two engines, one conformance suite (`tests/broker.rs`): [`MemoryBroker`] for a single process,
+//! two engines, one conformance suite (`tests/broker/`): [`MemoryBroker`] for a single process,
 //! [`RedisBroker`] for any number.
 //!
 //! There are three ways to write to a channel:

@@ -19,7 +19,8 @@ const FOLLOWS: &str = "\
         SELECT id FROM users WHERE id = ANY ($1) OR id = ANY ($2) ORDER BY id FOR NO KEY UPDATE
     ), made AS (
         INSERT INTO follows (follower, followee, seq, at)
-        SELECT follower, followee, nextval('follows_seq'), $3 FROM unnest($1::text[], $2::text[]) AS t (follower, followee)
+        SELECT follower, followee, nextval('follows_seq'), $3
+        FROM unnest($1::text[], $2::text[]) AS t (follower, followee)
         WHERE (SELECT count(*) FROM locked) > 0
         ON CONFLICT DO NOTHING RETURNING follower, followee, seq
     ), mirrored AS (

@@ -16,13 +16,15 @@ const STARTING: Duration = Duration::from_secs(60);
 /// Runs a server until its standard input ends, as it does when the test process ends, however that happens. It listens
 /// before it says where its data is. Arguments: where the programs are, the port, more settings.
 ///
-/// Data of a test need not survive a power loss, but a killed server must find it again: `fsync` is off and the rest is not.
+/// Data of a test need not survive a power loss, but a killed server must find it again: `fsync` is off and the rest is
+/// not.
 const SCRIPT: &str = r#"
 set -eu
 bin=$1 port=$2; shift 2
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
-"$bin/initdb" -D "$data" -U feedline --auth=trust --encoding=UTF8 --locale=C --no-sync >"$data.log" 2>&1 || { cat "$data.log" >&2; exit 1; }
+"$bin/initdb" -D "$data" -U feedline --auth=trust --encoding=UTF8 --locale=C --no-sync >"$data.log" 2>&1 ||
+    { cat "$data.log" >&2; exit 1; }
 rm -f "$data.log"
 mkdir "$data/sockets"
 echo "$data"
@@ -92,8 +94,8 @@ impl PostgresServer {
         server.launch().then_some(server)
     }
 
-    /// Whether it accepts connections in the end. It says so in a file of its own: another one that was quicker to take the
-    /// port would answer there too.
+    /// Whether it accepts connections in the end. It says so in a file of its own: another one that was quicker to take
+    /// the port would answer there too.
     fn launch(&mut self) -> bool {
         self.order("start");
         self.pid = line(&mut self.answers).parse().expect("a process id");

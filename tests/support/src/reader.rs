@@ -223,7 +223,8 @@ impl View {
         self.closes.extend(closed);
     }
 
-    /// Takes what a frame says. What to answer; whether the timeline is to be read again; `None`: the connection was refused.
+    /// Takes what a frame says. What to answer; whether the timeline is to be read again; `None`: the connection was
+    /// refused.
     fn hear_all(&mut self, user: &str, frame: &str) -> Option<(Vec<Value>, bool)> {
         let (mut answers, mut again) = (Vec::new(), false);
         for line in frame.lines() {

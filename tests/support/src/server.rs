@@ -304,8 +304,8 @@ fn variable(key: &str) -> String {
     format!("FEEDLINE__{}", key.replace('.', "__").to_uppercase())
 }
 
-/// The program under test. Cargo says where it is (from 1.94 on); tests that are started by hand find it in the folder above
-/// their own.
+/// The program under test. Cargo passes its path to tests from version 1.94 on. Without that, it is in the folder above
+/// the one of the test.
 fn binary() -> PathBuf {
     std::env::var_os("CARGO_BIN_EXE_feedline").map_or_else(
         || {
