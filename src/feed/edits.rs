@@ -110,7 +110,7 @@ impl Feed {
             if let (0, Some(Event::PostEdited { mentions, .. })) = (attempt, &event) {
                 self.count_mentions(call, mentions).await?;
             }
-            let reserved = self.fanout.reserve();
+            let reserved = self.fanout.reserve(author);
             match self.ledger.edit_post(&post, before.edited_at, event.as_ref(), reserved.lease()).await? {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.announce(&[Invalidation::Post(id)]).await;

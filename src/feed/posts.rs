@@ -59,7 +59,7 @@ impl Feed {
         let post = draft.into_post(author, self.ids.for_call(&call, now)?, &self.options.limits)?;
         self.count_mentions(&call, &post.mentions).await?;
         let ticket = self.bodies.ticket(post.id);
-        let reserved = self.fanout.reserve();
+        let reserved = self.fanout.reserve(author);
         let Some(job) = self.ledger.create_post(&post, reserved.lease()).await? else {
             // An earlier attempt stored it, and its job with it: it is carried, or will be. The answer is that attempt's.
             let body = Body::new(post)?;
@@ -105,7 +105,7 @@ impl Feed {
             return Err(FeedError::Forbidden("only its author can delete a post"));
         }
         let now = now();
-        let reserved = self.fanout.reserve();
+        let reserved = self.fanout.reserve(author);
         let job = self.ledger.delete_post(post.id, author, now, reserved.lease()).await?;
         let invalidated = self.announce(&[Invalidation::Post(post.id)]).await;
         // Whoever lost a race against another deletion has what they wanted, and the other carries it.

@@ -178,7 +178,8 @@ pub struct Backlog {
 /// Fan-out jobs. They are made by the writes that need them, in the same transaction, with the lease of the writing node.
 ///
 /// [Ordered](Work::is_ordered) jobs of one author are done in the order of their ids, whichever nodes wrote them: at most one node
-/// holds leases of an author's ordered jobs at a time. A job that is created while another node holds an earlier one, or while
+/// holds leases of an author's ordered jobs at a time, and a job may be begun when no earlier one is left. A lease that ran out
+/// cannot be renewed. A job that is created while another node holds an earlier one, or while
 /// an earlier one waits, waits as well, whatever lease it was created with.
 #[async_trait]
 pub trait Jobs: Send + Sync {
@@ -186,13 +187,14 @@ pub trait Jobs: Send + Sync {
     /// whom another node holds one.
     async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
 
-    /// Notes how far a job is, and renews its lease. `false` if the job was claimed since this generation, or is finished:
-    /// stop. A lease that ran out without anyone claiming the job goes on. If the store crashes before
-    /// anything else is written, it may not have happened, and some of the job is done again.
+    /// Notes how far a job is, and renews its lease. `false`, and nothing changed, if the lease ran out, if the job was claimed
+    /// since this generation or is finished, or if it is ordered and an earlier ordered job of its author is left: stop. If the
+    /// store crashes before anything else is written, it may not have happened, and some of the job is done again.
     async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool>;
 
-    /// Renews the leases of many jobs, given with their generations. Returns the ids of those that are still held. A lease of
-    /// length zero releases them.
+    /// Renews the leases of many jobs, given with their generations. Returns the ids of those that are still held: their lease
+    /// did not run out, and if they are ordered, every earlier ordered job of their author is leased by the same holder. A lease
+    /// of length zero releases the jobs of these generations, whether or not they are still held.
     async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>>;
 
     /// The job is done. If the store crashes before anything else is written, it may not have happened, and the job is done

@@ -10,6 +10,8 @@ use crate::support::{LEASE, NOW, conformance, id, lease, post, publish, users};
 conformance! {
     a_job_has_one_holder_until_its_lease_runs_out
     leases_are_renewed_and_released_together
+    a_lease_that_ran_out_is_lost
+    jobs_of_an_author_are_done_in_order
     a_job_created_without_a_lease_waits_for_a_claim
     one_node_at_a_time_holds_the_jobs_of_an_author
 }
@@ -44,13 +46,12 @@ async fn a_job_has_one_holder_until_its_lease_runs_out(ledger: Any) {
     assert_eq!(claim("w1", 100, 9).await, [first.clone()], "the same holder, in another generation");
     assert!(!ledger.advance_job(first.id, 1, "fan-600", &lease("w1", LEASE)).await.unwrap(), "the first one is over");
     assert_eq!(ledger.finish_job(first.id, 1).await.unwrap(), Finished { was_held: false, more: false });
-    assert!(ledger.advance_job(second.id, 1, "", &lease("w1", 0)).await.unwrap());
+    assert_eq!(ledger.renew_jobs(&[(second.id, 1)], &lease("w1", 0)).await.unwrap(), [second.id]);
     assert_eq!(ledger.backlog().await.unwrap().jobs, 2);
 
     run_out(100).await;
     assert_eq!(claim("w4", 100, 1).await, [Job { generation: 3, ..first.clone() }], "oldest first, no more than asked");
-    run_out(100).await;
-    assert!(ledger.advance_job(first.id, 3, "fan-700", &lease("w4", 100)).await.unwrap(), "nobody claimed it");
+    assert!(ledger.advance_job(first.id, 3, "fan-700", &lease("w4", 100)).await.unwrap());
     run_out(100).await;
     (first.generation, second.generation, first.cursor) = (4, 2, "fan-700".into());
     assert_eq!(claim("w5", LEASE, 9).await, [first.clone(), second.clone()]);
@@ -86,6 +87,53 @@ async fn leases_are_renewed_and_released_together(ledger: Any) {
     assert_eq!(renew(&all[..2], 0).await, [first.id, second.id]);
     let claimed = ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
     assert_eq!(numbers(&claimed), [(first.id, 2), (second.id, 2)]);
+}
+
+async fn a_lease_that_ran_out_is_lost(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let job = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 50)).await.unwrap().expect("a new post");
+    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w1", 50)).await.unwrap().expect("an edge");
+    run_out(50).await;
+    assert!(!ledger.advance_job(job.id, 1, "fan-1", &lease("w1", LEASE)).await.unwrap(), "nobody claimed it, yet");
+    assert!(!ledger.advance_job(edge.id, 1, "x", &lease("w1", LEASE)).await.unwrap());
+    assert_eq!(ledger.renew_jobs(&[(job.id, 1), (edge.id, 1)], &lease("w1", LEASE)).await.unwrap(), [0; 0]);
+    let claimed = ledger.claim_jobs(&lease("w1", LEASE), 9).await.unwrap();
+    assert_eq!(numbers(&claimed), [(job.id, 2), (edge.id, 2)]);
+    assert_eq!(claimed[0].cursor, "");
+    // What is done is done, however late.
+    assert!(ledger.finish_job(edge.id, 2).await.unwrap().was_held);
+}
+
+async fn jobs_of_an_author_are_done_in_order(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let first = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 200)).await.unwrap().expect("a new post");
+    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w1", LEASE)).await.unwrap().expect("an edge");
+    let (second, third) = (publish(&*ledger, 2, "ann").await, publish(&*ledger, 3, "ann").await);
+    let other = publish(&*ledger, 4, "bo").await;
+    assert!(second.is_held() && third.is_held() && other.is_held());
+    let advance = async |job: &Job, generation, holder: &str| {
+        ledger.advance_job(job.id, generation, "", &lease(holder, LEASE)).await.unwrap()
+    };
+    assert!(!advance(&second, 1, "w1").await, "the first is not done");
+    assert!(advance(&edge, 1, "w1").await && advance(&other, 1, "w1").await, "these have no order");
+    // The lease of the first runs out, those of the others do not: the holder has lost them all.
+    run_out(200).await;
+    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "w1 holds some of ann's");
+    let all = [(first.id, 1), (edge.id, 1), (second.id, 1), (third.id, 1), (other.id, 1)];
+    let mut renewed = ledger.renew_jobs(&all, &lease("w1", LEASE)).await.unwrap();
+    renewed.sort_unstable();
+    assert_eq!(renewed, [edge.id, other.id]);
+    assert!(!advance(&second, 1, "w1").await);
+    assert_eq!(ledger.renew_jobs(&all[2..3], &lease("w1", 0)).await.unwrap(), [second.id], "released all the same");
+    assert_eq!(ledger.renew_jobs(&all[3..4], &lease("w1", 0)).await.unwrap(), [third.id]);
+    // Another node takes some, one after the other; whoever held the others does not get them back.
+    let claim = async |limit| numbers(&ledger.claim_jobs(&lease("w2", LEASE), limit).await.unwrap());
+    assert_eq!(claim(1).await, [(first.id, 2)]);
+    assert_eq!(ledger.renew_jobs(&all[2..4], &lease("w1", LEASE)).await.unwrap(), [0; 0]);
+    assert_eq!(claim(1).await, [(second.id, 2)]);
+    assert!(advance(&first, 2, "w2").await && !advance(&second, 2, "w2").await);
+    assert!(ledger.finish_job(first.id, 2).await.unwrap().was_held);
+    assert!(advance(&second, 2, "w2").await && !advance(&third, 1, "w1").await);
 }
 
 async fn a_job_created_without_a_lease_waits_for_a_claim(ledger: Any) {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Barriers, BulkLoad, Comments, Durability, Edges, Favourites, Happening, Ledger, LedgerError, LikeBatch, Likes,
-    Lineages, Notifications, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+    Barriers, BulkLoad, Comments, Durability, Edges, Favourites, Happening, Jobs, Ledger, LedgerError, LikeBatch,
+    Likes, Lineages, Notifications, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
 };
 use feedline::model::{
     Barrier, Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
@@ -37,6 +37,23 @@ async fn many_may_open_a_new_database_at_once() {
     }
     let steps = server.client(&name).await.query("SELECT version FROM migrations", &[]).await.unwrap();
     assert_eq!(steps.len(), std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count());
+}
+
+#[tokio::test]
+async fn a_lease_from_before_the_clock_was_set_back_has_run_out() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    let jobs = [publish(&*ledger, 1, "ann").await.id, publish(&*ledger, 2, "ann").await.id];
+    let set_back = async |millis: u64| {
+        server.ask(&name, &format!("UPDATE jobs SET lease_until = lease_until + {millis}")).await;
+    };
+    let claim = async || ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
+    set_back(600_000).await;
+    assert_eq!(claim().await, [], "it may be the longest there is");
+    set_back(3_000_000).await;
+    assert_eq!(claim().await.iter().map(|job| job.id).collect::<Vec<_>>(), jobs);
+    assert_eq!(claim().await, []);
 }
 
 #[tokio::test]

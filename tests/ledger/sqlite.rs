@@ -7,7 +7,7 @@ use feedline::model::{PostId, UserId};
 use futures::future::join_all;
 use rusqlite::Connection;
 
-use crate::support::{NOW, id, open_in, post, publish, sqlite, store, users};
+use crate::support::{LEASE, NOW, id, lease, open_in, post, publish, sqlite, store, users};
 
 #[tokio::test]
 async fn many_writes_share_few_transactions() {
@@ -40,6 +40,22 @@ async fn a_failure_hurts_nobody_else_in_its_transaction() {
     assert!(ledger.commits() - before <= 2, "they did not share a transaction");
     assert_eq!(ledger.backlog().await.unwrap().jobs, 90);
     assert_eq!(ledger.topic_posts("t", PostId::MAX, 200).await.unwrap().len(), 90);
+}
+
+#[tokio::test]
+async fn a_lease_from_before_the_clock_was_set_back_has_run_out() {
+    let (ledger, folder) = sqlite().await;
+    users(&*ledger, &["ann"]).await;
+    let jobs = [publish(&*ledger, 1, "ann").await.id, publish(&*ledger, 2, "ann").await.id];
+    let other = Connection::open(folder.path().join("ledger.db")).unwrap();
+    let set_back =
+        |millis| other.execute(&format!("UPDATE jobs SET lease_until = lease_until + {millis}"), []).unwrap();
+    let claim = async || ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
+    set_back(600_000);
+    assert_eq!(claim().await, [], "it may be the longest there is");
+    set_back(3_000_000);
+    assert_eq!(claim().await.iter().map(|job| job.id).collect::<Vec<_>>(), jobs);
+    assert_eq!(claim().await, []);
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ impl Pass<'_> {
             before = *last;
             for post in &posts {
                 let now = now();
-                let reserved = feed.fanout.reserve();
+                let reserved = feed.fanout.reserve(user);
                 if let Some(job) = feed.ledger.delete_post(*post, user, now, reserved.lease()).await? {
                     feed.fanout.offer([job], reserved);
                 }

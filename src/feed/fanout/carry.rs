@@ -95,6 +95,9 @@ impl Feed {
                 FannedOut::Fenced => return Ok(Outcome::Fenced),
             }
         }
+        if !self.fanout.held.may_write(held.attempt.job, held.attempt.generation, self.fanout.options.lease) {
+            return Ok(Outcome::Fenced);
+        }
         // Nodes read entries without their recipients, so some entries are for those inboxes only that hold the post.
         let look = walk.recipients.needs_look();
         self.ledger.pull(held.attempt.job, walk.author, walk.entry, look, now()).await?;

@@ -3,7 +3,8 @@
 //! A job is written with the post it carries, in one transaction. The process that wrote it holds its lease if it has room;
 //! otherwise the job waits in the ledger until a node has. Leases are renewed for as long as their jobs wait or are under way,
 //! and each has a generation: whoever claims the job of a dead worker raises it, and the dead worker, should it come back, is
-//! told that it lost the job. At most one node holds ordered jobs of an author, so they are done in order.
+//! told that it lost the job. A lease that ran out is lost, whether or not anybody claimed the job. At most one node holds
+//! ordered jobs of an author, and an ordered job is begun only when no earlier one of its author is left.
 //!
 //! Workers walk the followers page by page, and the broker remembers with the job which followers each page served. An attempt
 //! that is not the first begins by reading that, and with it the broker refuses the pages of all earlier attempts; so it goes
@@ -13,12 +14,16 @@
 //! |---|---|
 //! | `mod.rs` | workers, claims, renewals |
 //! | `queue.rs` | the jobs that this process holds |
+//! | `leases.rs` | their leases, and how far they can be trusted |
+//! | `creations.rs` | writes under way that create jobs |
 //! | `carry.rs` | what each kind of job does |
 //! | `walk.rs` | the way through the followers, page by page |
 //! | `connected.rs` | who is connected is served first |
 
 mod carry;
 mod connected;
+mod creations;
+mod leases;
 mod queue;
 mod walk;
 
@@ -34,6 +39,7 @@ use crate::broker::{JobAttempt, JobProgress};
 use crate::ledger::{Job, Lease};
 
 pub(super) use carry::{Carried, LIVE};
+use leases::Moment;
 pub(super) use queue::Fanout;
 
 /// How posts are carried.
@@ -77,6 +83,7 @@ impl Feed {
             while feed.fanout.sleep(every.mul_f64(rand::random_range(0.8..1.2))).await {
                 feed.look_for_broker();
                 feed.renew_leases().await;
+                feed.fanout.creations.forget_past();
                 feed.measure_backlog().await;
             }
         });
@@ -100,21 +107,22 @@ impl Feed {
         }
         let _lock = self.fanout.claim_lock().await;
         let Some(slots) = self.fanout.slots_for_claim() else { return };
+        let asked = Moment::now();
         match self.ledger.claim_jobs(&self.fanout.lease(), slots.num_permits()).await {
-            Ok(jobs) => self.fanout.claimed(jobs, slots),
+            Ok(jobs) => self.fanout.claimed(jobs, slots, asked),
             Err(error) => tracing::warn!(%error, "jobs that wait could not be claimed"),
         }
     }
 
     /// Renews the leases of the jobs held here, unless this node cannot do them: another node may reach the broker.
     async fn renew_leases(&self) {
-        let held = self.fanout.all_held();
+        let held = self.fanout.held.all();
         if held.is_empty() || self.is_cut_off() {
             return;
         }
-        let asked = Instant::now();
+        let asked = Moment::now();
         match self.ledger.renew_jobs(&held, &self.fanout.lease()).await {
-            Ok(renewed) => self.fanout.note_renewals(&held, &renewed, asked),
+            Ok(renewed) => self.fanout.held.note_renewals(&held, &renewed, asked),
             Err(error) => tracing::warn!(%error, jobs = held.len(), "leases of jobs could not be renewed"),
         }
     }
@@ -136,12 +144,15 @@ impl Feed {
 
     /// Lets other nodes have the jobs that this one will not do.
     pub(super) async fn release_leases(&self) {
-        let held = self.fanout.all_held();
-        if !held.is_empty()
-            && let Err(error) =
-                self.ledger.renew_jobs(&held, &Lease { length: Duration::ZERO, ..self.fanout.lease() }).await
+        self.release_jobs(&self.fanout.held.all()).await;
+    }
+
+    async fn release_jobs(&self, jobs: &[(i64, u64)]) {
+        let released = Lease { length: Duration::ZERO, ..self.fanout.lease() };
+        if !jobs.is_empty()
+            && let Err(error) = self.ledger.renew_jobs(jobs, &released).await
         {
-            tracing::warn!(%error, jobs = held.len(), "jobs wait until their leases run out");
+            tracing::warn!(%error, jobs = jobs.len(), "jobs wait until their leases run out");
         }
     }
 
@@ -219,6 +230,9 @@ impl Feed {
                     self.job_quarantine.succeeded();
                     self.retire(attempt);
                     self.metrics.fanout_done(now().saturating_sub(job.created_at));
+                } else {
+                    // Another worker does it once more: the author's later jobs wait for that.
+                    self.fanout.held.note_loss(job);
                 }
                 if finished.more {
                     self.fanout.waiting.notify_one();

@@ -4,7 +4,6 @@
 //! a free worker. A job is held from the transaction that creates it if there is a free slot; so on a node that is not busy
 //! no further call is made before the job is done.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,13 +11,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, RwLockWriteGuard, Semaphore, mpsc};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::FanoutOptions;
+use super::creations::{Creation, Creations};
+use super::leases::{HeldLeases, Moment};
 use crate::feed::runtime::Runtime;
 use crate::ledger::{Job, Lease};
+use crate::model::UserId;
 
 /// Jobs held for each worker, those under way included.
 const SLOTS_PER_WORKER: usize = 64;
@@ -36,7 +37,8 @@ pub(in crate::feed) struct Fanout {
     /// The other ends; the workers take them when they start.
     pub(super) receivers: Mutex<Vec<mpsc::Receiver<QueuedJob>>>,
     /// The jobs in lanes and under way, by id.
-    held: Mutex<HashMap<i64, HeldLease>>,
+    pub(super) held: Arc<HeldLeases>,
+    pub(super) creations: Arc<Creations>,
     slots: Arc<Semaphore>,
     /// Whether more jobs wait in the ledger than this process could take. New jobs queue up behind them.
     backlogged: AtomicBool,
@@ -59,18 +61,13 @@ pub(super) struct QueuedJob {
     pub(super) slot: Option<OwnedSemaphorePermit>,
 }
 
-/// The lease of a job that this process holds.
-#[derive(Clone, Copy)]
-struct HeldLease {
-    generation: u64,
-    /// When the last successful renewal was asked for.
-    renewed: Instant,
-}
-
 /// A place for the jobs that a write is about to create.
 pub(in crate::feed) struct Reservation {
     lease: Lease,
+    /// Before the ledger is asked to create the jobs.
+    begun: Moment,
     slot: Option<OwnedSemaphorePermit>,
+    creation: Option<Creation>,
     /// No claim ends before the jobs are in their lanes.
     _no_claim: Option<OwnedRwLockReadGuard<()>>,
 }
@@ -92,7 +89,8 @@ impl Fanout {
             holder: Arc::clone(runtime.holder()),
             lanes,
             receivers: Mutex::new(receivers),
-            held: Mutex::default(),
+            held: Arc::default(),
+            creations: Arc::default(),
             slots: Arc::new(Semaphore::new(slots)),
             backlogged: AtomicBool::new(false),
             claiming: Arc::default(),
@@ -126,15 +124,16 @@ impl Fanout {
         Lease { holder: Arc::clone(&self.holder), length: self.options.lease }
     }
 
-    /// Reserves a slot for the jobs of one write. While jobs wait in the ledger, or are being claimed, there is none: new ones
+    /// Reserves a slot for the jobs of one write of an author's. While jobs wait in the ledger, or are being claimed, there is none: new ones
     /// come after them.
-    pub(in crate::feed) fn reserve(&self) -> Reservation {
+    pub(in crate::feed) fn reserve(&self, author: &UserId) -> Reservation {
         let no_claim = Arc::clone(&self.claiming).try_read_owned().ok();
         let is_free = no_claim.is_some() && !self.backlogged.load(Ordering::Relaxed);
         let slot = if is_free { Arc::clone(&self.slots).try_acquire_owned().ok() } else { None };
         let length = if slot.is_some() { self.options.lease } else { Duration::ZERO };
         let _no_claim = no_claim.filter(|_| slot.is_some());
-        Reservation { lease: Lease { length, ..self.lease() }, slot, _no_claim }
+        let creation = slot.is_some().then(|| self.creations.begin(author, length));
+        Reservation { lease: Lease { length, ..self.lease() }, begun: Moment::now(), slot, creation, _no_claim }
     }
 
     /// To be held during a claim until its jobs are in their lanes.
@@ -144,10 +143,11 @@ impl Fanout {
 
     /// Queues the jobs that were just created with a reservation. Those that are not held wait in the ledger.
     pub(in crate::feed) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) {
-        let Reservation { mut slot, _no_claim, .. } = reservation;
+        let Reservation { begun, mut slot, creation, _no_claim, .. } = reservation;
+        let in_doubt = creation.is_some_and(Creation::end);
         for job in jobs {
             if job.is_held() {
-                self.queue(job, slot.take());
+                self.queue(job, slot.take(), begun, in_doubt);
             } else {
                 self.waiting.notify_one();
             }
@@ -157,18 +157,19 @@ impl Fanout {
     /// Queues a job that could not be done at once. If there is no slot it waits in the ledger until its lease runs out.
     pub(in crate::feed) fn offer_again(&self, job: Job) {
         match Arc::clone(&self.slots).try_acquire_owned() {
-            Ok(slot) => self.queue(job, Some(slot)),
+            // These are jobs of one inbox: when their leases began is no matter.
+            Ok(slot) => self.queue(job, Some(slot), Moment::now(), false),
             Err(_) => tracing::debug!(job = job.id, "no free slot, the job waits until its lease runs out"),
         }
     }
 
-    pub(super) fn queue(&self, job: Job, slot: Option<OwnedSemaphorePermit>) {
+    fn queue(&self, job: Job, slot: Option<OwnedSemaphorePermit>, asked: Moment, in_doubt: bool) {
         // Any number does, as long as it is the author's.
         let lane = self.hasher.hash_one(job.work.author()) as usize % self.lanes.len();
-        let (id, lease) = (job.id, HeldLease { generation: job.generation, renewed: Instant::now() });
-        self.held.lock().insert(id, lease);
+        let (id, generation) = (job.id, job.generation);
+        self.held.insert(&job, asked, in_doubt);
         if self.lanes[lane].try_send(QueuedJob { job, slot }).is_err() {
-            self.held.lock().remove(&id);
+            self.held.remove(id, generation);
             tracing::warn!(job = id, "a lane is full, the job waits until its lease runs out");
         }
     }
@@ -179,49 +180,22 @@ impl Fanout {
         if half == 0 { None } else { Arc::clone(&self.slots).try_acquire_many_owned(half).ok() }
     }
 
-    /// Queues the jobs of a claim for which these slots were taken.
-    pub(super) fn claimed(&self, jobs: Vec<Job>, mut slots: OwnedSemaphorePermit) {
+    /// Queues the jobs of a claim for which these slots were taken, and which began then.
+    pub(super) fn claimed(&self, jobs: Vec<Job>, mut slots: OwnedSemaphorePermit, asked: Moment) {
         self.backlogged.store(jobs.len() >= slots.num_permits(), Ordering::Relaxed);
+        self.held.doubt_later_than(&jobs);
         for job in jobs {
-            self.queue(job, slots.split(1));
+            self.queue(job, slots.split(1), asked, false);
         }
     }
 
     /// A worker is done with a job: asks for more if half of the slots are free and jobs wait.
     pub(super) fn release(&self, job: &Job, slot: Option<OwnedSemaphorePermit>) {
         drop(slot);
-        let mut held = self.held.lock();
-        if held.get(&job.id).is_some_and(|lease| lease.generation == job.generation) {
-            held.remove(&job.id);
-        }
-        drop(held);
+        self.held.remove(job.id, job.generation);
         let half = self.lanes.len() * SLOTS_PER_WORKER / 2;
         if self.backlogged.load(Ordering::Relaxed) && self.slots.available_permits() >= half {
             self.waiting.notify_one();
-        }
-    }
-
-    /// When the lease of a job was last renewed; `None` if it is lost.
-    pub(super) fn renewed(&self, id: i64, generation: u64) -> Option<Instant> {
-        self.held.lock().get(&id).filter(|lease| lease.generation == generation).map(|lease| lease.renewed)
-    }
-
-    /// All jobs held, with their generations.
-    pub(super) fn all_held(&self) -> Vec<(i64, u64)> {
-        self.held.lock().iter().map(|(id, lease)| (*id, lease.generation)).collect()
-    }
-
-    /// Notes which of some leases were renewed, at a time before the ledger was asked. The others are lost.
-    pub(super) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: Instant) {
-        let renewed: HashSet<i64> = renewed.iter().copied().collect();
-        let mut held = self.held.lock();
-        for (id, generation) in asked {
-            let Some(lease) = held.get_mut(id).filter(|lease| lease.generation == *generation) else { continue };
-            if renewed.contains(id) {
-                lease.renewed = at;
-            } else {
-                held.remove(id);
-            }
         }
     }
 

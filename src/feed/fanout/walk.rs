@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::leases::Moment;
 use super::{Held, Outcome};
 use crate::broker::{self, FanOut, FannedOut, JobAttempt, JobProgress, Page};
 use crate::feed::recipients::Recipients;
@@ -109,8 +110,13 @@ impl Feed {
         let post = walk.entry.post().ok_or(FeedError::Internal)?;
         let users = self.recipients_among(post, walk.author, walk.recipients, users).await?;
         let (broker, entry, attempt) = (Arc::clone(&self.broker), walk.entry.clone(), attempt.clone());
-        let created_at = walk.created_at;
+        let (created_at, leases, length) = (walk.created_at, Arc::clone(&self.fanout.held), self.fanout.options.lease);
         Ok(self.fanout.tasks.spawn(async move {
+            // The process may have been paused since it was last known that the job is held, for longer than the broker
+            // remembers a job that another node finished.
+            if !leases.may_write(attempt.job, attempt.generation, length) {
+                return Ok(FannedOut::Fenced);
+            }
             let page = FanOut { attempt: &attempt, page: &page, entry: &entry, users: &users, created_at };
             broker.fan_out(page).await
         }))
@@ -132,24 +138,29 @@ impl Feed {
         Ok(true)
     }
 
-    /// Whether this worker still holds the job. Writes the cursor to the ledger now and then, and asks it if the lease was
-    /// not renewed lately, as after a pause of the process.
+    /// Whether this worker still holds the job, as the first of its author's. Writes the cursor to the ledger now and then, and
+    /// asks it if the lease cannot be trusted, as after a pause of the process: see `leases.rs`.
     pub(super) async fn still_holds(&self, held: &mut Held) -> Result<bool> {
-        let Some(renewed) = self.fanout.renewed(held.attempt.job, held.attempt.generation) else { return Ok(false) };
+        let Some(age) = self.fanout.held.age(held.attempt.job, held.attempt.generation) else { return Ok(false) };
         let lease = self.fanout.options.lease;
-        if held.advanced.elapsed() <= lease / 3 && renewed.elapsed() <= lease / 2 {
+        if held.advanced.elapsed() <= lease / 3 && age <= lease / 2 {
             return Ok(true);
         }
         self.advance(held).await
     }
 
-    /// Writes the cursor to the ledger and renews the lease. `false` if another worker has the job.
+    /// Writes the cursor to the ledger and renews the lease. `false` if it is lost, or an earlier job of the author is left:
+    /// then the job is released, to be claimed after that one.
     async fn advance(&self, held: &mut Held) -> Result<bool> {
-        let (job, generation, asked) = (held.attempt.job, held.attempt.generation, Instant::now());
+        let (job, generation, asked) = (held.attempt.job, held.attempt.generation, Moment::now());
         let is_held = self.ledger.advance_job(job, generation, &held.cursor, &self.fanout.lease()).await?;
-        held.advanced = asked;
-        let renewed = if is_held { std::slice::from_ref(&job) } else { &[] };
-        self.fanout.note_renewals(&[(job, generation)], renewed, asked);
+        held.advanced = Instant::now();
+        if is_held {
+            self.fanout.held.note_first(job, generation, asked);
+        } else {
+            self.fanout.held.note_renewals(&[(job, generation)], &[], asked);
+            self.release_jobs(&[(job, generation)]).await;
+        }
         Ok(is_held)
     }
 }

@@ -17,10 +17,33 @@ const CLAIM: &str = "\
 /// it in the server's log is what it depends on, so that is there if this is.
 pub(super) const ADVANCE: &str = "\
     UPDATE jobs SET cursor = $3, lease_until = feedline_clock() + $4
-    WHERE id = $1 AND generation = $2 AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
+    WHERE id = $1 AND generation = $2 AND lease_until > feedline_clock()
+        AND NOT (ordered AND EXISTS (
+            SELECT FROM jobs earlier WHERE earlier.author = jobs.author AND earlier.ordered AND earlier.id < jobs.id))
+        AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
 
+/// Of each author, `first` is the first job that this holder has no lease of: no later one is renewed. A job that is being
+/// claimed at this moment is waited for, and has another generation then.
 const RENEW: &str = "\
+    WITH mine AS MATERIALIZED (
+        SELECT jobs.id, jobs.generation, jobs.author, jobs.ordered
+        FROM unnest($1::bigint[], $2::bigint[]) AS held (id, generation) JOIN jobs USING (id, generation)
+    ), blocked AS MATERIALIZED (
+        SELECT author, (
+            SELECT other.id FROM jobs other
+            WHERE other.author = lanes.author AND other.ordered
+                AND (other.holder <> $4 OR other.lease_until <= feedline_clock())
+            ORDER BY other.id LIMIT 1
+        ) AS first FROM (SELECT DISTINCT author FROM mine WHERE ordered) AS lanes
+    )
     UPDATE jobs SET lease_until = feedline_clock() + $3
+    FROM mine LEFT JOIN blocked ON mine.ordered AND blocked.author = mine.author
+    WHERE jobs.id = mine.id AND jobs.generation = mine.generation AND jobs.lease_until > feedline_clock()
+        AND coalesce(jobs.id < blocked.first, true)
+        AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING jobs.id";
+
+const RELEASE: &str = "\
+    UPDATE jobs SET lease_until = 0
     FROM unnest($1::bigint[], $2::bigint[]) AS mine (id, generation)
     WHERE jobs.id = mine.id AND jobs.generation = mine.generation
         AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING jobs.id";
@@ -65,7 +88,11 @@ impl Jobs for PostgresLedger {
     async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>> {
         let (ids, generations): (Vec<i64>, Vec<i64>) =
             jobs.iter().map(|(id, generation)| (*id, integer(*generation))).unzip();
-        let rows = self.pool.write(RENEW, &[&ids, &generations, &integer(lease.millis())]).await?;
+        let rows = if lease.length.is_zero() {
+            self.pool.write(RELEASE, &[&ids, &generations]).await?
+        } else {
+            self.pool.write(RENEW, &[&ids, &generations, &integer(lease.millis()), &&*lease.holder]).await?
+        };
         rows.iter().map(|row| at(row, 0)).collect()
     }
 

@@ -373,7 +373,7 @@ mod tests {
     async fn that_a_job_is_done_is_waited_for_by_nobody() {
         let server = shared();
         let (ledger, name) = ledger(server).await;
-        let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) VALUES ('', 'a', true, 0, 'w', 9)";
+        let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) VALUES ('', 'a', true, 0, 'w', 9e15)";
         server.ask(&name, made).await;
         let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
         let mut client =

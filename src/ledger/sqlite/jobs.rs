@@ -48,6 +48,10 @@ fn clock() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// A lease that ends later than this, in milliseconds from now, is from before the clock was set back, and counts as run out:
+/// `fanout.lease` is at most 10 minutes.
+const LONGEST: i64 = 660_000;
+
 /// When a lease that begins now runs out.
 fn until(clock: i64, lease: &Lease) -> i64 {
     clock.saturating_add(integer(lease.millis()))
@@ -69,14 +73,14 @@ pub(super) fn create(db: &Connection, work: Work, now: Millis, lease: &Lease) ->
 }
 
 pub(super) fn claim(db: &Connection, lease: &Lease, limit: usize) -> rusqlite::Result<Vec<Job>> {
-    let sql = "WITH held AS MATERIALIZED \
-                   (SELECT DISTINCT author FROM jobs WHERE lease_until > ?3 AND holder <> ?1 AND ordered) \
+    let sql = "WITH held AS MATERIALIZED (SELECT DISTINCT author FROM jobs \
+                   WHERE lease_until > ?3 AND lease_until <= ?5 AND holder <> ?1 AND ordered) \
                UPDATE jobs SET holder = ?1, lease_until = ?2, generation = generation + 1 \
-               WHERE id IN (SELECT id FROM jobs WHERE lease_until <= ?3 \
+               WHERE id IN (SELECT id FROM jobs WHERE (lease_until <= ?3 OR lease_until > ?5) \
                    AND NOT (ordered AND author IN (SELECT author FROM held)) ORDER BY id LIMIT ?4) \
                RETURNING id, work, cursor, created_at, generation";
     let clock = clock();
-    let claim = params![&*lease.holder, until(clock, lease), clock, count(limit)];
+    let claim = params![&*lease.holder, until(clock, lease), clock, count(limit), clock.saturating_add(LONGEST)];
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query_map(claim, |row| Ok((row.get::<_, i64>(0)?, natural(row.get(4)?), job(row))))?;
     let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -96,15 +100,33 @@ pub(super) fn claim(db: &Connection, lease: &Lease, limit: usize) -> rusqlite::R
 }
 
 fn advance(db: &Connection, (id, generation): (i64, u64), cursor: &str, lease: &Lease) -> rusqlite::Result<bool> {
-    let sql = "UPDATE jobs SET cursor = ?3, lease_until = ?4 WHERE id = ?1 AND generation = ?2";
-    let row = params![id, integer(generation), cursor, until(clock(), lease)];
+    let sql = "UPDATE jobs SET cursor = ?3, lease_until = ?4 WHERE id = ?1 AND generation = ?2 AND lease_until > ?5 \
+               AND NOT (ordered AND EXISTS (SELECT 1 FROM jobs AS earlier \
+                   WHERE earlier.author = jobs.author AND earlier.id < jobs.id AND earlier.ordered))";
+    let clock = clock();
+    let row = params![id, integer(generation), cursor, until(clock, lease), clock];
     Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
 fn renew(db: &Connection, jobs: &[(i64, u64)], lease: &Lease) -> rusqlite::Result<Vec<i64>> {
-    let sql = "UPDATE jobs SET lease_until = ?1 \
-               WHERE (id, generation) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2)) RETURNING id";
-    let renewal = params![until(clock(), lease), json_text(jobs)?];
+    let clock = clock();
+    if lease.length.is_zero() {
+        let sql = "UPDATE jobs SET lease_until = 0 \
+                   WHERE (id, generation) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1)) RETURNING id";
+        return db.prepare_cached(sql)?.query_map([json_text(jobs)?], |row| row.get(0))?.collect();
+    }
+    // Of each author, the first job that this holder has no lease of: no later one is renewed.
+    let sql = "WITH mine AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS generation FROM json_each(?2)), \
+               blocked AS MATERIALIZED (SELECT author, (SELECT other.id FROM jobs AS other \
+                       WHERE other.author = lanes.author AND other.ordered \
+                           AND (other.holder <> ?3 OR other.lease_until <= ?4) ORDER BY other.id LIMIT 1) AS first \
+                   FROM (SELECT DISTINCT author FROM jobs WHERE id IN (SELECT id FROM mine) AND ordered) AS lanes) \
+               UPDATE jobs SET lease_until = ?1 \
+               WHERE (id, generation) IN (SELECT id, generation FROM mine) AND lease_until > ?4 \
+                   AND NOT (ordered AND EXISTS (SELECT 1 FROM blocked \
+                       WHERE blocked.author = jobs.author AND blocked.first < jobs.id)) \
+               RETURNING id";
+    let renewal = params![until(clock, lease), json_text(jobs)?, &*lease.holder, clock];
     db.prepare_cached(sql)?.query_map(renewal, |row| row.get(0))?.collect()
 }
 
