@@ -53,12 +53,16 @@ impl Creations {
 }
 
 impl Creation {
-    /// The write is done, and its jobs come to their lanes now. Whether there may be earlier ones that are in no lane.
-    pub(super) fn end(mut self) -> bool {
-        self.has_ended = true;
+    /// Whether there may be earlier jobs of the author that are in no lane.
+    pub(super) fn has_rivals(&self) -> bool {
         let all = self.all.0.lock();
         let is_given_up = |until: Instant| Instant::now() < until;
         all.get(&self.author).is_some_and(|writes| writes.under_way > 1 || writes.given_up.is_some_and(is_given_up))
+    }
+
+    /// The write is done, and its jobs are in their lanes.
+    pub(super) fn end(mut self) {
+        self.has_ended = true;
     }
 }
 
@@ -86,13 +90,18 @@ mod tests {
         let (ann, bo) = (UserId::parse("ann").expect("an id"), UserId::parse("bo").expect("an id"));
         let begin = |author| all.begin(author, Duration::from_secs(5));
         let (first, second, other) = (begin(&ann), begin(&ann), begin(&bo));
-        assert!(!other.end() && second.end() && !first.end());
+        assert!(!other.has_rivals() && second.has_rivals() && first.has_rivals());
+        second.end();
+        assert!(!first.has_rivals());
+        [first, other].map(Creation::end);
         assert!(all.0.lock().is_empty());
         // The answer was lost, or the call dropped.
         drop(begin(&ann));
-        assert!(begin(&ann).end() && !begin(&bo).end());
+        let (next, other) = (begin(&ann), begin(&bo));
+        assert!(next.has_rivals() && !other.has_rivals());
         tokio::time::advance(Duration::from_secs(66)).await;
-        assert!(!begin(&ann).end());
+        assert!(!next.has_rivals());
+        [next, other].map(Creation::end);
         all.forget_past();
         assert!(all.0.lock().is_empty());
     }

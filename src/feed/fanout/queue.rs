@@ -124,8 +124,8 @@ impl Fanout {
         Lease { holder: Arc::clone(&self.holder), length: self.options.lease }
     }
 
-    /// Reserves a slot for the jobs of one write of an author's. While jobs wait in the ledger, or are being claimed, there is none: new ones
-    /// come after them.
+    /// Reserves a slot for the jobs of one write of an author's. While jobs wait in the ledger, or are being claimed, there is
+    /// none: new ones come after them.
     pub(in crate::feed) fn reserve(&self, author: &UserId) -> Reservation {
         let no_claim = Arc::clone(&self.claiming).try_read_owned().ok();
         let is_free = no_claim.is_some() && !self.backlogged.load(Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl Fanout {
     /// Queues the jobs that were just created with a reservation. Those that are not held wait in the ledger.
     pub(in crate::feed) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) {
         let Reservation { begun, mut slot, creation, _no_claim, .. } = reservation;
-        let in_doubt = creation.is_some_and(Creation::end);
+        let in_doubt = creation.as_ref().is_some_and(Creation::has_rivals);
         for job in jobs {
             if job.is_held() {
                 self.queue(job, slot.take(), begun, in_doubt);
@@ -152,6 +152,7 @@ impl Fanout {
                 self.waiting.notify_one();
             }
         }
+        creation.into_iter().for_each(Creation::end);
     }
 
     /// Queues a job that could not be done at once. If there is no slot it waits in the ledger until its lease runs out.
