@@ -93,7 +93,7 @@ mod tests {
         assert!(!other.has_rivals() && second.has_rivals() && first.has_rivals());
         second.end();
         assert!(!first.has_rivals());
-        [first, other].map(Creation::end);
+        [first, other].into_iter().for_each(Creation::end);
         assert!(all.0.lock().is_empty());
         // The answer was lost, or the call dropped.
         drop(begin(&ann));
@@ -101,7 +101,7 @@ mod tests {
         assert!(next.has_rivals() && !other.has_rivals());
         all.0.lock().get_mut(&ann).expect("writes").given_up = Some(Instant::now());
         assert!(!next.has_rivals());
-        [next, other].map(Creation::end);
+        [next, other].into_iter().for_each(Creation::end);
         all.forget_past();
         assert!(all.0.lock().is_empty());
     }
