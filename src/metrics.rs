@@ -84,6 +84,7 @@ pub struct Metrics {
     caught_up: Counter,
     events_pending: Gauge,
     events_oldest: Gauge<f64, AtomicU64>,
+    like_events_pending: Gauge,
     events_failed: Counter,
     likes_queue: Gauge,
     quarantine: Gauge,
@@ -144,6 +145,7 @@ impl Metrics {
             caught_up: Counter::default(),
             events_pending: Gauge::default(),
             events_oldest: Gauge::default(),
+            like_events_pending: Gauge::default(),
             events_failed: Counter::default(),
             likes_queue: Gauge::default(),
             likes_oldest: Gauge::default(),
@@ -199,6 +201,8 @@ impl Metrics {
             "Events that wait to become notifications, on all nodes",
             self.events_pending.clone(),
         );
+        let pending = "Events of likes that wait to become notifications, on all nodes";
+        r.register("like_events_pending", pending, self.like_events_pending.clone());
         let oldest = "Age of the oldest event that waits to become notifications";
         r.register_with_unit("events_oldest", oldest, unit(), self.events_oldest.clone());
         r.register(
@@ -348,6 +352,11 @@ impl Metrics {
     pub fn event_backlog(&self, events: u64, oldest: Option<Millis>) {
         self.events_pending.set(i64::try_from(events).unwrap_or(i64::MAX));
         self.events_oldest.set(seconds(oldest.unwrap_or(0)));
+    }
+
+    /// How many events of likes wait.
+    pub fn like_event_backlog(&self, events: u64) {
+        self.like_events_pending.set(i64::try_from(events).unwrap_or(i64::MAX));
     }
 
     /// An event was put aside.

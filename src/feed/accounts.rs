@@ -133,14 +133,24 @@ impl Feed {
         let stored = self.ledger.account(user).await.map_err(FeedError::from);
         let (account, attempt) = cancel_on_error(stored, attempt)?;
         let account = account.ok_or(FeedError::Forbidden("this user has no account, and so no password"))?;
+        // The session that is to be spared may have been ended since the call was let in. What ends later changes the
+        // generation.
+        let (_, attempt) = cancel_on_error(self.check_again(user, &call.credential).await, attempt)?;
         self.check_password(change.old, Some(account.password.clone()), attempt).await?;
         let new = self.passwords.hash(change.new).await?;
         let end = self.sessions_end(spared);
-        if self.ledger.change_password(user, &account.password, &new, &end).await?.is_none() {
-            return Err(FeedError::Conflict { field: "old", message: "the password was changed meanwhile" });
+        if self.ledger.change_password(user, &account.password, account.generation, &new, &end).await?.is_none() {
+            let message = "the password was changed, or all sessions were ended, meanwhile";
+            return Err(FeedError::Conflict { field: "old", message });
         }
         self.publish_revocations().await?;
         Ok(Done {})
+    }
+
+    /// Checks a credential against all that has ended by now, on any node.
+    async fn check_again(&self, user: &UserId, credential: &Credential) -> Result<()> {
+        self.follow_revocations().await?;
+        Ok(self.check_revoked(Some(user), credential.token().map(|token| &**token))?)
     }
 
     /// Makes the tokens of those who sign in.

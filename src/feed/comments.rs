@@ -16,7 +16,7 @@ use super::input::{CommentList, Done, OneComment};
 use super::posts::mentioned;
 use super::{Call, Caller, Feed, FeedError, Result, now};
 use crate::broker::{Append, Invalidation, Keep};
-use crate::ledger::{Commented, DEEPEST, Tally, Thread};
+use crate::ledger::{Commented, DEEPEST, EventConsumer, Tally, Thread};
 use crate::model::{Comment, CommentId, Entry, Person, PostId, UserId};
 
 /// What somebody says under a post.
@@ -93,7 +93,7 @@ impl Feed {
                 return Err(FeedError::LimitExceeded { field: "reply_to", what: "replies to replies", most });
             }
         }
-        self.events.wake();
+        self.events.wake(EventConsumer::Notifications);
         Ok(comment)
     }
 

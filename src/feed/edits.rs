@@ -12,7 +12,7 @@ use super::fanout::LIVE;
 use super::posts::{Draft, NO_POST, marked};
 use super::{Call, Feed, FeedError, Result, now};
 use crate::broker::{Append, Confirmation, Invalidation};
-use crate::ledger::EditOutcome;
+use crate::ledger::{EditOutcome, EventConsumer};
 use crate::model::{Entry, Event, GoneReason, Left, Location, Media, Post, PostId, UserId, Visibility};
 
 /// How many edits of different posts run at once without waiting for each other.
@@ -89,7 +89,7 @@ impl Feed {
             self.apply_edit(&call, author, edit).await?
         };
         self.confirm(confirmation).await;
-        self.events.wake();
+        self.events.wake(EventConsumer::Notifications);
         let body = self.bodies.get([id]).await?.remove(&id).ok_or(NO_POST)?;
         self.present(Some(author), &[body]).await?.pop().ok_or(NO_POST)
     }

@@ -8,7 +8,7 @@ use super::fanout::Carried;
 use super::input::{Done, OneUser, UserList, UserPage};
 use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::Invalidation;
-use crate::ledger::{Job, Listed};
+use crate::ledger::{EventConsumer, Job, Listed};
 use crate::model::{Entry, GoneReason, PostId, Profile, Relation, User, UserId, Visibility};
 
 pub(super) const NO_USER: FeedError = FeedError::NotFound("no such user");
@@ -56,7 +56,7 @@ impl Feed {
         let is_new = job.is_some();
         let done = self.related(reader, &user.id, Change::Opens, job).await?;
         if is_new {
-            self.events.wake();
+            self.events.wake(EventConsumer::Notifications);
         }
         Ok(done)
     }

@@ -81,7 +81,7 @@ impl Feed {
         self.bodies.forget_all();
         self.relations.forget_all();
         self.likes.forget_comments();
-        self.erasures.grown.notify_one();
+        self.revocations.grown.notify_one();
         self.lease.count_invalidation();
     }
 }

@@ -271,8 +271,8 @@ impl Feed {
     pub async fn start(self: &Arc<Self>) -> Result<()> {
         self.start_lineage().await?;
         self.ids.start().await?;
-        self.start_erasures().await?;
         self.start_revocations().await?;
+        self.start_erasure_job();
         self.start_pulling().await?;
         self.start_fanout();
         self.start_events();

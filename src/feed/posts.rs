@@ -16,7 +16,7 @@ use super::pages::Posts;
 use super::presentation::{behind, shown};
 use super::{Body, Call, Caller, Feed, FeedError, Limits, Result, now};
 use crate::broker::Invalidation;
-use crate::ledger::JOBS;
+use crate::ledger::{EventConsumer, JOBS};
 use crate::model::{Location, Media, Person, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// How many people a post's visibility may name: each delivery looks through them.
@@ -77,7 +77,7 @@ impl Feed {
             tracing::warn!(%error, post = %body.post.id, "a post is stored, its author's timeline will follow");
         }
         self.fanout.offer([job], reserved);
-        self.events.wake();
+        self.events.wake(EventConsumer::Notifications);
         shown(body.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 

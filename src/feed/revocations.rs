@@ -2,7 +2,7 @@
 //!
 //! Who ends something writes an entry to the ledger's log, brings this node up to date, and signals the others. Every node
 //! follows the log: at a signal, and every [`POLL_INTERVAL`] in case a signal was lost or the node was paused. So an entry is
-//! in force everywhere within a second.
+//! in force everywhere within a second. The log also says who was erased (`feed/erasure`).
 //!
 //! **A node that cannot read the log** goes on with what it knows, since nothing can be revoked while the ledger is away for
 //! everybody. If it lasts for [`MAX_STALENESS`] the node may be the only one that is cut off: then it refuses requests and new
@@ -112,6 +112,17 @@ impl Revocations {
         self.changed.notify_one();
     }
 
+    /// Notes that the sockets of a user are to be checked.
+    pub(super) fn check_user(&self, user: &UserId) {
+        let mut pending = self.pending.lock();
+        match pending.users.len() {
+            ..MAX_PENDING_USERS => drop(pending.users.insert(user.clone())),
+            _ => pending.all = true,
+        }
+        drop(pending);
+        self.changed.notify_one();
+    }
+
     fn check_all(&self) {
         self.pending.lock().all = true;
         self.changed.notify_one();
@@ -155,7 +166,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Ends one token, by its `jti`. `expires_at` says when it would have ended by itself, in Unix seconds.
+    /// Ends one token, by its `jti`. `expires_at` says when it would have ended by itself, in Unix seconds; nothing
+    /// is to be done where nobody accepts it any more.
     ///
     /// # Errors
     /// If the id is none, or the ledger cannot be reached.
@@ -163,7 +175,11 @@ impl Feed {
         if id.is_empty() || id.len() > MAX_TOKEN_ID {
             return Err(FeedError::invalid("uid", "the id of a token has 1 to 512 bytes"));
         }
-        self.revoke(&entry(RevocationKind::Token, id, 0, Some(self.revoked_until(expires_at)))).await
+        let until = self.revoked_until(expires_at);
+        if until <= now() {
+            return Ok(());
+        }
+        self.revoke(&entry(RevocationKind::Token, id, 0, Some(until))).await
     }
 
     /// Blocks a user: no token of theirs counts, until `expires_at` in Unix seconds, or until they are unblocked.
@@ -238,10 +254,11 @@ impl Feed {
 
     // --- the log -------------------------------------------------------------------------------------------
 
-    /// Reads the whole log, then follows it until the feed stops.
+    /// Reads the whole log, then follows it until the feed stops. What the erasure log beside the backups has and the
+    /// ledger has not, because it was restored from an older backup, is erased again.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the ledger or the erasure log cannot be read.
     pub(super) async fn start_revocations(self: &Arc<Self>) -> Result<()> {
         let mut incarnation = self.lineage.incarnation();
         self.load_revocations().await?;
@@ -264,6 +281,7 @@ impl Feed {
                     Ok(()) => incarnation = current,
                     Err(error) => tracing::debug!(%error, ?away, "the log of revocations could not be read"),
                 }
+                feed.log_found_erasures().await;
             }
         });
         let feed = Arc::clone(self);
@@ -279,13 +297,14 @@ impl Feed {
     async fn load_revocations(&self) -> Result<()> {
         let mut reached = self.revocations.reached.lock().await;
         let began = Instant::now();
-        let (list, mut last) = (RevocationList::default(), 0);
+        let (list, mut last, mut erased) = (RevocationList::default(), 0, Vec::new());
         loop {
             let entries = self.ledger.revocations_after(last, PAGE).await?;
             for (number, entry) in &entries {
                 list.apply(entry);
                 last = *number;
             }
+            erased.append(&mut self.hide_erased_in(&entries));
             if entries.len() < PAGE {
                 break;
             }
@@ -293,13 +312,14 @@ impl Feed {
         list.sweep(now());
         self.revocations.list.replace(list);
         *reached = last;
+        drop(reached);
         *self.revocations.read_at.lock() = began;
         self.revocations.check_all();
-        Ok(())
+        self.reapply_erasures(erased).await
     }
 
     /// Reads what was added to the log.
-    async fn follow_revocations(&self) -> Result<()> {
+    pub(super) async fn follow_revocations(&self) -> Result<()> {
         let mut reached = self.revocations.reached.lock().await;
         loop {
             let began = Instant::now();
@@ -308,6 +328,8 @@ impl Feed {
                 self.revocations.list.apply(entry);
                 *reached = *number;
             }
+            let mut erased = self.hide_erased_in(&entries);
+            self.erasures.unlogged.lock().append(&mut erased);
             if !entries.is_empty() {
                 self.revocations.note(&entries);
             }

@@ -26,6 +26,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::auth::Revoked;
 use crate::broker::Broker;
 use crate::config::Origins;
 use crate::feed::Feed;
@@ -147,8 +148,6 @@ impl Gateway {
         });
         gateway.hub.start(&gateway.tasks, &gateway.stopping);
         let (this, stop) = (Arc::clone(&gateway), gateway.stopping.clone());
-        gateway.tasks.spawn(async move { stop.run_until_cancelled(this.close_erased()).await });
-        let (this, stop) = (Arc::clone(&gateway), gateway.stopping.clone());
         gateway.tasks.spawn(async move { stop.run_until_cancelled(this.close_revoked()).await });
         gateway
     }
@@ -200,29 +199,22 @@ impl Gateway {
         }
     }
 
-    /// Closes the sockets of users who are erased, for ever.
-    async fn close_erased(&self) {
-        loop {
-            let erased = self.feed.erased_since().await;
-            // Users who erased themselves get the answer first.
-            tokio::time::sleep(ANSWER_FIRST).await;
-            erased.iter().for_each(|user| self.hub.close_user(user));
-        }
-    }
-
-    /// Closes the sockets of those whose tokens end or who are blocked, and ends subscriptions whose tokens end, for
-    /// ever.
+    /// Closes the sockets of those whose tokens end, who are blocked or erased, and ends subscriptions whose tokens
+    /// end, for ever.
     async fn close_revoked(&self) {
         loop {
             let pending = self.feed.revocations_changed().await;
-            let refused = self.sockets.refused(&pending, |user, token| self.feed.check_revoked(user, token));
+            let refused = self.sockets.refused(&pending, |user, token| match user {
+                Some(user) if self.feed.refuse_erased(user).is_err() => Err(Revoked::Token),
+                user => self.feed.check_revoked(user, token),
+            });
             for (outbox, channel) in refused.subscriptions {
                 outbox.push(Outgoing::Revoked(channel));
             }
             if refused.sockets.is_empty() {
                 continue;
             }
-            // Whoever ended their own session hears the answer first.
+            // Whoever ended their own session, or erased themselves, hears the answer first.
             tokio::time::sleep(ANSWER_FIRST).await;
             for (outbox, why) in refused.sockets {
                 outbox.close(why);

@@ -10,20 +10,26 @@ use crate::model::{Event, Millis};
 /// Works events off. Each event waits for every consumer that wants it; a new consumer gets the events written from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventConsumer {
-    /// Writes notifications.
+    /// Writes notifications, but for those of likes.
     Notifications,
+    /// Writes notifications of likes, at a pace of its own: they are many, and nothing else is to wait for them.
+    Likes,
 }
 
 impl EventConsumer {
     /// The consumers that want an event, as a set of [bits](Self::bit).
-    pub fn all_of(_: &Event) -> i32 {
-        Self::Notifications.bit()
+    pub fn all_of(event: &Event) -> i32 {
+        match event {
+            Event::Liked { .. } => Self::Likes.bit(),
+            _ => Self::Notifications.bit(),
+        }
     }
 
     /// Its bit in the set of those who have not dealt with an event yet.
     pub fn bit(self) -> i32 {
         match self {
             Self::Notifications => 1,
+            Self::Likes => 2,
         }
     }
 
@@ -31,6 +37,7 @@ impl EventConsumer {
     pub fn name(self) -> &'static str {
         match self {
             Self::Notifications => "notifications",
+            Self::Likes => "likes",
         }
     }
 }
@@ -59,8 +66,8 @@ pub struct EventBacklog {
 pub const KEPT_FAILURES: u64 = 10_000;
 
 /// Events. [`Posts::create_post`](super::Posts::create_post), [`Posts::edit_post`](super::Posts::edit_post),
-/// [`Comments::create_comment`](super::Comments::create_comment) and [`Edges::follow`](super::Edges::follow) write them, each in
-/// its own transaction.
+/// [`Comments::create_comment`](super::Comments::create_comment), [`Edges::follow`](super::Edges::follow) and
+/// [`Likes::settle_likes`](super::Likes::settle_likes) write them, each in its own transaction.
 #[async_trait]
 pub trait Events: Send + Sync {
     /// Makes `holder` the one worker of a consumer for `ttl` from now, by the clock of the store, unless another is. Whether it

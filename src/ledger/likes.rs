@@ -18,6 +18,8 @@ pub struct LikeBatch {
     pub changes: Vec<LikeChange>,
     /// Likes of what their users may not see: to be noted as reverted. None of them is in `changes`.
     pub unseen: Vec<LikeChange>,
+    /// Of how many new likes of each object an event is written; of none: 0.
+    pub noted: usize,
     /// Now.
     pub now: Millis,
 }
@@ -79,9 +81,10 @@ pub trait Likes: Send + Sync {
     /// How far a partition of the queue is settled: `to` of its last batch, empty before the first.
     async fn like_position(&self, partition: u16) -> Result<String>;
 
-    /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if the
-    /// count of likes changed, and stays if not), and the partition's position. `None`, and nothing is changed, if the position is
-    /// not `from` any more: another settled in between, or this batch was applied before.
+    /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if
+    /// the count of likes changed, and stays if not), the [events](crate::model::Event::liked) of what is new, and
+    /// the partition's position. `None`, and nothing is changed, if the position is not `from` any more: another
+    /// settled in between, or this batch was applied before.
     ///
     /// A like that is there already stays where it was in the list. A like of what does not exist, is deleted, or is a
     /// comment on a post that is deleted changes no row and is noted as reverted ([`Gone`](RevertReason::Gone)) in the same

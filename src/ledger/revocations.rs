@@ -91,9 +91,17 @@ pub trait Revocations: Send + Sync {
     /// Answers with the new generation; `None` if there is no such account.
     async fn end_sessions(&self, user: &UserId, end: &SessionsEnd) -> Result<Option<u64>>;
 
-    /// The same together with a new password, if the stored one is still `from` (both argon2id in PHC form). `None` if it
-    /// is not, or there is no such account: nothing changed.
-    async fn change_password(&self, user: &UserId, from: &str, to: &str, end: &SessionsEnd) -> Result<Option<u64>>;
+    /// The same together with a new password, if the stored one is still `from` (both argon2id in PHC form) and the
+    /// account's generation is still `generation`. `None` if they are not, or there is no such account: nothing
+    /// changed. So whoever looked at the account before can spare a session only while all that it looked at holds.
+    async fn change_password(
+        &self,
+        user: &UserId,
+        from: &str,
+        generation: u64,
+        to: &str,
+        end: &SessionsEnd,
+    ) -> Result<Option<u64>>;
 
     /// The first `limit` entries after a number, in order, each with its number.
     async fn revocations_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Revocation)>>;

@@ -1,11 +1,16 @@
 //! What happened in the feed that others outside the write are to hear of: notifications now, pushes and webhooks later.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Comment, CommentId, Post, PostId, UserId};
+use super::{Comment, CommentId, Object, Post, PostId, UserId};
 
 /// How many of the users whom one text mentions are notified: more names than that are not meant for each of them.
 pub const MAX_MENTIONED: usize = 50;
+
+/// How many likes one event holds.
+pub const MAX_LIKES: usize = 256;
 
 /// Something that happened. Stores keep it as JSON: variants and members are added, never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +55,20 @@ pub enum Event {
         /// Whom.
         followee: UserId,
     },
+    /// Likes were settled that are new, at most [`MAX_LIKES`].
+    Liked {
+        /// Them, by what is liked.
+        likes: Vec<NewLikes>,
+    },
+}
+
+/// New likes of one post or comment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewLikes {
+    /// What is liked.
+    pub object: Object,
+    /// Who likes it from now on, in order.
+    pub by: Vec<UserId>,
 }
 
 impl Event {
@@ -73,12 +92,45 @@ impl Event {
         Some(Self::CommentCreated { comment: comment.id, post: comment.post, parent: comment.parent, author, mentions })
     }
 
-    /// How many users may have to be notified of it.
+    /// The events of settled likes: who likes what from now on. Of one object the first `of_each` count.
+    pub fn liked(added: &[(UserId, Object)], of_each: usize) -> Vec<Self> {
+        let mut of: HashMap<Object, usize> = HashMap::new();
+        let mut all: Vec<NewLikes> = Vec::new();
+        for (user, object) in added {
+            let place = *of.entry(*object).or_insert_with(|| {
+                all.push(NewLikes { object: *object, by: Vec::new() });
+                all.len() - 1
+            });
+            if all[place].by.len() < of_each {
+                all[place].by.push(user.clone());
+            }
+        }
+        let (mut events, mut likes, mut many) = (Vec::new(), Vec::new(), 0);
+        for NewLikes { object, by } in all {
+            let mut rest = &by[..];
+            while !rest.is_empty() {
+                let (taken, left) = rest.split_at(rest.len().min(MAX_LIKES - many));
+                (rest, many) = (left, many + taken.len());
+                likes.push(NewLikes { object, by: taken.to_vec() });
+                if many == MAX_LIKES {
+                    events.push(Self::Liked { likes: std::mem::take(&mut likes) });
+                    many = 0;
+                }
+            }
+        }
+        if !likes.is_empty() {
+            events.push(Self::Liked { likes });
+        }
+        events
+    }
+
+    /// How many notifications may come of it.
     pub fn recipients(&self) -> usize {
         match self {
             Self::PostCreated { mentions, .. } | Self::PostEdited { mentions, .. } => mentions.len(),
             Self::CommentCreated { mentions, .. } => mentions.len() + 2,
             Self::Followed { .. } => 1,
+            Self::Liked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
         }
     }
 }
@@ -86,4 +138,29 @@ impl Event {
 /// Those of the mentioned users who count: without the author, at most [`MAX_MENTIONED`].
 pub fn others(mentions: &[UserId], author: &UserId) -> Vec<UserId> {
     mentions.iter().filter(|user| *user != author).take(MAX_MENTIONED).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn likes_make_few_events_and_one_object_leaves_room_for_the_others() {
+        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), Object::Post(PostId(post)));
+        let hot = (0..700).map(|n| like(n, 1));
+        let others = (0..100).map(|n| like(n, 2 + n as u64));
+        let events = Event::liked(&hot.chain(others).collect::<Vec<_>>(), 300);
+        assert_eq!(events.iter().map(Event::recipients).collect::<Vec<_>>(), [256, 144]);
+        let objects = |event: &Event| match event {
+            Event::Liked { likes } => likes.iter().map(|likes| (likes.object, likes.by.len())).collect::<Vec<_>>(),
+            _ => Vec::new(),
+        };
+        assert_eq!(objects(&events[0]), [(Object::Post(PostId(1)), 256)]);
+        assert_eq!(objects(&events[1])[..2], [(Object::Post(PostId(1)), 44), (Object::Post(PostId(2)), 1)]);
+        assert_eq!(objects(&events[1]).len(), 101);
+        assert_eq!(Event::liked(&[like(1, 1)], 0), []);
+        let text = serde_json::to_string(&Event::liked(&[like(1, 7)], 9)).expect("JSON");
+        assert_eq!(text, r#"[{"liked":{"likes":[{"object":"p7","by":["u1"]}]}}]"#);
+        assert_eq!(serde_json::from_str::<Vec<Event>>(&text).expect("events"), Event::liked(&[like(1, 7)], 9));
+    }
 }

@@ -15,7 +15,7 @@ mod user;
 
 pub use comment::Comment;
 pub use entry::{Entry, Epoch, GoneReason, Left, Position};
-pub use event::{Event, MAX_MENTIONED, others};
+pub use event::{Event, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use like::{LikeChange, Tally};
 pub use notice::{Object, What};

@@ -1,9 +1,12 @@
 //! What people are notified of.
 
+use serde::{Deserialize, Serialize};
+
 use super::{CommentId, PostId};
 
 /// Something that others do something with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Object {
     /// A post.
     Post(PostId),
@@ -43,6 +46,20 @@ impl Object {
             ("c", id) => CommentId::parse(id).map(Self::Comment),
             _ => None,
         }
+    }
+}
+
+impl From<Object> for String {
+    fn from(object: Object) -> Self {
+        object.to_text()
+    }
+}
+
+impl TryFrom<String> for Object {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("{text:?} is no post or comment"))
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use feedline::ledger::{Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
-use feedline::model::{Comment, CommentId, LikeChange, Object, PostFlags, PostId, Tally};
+use feedline::ledger::{EventConsumer, Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
+use feedline::model::{Comment, CommentId, Event, LikeChange, NewLikes, Object, PostFlags, PostId, Tally};
 
-use crate::support::{NOW, conformance, delete, id, publish, users};
+use crate::support::{NOW, conformance, delete, id, ids, publish, users};
 
 conformance! {
     a_batch_is_applied_once_and_where_the_last_one_ended
@@ -16,6 +16,7 @@ conformance! {
     two_that_settle_at_once_do_not_both
     comments_are_liked_as_posts_are
     a_reader_is_told_what_they_like
+    new_likes_are_events_in_the_same_transaction
 }
 
 type Any = Arc<dyn Ledger>;
@@ -29,7 +30,7 @@ fn change(user: &str, object: Object, liked: bool) -> LikeChange {
 }
 
 fn batch(from: &str, to: &str, changes: Vec<LikeChange>) -> LikeBatch {
-    LikeBatch { partition: 3, from: from.into(), to: to.into(), changes, unseen: Vec::new(), now: NOW }
+    LikeBatch { partition: 3, from: from.into(), to: to.into(), changes, unseen: Vec::new(), noted: 500, now: NOW }
 }
 
 fn tally(likes: u64, version: u64) -> Tally {
@@ -233,4 +234,51 @@ async fn a_reader_is_told_what_they_like(ledger: Any) {
     let liked = PostFlags { liked: true, favourited: false };
     assert_eq!(flags, [(PostId(1), liked), (PostId(3), liked)]);
     assert_eq!(ledger.counts(&asked).await.unwrap().len(), 3);
+}
+
+async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    for number in 1..=3 {
+        publish(&*ledger, number, "ann").await;
+    }
+    let pending = async || {
+        let waiting = ledger.pending_events(EventConsumer::Likes, 100).await.unwrap();
+        let events = waiting.into_iter().map(|queued| (queued.seq, queued.event.expect("an event")));
+        events.collect::<Vec<(i64, Event)>>()
+    };
+    let of = |number: u64, by: &[&str]| NewLikes { object: post(number), by: ids(by) };
+    let changes = vec![
+        change("bo", post(1), true),
+        change("cy", post(2), true),
+        change("dee", post(1), true),
+        change("eve", post(1), true),
+        change("fay", post(9), true),
+        change("gil", post(3), false),
+    ];
+    let few = LikeBatch { noted: 2, ..batch("", "1", changes) };
+    ledger.settle_likes(few.clone()).await.unwrap().expect("it is applied");
+    assert_eq!(ledger.settle_likes(few).await.unwrap(), None);
+    let found = pending().await;
+    let [(seq, Event::Liked { likes })] = &found[..] else { panic!("one event: {found:?}") };
+    let mut likes = likes.clone();
+    likes.sort_unstable_by_key(|likes| likes.object);
+    assert_eq!(
+        likes,
+        [of(1, &["bo", "dee"]), of(2, &["cy"])],
+        "of each object the first two, and none of what is gone"
+    );
+    assert_eq!(ledger.pending_events(EventConsumer::Notifications, 100).await.unwrap(), []);
+    ledger.finish_events(EventConsumer::Likes, &[*seq]).await.unwrap();
+    assert_eq!(pending().await, []);
+    // What was liked before is nothing new; of none an event is written.
+    ledger.settle_likes(batch("1", "2", vec![change("bo", post(1), true)])).await.unwrap().expect("it is applied");
+    let none = LikeBatch { noted: 0, ..batch("2", "3", vec![change("hal", post(1), true)]) };
+    ledger.settle_likes(none).await.unwrap().expect("it is applied");
+    assert_eq!(pending().await, []);
+    // Many make few rows.
+    let many: Vec<String> = (0..600).map(|n| format!("fan-{n:03}")).collect();
+    let changes = many.iter().map(|user| change(user, post(3), true)).collect();
+    ledger.settle_likes(batch("3", "4", changes)).await.unwrap().expect("it is applied");
+    let found = pending().await;
+    assert_eq!(found.iter().map(|(_, event)| event.recipients()).collect::<Vec<_>>(), [256, 244]);
 }

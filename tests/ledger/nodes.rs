@@ -171,7 +171,7 @@ async fn whatever_happens_to_the_same_posts_at_two_nodes_is_counted() {
                     }
                 }
                 let (from, to) = (if round == 0 { String::new() } else { round.to_string() }, (round + 1).to_string());
-                let batch = LikeBatch { partition, from, to, changes, unseen: Vec::new(), now: NOW };
+                let batch = LikeBatch { partition, from, to, changes, unseen: Vec::new(), noted: 500, now: NOW };
                 ledger.settle_likes(batch).await.unwrap().expect("it stands there");
             }
         }));

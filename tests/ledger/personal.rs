@@ -52,7 +52,7 @@ pub(crate) async fn like(ledger: &dyn Ledger, likes: &[(&str, Object)]) {
     let change = |(user, object): &(&str, Object)| LikeChange { user: id(user), object: *object, liked: true, at: NOW };
     let changes = likes.iter().map(change).collect();
     let to = format!("{from}.");
-    let batch = LikeBatch { partition: 1, from, to, changes, unseen: Vec::new(), now: NOW };
+    let batch = LikeBatch { partition: 1, from, to, changes, unseen: Vec::new(), noted: 500, now: NOW };
     ledger.settle_likes(batch).await.expect("an answer").expect("it is applied");
 }
 

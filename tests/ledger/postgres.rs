@@ -327,8 +327,15 @@ async fn source_002_rows_are_sharded_by_author_post_and_user() {
             }
         }
     }
-    let batch =
-        LikeBatch { partition: 0, from: String::new(), to: "1".into(), changes: likes, unseen: Vec::new(), now: NOW };
+    let batch = LikeBatch {
+        partition: 0,
+        from: String::new(),
+        to: "1".into(),
+        changes: likes,
+        unseen: Vec::new(),
+        noted: 500,
+        now: NOW,
+    };
     ledger.settle_likes(batch).await.unwrap().expect("it stands there");
     let client = server.client(&name).await;
     for (table, columns) in SHARDED {

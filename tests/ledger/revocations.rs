@@ -125,8 +125,12 @@ async fn the_end_of_sessions_counts_the_generation_up(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     users(&*ledger, &["bo"]).await;
     assert_eq!(ledger.end_sessions(&id("ann"), &end(None)).await.unwrap(), Some(1));
+    // Whoever looked at the account before that spares nobody.
+    let password = account("ann").password;
+    let late = ledger.change_password(&id("ann"), &password, 0, "$late", &end(Some("s0"))).await.unwrap();
+    assert_eq!((late, &all(&*ledger).await[0].spared), (None, &None));
     let (old, new) = (account("ann").password, "$argon2id$new");
-    assert_eq!(ledger.change_password(&id("ann"), &old, new, &end(Some("s1"))).await.unwrap(), Some(2));
+    assert_eq!(ledger.change_password(&id("ann"), &old, 1, new, &end(Some("s1"))).await.unwrap(), Some(2));
     let stored = ledger.account(&id("ann")).await.unwrap().expect("an account");
     assert_eq!((stored.password.as_str(), stored.generation), (new, 2));
     let written = Revocation {
@@ -137,7 +141,7 @@ async fn the_end_of_sessions_counts_the_generation_up(ledger: Any) {
     assert_eq!(all(&*ledger).await, [written]);
     for nobody in ["bo", "nobody"] {
         assert_eq!(ledger.end_sessions(&id(nobody), &end(None)).await.unwrap(), None);
-        assert_eq!(ledger.change_password(&id(nobody), &old, new, &end(None)).await.unwrap(), None);
+        assert_eq!(ledger.change_password(&id(nobody), &old, 0, new, &end(None)).await.unwrap(), None);
     }
     assert_eq!(all(&*ledger).await.len(), 1);
 }
@@ -146,7 +150,7 @@ async fn of_two_password_changes_at_once_one_wins(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     let (ann, old) = (id("ann"), account("ann").password);
     let change = async |new: &str, spared: &str| {
-        ledger.change_password(&ann, &old, new, &end(Some(spared))).await.unwrap().is_some()
+        ledger.change_password(&ann, &old, 0, new, &end(Some(spared))).await.unwrap().is_some()
     };
     let (one, other) = tokio::join!(change("$one", "s1"), change("$other", "s2"));
     assert!(one != other, "{one} {other}");

@@ -111,7 +111,7 @@ fn like(user: &str, object: Object) -> LikeChange {
 
 /// A batch of partition 3 that begins there.
 fn batch(from: &str, changes: Vec<LikeChange>) -> LikeBatch {
-    LikeBatch { partition: 3, from: from.into(), to: "mine".into(), changes, unseen: Vec::new(), now: NOW }
+    LikeBatch { partition: 3, from: from.into(), to: "mine".into(), changes, unseen: Vec::new(), noted: 500, now: NOW }
 }
 
 #[tokio::test]

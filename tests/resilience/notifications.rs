@@ -102,3 +102,50 @@ async fn no_mention_is_lost_or_doubled_when_nodes_are_killed() {
     assert!(posts.len() >= POSTS / 2, "{} posts", posts.len());
     all_are_notified(&cluster.nodes[1], &posts).await;
 }
+
+/// Likes that are in the ledger when the process is killed: whoever wrote the post is notified of all of them.
+async fn no_like_goes_unnoticed(server: &mut Server) {
+    let id = post(server, 0).await.expect("a post");
+    let mut likers = 0;
+    for _ in 0..3 {
+        // The first is noted at once; the second, with what comes in the half second after it.
+        for _ in 0..2 {
+            let user = format!("liker-{likers}");
+            server.done(&user, "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
+            likers += 1;
+            let until = Instant::now() + PATIENCE;
+            loop {
+                let listed = server.done("ann", "GET", &format!("/posts/{id}/likes"), &Value::Null).await;
+                if listed["items"].as_array().map(Vec::len) == Some(likers) {
+                    break;
+                }
+                assert!(Instant::now() < until, "it is not settled: {listed}");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        server.kill();
+        server.start_again().await;
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let page = server.done("ann", "GET", "/notifications", &Value::Null).await;
+        if page["items"][0]["count"] == likers {
+            assert_eq!(page["items"].as_array().map(Vec::len), Some(1), "{page}");
+            break;
+        }
+        assert!(Instant::now() < until, "{likers} like it: {page}\n{}", server.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    server.metric_is("feedline_like_events_pending", 0.0).await;
+}
+
+#[tokio::test]
+async fn no_like_goes_unnoticed_when_the_one_process_is_killed() {
+    no_like_goes_unnoticed(&mut Server::start().await).await;
+}
+
+#[tokio::test]
+async fn no_like_goes_unnoticed_when_a_node_is_killed() {
+    let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 1, &[]).await;
+    no_like_goes_unnoticed(&mut cluster.nodes[0]).await;
+}

@@ -121,6 +121,13 @@ impl Feed {
         if entry.is_empty() { Ok(()) } else { Err(FeedError::Unavailable) }
     }
 
+    /// Appends to this node's log what the ledger's log was found to have.
+    pub(in crate::feed) async fn log_found_erasures(&self) {
+        let mut found = std::mem::take(&mut *self.erasures.unlogged.lock());
+        self.log_erasures(&mut found).await;
+        self.erasures.unlogged.lock().append(&mut found);
+    }
+
     /// Appends erasures to this node's log, but for those that are there. What could not be written stays in the list.
     pub(super) async fn log_erasures(&self, entries: &mut Vec<(UserId, Millis)>) {
         let erasures = &self.erasures;
@@ -137,7 +144,10 @@ impl Feed {
 
     /// Erases again whom this node's log has and the ledger has not, and logs whom the ledger has and the log has not.
     /// `known` are all whom the ledger has.
-    pub(super) async fn reapply_erasures(&self, known: Vec<(UserId, Millis)>) -> Result<()> {
+    ///
+    /// # Errors
+    /// If the log cannot be read, or the ledger cannot be reached.
+    pub(in crate::feed) async fn reapply_erasures(&self, known: Vec<(UserId, Millis)>) -> Result<()> {
         let logged = self.erasures.log.read().await.map_err(|error| {
             tracing::error!(%error, "the erasure log cannot be read");
             FeedError::Unavailable

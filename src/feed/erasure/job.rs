@@ -66,7 +66,7 @@ macro_rules! step {
 
 impl Feed {
     /// Starts working on erasures, one at a time.
-    pub(super) fn start_erasure_job(self: &Arc<Self>) {
+    pub(in crate::feed) fn start_erasure_job(self: &Arc<Self>) {
         let feed = Arc::clone(self);
         self.fanout.tasks().spawn(async move {
             let mut backoff = MIN_BACKOFF;

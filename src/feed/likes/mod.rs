@@ -75,9 +75,6 @@ pub struct LikesOptions {
 const STATES: usize = 200_000;
 const STATES_FOR: Duration = Duration::from_secs(600);
 
-/// How many batches of settled likes may wait for their notifications.
-const TO_NOTIFY: usize = 64;
-
 /// For how long it is remembered where a comment stands.
 const UNDER_FOR: Duration = Duration::from_secs(30);
 
@@ -106,10 +103,6 @@ pub(super) struct Likes {
     to_hear: tokio::sync::Mutex<mpsc::Receiver<Bytes>>,
     /// Where comments stand that were liked lately; `None` of those that are not there. Settling looks again.
     under: CoherentCache<CommentId, Option<looks::Under>>,
-    /// Who is to hear of likes that were settled.
-    added: mpsc::Sender<notices::Batch>,
-    /// The other end; the notifier takes it when it starts.
-    to_notify: Mutex<Option<mpsc::Receiver<notices::Batch>>>,
     /// Wakes the settler of each partition, if it is here.
     woken: Vec<Notify>,
     /// Held while a batch is taken and written to the ledger.
@@ -125,7 +118,6 @@ pub(super) struct Likes {
 impl Likes {
     pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions, lease: Arc<CacheLease>) -> Self {
         let (intake, asked) = mpsc::channel(intake::WAITING);
-        let (added, to_notify) = mpsc::channel(TO_NOTIFY);
         let (heard, to_hear) = mpsc::channel(hearing::WAITING);
         let queue_partitions = queue.partitions();
         let partitions = usize::from(queue_partitions);
@@ -140,8 +132,6 @@ impl Likes {
             under: CoherentCache::new(lease, STATES as u64, UNDER_FOR),
             heard,
             to_hear: tokio::sync::Mutex::new(to_hear),
-            added,
-            to_notify: Mutex::new(Some(to_notify)),
             woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
             settling: Semaphore::new(settler::AT_ONCE),
             settlers: TaskTracker::new(),
@@ -374,10 +364,6 @@ impl Feed {
             self.runtime.spawn(self.likes.settlers.track_future(settling));
         }
         self.likes.settlers.close();
-        if let Some(added) = self.likes.to_notify.lock().take() {
-            let feed = Arc::clone(self);
-            self.runtime.spawn(async move { feed.notify_of_likes(added).await });
-        }
         let feed = Arc::clone(self);
         self.runtime.spawn(async move {
             while feed.runtime.sleep(MEASURE_EVERY).await {

@@ -19,7 +19,7 @@ use super::quarantine::{BatchSize, Failure};
 use super::settled::Settled;
 use super::teller::Teller;
 use crate::broker::{Append, Claim, Place};
-use crate::ledger::{self, LikeBatch, Reverted, SettledLikes};
+use crate::ledger::{self, EventConsumer, LikeBatch, Reverted, SettledLikes};
 use crate::model::{Entry, Epoch, LikeChange, Object};
 
 /// How many entries a batch takes.
@@ -249,9 +249,12 @@ impl Feed {
         let many = merged.len();
         let (changes, unseen) = self.part_unseen(merged, pace(claim.items.len())).await?;
         let (from, to) = (seat.position.clone(), format!("{} {through}", seat.life));
-        let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, now: now() };
+        let noted = self.events.likes_noted();
+        let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, noted, now: now() };
         let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(Settling::Moved) };
-        self.offer_likes(std::mem::take(&mut settled.added));
+        if !std::mem::take(&mut settled.added).is_empty() {
+            self.events.wake(EventConsumer::Likes);
+        }
         self.metrics.likes_settled(claim.items.len(), many, oldest.map_or(0, |at| now().saturating_sub(at)));
         self.move_on(partition, seat, to, (first, through), settled).await?;
         Ok(Settling::Applied)

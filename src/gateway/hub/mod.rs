@@ -27,11 +27,11 @@ use super::session::Join;
 use super::sockets::{DisconnectRequest, UserSockets};
 use super::transport::Framed;
 use super::{Clients, Parts};
-use crate::broker::{Broker, Invalidation, Listener, Notice, Span, inbox_channel};
+use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
 use crate::feed::{Feed, FeedError, Presence, Stage, Viewer, Whisper};
 use crate::metrics::Metrics;
-use crate::model::{Entry, Position, UserId};
-use crate::protocol::{Disconnect, Publication, push_join, push_leave, push_publication};
+use crate::model::{Entry, Position};
+use crate::protocol::{Publication, push_join, push_leave, push_publication};
 
 use catch_up::{CATCH_UP_TIMEOUT, fits};
 use room::{Accepted, Member, Room, RoomState};
@@ -103,14 +103,6 @@ impl Hub {
     /// How many channels have listeners here.
     pub fn channels(&self) -> usize {
         self.rooms.len()
-    }
-
-    /// Closes the sockets of a user: each is in the room of the user's timeline.
-    pub(super) fn close_user(&self, user: &UserId) {
-        let room = self.rooms.get(inbox_channel(user).as_str()).map(|room| Arc::clone(&room));
-        if let Some(room) = room {
-            room.state.lock().members().for_each(|member| member.outbox.close(Disconnect::INVALID_TOKEN));
-        }
     }
 
     /// Brings a client into a channel. From then on, and until the seat is dropped, everything after

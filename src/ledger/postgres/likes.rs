@@ -6,16 +6,35 @@ use tokio_postgres::Row;
 use super::{PostgresLedger, at, count, id_at, integer, natural_at};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
-    LedgerError, LikeBatch, Likes, Listed, Quarantine as _, Quarantined, REVERT, Result, RevertReason, Reverted,
-    SettledLikes,
+    EventConsumer, LedgerError, LikeBatch, Likes, Listed, Quarantine as _, Quarantined, REVERT, Result, RevertReason,
+    Reverted, SettledLikes,
 };
-use crate::model::{CommentId, Object, PostId, Tally, User};
+use crate::model::{CommentId, MAX_LIKES, Object, PostId, Tally, User};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
+/// Also writes the events of what is new, as [`Event::liked`](crate::model::Event::liked) makes them: a row for so
+/// many likes.
 const SETTLE: &str = "\
-    SELECT what, is_post, number, new_likes, new_comments, new_version, note, whose
-    FROM feedline_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    WITH answer AS MATERIALIZED (
+        SELECT what, is_post, number, new_likes, new_comments, new_version, note, whose, row_number() OVER () AS line
+        FROM feedline_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    ), added AS (
+        SELECT CASE WHEN is_post THEN 'p' ELSE 'c' END || number AS object, whose, line,
+            row_number() OVER (PARTITION BY is_post, number ORDER BY line) AS place
+        FROM answer WHERE what = 'added'
+    ), parts AS (
+        SELECT object, whose, line, (row_number() OVER (ORDER BY object, line) - 1) / $13 AS part
+        FROM added WHERE place <= $11
+    ), objects AS (
+        SELECT part, json_build_object('object', object, 'by', json_agg(whose ORDER BY line)) AS likes
+        FROM parts GROUP BY part, object
+    ), happened AS (
+        INSERT INTO events (at, event, pending)
+        SELECT $10, json_build_object('liked', json_build_object('likes', json_agg(likes))), $12
+        FROM objects GROUP BY part
+    )
+    SELECT what, is_post, number, new_likes, new_comments, new_version, note, whose FROM answer ORDER BY line";
 
 const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
 
@@ -44,8 +63,22 @@ impl Likes for PostgresLedger {
         let times: Vec<i64> = all().map(|change| integer(change.at)).collect();
         let unseen: Vec<bool> = (0..owners.len()).map(|place| place >= batch.changes.len()).collect();
         let (partition, now) = (i32::from(batch.partition), integer(batch.now));
-        let parameters: super::pool::Parameters<'_> =
-            &[&partition, &batch.from, &batch.to, &owners, &of_posts, &numbers, &likings, &times, &unseen, &now];
+        let (noted, part, pending) = (count(batch.noted), count(MAX_LIKES), EventConsumer::Likes.bit());
+        let parameters: super::pool::Parameters<'_> = &[
+            &partition,
+            &batch.from,
+            &batch.to,
+            &owners,
+            &of_posts,
+            &numbers,
+            &likings,
+            &times,
+            &unseen,
+            &now,
+            &noted,
+            &pending,
+            &part,
+        ];
         let rows = self.pool.write(SETTLE, parameters).await?;
         let mut settled = SettledLikes::default();
         for row in &rows {

@@ -11,6 +11,11 @@ const REVOKE: &str = "SELECT feedline_revoke($1, $2, $3, $4, $5, $6, $7, $8)";
 
 const END_SESSIONS: &str = "SELECT feedline_end_sessions($1, $2, $3, $4, $5, $6)";
 
+/// The row is locked first, so that the generation is the one that is counted up.
+const CHANGE_PASSWORD: &str = "\
+    WITH account AS MATERIALIZED (SELECT FROM accounts WHERE \"user\" = $1 AND generation = $7 FOR UPDATE)
+    SELECT feedline_end_sessions($1, $2, $3, $4, $5, $6) FROM account";
+
 pub(super) const AFTER: &str = "\
     SELECT seq, kind, subject, owner, value, spared, at, expires_at FROM revocations
     WHERE seq > $1 ORDER BY seq LIMIT $2";
@@ -33,11 +38,29 @@ impl Revocations for PostgresLedger {
     }
 
     async fn end_sessions(&self, user: &UserId, end: &SessionsEnd) -> Result<Option<u64>> {
-        self.end_all_sessions(user, None, None, end).await
+        let (spared, now, expires_at) = (end.spared.as_deref().map(plain), integer(end.at), integer(end.expires_at));
+        let none: Option<&str> = None;
+        let parameters: super::pool::Parameters<'_> = &[&user.as_str(), &none, &none, &spared, &now, &expires_at];
+        let rows = self.pool.write(END_SESSIONS, parameters).await?;
+        let generation: Option<i64> = at(one(&rows)?, 0)?;
+        Ok(generation.map(|generation| u64::try_from(generation).unwrap_or_default()))
     }
 
-    async fn change_password(&self, user: &UserId, from: &str, to: &str, end: &SessionsEnd) -> Result<Option<u64>> {
-        self.end_all_sessions(user, Some(from), Some(to), end).await
+    async fn change_password(
+        &self,
+        user: &UserId,
+        from: &str,
+        generation: u64,
+        to: &str,
+        end: &SessionsEnd,
+    ) -> Result<Option<u64>> {
+        let (spared, now, expires_at) = (end.spared.as_deref().map(plain), integer(end.at), integer(end.expires_at));
+        let generation = integer(generation);
+        let parameters: super::pool::Parameters<'_> =
+            &[&user.as_str(), &from, &to, &spared, &now, &expires_at, &generation];
+        let rows = self.pool.write(CHANGE_PASSWORD, parameters).await?;
+        let taken = rows.first().map(|row| at::<Option<i64>>(row, 0)).transpose()?.flatten();
+        Ok(taken.map(|generation| u64::try_from(generation).unwrap_or_default()))
     }
 
     async fn revocations_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Revocation)>> {
@@ -46,22 +69,6 @@ impl Revocations for PostgresLedger {
 
     async fn forget_revocations(&self, before: Millis, limit: usize) -> Result<usize> {
         Ok(self.pool.write(FORGET, &[&integer(before), &count(limit)]).await?.len())
-    }
-}
-
-impl PostgresLedger {
-    async fn end_all_sessions(
-        &self,
-        user: &UserId,
-        from: Option<&str>,
-        to: Option<&str>,
-        end: &SessionsEnd,
-    ) -> Result<Option<u64>> {
-        let (spared, now, expires_at) = (end.spared.as_deref().map(plain), integer(end.at), integer(end.expires_at));
-        let parameters: super::pool::Parameters<'_> = &[&user.as_str(), &from, &to, &spared, &now, &expires_at];
-        let rows = self.pool.write(END_SESSIONS, parameters).await?;
-        let generation: Option<i64> = at(one(&rows)?, 0)?;
-        Ok(generation.map(|generation| u64::try_from(generation).unwrap_or_default()))
     }
 }
 

@@ -10,7 +10,7 @@ use super::people::{self, id_at};
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{LikeBatch, Likes, Listed, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes};
-use crate::model::{LikeChange, Object, PostId, Tally, User, UserId};
+use crate::model::{Event, LikeChange, Object, PostId, Tally, User, UserId};
 
 #[async_trait]
 impl Likes for SqliteLedger {
@@ -73,6 +73,9 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
             count_up(db, object, difference)?;
         }
         settled.tallies.push((object, tally(db, object)?));
+    }
+    for event in Event::liked(&settled.added, batch.noted) {
+        super::events::append(db, Some(&event), batch.now)?;
     }
     set_position(db, batch.partition, &batch.to)?;
     Ok(Some(settled))

@@ -19,9 +19,17 @@ impl Revocations for SqliteLedger {
         self.write(move |db| end_sessions(db, &user, None, &end)).await
     }
 
-    async fn change_password(&self, user: &UserId, from: &str, to: &str, end: &SessionsEnd) -> Result<Option<u64>> {
+    async fn change_password(
+        &self,
+        user: &UserId,
+        from: &str,
+        generation: u64,
+        to: &str,
+        end: &SessionsEnd,
+    ) -> Result<Option<u64>> {
         let (user, from, to, end) = (user.clone(), from.to_owned(), to.to_owned(), end.clone());
-        self.write(move |db| end_sessions(db, &user, Some((&from, &to)), &end)).await
+        let change = move |db: &Connection| end_sessions(db, &user, Some((&from, generation, &to)), &end);
+        self.write(change).await
     }
 
     async fn revocations_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Revocation)>> {
@@ -67,13 +75,15 @@ pub(super) fn revoke(db: &Connection, new: &Revocation) -> rusqlite::Result<u64>
 fn end_sessions(
     db: &Connection,
     user: &UserId,
-    password: Option<(&str, &str)>,
+    password: Option<(&str, u64, &str)>,
     end: &SessionsEnd,
 ) -> rusqlite::Result<Option<u64>> {
-    let (from, to) = password.unzip();
+    let (from, to) = password.map(|(from, generation, to)| ((from, integer(generation)), to)).unzip();
+    let (from, of) = from.unzip();
     let sql = "UPDATE accounts SET password = coalesce(?3, password), generation = generation + 1 \
-               WHERE user = ?1 AND (?2 IS NULL OR password = ?2) RETURNING generation";
-    let generation = db.prepare_cached(sql)?.query_row(params![user.as_str(), from, to], |row| row.get(0).map(natural));
+               WHERE user = ?1 AND (?2 IS NULL OR (password = ?2 AND generation = ?4)) RETURNING generation";
+    let row = params![user.as_str(), from, to, of];
+    let generation = db.prepare_cached(sql)?.query_row(row, |row| row.get(0).map(natural));
     let Some(generation) = generation.optional()? else { return Ok(None) };
     let entry = Revocation {
         kind: RevocationKind::Sessions,
