@@ -70,13 +70,12 @@ impl App {
         feed.start().await.context("the stores cannot be compared, or the broker gives this node no number")?;
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
-        let site = Arc::new(Site {
-            gateway: Arc::clone(&gateway),
-            verifier: Verifier::new(&config.auth, secrets)?,
-            api_keys: ApiKeys::new(&secrets.api_keys)?,
-        });
-        let stopping = CancellationToken::new();
         let options = listener_options(config);
+        let verifier = Verifier::new(&config.auth, secrets)?;
+        let api_keys = ApiKeys::new(&secrets.api_keys)?;
+        let trusted = Arc::clone(&options.trusted_proxies);
+        let site = Arc::new(Site::new(Arc::clone(&gateway), verifier, api_keys, trusted));
+        let stopping = CancellationToken::new();
         let serve = |listener, router, limits, proxy_protocol| {
             let options = ListenerOptions { proxy_protocol, ..options.clone() };
             let counts = ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
@@ -256,6 +255,7 @@ fn feed_options(config: &Config) -> FeedOptions {
             writes: config.rates.writes,
             mentions: config.rates.mentions,
             reads: config.rates.reads,
+            publications: config.rates.publications,
             accounts: config.rates.accounts,
             sessions: config.rates.sessions,
         },

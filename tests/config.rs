@@ -82,6 +82,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("rates.writes", "7"),
     ("rates.mentions", "7"),
     ("rates.reads", "7"),
+    ("rates.publications", "7"),
     ("rates.accounts", "7"),
     ("rates.sessions", "0"),
 ];

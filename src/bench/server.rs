@@ -117,6 +117,7 @@ impl Setup {
             ("FEEDLINE__RATES__POSTS", "0".to_owned()),
             ("FEEDLINE__RATES__LIKES", "0".to_owned()),
             ("FEEDLINE__RATES__READS", "0".to_owned()),
+            ("FEEDLINE__RATES__PUBLICATIONS", "0".to_owned()),
             // Sockets that stand by while Redis is measured alone are not listened to, and would miss their pings.
             ("FEEDLINE__CLIENT__PING_INTERVAL", "10m".to_owned()),
         ];

@@ -467,6 +467,8 @@ pub struct Rates {
     pub mentions: Option<u32>,
     /// Units of reading of a user.
     pub reads: Option<u32>,
+    /// KiB that a user publishes to channels.
+    pub publications: Option<u32>,
     /// Accounts made from an address.
     pub accounts: Option<u32>,
     /// Attempts to sign in from an address.
@@ -484,6 +486,7 @@ impl Rates {
             writes: rate("writes"),
             mentions: rate("mentions"),
             reads: rate("reads"),
+            publications: rate("publications"),
             accounts: rate("accounts"),
             sessions: rate("sessions"),
         }

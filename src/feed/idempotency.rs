@@ -67,8 +67,11 @@ impl Feed {
         let Request { caller, credential, origin, client, input, .. } = asked;
         let body = operation.body();
         let Some(write) = write else {
+            let reader = caller.reader().cloned();
             let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First };
-            return body(Arc::clone(self), call, input).await;
+            let answer = body(Arc::clone(self), call, input).await?;
+            self.rates.take_answer(reader.as_ref(), origin, answer.len())?;
+            return Ok(answer);
         };
         let run = move |feed: &Arc<Self>, reserved, attempt| {
             let reserved = Some(reserved);

@@ -43,6 +43,9 @@ pub struct Rates {
     pub mentions: Option<u32>,
     /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`] times as many.
     pub reads: Option<u32>,
+    /// Units of 1 KiB that a user publishes to channels; an anonymous address has [`ADDRESS_READS`] times as
+    /// many.
+    pub publications: Option<u32>,
     /// Accounts made from an address.
     pub accounts: Option<u32>,
     /// Failures to sign in from an address, before they are delayed.
@@ -54,6 +57,12 @@ const CAPACITY: usize = 100_000;
 
 /// How many times as much an address may read anonymously as a user: many people may share one.
 pub const ADDRESS_READS: u32 = 10;
+
+/// How many bytes of an answer cost one unit of reading; a unit that is only begun costs nothing.
+const ANSWER_UNIT: usize = 64 * 1024;
+
+/// How many bytes of a publication cost one unit; a unit that is begun counts.
+const PUBLICATION_UNIT: usize = 1024;
 
 /// How many failed sign-ins a minute one account has on all nodes together before each node delays the next.
 const ACCOUNT_FAILURES: u32 = 5;
@@ -81,6 +90,8 @@ pub(super) struct RateLimits {
     mentions: Limit,
     reads: Limit,
     address_reads: Limit,
+    publications: Limit,
+    address_publications: Limit,
     accounts: Limit,
     failed_sign_ins: Limit,
     account_failures: Limit,
@@ -91,7 +102,7 @@ pub(super) struct RateLimits {
 impl RateLimits {
     /// Anonymous reads of `trusted` proxies, and of loopback, are not counted: many clients share these addresses.
     pub(super) fn new(rates: Rates, trusted: Arc<TrustedProxies>) -> Self {
-        let address_reads = rates.reads.map(|reads| reads.saturating_mul(ADDRESS_READS));
+        let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
         Self {
             posts: Limit::shared("posts", "posts", rates.posts),
             comments: Limit::local("comments", "comments", rates.comments),
@@ -100,7 +111,13 @@ impl RateLimits {
             writes: Limit::local("writes", "writes", rates.writes),
             mentions: Limit::shared("mentions", "mentioned users", rates.mentions),
             reads: Limit::local("reads", "reads", rates.reads),
-            address_reads: Limit::local("reads", "reads from this address", address_reads),
+            address_reads: Limit::local("reads", "reads from this address", of_address(rates.reads)),
+            publications: Limit::local("publications", "publications", rates.publications),
+            address_publications: Limit::local(
+                "publications",
+                "publications from this address",
+                of_address(rates.publications),
+            ),
             accounts: Limit::shared("accounts", "new accounts", rates.accounts),
             failed_sign_ins: Limit::shared("sessions", "failed sign-ins", rates.sessions),
             account_failures: Limit::shared(
@@ -147,12 +164,37 @@ impl RateLimits {
         }
     }
 
+    /// Counts the size of an answer as units of reading, where it is large.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if it is too large for what is left.
+    pub(super) fn take_answer(&self, user: Option<&UserId>, origin: Origin, bytes: usize) -> Result<()> {
+        let units = u32::try_from(bytes / ANSWER_UNIT).unwrap_or(u32::MAX);
+        match origin {
+            Origin::Address(address) | Origin::Socket(address) => self.take_reads(user, address, units),
+            Origin::Backend => Ok(()),
+        }
+    }
+
     /// Counts units of reading of a user.
     ///
     /// # Errors
     /// [`FeedError::RateLimited`] if they are too many.
     pub(super) fn take_user_reads(&self, user: &UserId, units: u32) -> Result<()> {
         self.charge_here(&self.reads, Subject::User(user), units)
+    }
+
+    /// Counts what a user, or an anonymous client at an address, publishes to a channel.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if it is too much.
+    fn take_publication(&self, user: Option<&UserId>, address: IpAddr, bytes: usize) -> Result<()> {
+        let units = u32::try_from(bytes.div_ceil(PUBLICATION_UNIT)).unwrap_or(u32::MAX);
+        match user {
+            Some(user) => self.charge_here(&self.publications, Subject::User(user), units),
+            None if self.trusted.is_exempt(address) => Ok(()),
+            None => self.charge_here(&self.address_publications, Subject::Address(address), units),
+        }
     }
 
     /// Charges a limit that each node counts for itself.
@@ -228,6 +270,14 @@ impl Feed {
     /// [`FeedError::RateLimited`] if less than `units` is left.
     pub fn charge_read(&self, user: Option<&UserId>, address: IpAddr, units: u32) -> Result<()> {
         self.rates.take_reads(user, address, units)
+    }
+
+    /// Counts what a client publishes to a channel: against a user's budget for publications, or an anonymous client's address's.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if less is left.
+    pub fn charge_publication(&self, user: Option<&UserId>, address: IpAddr, bytes: usize) -> Result<()> {
+        self.rates.take_publication(user, address, bytes)
     }
 }
 

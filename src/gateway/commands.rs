@@ -160,6 +160,10 @@ impl Gateway {
 
     async fn publish(&self, publish: Publish) -> Done {
         self.metrics.command("publish");
+        let bytes = publish.members.len();
+        if let Err(error) = self.feed.charge_publication(publish.user.as_ref(), publish.address, bytes) {
+            return failed(publish.id, &error);
+        }
         let entry = Entry::Data(publish.members);
         let published = match self.sessions.channels.keep(&publish.channel) {
             Some(keep) => {

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `/connection/websocket` | the socket | [`crate::gateway::upgrade`] |
 //! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
+//! | | how many of them are under way at once | `in_flight` |
 //! | `/api/openapi.json` | their description | [`openapi`] |
 //! | `/api/publish` … | channels, for backends | `server_api` |
 //! | `/health`, `/ready`, `/metrics` | for those who run it | `probes` |
@@ -25,15 +26,18 @@ use tracing::Instrument;
 use crate::auth::{ApiKeys, Verifier};
 use crate::gateway::Gateway;
 use crate::gateway::upgrade::upgrade;
-use crate::net::ClientAddress;
 use crate::net::progress::StallFlag;
+use crate::net::{ClientAddress, TrustedProxies};
 
 mod cors;
+mod in_flight;
 pub mod openapi;
 mod operations;
 mod page;
 mod probes;
 mod server_api;
+
+use in_flight::InFlight;
 
 /// What handlers work with.
 pub struct Site {
@@ -43,6 +47,15 @@ pub struct Site {
     pub verifier: Verifier,
     /// The keys of backends.
     pub api_keys: ApiKeys,
+    /// Bounds the requests of one caller that are under way.
+    in_flight: InFlight,
+}
+
+impl Site {
+    /// What handlers work with. Addresses of `trusted` proxies stand for many clients.
+    pub fn new(gateway: Arc<Gateway>, verifier: Verifier, api_keys: ApiKeys, trusted: Arc<TrustedProxies>) -> Self {
+        Self { gateway, verifier, api_keys, in_flight: InFlight::new(trusted) }
+    }
 }
 
 /// The largest body a request may have, in bytes: a post of the largest size fits several times.

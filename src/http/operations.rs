@@ -12,6 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use http_body_util::LengthLimitError;
 use serde_json::{Map, Value};
 
+use super::in_flight::Ticket;
 use super::{BODY, Site, json_answer};
 use crate::auth::TokenError;
 use crate::feed::operations::{self, Access, Operation, Verb};
@@ -35,7 +36,7 @@ async fn serve(site: &Arc<Site>, index: usize, request: Request) -> Response<Bod
     let operation = &site.gateway.operations().all()[index];
     let answer = run(site, operation, request).await;
     site.gateway.metrics().operation(operation.name, answer.as_ref().map_or_else(FeedError::code, |_| "ok"));
-    match answer {
+    match answer.and_then(|(answer, ticket)| ticket.into_body(answer)) {
         Ok(body) => {
             let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
             json_answer(status, body)
@@ -53,7 +54,7 @@ fn refuse(error: &FeedError) -> Response<Body> {
     answer
 }
 
-async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Result<bytes::Bytes, FeedError> {
+async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Result<(bytes::Bytes, Ticket), FeedError> {
     let (mut parts, body) = request.into_parts();
     let (caller, credential, origin) = match operation.access {
         Access::Open if !parts.headers.contains_key(API_KEY) => {
@@ -61,6 +62,7 @@ async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Resul
         }
         Access::Open | Access::Reader | Access::User => caller(site, &parts)?,
     };
+    let ticket = site.in_flight.admit(&caller, origin)?;
     let key = key(operation, &parts.headers)?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let mut input = read_query(&query)?;
@@ -73,7 +75,7 @@ async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Resul
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
     let asked = operations::Request { caller, credential, origin, client: None, key, input: Value::Object(input) };
-    operation.run(site.gateway.feed(), asked).await
+    Ok((operation.run(site.gateway.feed(), asked).await?, ticket))
 }
 
 /// The header that names a write; to operations that take no key it means nothing.

@@ -17,8 +17,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The slowest transfer that counts as progress. A second-generation phone manages ten times as much.
-const MIN_BYTES_PER_SECOND: u32 = 500;
+/// The slowest transfer that counts as progress. A second-generation phone manages twice as much.
+const MIN_BYTES_PER_SECOND: u32 = 2_000;
 
 /// How long a transfer may still wait for the other end.
 #[derive(Debug)]

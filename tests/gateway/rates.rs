@@ -168,6 +168,33 @@ async fn commands_of_a_socket_use_the_budget_for_reads() {
 }
 
 #[tokio::test]
+async fn publications_are_counted_by_their_size() {
+    let keys = [("rates.publications", "60"), ("client.commands_per_second", "0"), ("namespaces", NAMESPACES)];
+    let server = Server::start_with(&keys).await;
+    // 120 KiB at once, and one more each second.
+    for (user, bytes, expected) in [("ann", 10, 120..=130), ("bo", 10_000, 12..=13), ("cy", 40_000, 3..=3)] {
+        let mut socket = Client::connect(&server, user).await;
+        socket.subscribe("chat:1").await;
+        let publish = json!({ "publish": { "channel": "chat:1", "data": "x".repeat(bytes) } });
+        let mut done = 0;
+        let refused = loop {
+            let reply = socket.call(publish.clone()).await;
+            if reply.get("error").is_some() {
+                break reply;
+            }
+            done += 1;
+            assert!(done < 500, "no limit");
+        };
+        assert_eq!(
+            (&refused["error"]["code"], &refused["error"]["temporary"]),
+            (&json!(111), &json!(true)),
+            "{refused}"
+        );
+        assert!(expected.contains(&done), "{bytes} bytes: {done}");
+    }
+}
+
+#[tokio::test]
 async fn subscriptions_use_the_budget_for_reads_by_what_they_recover() {
     let namespaces = r#"[{"name":"log","history_size":100,"history_ttl":"60s","publish":"subscriber"}]"#;
     let keys = [("rates.reads", "60"), ("client.commands_per_second", "0"), ("namespaces", namespaces)];

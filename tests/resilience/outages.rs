@@ -67,6 +67,27 @@ async fn a_redis_that_does_not_answer_is_said_and_outlived() {
 }
 
 #[tokio::test]
+async fn a_full_redis_is_unavailable_and_outlived() {
+    let cluster = Cluster::start_with(1, &[]).await;
+    let node = &cluster.nodes[0];
+    let post_id = post(node, "ann", "written before").await;
+    assert_eq!(cluster.redis.ask("CONFIG SET maxmemory 1"), "+OK");
+    // Timelines that are not in Redis yet, likes and channels need its memory.
+    for (user, method, path) in [("bo", "GET", "/timeline".to_owned()), ("bo", "PUT", format!("/posts/{post_id}/like"))]
+    {
+        let (status, body) = attempt(node, user, method, &path, &Value::Null).await;
+        assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{path}: {body}");
+    }
+    assert_eq!(node.http("GET", "/ready", &[], "").await.status, 503);
+    assert_eq!(cluster.redis.ask("CONFIG SET maxmemory 0"), "+OK");
+    node.ready().await;
+    done(node, "bo", "PUT", "/users/ann/follow").await;
+    done(node, "bo", "PUT", &format!("/posts/{post_id}/like")).await;
+    let (status, page) = attempt(node, "bo", "GET", "/timeline", &Value::Null).await;
+    assert_eq!((status, &page["items"][0]["id"]), (200, &json!(post_id)), "{page}");
+}
+
+#[tokio::test]
 async fn a_redis_that_is_gone_is_said_and_outlived() {
     let redis = RedisServer::start_appending();
     let url = redis.url();

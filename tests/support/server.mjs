@@ -13,7 +13,9 @@ import { fileURLToPath } from "node:url";
 import { poll, within } from "./wait.mjs";
 
 /** The limits that are off. */
-const RATES = ["POSTS", "COMMENTS", "LIKES", "FOLLOWS", "WRITES", "MENTIONS", "READS", "ACCOUNTS", "SESSIONS"];
+const RATES = [
+  "POSTS", "COMMENTS", "LIKES", "FOLLOWS", "WRITES", "MENTIONS", "READS", "PUBLICATIONS", "ACCOUNTS", "SESSIONS",
+];
 
 const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../target", import.meta.url));
 const BINARY = path.resolve(process.env.FEEDLINE_BIN ?? path.join(TARGET, "debug/feedline"));

@@ -104,22 +104,33 @@ impl Endpoint {
     }
 }
 
-/// Whether trying again later may mend it.
+/// Whether trying again later may mend it. Of a pipeline, each error counts: all of them have to be temporary.
 fn classify(error: &RedisError) -> BrokerError {
-    let passing = match error.kind() {
-        ErrorKind::Io => true,
-        ErrorKind::Server(kind) => matches!(
-            kind,
-            ServerErrorKind::BusyLoading
-                | ServerErrorKind::TryAgain
-                | ServerErrorKind::ClusterDown
-                | ServerErrorKind::MasterDown
-                | ServerErrorKind::ReadOnly
-                | ServerErrorKind::NoScript
-        ),
-        _ => matches!(error.code(), Some("OOM" | "BUSY" | "MISCONF" | "NOREPLICAS")),
-    };
-    if passing { BrokerError::Unreachable(error.to_string()) } else { BrokerError::Refused(error.to_string()) }
+    if let Some(errors) = error.clone().into_server_errors() {
+        let temporary = errors.iter().all(|(_, error)| is_temporary(error.code()));
+        let text = error.to_string();
+        return if temporary { BrokerError::Unreachable(text) } else { BrokerError::Refused(text) };
+    }
+    let text = error.to_string();
+    if error.is_io_error() { BrokerError::Unreachable(text) } else { BrokerError::Refused(text) }
+}
+
+/// Whether an error code of Redis tells of a state that passes: it is loading its data, its memory is full, a script is running,
+/// a failover is under way.
+fn is_temporary(code: &str) -> bool {
+    matches!(
+        code,
+        "LOADING"
+            | "TRYAGAIN"
+            | "CLUSTERDOWN"
+            | "MASTERDOWN"
+            | "READONLY"
+            | "NOSCRIPT"
+            | "OOM"
+            | "BUSY"
+            | "MISCONF"
+            | "NOREPLICAS"
+    )
 }
 
 /// A connection, and who is at the other end.

@@ -16,6 +16,7 @@
 //! | `<prefix>:ledger` | what is remembered of the ledger: a HASH |
 //! | `<prefix>:seed` | what the epochs of logs that nothing was written to are derived from (a cluster needs one a slot) |
 //! | `<prefix>:signal` | pub/sub: signals |
+//! | `<prefix>:ping` | written to learn whether Redis takes writes |
 //! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
 //!
 //! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
@@ -46,6 +47,11 @@ impl Keys {
     pub(super) fn counts(&self, channel: &str, incarnation: &str) -> String {
         posted_on(channel)
             .map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(Object::Post(id), incarnation))
+    }
+
+    /// Written to learn whether Redis takes writes.
+    pub(super) fn ping(&self) -> String {
+        format!("{}:ping", self.prefix)
     }
 
     /// What the epochs of logs that nothing was written to are derived from.

@@ -207,7 +207,10 @@ impl Broker for RedisBroker {
 
     async fn ping(&self) -> Result<()> {
         self.pubsub.check()?;
-        self.commands.ask(&redis::cmd("PING")).await.map(drop)
+        // A write: a Redis whose memory is full, or that is a replica, answers PING all the same.
+        let mut probe = redis::cmd("SET");
+        probe.arg(self.keys.ping()).arg(1).arg("PX").arg(10_000);
+        self.commands.ask(&probe).await.map(drop)
     }
 
     fn round_trips(&self) -> u64 {

@@ -80,6 +80,10 @@ pub struct Join {
 pub struct Publish {
     /// The command's id.
     pub id: u32,
+    /// Who publishes, if they are signed in.
+    pub user: Option<UserId>,
+    /// From where.
+    pub address: IpAddr,
     /// The channel.
     pub name: String,
     /// What it is.

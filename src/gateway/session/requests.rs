@@ -32,7 +32,7 @@ impl Session {
             chan_info: None,
         };
         let members = publication_members(data.get(), Some(&info), None);
-        Action::Publish(Publish { id, name, channel, members })
+        Action::Publish(Publish { id, user: self.user().cloned(), address: self.address, name, channel, members })
     }
 
     pub(super) fn presence(&self, id: u32, name: String, wants: Wants) -> Action {

@@ -24,7 +24,7 @@ pub const SECRET: &str = "a secret that is long enough for HS256 tokens";
 pub const API_KEY: &str = "the key of the backend in these tests";
 
 /// The limits that are off unless a test sets them.
-const RATES: [&str; 9] = [
+const RATES: [&str; 10] = [
     "rates.posts",
     "rates.comments",
     "rates.likes",
@@ -32,6 +32,7 @@ const RATES: [&str; 9] = [
     "rates.writes",
     "rates.mentions",
     "rates.reads",
+    "rates.publications",
     "rates.accounts",
     "rates.sessions",
 ];
