@@ -22,7 +22,7 @@ use crate::broker::{Append, Span};
 use crate::feed::{FeedError, Viewer};
 use crate::gateway::{Log, clients, presence_counts};
 use crate::model::{Entry, Position, UserId};
-use crate::protocol::{ErrorCode, present, publication_members};
+use crate::protocol::{ErrorCode, is_portable, present, publication_members};
 
 type Answer = Result<Value, ErrorCode>;
 
@@ -160,6 +160,9 @@ impl Publication {
             decoded = serde_json::from_slice::<Box<RawValue>>(&bytes).map_err(|_| ErrorCode::BAD_REQUEST)?;
             decoded.get()
         };
+        if !is_portable(data) {
+            return Err(ErrorCode::BAD_REQUEST);
+        }
         Ok(Entry::Data(publication_members(data, None, Some(&self.tags))))
     }
 }

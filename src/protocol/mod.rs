@@ -5,6 +5,7 @@
 
 mod codes;
 mod command;
+mod data;
 mod reply;
 
 pub use codes::{Disconnect, ErrorCode, Unsubscribe};
@@ -13,6 +14,7 @@ pub use command::{
     ChannelRequest, Command, ConnectRequest, HistoryRequest, Malformed, PublishRequest, Recover, Request, RpcRequest,
     SubRefreshRequest, SubscribeRequest, decode_frame,
 };
+pub use data::is_portable;
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, PresenceResult, PresenceStatsResult, Publication, RefreshResult,
     ReplyBody, SubscribeResult, one_line, publication_members, push_join, push_leave, push_publication,

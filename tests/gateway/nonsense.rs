@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::NAMESPACES;
 use crate::client::{Client, Heard};
-use crate::server::{PATIENCE, Server, token};
+use crate::server::{API_KEY, PATIENCE, Server, token};
 
 /// What the server does with a frame on a connected socket: the close code, or 0 if it takes it.
 async fn reaction(server: &Server, frame: Message) -> u16 {
@@ -270,4 +270,24 @@ async fn said(server: &Server, commands: &[Value], noise: Option<Vec<u8>>) {
     }
     let mut other = Client::open(server).await;
     other.done(json!({ "connect": { "token": token("bo") } })).await;
+}
+
+#[tokio::test]
+async fn data_that_some_clients_cannot_decode_is_refused() {
+    let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    ann.subscribe("chat:1").await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for (data, id) in [(&*deep, 901), ("1e999", 902), (r#""\ud800""#, 903)] {
+        ann.send(format!(r#"{{"id":{id},"publish":{{"channel":"chat:1","data":{data}}}}}"#)).await;
+        assert_eq!(ann.reply(id).await["error"]["code"], 107, "{data}");
+        let body = format!(r#"{{"channel":"chat:1","data":{data}}}"#);
+        let answer = server.http("POST", "/api/publish", &[("x-api-key", API_KEY)], &body).await;
+        assert_eq!(answer.body["error"]["code"], 107, "{data}: {answer:?}");
+    }
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    ann.send(format!(r#"{{"id":904,"publish":{{"channel":"chat:1","data":{deep}}}}}"#)).await;
+    assert!(ann.reply(904).await.get("error").is_none());
+    let history = server.backend("history", &json!({ "channel": "chat:1", "limit": 10 })).await;
+    assert_eq!(history["result"]["publications"].as_array().expect("publications").len(), 1, "{history}");
 }

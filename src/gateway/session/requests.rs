@@ -3,7 +3,7 @@
 use super::{Action, History, Look, Publish, Refusal, Session, State, Wants, refuse};
 use crate::broker::Span;
 use crate::gateway::channels::{Channel, Credentials, Right};
-use crate::protocol::{ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, publication_members};
+use crate::protocol::{ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members};
 
 impl Session {
     /// The channel of a command, if the session has that right to it.
@@ -24,7 +24,7 @@ impl Session {
             Ok(channel) => channel,
             Err(refusal) => return refusal.of(id),
         };
-        let Some(data) = data else { return refuse(id, ErrorCode::BAD_REQUEST) };
+        let Some(data) = data.filter(|data| is_portable(data.get())) else { return refuse(id, ErrorCode::BAD_REQUEST) };
         let info = ClientInfo {
             user: identity.name().to_owned(),
             client: self.client.to_string(),
