@@ -165,6 +165,19 @@ async fn what_is_readable_around_a_damaged_place_is_kept() {
 }
 
 #[tokio::test]
+async fn a_damaged_name_of_the_queue_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = async || Journal::open(folder.path(), Flush::Always).await.expect("it opens");
+    open().await.enqueue(&items(&["a", "b"]), 9).await.expect("to enqueue");
+    for damage in [&b"\xff\xfe"[..], b"", b"\0\0\0\0\0\0\0\0", &[b'x'; 300], b"two words"] {
+        fs::write(folder.path().join("life"), damage).expect("to write");
+        assert_eq!(all(&open().await).await, ["a", "b"], "{damage:?}");
+        let life = fs::read_to_string(folder.path().join("life")).expect("the name");
+        assert!(!life.is_empty() && life.len() <= 64 && life.bytes().all(|byte| byte.is_ascii_graphic()), "{life:?}");
+    }
+}
+
+#[tokio::test]
 async fn files_that_are_older_than_the_ledger_give_no_place_out_again() {
     let (folder, copy) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let copy_to = |from: &TempDir, to: &TempDir| {

@@ -124,13 +124,18 @@ fn take(lock: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The name of this life of the queue, made if there is none.
+/// The name of this life of the queue, made if there is none. One that is damaged is replaced: what waits is settled in a new
+/// life then, some of it for the second time, which changes nothing.
 fn life(folder: &Path) -> io::Result<Epoch> {
     let path = folder.join("life");
-    match fs::read_to_string(&path) {
-        Ok(life) if !life.is_empty() => return Ok(life.into()),
+    match fs::read(&path).map(String::from_utf8) {
+        Ok(Ok(life)) if is_life(&life) => return Ok(life.into()),
+        Ok(Ok(life)) if life.is_empty() => {}
+        Ok(_) => {
+            tracing::error!(path = %path.display(), "the name of the queue of likes is damaged: it gets a new one")
+        }
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(_) => {}
     }
     let (life, new) = (new_epoch(), folder.join("life.new"));
     let mut file = segment::open_own(&new)?;
@@ -140,6 +145,11 @@ fn life(folder: &Path) -> io::Result<Epoch> {
     fs::rename(new, path)?;
     segment::sync_folder(folder)?;
     Ok(life)
+}
+
+/// Whether a text may name a life of the queue.
+fn is_life(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Now, in microseconds.

@@ -3,7 +3,9 @@
 use super::{Action, History, Look, Publish, Refusal, Session, State, Wants, refuse};
 use crate::broker::Span;
 use crate::gateway::channels::{Channel, Credentials, Right};
-use crate::protocol::{ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members};
+use crate::protocol::{
+    ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members,
+};
 
 impl Session {
     /// The channel of a command, if the session has that right to it.
