@@ -15,8 +15,7 @@ use axum::body::{Body, Bytes};
 use dashmap::DashMap;
 use hyper::body::{Frame, SizeHint};
 
-use crate::feed::operations::Origin;
-use crate::feed::{Caller, FeedError};
+use crate::feed::{Caller, FeedError, Origin};
 use crate::net::{TrustedProxies, subscriber_network};
 
 /// Requests of a user under way at once. Browsers open six connections to a host.
