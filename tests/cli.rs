@@ -354,6 +354,16 @@ fn an_erasure_log_is_applied_to_a_ledger_once_and_listed() {
     }
     let listed = run(&dir, &["erasures", "list"]);
     assert_eq!((listed.status.code(), out(&listed)), (Some(0), log), "{listed:?}");
+    // What can be read of a damaged log is applied, and the rest is an error.
+    fs::write(dir.path().join("damaged.log"), "{\"user\":\"cy\",\"at\":3}\n{\"user\":\"../../x\",\"at\":1}\n{\"us")
+        .unwrap();
+    let damaged = run(&dir, &["erasures", "apply", "damaged.log"]);
+    assert_eq!(
+        (damaged.status.code(), out(&damaged)),
+        (Some(1), "1 of 1 entries were new to the ledger\n"),
+        "{damaged:?}"
+    );
+    assert!(err(&damaged).starts_with("damaged.log: lines that cannot be read: 2, 3;"), "{damaged:?}");
     let missing = run(&dir, &["erasures", "apply", "missing.log"]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(err(&missing).starts_with("missing.log"), "{missing:?}");

@@ -7,13 +7,16 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use feedline::app::open_ledger;
 use feedline::config::Config;
-use feedline::feed::{ErasureLogEntry, read_erasure_log};
+use feedline::feed::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 use feedline::ledger::{Ledger, RevocationKind};
 use feedline::model::UserId;
 use tokio::runtime::Builder;
 
 /// Entries of the ledger's log that are read at once.
 const ENTRIES_PER_READ: usize = 1_000;
+
+/// How many unreadable lines of a log are named.
+const MAX_LINES_NAMED: usize = 20;
 
 /// What to do with the erasures.
 #[derive(Debug, Subcommand)]
@@ -68,11 +71,18 @@ async fn list(ledger: &dyn Ledger) -> anyhow::Result<()> {
 async fn apply(ledger: &dyn Ledger, file: &PathBuf) -> anyhow::Result<()> {
     // A log that is not there is a mistake here, unlike at a first start.
     std::fs::metadata(file).with_context(|| format!("{}: cannot be read", file.display()))?;
-    let entries = read_erasure_log(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    let contents = read_erasure_log(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    let ErasureLogContents { entries, unreadable } = contents;
     let (all, mut new) = (entries.len(), 0_usize);
     for ErasureLogEntry { user, at } in entries {
         new += usize::from(ledger.begin_erasure(&user, at).await?);
     }
     writeln!(std::io::stdout(), "{new} of {all} entries were new to the ledger")?;
+    if !unreadable.is_empty() {
+        let lines: Vec<String> = unreadable.iter().take(MAX_LINES_NAMED).map(usize::to_string).collect();
+        let more = if unreadable.len() > MAX_LINES_NAMED { ", …" } else { "" };
+        let lines = format!("{}{more}", lines.join(", "));
+        anyhow::bail!("{}: lines that cannot be read: {lines}; whoever they name is not erased", file.display());
+    }
     Ok(())
 }

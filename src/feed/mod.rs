@@ -104,7 +104,7 @@ mod topics;
 
 pub use bodies::Body;
 pub use call::{Caller, Credential, Origin};
-pub use erasure::{ErasureLogEntry, read_erasure_log};
+pub use erasure::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use identity::NewUser;

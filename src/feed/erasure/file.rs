@@ -45,7 +45,7 @@ impl ErasureLog {
     /// Everyone in the file.
     async fn read(&self) -> io::Result<Vec<ErasureLogEntry>> {
         let Some(path) = self.path.clone() else { return Ok(Vec::new()) };
-        let read = tokio::task::spawn_blocking(move || read_erasure_log(&path));
+        let read = tokio::task::spawn_blocking(move || Ok(read_erasure_log(&path)?.entries));
         read.await.map_err(io::Error::other)?
     }
 
@@ -88,29 +88,39 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Everyone in an erasure log; nobody if there is no such file. Lines that cannot be read are skipped, with a warning.
+/// What an erasure log holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ErasureLogContents {
+    /// Everyone in it, in the order in which they were erased.
+    pub entries: Vec<ErasureLogEntry>,
+    /// The numbers, from 1 on, of lines that cannot be read: a crash cut them off, or they were damaged.
+    pub unreadable: Vec<usize>,
+}
+
+/// Reads an erasure log; a file that is not there is an empty one.
 ///
 /// # Errors
 /// If the file is there and cannot be read.
-pub fn read_erasure_log(path: &Path) -> io::Result<Vec<ErasureLogEntry>> {
+pub fn read_erasure_log(path: &Path) -> io::Result<ErasureLogContents> {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ErasureLogContents::default()),
         Err(error) => return Err(error),
     };
-    let (mut entries, mut unreadable) = (Vec::new(), 0_usize);
-    for line in BufReader::new(file).split(b'\n') {
+    let mut contents = ErasureLogContents::default();
+    for (line, number) in BufReader::new(file).split(b'\n').zip(1..) {
         let line = line?;
         match serde_json::from_slice(&line) {
-            Ok(entry) => entries.push(entry),
+            Ok(entry) => contents.entries.push(entry),
             Err(_) if line.is_empty() => {}
-            Err(_) => unreadable += 1,
+            Err(_) => contents.unreadable.push(number),
         }
     }
-    if unreadable > 0 {
-        tracing::warn!(path = %path.display(), lines = unreadable, "lines of the erasure log cannot be read");
+    if !contents.unreadable.is_empty() {
+        let lines = contents.unreadable.len();
+        tracing::warn!(path = %path.display(), lines, "lines of the erasure log cannot be read");
     }
-    Ok(entries)
+    Ok(contents)
 }
 
 impl Feed {
@@ -184,13 +194,14 @@ mod tests {
     async fn what_was_appended_is_read_and_a_torn_line_is_skipped() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data").join("erasures.log");
-        assert_eq!(read_erasure_log(&path).expect("no file"), []);
+        assert_eq!(read_erasure_log(&path).expect("no file"), ErasureLogContents::default());
         ErasureLog::new(Some(path.clone())).append(&[entry("ann", 1), entry("b.o", 2)]).await.expect("written");
         // A crash cut a line off.
         OpenOptions::new().append(true).open(&path).and_then(|mut it| it.write_all(b"{\"user\":\"c")).expect("written");
         let log = ErasureLog::new(Some(path.clone()));
         log.append(&[entry("dee", 3)]).await.expect("written");
         log.append(&[entry("eve", 4)]).await.expect("written");
+        assert_eq!(read_erasure_log(&path).expect("read").unreadable, [3]);
         let read = log.read().await.expect("read");
         let read: Vec<_> = read.iter().map(|it| (it.user.as_str(), it.at)).collect();
         assert_eq!(read, [("ann", 1), ("b.o", 2), ("dee", 3), ("eve", 4)]);

@@ -26,7 +26,7 @@ use super::{Caller, Feed, FeedError, Result, now};
 use crate::broker::Invalidation;
 use crate::model::UserId;
 
-pub use file::{ErasureLogEntry, read_erasure_log};
+pub use file::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 
 pub(super) use erased::{ErasedUsers, Erasures};
 pub(super) use file::ErasureLog;
