@@ -15,6 +15,9 @@ impl Feed {
     /// # Errors
     /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger could not be asked.
     pub async fn authorize(&self, user: Option<&UserId>, credential: &Credential, new: NewUser) -> Result<()> {
+        if *credential != Credential::Nothing {
+            self.revocations.catch_up().await;
+        }
         self.check_revoked(user, credential.token().map(|token| &**token))?;
         if *credential != Credential::Nothing && self.revocations.is_stale() {
             return Err(FeedError::Unavailable);

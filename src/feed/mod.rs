@@ -30,6 +30,7 @@
 //! | `likes` | acknowledged at once, settled later |
 //! | `lineage` | notices that the ledger was restored or replaced, and what follows |
 //! | `bodies` | ids to posts, cached |
+//! | `pauses` | notices that this process stood still |
 //! | `people` | what is said of oneself, search, suggestions |
 //! | `rates` | how often |
 //! | `heavy` | reads that take long, few at a time |
@@ -87,6 +88,7 @@ mod node_ids;
 mod notifications;
 pub mod operations;
 mod pages;
+mod pauses;
 mod people;
 mod posts;
 mod presentation;

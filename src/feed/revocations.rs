@@ -4,6 +4,8 @@
 //! follows the log: at a signal, and every [`POLL_INTERVAL`] in case a signal was lost or the node was paused. So an entry is
 //! in force everywhere within a second. The log also says who was erased (`feed/erasure`).
 //!
+//! **A node that was paused** notices ([`PauseDetector`]) and reads the log before it accepts a credential.
+//!
 //! **A node that cannot read the log** goes on with what it knows, since nothing can be revoked while the ledger is away for
 //! everybody. If it lasts for [`MAX_STALENESS`] the node may be the only one that is cut off: then it refuses requests and new
 //! connections with `unavailable` until it has caught up. Open sockets stay.
@@ -13,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::pauses::{PauseDetector, TICK_INTERVAL};
 use super::{Feed, FeedError, Result, now};
 use crate::auth::RevocationList;
 use crate::ledger::{Revocation, RevocationKind, SessionsEnd};
@@ -30,6 +33,9 @@ const RELOAD_AFTER: Duration = Duration::from_secs(10);
 
 /// After so long without an answer of the ledger credentials are refused.
 const MAX_STALENESS: Duration = Duration::from_secs(300);
+
+/// How long a request waits after a pause of the node for the log to be read. After that the ledger counts as away.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Entries read at once.
 const PAGE: usize = 1_000;
@@ -62,6 +68,9 @@ pub(super) struct Revocations {
     reached: tokio::sync::Mutex<u64>,
     /// When the log was last read to its end.
     read_at: Mutex<Instant>,
+    /// When the last read of the log that has ended was begun, whether or not it succeeded.
+    read_begun: watch::Sender<Instant>,
+    pauses: PauseDetector,
     /// The log may have grown.
     pub(super) grown: Notify,
     /// Whose sockets are to be checked.
@@ -84,6 +93,8 @@ impl Revocations {
             list,
             reached: tokio::sync::Mutex::new(0),
             read_at: Mutex::new(Instant::now()),
+            read_begun: watch::Sender::new(Instant::now()),
+            pauses: PauseDetector::new(),
             grown: Notify::new(),
             pending: Mutex::default(),
             changed: Notify::new(),
@@ -93,6 +104,20 @@ impl Revocations {
     /// Whether the log could not be read for so long that the list cannot be trusted.
     pub(super) fn is_stale(&self) -> bool {
         self.read_at.lock().elapsed() > MAX_STALENESS
+    }
+
+    /// Waits, where this node was paused, until it has tried to read what was revoked meanwhile. Otherwise it is ready at once.
+    pub(super) async fn catch_up(&self) {
+        let Some(resumed) = self.pauses.resumed() else { return };
+        if *self.read_begun.borrow() >= resumed {
+            return;
+        }
+        self.grown.notify_one();
+        let mut read_begun = self.read_begun.subscribe();
+        let caught_up = read_begun.wait_for(|begun| *begun >= resumed);
+        if tokio::time::timeout(CATCH_UP_TIMEOUT, caught_up).await.is_err() {
+            tracing::warn!("the log of revocations is not read in time after a pause: what is known of it is used");
+        }
     }
 
     /// Notes whose sockets are to be checked.
@@ -270,6 +295,7 @@ impl Feed {
                     more = feed.fanout.sleep(pause) => if !more { return },
                     () = feed.revocations.grown.notified() => {}
                 }
+                let begun = Instant::now();
                 let away = feed.revocations.read_at.lock().elapsed();
                 // The numbers of a ledger that lost its tail begin again below what was read.
                 let current = feed.lineage.incarnation();
@@ -281,7 +307,14 @@ impl Feed {
                     Ok(()) => incarnation = current,
                     Err(error) => tracing::debug!(%error, ?away, "the log of revocations could not be read"),
                 }
+                feed.revocations.read_begun.send_replace(begun);
                 feed.log_found_erasures().await;
+            }
+        });
+        let feed = Arc::clone(self);
+        self.fanout.tasks().spawn(async move {
+            while feed.fanout.sleep(TICK_INTERVAL).await {
+                feed.revocations.pauses.tick();
             }
         });
         let feed = Arc::clone(self);

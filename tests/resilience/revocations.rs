@@ -108,3 +108,36 @@ async fn a_node_that_was_paused_knows_what_ended_meanwhile() {
     }
     assert!(awake.elapsed() < SOON, "it took {:?}", awake.elapsed());
 }
+
+/// Requests that came while a node was paused, and are the first thing it does.
+async fn nothing_is_accepted_by_a_node_that_wakes_up(cluster: &Cluster) {
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..8 {
+        let names = [format!("ann-{round}"), format!("bo-{round}")];
+        let tokens = names.each_ref().map(|name| issued(name, name));
+        for token in &tokens {
+            assert_eq!(status(b, token).await, 200);
+        }
+        pause(b);
+        a.backend("revoke_token", &json!({ "uid": names[0] })).await;
+        a.backend("block_user", &json!({ "user": names[1] })).await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let wakes = async {
+            // The requests are in the node's sockets by then.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            resume(b);
+        };
+        let (first, second, ()) = tokio::join!(status(b, &tokens[0]), status(b, &tokens[1]), wakes);
+        assert_eq!((first, second), (401, 403), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_wakes_up_accepts_nothing_that_ended_meanwhile() {
+    nothing_is_accepted_by_a_node_that_wakes_up(&Cluster::start().await).await;
+}
+
+#[tokio::test]
+async fn a_node_that_wakes_up_accepts_nothing_that_ended_meanwhile_on_postgres() {
+    nothing_is_accepted_by_a_node_that_wakes_up(&Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await).await;
+}

@@ -132,7 +132,7 @@ fn life(folder: &Path) -> io::Result<Epoch> {
         Ok(Ok(life)) if is_life(&life) => return Ok(life.into()),
         Ok(Ok(life)) if life.is_empty() => {}
         Ok(_) => {
-            tracing::error!(path = %path.display(), "the name of the queue of likes is damaged: it gets a new one")
+            tracing::error!(path = %path.display(), "the name of the queue of likes is damaged: it gets a new one");
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Err(_) => {}
