@@ -6,8 +6,7 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::input::{self, Done};
-use super::people::checked_name;
+use super::input::{self, Done, checked_name};
 use super::{Call, Caller, Credential, Feed, FeedError, Origin, Result, now};
 use crate::auth::{Attempt, SessionIssuer, TokenKind, Verdict};
 use crate::ledger::NewAccount;
@@ -77,10 +76,10 @@ impl Feed {
             return Err(FeedError::invalid("user", "that id means something else here"));
         }
         let name = account.name.map_or_else(|| Ok(account.user.to_string()), |name| checked_name(&name))?;
-        if self.is_erased(&account.user) {
+        if self.identity.is_erased(&account.user) {
             return Err(taken(UserOrigin::Account));
         }
-        if let Some(origin) = self.origin_of(&account.user).await? {
+        if let Some(origin) = self.origins.get(&account.user).await? {
             return Err(taken(origin));
         }
         let password = self.passwords.hash(account.password).await?;
@@ -89,7 +88,7 @@ impl Feed {
         if self.ledger.create_account(new).await? {
             open_session(issuer, user, 0)
         } else {
-            Err(taken(self.origin_of(&user).await?.unwrap_or(UserOrigin::Account)))
+            Err(taken(self.origins.get(&user).await?.unwrap_or(UserOrigin::Account)))
         }
     }
 
@@ -100,7 +99,7 @@ impl Feed {
         let (account, attempt) = cancel_on_error(account, attempt)?;
         let (generation, stored) = account.map_or((0, None), |account| (account.generation, Some(account.password)));
         self.check_password(who.password, stored, attempt).await?;
-        self.check_revoked(Some(&who.user), None)?;
+        self.identity.check_revoked(Some(&who.user), None)?;
         open_session(issuer, who.user, generation)
     }
 
@@ -150,7 +149,7 @@ impl Feed {
     /// Checks a credential against all that has ended by now, on any node.
     async fn check_again(&self, user: &UserId, credential: &Credential) -> Result<()> {
         self.follow_revocations().await?;
-        Ok(self.check_revoked(Some(user), credential.token().map(|token| &**token))?)
+        Ok(self.identity.check_revoked(Some(user), credential.token().map(|token| &**token))?)
     }
 
     /// Makes the tokens of those who sign in.
@@ -180,7 +179,7 @@ impl Feed {
             (Verdict::Wrong, attempt) => {
                 if let Some(attempt) = attempt {
                     let (address, user) = attempt.who();
-                    let delays = self.rates.count_failed_sign_in(&*self.broker, address, user).await;
+                    let delays = self.rates.count_failed_sign_in(address, user).await;
                     attempt.failed(delays);
                 }
                 Err(WRONG)

@@ -122,6 +122,15 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
+/// There is no such post, or the reader may not see it.
+pub(crate) const NO_POST: FeedError = FeedError::NotFound("no such post");
+
+/// There is no such comment, or the reader may not see it.
+pub(crate) const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
+
+/// There is no such user, or the reader may not see the profile.
+pub(crate) const NO_USER: FeedError = FeedError::NotFound("no such user");
+
 /// What an operation answers.
 pub type Result<T> = std::result::Result<T, FeedError>;
 

@@ -322,7 +322,7 @@ impl Feed {
             }
             notices[first..].iter_mut().for_each(|notice| notice.event = *seq);
         }
-        self.note(notices).await
+        self.notifications.notify(notices).await
     }
 
     /// Everyone whom a comment concerns hears of it once: the user it replies to, the post's author, and those it mentions. Whether
@@ -350,7 +350,7 @@ impl Feed {
             && told.insert(to)
         {
             let above = parent.and_then(|parent| context.lines.get(&parent)).into_iter().flatten();
-            if self.sees_all(Some(to), above).await? {
+            if self.visibility.can_see_all(Some(to), above).await? {
                 notices.push(Notice::new(to, What::Comment(*post), author));
             }
         }
@@ -374,11 +374,11 @@ impl Feed {
             return Ok(CommentContext::default());
         }
         let comments = self.ledger.comments(&ids.into_iter().collect::<Vec<_>>()).await?;
-        let bodies = self.bodies.get(posts).await?;
+        let bodies = self.post_cache.get(posts).await?;
         Ok(CommentContext {
             comments: comments.into_iter().map(|comment| (comment.id, comment)).collect(),
             post_authors: bodies.into_iter().map(|(id, body)| (id, body.post.author.clone())).collect(),
-            lines: self.lines_of(parents.into_iter().map(Some)).await?,
+            lines: self.comment_contexts.authors_in_threads(parents.into_iter().map(Some)).await?,
         })
     }
 }

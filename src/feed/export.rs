@@ -5,6 +5,7 @@
 //! the user liked, and of users that the user knows, an export has the ids.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,15 +14,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 
-use super::graph::NO_USER;
+use super::call::Caller;
+use super::error::{FeedError, NO_USER, Result};
+use super::identity::Identity;
 use super::input::{Cursor, cursor_of};
-use super::{Caller, Feed, FeedError, Result};
-use crate::ledger::PersonalData;
+use super::rendering::NotificationRenderer;
+use crate::ledger::{Ledger, PersonalData};
 use crate::model::{PostId, User, UserId};
 
 /// Exports that one node works on at a time; others wait.
-pub(super) const MAX_CONCURRENT_EXPORTS: usize = 2;
+const MAX_CONCURRENT_EXPORTS: usize = 2;
 
 /// How long a request waits for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(2);
@@ -51,7 +55,7 @@ const SECTIONS: [(&str, Option<PersonalData>); 11] = [
 /// Which page of an export.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ExportRequest {
+pub(crate) struct ExportRequest {
     /// Where the page before said to go on; absent for the first page.
     #[serde(default)]
     cursor: Option<String>,
@@ -59,7 +63,7 @@ pub(super) struct ExportRequest {
 
 /// A page of everything that is one user's own.
 #[derive(Serialize, JsonSchema)]
-pub struct Export {
+pub(crate) struct Export {
     /// Who; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<User>,
@@ -120,9 +124,23 @@ struct Room {
     bytes: usize,
 }
 
-impl Feed {
-    pub(super) async fn export_own(&self, caller: Caller, request: ExportRequest) -> Result<Export> {
-        self.export(caller.user()?, request.cursor.as_deref()).await
+/// Exports the data of users.
+pub(crate) struct Exports {
+    ledger: Arc<dyn Ledger>,
+    identity: Arc<Identity>,
+    notifications: NotificationRenderer,
+    /// Exports under way on this node.
+    running: Semaphore,
+}
+
+impl Exports {
+    /// Exports from this ledger.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<Identity>, notifications: NotificationRenderer) -> Self {
+        Self { ledger, identity, notifications, running: Semaphore::new(MAX_CONCURRENT_EXPORTS) }
+    }
+
+    pub(crate) async fn own(&self, caller: Caller, request: ExportRequest) -> Result<Export> {
+        self.page(caller.user()?, request.cursor.as_deref()).await
     }
 
     /// A page of everything that is a user's own: the first, or the one that begins at `cursor`.
@@ -130,12 +148,12 @@ impl Feed {
     /// # Errors
     /// [`FeedError::NotFound`] if there is no such user, [`FeedError::Invalid`] if the cursor is none of an export,
     /// [`FeedError::TooMany`] while too many exports are under way.
-    pub async fn export(&self, user: &UserId, cursor: Option<&str>) -> Result<Export> {
-        if self.is_erased(user) {
+    pub(crate) async fn page(&self, user: &UserId, cursor: Option<&str>) -> Result<Export> {
+        if self.identity.is_erased(user) {
             return Err(NO_USER);
         }
         let reached: Option<Reached> = cursor_of(cursor)?;
-        let turn = tokio::time::timeout(MAX_WAIT, self.exports.acquire()).await;
+        let turn = tokio::time::timeout(MAX_WAIT, self.running.acquire()).await;
         let _turn =
             turn.ok().and_then(std::result::Result::ok).ok_or(FeedError::TooMany("too many exports, try again"))?;
         let mut export = Export { user: None, has_password: None, read: None, rows: BTreeMap::new(), next: None };
@@ -181,7 +199,7 @@ impl Feed {
             }
             for row in rows {
                 reached.key = row.key;
-                if row.other.is_some_and(|other| self.is_erased(&other)) {
+                if row.other.is_some_and(|other| self.identity.is_erased(&other)) {
                     continue;
                 }
                 if !export.add(name, row.json, room)? {
@@ -205,7 +223,7 @@ impl Feed {
             let groups = self.ledger.notifications(user, before, ROWS_PER_READ).await?;
             let Some(last) = groups.last().map(|group| group.seq) else { return Ok(true) };
             let mut has_room = true;
-            for notification in self.notifications_of(user, groups).await? {
+            for notification in self.notifications.render(user, groups).await? {
                 let json = serde_json::to_string(&notification).map_err(|_| FeedError::Internal)?;
                 has_room = export.add(name, json, room)?;
             }

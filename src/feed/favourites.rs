@@ -1,7 +1,7 @@
-//! Favourites: objects of any type that a user keeps.
+//! Favourites: objects of any type that users keep.
 //!
-//! Feedline knows nothing of most types but the name. Of posts it knows who may see them: one that the reader may not see
-//! is in no list, and in no count of what there is; and one that is deleted leaves everybody's favourites.
+//! Feedline knows only the names of most types. Posts that the reader may not see are in no list and in no count, and a deleted
+//! post is removed from all favourites.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,29 +11,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::along::{PageItem, Part, With};
-use super::audience::Surface;
+use super::call::Caller;
+use super::content::CachedPost;
+use super::error::{FeedError, NO_POST, NO_USER, Result};
+use super::expand::{Expand, ExpandField, PageItem};
+use super::identity::Identity;
 use super::input::{Done, checked_limit, cursor_of, default_limit, number};
-use super::pages::Filling;
-use super::{Body, Caller, Feed, FeedError, Result, now};
-use crate::ledger::{Added, Favourite};
+use super::page_builder::PageBuilder;
+use super::rendering::PostRenderer;
+use super::runtime::now;
+use super::visibility::{ViewContext, VisibilityPolicy};
+use crate::ledger::{Added, Favourite, Ledger};
 use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
 
-/// How many objects can be checked at once.
-const CHECKED: usize = 100;
+/// Objects of one check.
+const MAX_CHECKED: usize = 100;
 
-/// How many favourites are looked at together where all are counted.
-const COUNTED: usize = 1_000;
+/// Favourites that are read at once to count all of them.
+const COUNT_CHUNK: usize = 1_000;
 
-/// From how many users' favourites a deleted post is taken at once: other writes go between.
-const FORGOTTEN: usize = 200;
-
-const NO_POST: FeedError = FeedError::NotFound("no such post");
+/// Users from whose favourites a deleted post is removed at once: other writes go between.
+const REMOVAL_CHUNK: usize = 200;
 
 /// An object.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OneObject {
+pub(crate) struct OneObject {
     /// Its type: `post`, or any of the application's own.
     #[serde(rename = "type")]
     kind: ObjectType,
@@ -44,7 +47,7 @@ pub(super) struct OneObject {
 /// A type of objects.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OneType {
+pub(crate) struct OneType {
     /// The type.
     #[serde(rename = "type")]
     kind: ObjectType,
@@ -53,7 +56,7 @@ pub(super) struct OneType {
 /// A page of one's favourites of a type.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FavouriteList {
+pub(crate) struct FavouriteList {
     /// The type.
     #[serde(rename = "type")]
     kind: ObjectType,
@@ -67,14 +70,14 @@ pub(super) struct FavouriteList {
     /// Of posts: what each is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
     /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
     #[serde(default)]
-    #[schemars(with = "Vec<Part>")]
+    #[schemars(with = "Vec<ExpandField>")]
     with: Option<Value>,
 }
 
 /// A page of what somebody else has among their favourites, too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CommonList {
+pub(crate) struct CommonList {
     /// The type.
     #[serde(rename = "type")]
     kind: ObjectType,
@@ -90,14 +93,14 @@ pub(super) struct CommonList {
     /// Of posts: what each is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
     /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
     #[serde(default)]
-    #[schemars(with = "Vec<Part>")]
+    #[schemars(with = "Vec<ExpandField>")]
     with: Option<Value>,
 }
 
 /// A page of who has an object.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HolderList {
+pub(crate) struct HolderList {
     /// The object's type.
     #[serde(rename = "type")]
     kind: ObjectType,
@@ -115,7 +118,7 @@ pub(super) struct HolderList {
 /// Objects of one type.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Objects {
+pub(crate) struct Objects {
     /// The type.
     #[serde(rename = "type")]
     kind: ObjectType,
@@ -126,7 +129,7 @@ pub(super) struct Objects {
 
 /// An object among one's favourites.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct FavouriteItem {
+pub(crate) struct FavouriteItem {
     /// Which, as text.
     #[schemars(with = "String")]
     id: ObjectId,
@@ -140,7 +143,7 @@ pub(super) struct FavouriteItem {
 
 /// Favourites, as a page.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct FavouritePage {
+pub(crate) struct FavouritePage {
     /// The favourites, latest first.
     items: Vec<FavouriteItem>,
     /// Of posts: their authors, by id; and all others that they bring along, if these were asked for.
@@ -153,7 +156,7 @@ pub(super) struct FavouritePage {
 
 /// What two people have, as a page.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct CommonPage {
+pub(crate) struct CommonPage {
     /// How many both have; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
@@ -163,13 +166,13 @@ pub(super) struct CommonPage {
 
 /// How many.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Count {
+pub(crate) struct Count {
     count: u64,
 }
 
 /// Whether an object is among one's favourites.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Checked {
+pub(crate) struct Checked {
     /// Which, as text.
     #[schemars(with = "String")]
     id: ObjectId,
@@ -182,13 +185,13 @@ pub(super) struct Checked {
 
 /// Whether objects are among one's favourites, in the order asked.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct CheckedObjects {
+pub(crate) struct CheckedObjects {
     items: Vec<Checked>,
 }
 
 /// Somebody who has an object among their favourites.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct HolderItem {
+pub(crate) struct HolderItem {
     #[serde(flatten)]
     person: Person,
     /// Since when, in Unix milliseconds.
@@ -197,7 +200,7 @@ pub(super) struct HolderItem {
 
 /// Who has an object, as a page.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct HolderPage {
+pub(crate) struct HolderPage {
     /// How many have it.
     count: u64,
     /// Who, latest first.
@@ -215,15 +218,36 @@ struct Source<'a> {
     other: Option<&'a UserId>,
 }
 
-impl Feed {
-    pub(super) async fn add_favourite(&self, caller: Caller, object: OneObject) -> Result<FavouriteItem> {
+/// The favourites of users.
+pub(crate) struct Favourites {
+    ledger: Arc<dyn Ledger>,
+    identity: Arc<Identity>,
+    visibility: Arc<VisibilityPolicy>,
+    renderer: Arc<PostRenderer>,
+    /// How many favourites of one type a user may have.
+    max_favourites: u64,
+}
+
+impl Favourites {
+    /// Favourites of this ledger.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<Identity>,
+        visibility: Arc<VisibilityPolicy>,
+        renderer: Arc<PostRenderer>,
+        max_favourites: u64,
+    ) -> Self {
+        Self { ledger, identity, visibility, renderer, max_favourites }
+    }
+
+    pub(crate) async fn add(&self, caller: Caller, object: OneObject) -> Result<FavouriteItem> {
         let user = caller.user()?;
         let id = named(&object.kind, object.id)?;
         if let Some(post) = post_of(&object.kind, &id) {
-            self.seen_by(Some(user), Surface::Direct, [post]).await?.remove(&post).ok_or(NO_POST)?;
+            self.visibility.post(Some(user), post).await?;
         }
-        self.welcome(user).await?;
-        let most = self.options.limits.favourites;
+        self.identity.ensure_user(user).await?;
+        let most = self.max_favourites;
         match self.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
             Added::Since(at) => Ok(FavouriteItem { id, at, post: None }),
             Added::Full => Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most }),
@@ -231,34 +255,34 @@ impl Feed {
         }
     }
 
-    pub(super) async fn remove_favourite(&self, caller: Caller, object: OneObject) -> Result<Done> {
+    pub(crate) async fn remove(&self, caller: Caller, object: OneObject) -> Result<Done> {
         let id = named(&object.kind, object.id)?;
         self.ledger.remove_favourite(caller.user()?, &object.kind, &id).await?;
         Ok(Done {})
     }
 
-    pub(super) async fn list_favourites(&self, caller: Caller, list: FavouriteList) -> Result<FavouritePage> {
+    pub(crate) async fn list(&self, caller: Caller, list: FavouriteList) -> Result<FavouritePage> {
         let source = Source { user: caller.user()?, kind: &list.kind, other: None };
-        let (cursor, with) = (cursor_of(list.cursor.as_deref())?, With::read(list.with.as_ref())?);
-        self.page_of_favourites(&source, cursor, checked_limit(list.limit)?, &with).await
+        let (cursor, expand) = (cursor_of(list.cursor.as_deref())?, Expand::parse(list.with.as_ref())?);
+        self.page_of_favourites(&source, cursor, checked_limit(list.limit)?, &expand).await
     }
 
-    pub(super) async fn count_favourites(&self, caller: Caller, of: OneType) -> Result<Count> {
+    pub(crate) async fn count(&self, caller: Caller, of: OneType) -> Result<Count> {
         let source = Source { user: caller.user()?, kind: &of.kind, other: None };
         Ok(Count { count: self.count_of(&source).await? })
     }
 
-    pub(super) async fn check_favourites(&self, caller: Caller, objects: Objects) -> Result<CheckedObjects> {
+    pub(crate) async fn check(&self, caller: Caller, objects: Objects) -> Result<CheckedObjects> {
         let user = caller.user()?;
         if objects.ids.is_empty() {
             return Err(FeedError::invalid("ids", "name at least one"));
         }
-        if objects.ids.len() > CHECKED {
-            return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: CHECKED as u64 });
+        if objects.ids.len() > MAX_CHECKED {
+            return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_CHECKED as u64 });
         }
         let ids = objects.ids.into_iter().map(|id| named(&objects.kind, id)).collect::<Result<Vec<_>>>()?;
         let found = self.ledger.favourites_among(user, &objects.kind, &ids).await?;
-        let found = self.shown_favourites(user, &objects.kind, found).await?;
+        let found = self.with_visibility(user, &objects.kind, found).await?;
         let since: HashMap<ObjectId, Millis> =
             found.into_iter().filter(Shown::is_shown).map(|shown| (shown.favourite.id, shown.favourite.at)).collect();
         let checked = |id: ObjectId| {
@@ -268,18 +292,18 @@ impl Feed {
         Ok(CheckedObjects { items: ids.into_iter().map(checked).collect() })
     }
 
-    pub(super) async fn list_holders(&self, caller: Caller, list: HolderList) -> Result<HolderPage> {
+    pub(crate) async fn holders(&self, caller: Caller, list: HolderList) -> Result<HolderPage> {
         let (reader, limit) = (caller.reader(), checked_limit(list.limit)?);
         let cursor = cursor_of(list.cursor.as_deref())?;
         let id = named(&list.kind, list.id)?;
         if let Some(post) = post_of(&list.kind, &id) {
-            self.seen_by(reader, Surface::Direct, [post]).await?.remove(&post).ok_or(NO_POST)?;
+            self.visibility.post(reader, post).await?;
         }
-        let mut page = Filling::new(cursor, limit);
+        let mut page = PageBuilder::new(cursor, limit);
         while let Some((before, wanted)) = page.wants() {
             let holders = self.ledger.holders(&list.kind, &id, before, wanted).await?;
             let people: Vec<UserId> = holders.iter().map(|holder| holder.user.id.clone()).collect();
-            let seen = self.people_seen_by(reader, Surface::Direct, people).await?;
+            let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
             page.take(holders.into_iter().map(|holder| {
                 let item = seen
                     .contains(&holder.user.id)
@@ -292,30 +316,30 @@ impl Feed {
         Ok(HolderPage { count, items, next: next.map(|seq| format!("e{seq}")) })
     }
 
-    pub(super) async fn common_favourites(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
+    pub(crate) async fn common(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
         let user = caller.user()?;
         let cursor: Option<i64> = cursor_of(list.cursor.as_deref())?;
-        let (limit, with) = (checked_limit(list.limit)?, With::read(list.with.as_ref())?);
-        let seen = self.people_seen_by(Some(user), Surface::Direct, [list.user.clone()]).await?;
+        let (limit, expand) = (checked_limit(list.limit)?, Expand::parse(list.with.as_ref())?);
+        let seen = self.visibility.visible_users(Some(user), ViewContext::Direct, [list.user.clone()]).await?;
         if seen.is_empty() || self.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
-            return Err(FeedError::NotFound("no such user"));
+            return Err(NO_USER);
         }
         let source = Source { user, kind: &list.kind, other: Some(&list.user) };
         let count = match cursor {
             None => Some(self.count_of(&source).await?),
             Some(_) => None,
         };
-        Ok(CommonPage { count, page: self.page_of_favourites(&source, cursor, limit, &with).await? })
+        Ok(CommonPage { count, page: self.page_of_favourites(&source, cursor, limit, &expand).await? })
     }
 
-    /// Takes a deleted post out of everybody's favourites. Nobody can add it any more.
+    /// Removes a deleted post from the favourites of all users. It cannot be added any more.
     ///
     /// # Errors
-    /// If the ledger cannot be written to; some may have lost it by then.
-    pub(super) async fn forget_favourites_of(&self, post: PostId) -> Result<()> {
+    /// If the ledger cannot be written to; some users may still have it then.
+    pub(crate) async fn remove_deleted_post(&self, post: PostId) -> Result<()> {
         let Some(kind) = ObjectType::parse(ObjectType::POST) else { return Ok(()) };
         let id = ObjectId::from(post);
-        while self.ledger.forget_object(&kind, &id, FORGOTTEN).await? == FORGOTTEN {}
+        while self.ledger.forget_object(&kind, &id, REMOVAL_CHUNK).await? == REMOVAL_CHUNK {}
         Ok(())
     }
 
@@ -324,30 +348,33 @@ impl Feed {
         source: &Source<'_>,
         cursor: Option<i64>,
         limit: usize,
-        with: &With,
+        expand: &Expand,
     ) -> Result<FavouritePage> {
-        let mut page = Filling::new(cursor, limit);
+        let mut page = PageBuilder::new(cursor, limit);
         while let Some((before, wanted)) = page.wants() {
             let read = self.read_favourites(source, before, wanted).await?;
-            let shown = self.shown_favourites(source.user, source.kind, read).await?;
+            let shown = self.with_visibility(source.user, source.kind, read).await?;
             page.take(shown.into_iter().map(|shown| (shown.favourite.seq, shown.is_shown().then_some(shown))));
         }
         let (shown, next) = page.finish();
-        let bodies: Vec<Arc<Body>> = shown.iter().filter_map(Shown::body).cloned().collect();
-        let posts = self.page_of_posts(Some(source.user), &bodies, None, with).await?;
+        let posts: Vec<Arc<CachedPost>> = shown.iter().filter_map(Shown::post).cloned().collect();
+        let rendered = self.renderer.render_page(Some(source.user), &posts, None, expand).await?;
         // All of them are posts, or none is.
-        let mut presented = posts.items.into_iter();
-        let item =
-            |shown: Shown| FavouriteItem { id: shown.favourite.id, at: shown.favourite.at, post: presented.next() };
+        let mut rendered_posts = rendered.items.into_iter();
+        let item = |shown: Shown| FavouriteItem {
+            id: shown.favourite.id,
+            at: shown.favourite.at,
+            post: rendered_posts.next(),
+        };
         Ok(FavouritePage {
             items: shown.into_iter().map(item).collect(),
-            people: posts.people,
+            people: rendered.people,
             next: next.map(|seq| format!("e{seq}")),
         })
     }
 
-    /// How many there are that the user may see. Bodies are read only of posts that are not for everyone, and of authors whom
-    /// somebody bars.
+    /// The number of favourites that the user may see. Posts are loaded only if they are not public, or their authors have
+    /// restrictions.
     async fn count_of(&self, source: &Source<'_>) -> Result<u64> {
         if !source.kind.is_post() {
             return Ok(match source.other {
@@ -357,11 +384,11 @@ impl Feed {
         }
         let (mut count, mut before) = (0, None);
         loop {
-            let read = self.read_favourites(source, before, COUNTED).await?;
-            let ended = read.len() < COUNTED;
+            let read = self.read_favourites(source, before, COUNT_CHUNK).await?;
+            let ended = read.len() < COUNT_CHUNK;
             before = read.last().map(|favourite| favourite.seq);
             let posts: Vec<PostId> = read.iter().filter_map(|favourite| favourite.id.post()).collect();
-            count += self.count_seen(source.user, &posts).await?;
+            count += self.visibility.count_visible(source.user, &posts).await?;
             if ended {
                 return Ok(count);
             }
@@ -376,21 +403,22 @@ impl Feed {
         })
     }
 
-    /// Looks which of these a reader may see, all that are no posts among them.
-    async fn shown_favourites(
+    /// Favourites with the posts that the reader may see.
+    async fn with_visibility(
         &self,
         reader: &UserId,
         kind: &ObjectType,
         favourites: Vec<Favourite>,
     ) -> Result<Vec<Shown>> {
         if !kind.is_post() {
-            return Ok(favourites.into_iter().map(|favourite| Shown { favourite, what: What::Other }).collect());
+            return Ok(favourites.into_iter().map(|favourite| Shown { favourite, object: Object::Other }).collect());
         }
-        let posts = favourites.iter().filter_map(|favourite| favourite.id.post());
-        let mut bodies = self.seen_by(Some(reader), Surface::Direct, posts.collect::<Vec<_>>()).await?;
+        let ids = favourites.iter().filter_map(|favourite| favourite.id.post());
+        let mut posts =
+            self.visibility.visible_posts(Some(reader), ViewContext::Direct, ids.collect::<Vec<_>>()).await?;
         let look = |favourite: Favourite| {
-            let body = favourite.id.post().and_then(|post| bodies.remove(&post));
-            Shown { favourite, what: body.map_or(What::Unseen, What::Post) }
+            let cached = favourite.id.post().and_then(|post| posts.remove(&post));
+            Shown { favourite, object: cached.map_or(Object::Invisible, Object::Post) }
         };
         Ok(favourites.into_iter().map(look).collect())
     }
@@ -399,27 +427,27 @@ impl Feed {
 /// A favourite, and what its reader may see of it.
 struct Shown {
     favourite: Favourite,
-    what: What,
+    object: Object,
 }
 
-enum What {
+enum Object {
     /// A post, which may be seen.
-    Post(Arc<Body>),
+    Post(Arc<CachedPost>),
     /// A post that is deleted, or not for this reader.
-    Unseen,
+    Invisible,
     /// Something that Feedline only knows the name of.
     Other,
 }
 
 impl Shown {
     fn is_shown(&self) -> bool {
-        !matches!(self.what, What::Unseen)
+        !matches!(self.object, Object::Invisible)
     }
 
-    fn body(&self) -> Option<&Arc<Body>> {
-        match &self.what {
-            What::Post(body) => Some(body),
-            What::Unseen | What::Other => None,
+    fn post(&self) -> Option<&Arc<CachedPost>> {
+        match &self.object {
+            Object::Post(cached) => Some(cached),
+            Object::Invisible | Object::Other => None,
         }
     }
 }

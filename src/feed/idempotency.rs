@@ -48,9 +48,9 @@ impl Feed {
     /// Runs an operation for whoever asks. The answer is JSON.
     pub(super) async fn run(self: &Arc<Self>, operation: &Operation, mut asked: Request) -> Result<Bytes> {
         let new = if operation.is_queued { NewUser::Settled } else { NewUser::Recorded };
-        self.authorize(asked.caller.reader(), &asked.credential, new).await?;
+        self.identity.authorize(asked.caller.reader(), &asked.credential, new).await?;
         let write = keyed(operation, &mut asked)?;
-        if let Err(limited) = self.rates.take(&*self.broker, operation, &asked).await {
+        if let Err(limited) = self.rates.take(operation, &asked).await {
             // A repeat does nothing, and is told what came of the first. To look for that is a read.
             let known = match &write {
                 Some(write) if self.rates.take_user_reads(&write.user, 1).is_ok() => {

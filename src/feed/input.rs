@@ -1,4 +1,4 @@
-//! Parts that the inputs and outputs of several operations share.
+//! The members that the inputs and outputs of several operations share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::along::{PageItem, Part, With};
-use super::{FeedError, Result};
+use super::error::{FeedError, Result};
+use super::expand::{Expand, ExpandField, PageItem};
 use crate::model::{CommentId, Person, PostId, User, UserId};
 
-/// How many items a page has where nothing is said, and at most.
-pub(super) const DEFAULT_LIMIT: u64 = 20;
-pub(super) const MAX_LIMIT: u64 = 100;
+/// Items of a page: by default, and at most.
+pub(crate) const DEFAULT_LIMIT: u64 = 20;
+pub(crate) const MAX_LIMIT: u64 = 100;
 
 /// Yes or no; in a query it is text.
-pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<bool, D::Error> {
+pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<bool, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Flag {
@@ -34,46 +34,46 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::R
 /// A user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OneUser {
+pub(crate) struct OneUser {
     /// Its id.
-    pub(super) id: UserId,
+    pub(crate) id: UserId,
 }
 
 /// A post.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OnePost {
+pub(crate) struct OnePost {
     /// Its id.
-    pub(super) id: PostId,
+    pub(crate) id: PostId,
 }
 
 /// A post, to be read.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadPost {
+pub(crate) struct ReadPost {
     /// Its id.
-    pub(super) id: PostId,
+    pub(crate) id: PostId,
     /// What it is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
     /// `newest_comments`), `people` (who all of these are, and the first 10 whom it and each comment names).
     #[serde(default)]
-    #[schemars(with = "Vec<Part>")]
+    #[schemars(with = "Vec<ExpandField>")]
     with: Option<Value>,
 }
 
 /// A comment.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OneComment {
+pub(crate) struct OneComment {
     /// Its id.
-    pub(super) id: CommentId,
+    pub(crate) id: CommentId,
 }
 
 /// A page of what belongs to a user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct UserList {
+pub(crate) struct UserList {
     /// The user's id.
-    pub(super) id: UserId,
+    pub(crate) id: UserId,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -86,9 +86,9 @@ pub(super) struct UserList {
 /// A page of what a user wrote.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AuthorList {
+pub(crate) struct AuthorList {
     /// The author's id.
-    pub(super) id: UserId,
+    pub(crate) id: UserId,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -99,16 +99,16 @@ pub(super) struct AuthorList {
     /// What each post is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
     /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
     #[serde(default)]
-    #[schemars(with = "Vec<Part>")]
+    #[schemars(with = "Vec<ExpandField>")]
     with: Option<Value>,
 }
 
 /// A page of what belongs to a post.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PostList {
+pub(crate) struct PostList {
     /// The post's id.
-    pub(super) id: PostId,
+    pub(crate) id: PostId,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -121,9 +121,9 @@ pub(super) struct PostList {
 /// A page of what belongs to a topic.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TopicList {
+pub(crate) struct TopicList {
     /// The topic, without the `#`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -134,19 +134,19 @@ pub(super) struct TopicList {
     /// What each post is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
     /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
     #[serde(default)]
-    #[schemars(with = "Vec<Part>")]
+    #[schemars(with = "Vec<ExpandField>")]
     with: Option<Value>,
 }
 
 /// A page of comments.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CommentList {
+pub(crate) struct CommentList {
     /// The post.
-    pub(super) id: PostId,
+    pub(crate) id: PostId,
     /// The comment whose replies are wanted; absent: the comments on the post itself.
     #[serde(default)]
-    pub(super) under: Option<CommentId>,
+    pub(crate) under: Option<CommentId>,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -159,7 +159,7 @@ pub(super) struct CommentList {
 /// A page of one's own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OwnList {
+pub(crate) struct OwnList {
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -172,7 +172,7 @@ pub(super) struct OwnList {
 /// A page of one's timeline.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TimelineList {
+pub(crate) struct TimelineList {
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -183,16 +183,16 @@ pub(super) struct TimelineList {
     /// What each post is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
     /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
     #[serde(default)]
-    #[schemars(with = "Vec<Part>")]
+    #[schemars(with = "Vec<ExpandField>")]
     with: Option<Value>,
 }
 
 /// People to be found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Search {
+pub(crate) struct Search {
     /// How their id or name begins, in any case.
-    pub(super) q: String,
+    pub(crate) q: String,
     /// How many, 1 to 100.
     #[serde(default = "default_limit", deserialize_with = "number")]
     #[schemars(range(min = 1, max = 100))]
@@ -205,11 +205,11 @@ pub(super) struct Search {
 macro_rules! pages {
     ($($list:ty),*) => {$(
         impl $list {
-            pub(super) fn limit(&self) -> Result<usize> {
+            pub(crate) fn limit(&self) -> Result<usize> {
                 checked_limit(self.limit)
             }
 
-            pub(super) fn cursor<C: Cursor>(&self) -> Result<Option<C>> {
+            pub(crate) fn cursor<C: Cursor>(&self) -> Result<Option<C>> {
                 cursor_of(self.cursor.as_deref())
             }
         }
@@ -218,23 +218,23 @@ macro_rules! pages {
 
 pages!(UserList, AuthorList, PostList, TopicList, CommentList, OwnList, TimelineList, Search);
 
-macro_rules! bring_along {
+macro_rules! expansions {
     ($($list:ty),*) => {$(
         impl $list {
-            pub(super) fn with(&self) -> Result<With> {
-                With::read(self.with.as_ref())
+            pub(crate) fn expand(&self) -> Result<Expand> {
+                Expand::parse(self.with.as_ref())
             }
         }
     )*};
 }
 
-bring_along!(ReadPost, AuthorList, TopicList, TimelineList);
+expansions!(ReadPost, AuthorList, TopicList, TimelineList);
 
-pub(super) fn default_limit() -> u64 {
+pub(crate) fn default_limit() -> u64 {
     DEFAULT_LIMIT
 }
 
-pub(super) fn checked_limit(limit: u64) -> Result<usize> {
+pub(crate) fn checked_limit(limit: u64) -> Result<usize> {
     if (1..=MAX_LIMIT).contains(&limit) {
         Ok(limit as usize)
     } else {
@@ -243,7 +243,7 @@ pub(super) fn checked_limit(limit: u64) -> Result<usize> {
 }
 
 /// What a cursor stands for. Its text is opaque to clients.
-pub(super) trait Cursor: Sized {
+pub(crate) trait Cursor: Sized {
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -266,32 +266,32 @@ impl Cursor for i64 {
 }
 
 /// Where a page begins, if not at the beginning.
-pub(super) fn cursor_of<C: Cursor>(text: Option<&str>) -> Result<Option<C>> {
+pub(crate) fn cursor_of<C: Cursor>(text: Option<&str>) -> Result<Option<C>> {
     let wrong = || FeedError::invalid("cursor", "this cursor is not one that this list gave");
     text.filter(|text| !text.is_empty()).map(|text| C::read(text).ok_or_else(wrong)).transpose()
 }
 
 /// Posts, as a page.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct PostPage {
+pub(crate) struct PostPage {
     /// The posts, newest first.
     #[schemars(with = "Vec<PageItem>")]
-    pub(super) items: Vec<Box<RawValue>>,
+    pub(crate) items: Vec<Box<RawValue>>,
     /// Their authors, by id; and all others that they bring along, if these were asked for.
-    pub(super) people: BTreeMap<String, Person>,
+    pub(crate) people: BTreeMap<String, Person>,
     /// Where to go on; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// People, as a page in the order of its list.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct UserPage {
+pub(crate) struct UserPage {
     /// The people.
-    pub(super) items: Vec<User>,
+    pub(crate) items: Vec<User>,
     /// Where to go on; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 impl From<crate::ledger::Listed<User>> for UserPage {
@@ -300,12 +300,25 @@ impl From<crate::ledger::Listed<User>> for UserPage {
     }
 }
 
-/// Nothing to say but that it is done.
+/// A display name, trimmed.
+///
+/// # Errors
+/// If it is empty, too long or has control characters.
+pub(crate) fn checked_name(name: &str) -> Result<String> {
+    let name = name.trim();
+    if (1..=100).contains(&name.chars().count()) && !name.contains(char::is_control) {
+        Ok(name.to_owned())
+    } else {
+        Err(FeedError::invalid("name", "a name has 1 to 100 characters, none of them a control character"))
+    }
+}
+
+/// The reply of an operation that returns nothing.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Done {}
+pub(crate) struct Done {}
 
 /// Reads a whole number, or (queries are text) its digits.
-pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<u64, D::Error> {
+pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<u64, D::Error> {
     struct Number;
     impl Visitor<'_> for Number {
         type Value = u64;

@@ -1,27 +1,55 @@
-//! Invalidation of what this node has cached, and of the same on every other node before a change is answered.
+//! Invalidation of the caches of this node, and of those of all other nodes before a change is answered.
 //!
 //! Everything that takes something away (a deletion, an edit, a block, an unfollow) ends with
-//! [`invalidate`](Feed::invalidate), after the ledger has committed it. When that returns, no node serves the state from
-//! before. What only adds something uses [`announce`](Feed::announce) and does not wait.
+//! [`invalidate`](Invalidator::invalidate), after the ledger has committed it. When that returns, no node serves the state
+//! from before. Changes that only add something use [`announce`](Invalidator::announce) and do not wait.
 //!
-//! Every cache whose content decides what somebody may see is a
-//! [`CoherentCache`](super::caching::CoherentCache) and is named in [`drop_cached`](Feed::drop_cached). A reply
-//! that is being put together when the change is answered may still show the state from before, as may a push that is
-//! queued for a socket already: those began before it.
+//! Every cache that decides what a user may see implements [`Invalidated`] and is given to the [`Invalidator`] when the services
+//! are wired. A reply that is being put together when the change is answered may still show the state from before, as
+//! may a push that is queued for a socket already: those began before it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Feed, Result};
-use crate::broker::{Confirmation, Invalidation};
+use super::error::Result;
+use crate::broker::{Broker, CacheLease, Confirmation, Invalidation};
+use crate::metrics::Metrics;
 
-impl Feed {
-    /// Drops what is cached of these on every node. When it returns, no node serves it any more: each has confirmed, or does
-    /// not use its caches until it has caught up. Takes one round trip, and up to 520 ms if a node does not confirm.
+/// A cache that takes part in invalidation.
+pub(crate) trait Invalidated: Send + Sync {
+    /// Drops what a change makes invalid.
+    fn apply(&self, change: &Invalidation);
+
+    /// Drops everything: this node may have missed invalidations.
+    fn clear(&self);
+}
+
+/// Invalidates caches, on this node and on all others.
+pub(crate) struct Invalidator {
+    broker: Arc<dyn Broker>,
+    lease: Arc<CacheLease>,
+    caches: Vec<Arc<dyn Invalidated>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Invalidator {
+    /// An invalidator of these caches of this node.
+    pub(crate) fn new(
+        broker: Arc<dyn Broker>,
+        lease: Arc<CacheLease>,
+        caches: Vec<Arc<dyn Invalidated>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { broker, lease, caches, metrics }
+    }
+
+    /// Invalidates on every node. When it returns, no node serves the former state: each has confirmed, or does not use its
+    /// caches until it has caught up. Takes one round trip, and up to 520 ms if a node does not confirm.
     ///
     /// # Errors
     /// If the broker cannot be reached: this node has dropped its copies, other nodes may keep theirs for 30 seconds.
-    pub async fn invalidate(&self, what: &[Invalidation]) -> Result<()> {
-        let confirmation = self.announce(what).await?;
+    pub(crate) async fn invalidate(&self, changes: &[Invalidation]) -> Result<()> {
+        let confirmation = self.announce(changes).await?;
         self.confirm(confirmation).await;
         Ok(())
     }
@@ -30,13 +58,13 @@ impl Feed {
     ///
     /// # Errors
     /// As for [`invalidate`](Self::invalidate).
-    pub(super) async fn announce(&self, what: &[Invalidation]) -> Result<Confirmation> {
-        self.drop_cached(what);
-        Ok(self.broker.invalidate(what).await?)
+    pub(crate) async fn announce(&self, changes: &[Invalidation]) -> Result<Confirmation> {
+        self.apply(changes);
+        Ok(self.broker.invalidate(changes).await?)
     }
 
     /// Waits until an announced change is in force on every node.
-    pub(super) async fn confirm(&self, confirmation: Confirmation) {
+    pub(crate) async fn confirm(&self, confirmation: Confirmation) {
         if confirmation.is_pending() {
             let begun = Instant::now();
             let unconfirmed = confirmation.wait().await;
@@ -48,40 +76,22 @@ impl Feed {
     }
 
     /// Whether this node may use its caches now.
-    pub fn holds_cache_lease(&self) -> bool {
+    pub(crate) fn holds_lease(&self) -> bool {
         self.lease.is_held()
     }
 
-    /// Drops what this node has cached of these.
-    pub fn drop_cached(&self, what: &[Invalidation]) {
-        for invalidation in what {
-            match invalidation {
-                Invalidation::Post(id) => self.bodies.forget(*id),
-                Invalidation::Comment(id) => self.likes.forget_comment(*id),
-                Invalidation::Relation(one, other) => self.relations.forget(one, other),
-                Invalidation::Erased(user) => {
-                    self.known.lock().remove(user);
-                    self.hide_erased(user);
-                }
-                Invalidation::User(user) => {
-                    self.known.lock().remove(user);
-                    self.bodies.forget_author(user);
-                    self.relations.forget_all();
-                    self.likes.forget_comments();
-                }
-            }
+    /// Drops what changes make invalid from the caches of this node.
+    pub(crate) fn apply(&self, changes: &[Invalidation]) {
+        for change in changes {
+            self.caches.iter().for_each(|cache| cache.apply(change));
         }
-        // Counted last: what was looked up before is looked up again, see `is_current`.
+        // Counted last: a render context from before is rendered again, see `EventRenderer::is_current`.
         self.lease.count_invalidation();
     }
 
-    /// Drops everything that this node has cached: it may have missed invalidations.
-    pub fn drop_all_cached(&self) {
-        self.known.lock().clear();
-        self.bodies.forget_all();
-        self.relations.forget_all();
-        self.likes.forget_comments();
-        self.revocations.grown.notify_one();
+    /// Clears the caches of this node: it may have missed invalidations.
+    pub(crate) fn clear(&self) {
+        self.caches.iter().for_each(|cache| cache.clear());
         self.lease.count_invalidation();
     }
 }

@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use super::{Feed, FeedError, Result};
-use crate::broker::{LIKES, LedgerMatch, Place, is_behind};
+use crate::broker::{Broker, LIKES, LedgerMatch, Place, is_behind};
 use crate::ledger::{HighWaterMarks, JOBS, Lineage, PULLED, REVERTS, high_water};
 
 /// How often the stores are compared though nothing happened.
@@ -34,7 +34,9 @@ const MAX_ATTEMPTS: usize = 30;
 pub(super) const LEDGER_REPLACED: &[u8] = b"ledger";
 
 /// What this node knows of the ledger.
-pub(super) struct LedgerLineage {
+pub(crate) struct LedgerLineage {
+    /// Remembers the numbers of the ledger.
+    broker: Arc<dyn Broker>,
     /// `None` before the first comparison.
     known: RwLock<Option<Arc<Known>>>,
     /// The stores are to be compared.
@@ -66,8 +68,8 @@ impl Number {
 }
 
 impl LedgerLineage {
-    pub(super) fn new() -> Self {
-        Self { known: RwLock::new(None), compare: Notify::new() }
+    pub(super) fn new(broker: Arc<dyn Broker>) -> Self {
+        Self { broker, known: RwLock::new(None), compare: Notify::new() }
     }
 
     /// The stores may not fit each other any more.
@@ -181,7 +183,7 @@ impl Feed {
             return;
         }
         // What is remembered here came from a ledger that may have held something else.
-        self.drop_all_cached();
+        self.invalidator.clear();
         self.likes.on_new_incarnation();
         let numbers = [JOBS, PULLED, REVERTS].map(|kind| Number::new(kind, lineage.number(kind)));
         let incarnation: Arc<str> = lineage.incarnation.as_str().into();
@@ -195,13 +197,15 @@ impl Feed {
             }
         }
     }
+}
 
+impl LedgerLineage {
     /// Has the broker remember a number of the ledger before anything there is named by it.
     ///
     /// # Errors
     /// If the broker cannot be reached, or remembers another ledger.
     pub(super) async fn note_number(&self, kind: &'static str, number: u64) -> Result<()> {
-        let known = self.lineage.known().ok_or(FeedError::Unavailable)?;
+        let known = self.known().ok_or(FeedError::Unavailable)?;
         let Some(of_kind) = known.numbers.iter().find(|number| number.kind == kind) else { return Ok(()) };
         of_kind.wanted.fetch_max(number, Ordering::SeqCst);
         if of_kind.noted.load(Ordering::SeqCst) >= number {
@@ -222,7 +226,7 @@ impl Feed {
     /// # Errors
     /// As for [`note_number`](Self::note_number).
     pub(super) async fn note_settled(&self, partition: u16, life: &str, through: Place) -> Result<()> {
-        let known = self.lineage.known().ok_or(FeedError::Unavailable)?;
+        let known = self.known().ok_or(FeedError::Unavailable)?;
         self.remember(&known, vec![settled(partition, life, through)]).await
     }
 
@@ -231,7 +235,7 @@ impl Feed {
             return Ok(());
         }
         // Another node found that the ledger was replaced.
-        self.lineage.compare_soon();
+        self.compare_soon();
         Err(FeedError::Unavailable)
     }
 }

@@ -1,81 +1,30 @@
-//! What a feed is, one file a concept. Nothing here knows a socket or how something is delivered.
+//! The feed: what it is, without sockets and transports.
 //!
-//! | file | what is in it |
+//! Services own what they need, and are given what they use in their constructor. Commands submit jobs and events; nothing
+//! calls back up. [`Feed::new`] wires them, lower services first.
+//!
+//! | layer | modules |
 //! |---|---|
-//! | [`operations`] | the one table of operations, reached by rpc and by HTTP |
-//! | `accounts` | sign up, sign in, sign out, passwords |
-//! | `identity` | what proves who a caller is |
-//! | `revocations` | the ends of tokens and sessions, blocked users |
-//! | `audience` | who may see what |
-//! | `erasure` | the erasure of users: a tombstone, and the job that removes everything |
-//! | `export` | everything that is one user's own |
-//! | `posts` | write, get, delete |
-//! | `comments` | write, list, delete; threads |
-//! | `events` | works the queue of what happened off, into notifications |
-//! | `notifications` | who hears of what, grouped; read and seen |
-//! | `edits` | change a post |
-//! | `graph` | follow, unfollow, who follows whom |
-//! | `barriers` | hide, mute, block |
-//! | `invalidation` | has every node drop what it cached |
-//! | `caching` | a cache that serves no invalidated entry, a bounded map of recent values, coalesced fetches |
-//! | `relations` | what is between readers and authors, cached |
-//! | `followees` | whom readers follow, cached |
-//! | `timelines` | the inbox as a timeline, its pages and what happened since |
-//! | `fanout` | carries posts to inboxes |
-//! | `quarantine` | sets aside jobs and likes that always fail |
-//! | `pulled` | authors with too many followers to write to each |
-//! | `reading` | how far a timeline is read |
-//! | `favourites` | objects of any type that a user keeps |
-//! | `topics` | the plaza |
-//! | `likes` | acknowledged at once, settled later |
-//! | `lineage` | notices that the ledger was restored or replaced, and what follows |
-//! | `bodies` | ids to posts, cached |
-//! | `pauses` | notices that this process stood still |
-//! | `people` | what is said of oneself, search, suggestions |
-//! | `rates` | how often |
-//! | `heavy` | reads that take long, few at a time |
-//! | `idempotency` | runs an operation, a named write once |
-//! | `telling` | log entries put into words, for those who may hear them |
-//! | `pages` | a page while it is being filled |
-//! | `presentation` | posts as readers are shown them: with counts, flags and people |
-//! | `call` | the caller of an operation and what proves it |
-//! | `node_ids`, `id_maker` | ids, and the lease of the number of this node |
-//! | `runtime` | background tasks and their end |
-//! | `error` | everything that can go wrong |
-
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
-
-use bytes::Bytes;
-use parking_lot::Mutex;
-use tokio::sync::Semaphore;
-
-use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
-use crate::broker::{Attempt, Broker, CacheLease, Invalidation, Queue};
-use crate::ledger::Ledger;
-use crate::metrics::Metrics;
-use crate::model::{PostId, UserId, UserOrigin};
-use crate::net::TrustedProxies;
+//! | operations | [`operations`], `idempotency`, `heavy`, `rate_limits` |
+//! | background work | `fanout/`, `pull_log`, `events`, `likes/`, `erasure/`, `quarantine` |
+//! | commands and reads | `posts/`, `people/`, `timelines/`, `notifications/`, `favourites`, `topics`, `export`, `accounts` |
+//! | rendering | `rendering/` |
+//! | visibility | `visibility/`, `content/`, `caching/` |
+//! | identity | `identity/`, `revocations` |
+//! | stores in step | `lineage`, `invalidation`, `node_ids`, `id_maker`, `pauses`, `runtime` |
+//! | shared by all | `call`, `error`, `input`, `expand`, `page_builder`, `options`, `write_path` |
 
 mod accounts;
-mod along;
-mod audience;
-mod barriers;
-mod bodies;
 mod caching;
 mod call;
-mod comments;
-mod edits;
+mod content;
 mod erasure;
 mod error;
 mod events;
+mod expand;
 mod export;
 mod fanout;
 mod favourites;
-mod followees;
-mod graph;
 mod heavy;
 mod id_maker;
 mod idempotency;
@@ -87,195 +36,339 @@ mod lineage;
 mod node_ids;
 mod notifications;
 pub mod operations;
-mod pages;
+mod options;
+mod page_builder;
 mod pauses;
 mod people;
 mod posts;
-mod presentation;
-mod pulled;
+mod pull_log;
 mod quarantine;
-mod rates;
-mod reading;
-mod recipients;
-mod relations;
+mod rate_limits;
+mod rendering;
 mod revocations;
 mod runtime;
-mod telling;
 mod timelines;
 mod topics;
+mod visibility;
+mod write_path;
 
-pub use bodies::Body;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
+use crate::broker::{Broker, CacheLease, Queue};
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+
+pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
 pub use erasure::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 pub use error::{FeedError, Result};
 pub use fanout::FanoutOptions;
 pub use identity::NewUser;
 pub use likes::{LikesOptions, Whisper};
+pub use options::{FeedOptions, Limits};
 pub use posts::is_topic_name;
-pub use pulled::Presence;
-pub use rates::{ADDRESS_READS, Rates};
+pub use rate_limits::{ADDRESS_READS, Rates};
+pub use rendering::{Audience, RenderContext, RenderedEvent, Viewer};
 pub use revocations::PendingChecks;
 pub use runtime::now;
-pub use telling::{Stage, Told, Viewer, Words};
-pub use timelines::{Page, Updates};
+pub use timelines::Presence;
 
-use audience::Surface;
-use bodies::Bodies;
-pub(crate) use call::Call;
-use fanout::Fanout;
-use input::Done;
+use content::PostCache;
+use export::Exports;
+use fanout::{ChannelUpdates, Fanout};
+use favourites::Favourites;
+use identity::{Identity, UserOrigins};
+use invalidation::Invalidator;
 use node_ids::NodeIds;
-use pulled::Pulled;
-use relations::Relations;
+use notifications::Notifications;
+use people::{Follows, Profiles, Restrictions, UserSearch};
+use posts::{Comments, PostEditor, Posts};
+use pull_log::PullLog;
+use quarantine::Quarantine;
+use rate_limits::RateLimits;
+use rendering::{EventRenderer, NotificationRenderer, PostRenderer};
 use runtime::Runtime;
+use timelines::{Backfill, CatchUp, EdgeJobs, Inboxes, PullCursor, ReadMarkers, TimelineLimits, TimelinePages};
+use topics::Topics;
+use visibility::{CommentContexts, RelationCache, VisibilityPolicy};
+use write_path::WritePath;
 
-/// What the configuration says of the feed.
-#[derive(Clone, Debug)]
-pub struct FeedOptions {
-    /// How many entries an inbox keeps.
-    pub timeline_length: usize,
-    /// After how long without its owner an inbox goes.
-    pub timeline_idle: Duration,
-    /// How many posts of a new followee come into the inbox at most; older ones are read from the ledger.
-    pub follow_merge: usize,
-    /// How many missed entries are told at once; who missed more reads the timeline anew.
-    pub recovery_limit: usize,
-    /// How long a session lasts.
-    pub session_ttl: Duration,
-    /// How long after its end a token is still accepted, because clocks differ.
-    pub leeway: Duration,
-    /// How long a revocation without an end of its own is remembered.
-    pub revocation_ttl: Duration,
-    /// The file that notes who was erased, beside the backups; `None`: none.
-    pub erasure_log: Option<PathBuf>,
-    /// How large things may be.
-    pub limits: Limits,
-    /// How often.
-    pub rates: Rates,
-    /// Proxies whose address stands for many clients.
-    pub trusted_proxies: Arc<TrustedProxies>,
-    /// How posts are carried.
-    pub fanout: FanoutOptions,
-    /// How likes are taken and told.
-    pub likes: LikesOptions,
-}
-
-/// How large things may be; each is told by name to whoever goes over it.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Characters of a post, and of a comment.
-    pub text: usize,
-    /// Pieces of media of a post.
-    pub media: usize,
-    /// Topics of a post.
-    pub topics: usize,
-    /// Bytes of a post's `data` as JSON.
-    pub data_bytes: usize,
-    /// Whom one user may follow.
-    pub follows: u64,
-    /// Favourites of one type of one user.
-    pub favourites: u64,
-}
-
-/// The feed.
+/// The feed: its services, wired.
 pub struct Feed {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    /// Whether this node may use its caches.
-    lease: Arc<CacheLease>,
-    bodies: Bodies,
-    relations: Relations,
     /// Background tasks, and the name of this process in leases.
     runtime: Arc<Runtime>,
     ids: Arc<NodeIds>,
-    rates: rates::RateLimits,
+    lineage: Arc<lineage::LedgerLineage>,
     heavy: heavy::HeavyReads,
-    fanout: Fanout,
-    edit_locks: edits::EditLocks,
-    lineage: lineage::LedgerLineage,
-    pulled: Arc<Pulled>,
-    job_quarantine: quarantine::QuarantineGate,
-    like_quarantine: quarantine::QuarantineGate,
-    events: events::EventQueue,
+    fanout: Arc<Fanout>,
+    channel_updates: ChannelUpdates,
+    pull_log: Arc<PullLog>,
+    job_quarantine: Arc<Quarantine>,
+    like_quarantine: Arc<Quarantine>,
+    events: Arc<events::EventQueue>,
     likes: likes::Likes,
-    /// Users that are in the ledger for sure, and where their ids come from, which never changes.
-    known: Mutex<HashMap<UserId, UserOrigin>>,
-    revocations: revocations::Revocations,
-    erasures: erasure::Erasures,
-    /// Exports under way on this node.
-    exports: Semaphore,
+    revocations: Arc<revocations::Revocations>,
+    erasures: Arc<erasure::Erasures>,
     passwords: Passwords,
     issuer: Option<SessionIssuer>,
     sign_ins: Option<Arc<SignInGuard>>,
     metrics: Arc<Metrics>,
     options: FeedOptions,
+    post_cache: Arc<PostCache>,
+    comment_contexts: Arc<CommentContexts>,
+    origins: Arc<UserOrigins>,
+    edges: Arc<EdgeJobs>,
+    /// Checks callers; the gateway authorises connections with it.
+    pub(crate) identity: Arc<Identity>,
+    /// Counts reads of clients; the gateway charges subscriptions and look-ups to it.
+    pub(crate) rates: Arc<RateLimits>,
+    /// Decides who may see what; the gateway checks subscriptions with it.
+    pub(crate) visibility: Arc<VisibilityPolicy>,
+    /// Drops cached state; the hub passes the invalidations of other nodes to it.
+    pub(crate) invalidator: Arc<Invalidator>,
+    /// Renders log entries; the hub pushes what it returns.
+    pub(crate) event_renderer: Arc<EventRenderer>,
+    /// The inboxes; the hub keeps those of connected users up to date.
+    pub(crate) inboxes: Arc<Inboxes>,
+    /// Exports; backends request those of any user.
+    pub(crate) exports: Exports,
+    posts: Posts,
+    post_editor: PostEditor,
+    comments: Comments,
+    profiles: Profiles,
+    user_search: UserSearch,
+    follows: Follows,
+    restrictions: Restrictions,
+    timelines: TimelinePages,
+    read_markers: Arc<ReadMarkers>,
+    notifications: Notifications,
+    favourites: Favourites,
+    topics: Topics,
 }
 
-/// What a feed works with.
+/// What the feed is given.
 pub struct Parts {
-    /// The durable truth.
+    /// The durable store.
     pub ledger: Arc<dyn Ledger>,
-    /// The logs.
+    /// The logs and hints.
     pub broker: Arc<dyn Broker>,
-    /// What is acknowledged now and written to the ledger later.
+    /// The write-behind queue: likes are acknowledged from it, and written to the ledger later.
     pub queue: Arc<dyn Queue>,
-    /// Makes and checks password hashes.
+    /// Hashes passwords.
     pub passwords: Passwords,
-    /// Signs tokens of those who sign in here; `None` where accounts are off.
+    /// Signs the tokens of sessions; `None` where accounts are off.
     pub issuer: Option<SessionIssuer>,
-    /// What is revoked: kept up to date by the feed.
+    /// The revocations; the feed keeps the list up to date.
     pub revocations: Arc<RevocationList>,
-    /// What is counted.
+    /// The metrics of this process.
     pub metrics: Arc<Metrics>,
 }
 
 impl Feed {
-    /// A feed that does nothing yet: see [`start`](Self::start).
+    /// Wires the services. Nothing runs yet: see [`start`](Self::start).
     pub fn new(parts: Parts, options: FeedOptions) -> Arc<Self> {
-        let lease = parts.broker.cache_lease();
+        let Parts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
+        let lease: Arc<CacheLease> = broker.cache_lease();
         let runtime = Runtime::new();
-        let ids = Arc::new(NodeIds::new(Arc::clone(&parts.broker), Arc::clone(&runtime)));
-        let erasures = erasure::Erasures::new(erasure::ErasureLog::new(options.erasure_log.clone()));
-        Arc::new(Self {
-            bodies: Bodies::new(Arc::clone(&parts.ledger), Arc::clone(&lease), Arc::clone(&erasures.users)),
-            relations: Relations::new(Arc::clone(&parts.ledger), &lease),
-            ledger: parts.ledger,
-            broker: parts.broker,
-            ids,
-            rates: rates::RateLimits::new(options.rates, Arc::clone(&options.trusted_proxies)),
-            heavy: heavy::HeavyReads::new(),
-            fanout: Fanout::new(options.fanout, &runtime),
-            runtime,
-            edit_locks: edits::EditLocks::new(),
-            lineage: lineage::LedgerLineage::new(),
-            pulled: Arc::default(),
-            job_quarantine: quarantine::QuarantineGate::default(),
-            like_quarantine: quarantine::QuarantineGate::default(),
-            events: events::EventQueue::default(),
-            likes: likes::Likes::new(parts.queue, options.likes, Arc::clone(&lease)),
+        let ids = Arc::new(NodeIds::new(broker.clone(), runtime.clone()));
+        let lineage = Arc::new(lineage::LedgerLineage::new(broker.clone()));
+        let log = erasure::ErasureLog::new(options.erasure_log.clone());
+        let revocations = Arc::new(revocations::Revocations::new(revocations));
+        let erasures = Arc::new(erasure::Erasures::new(log, lease.clone(), revocations.clone()));
+        let erased = erasures.users.clone();
+        let origins = Arc::new(UserOrigins::new(ledger.clone()));
+        let identity = Arc::new(Identity::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
+        let rates = Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone()));
+
+        let cache = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
+        let relations = Arc::new(RelationCache::new(ledger.clone(), &lease));
+        let contexts = Arc::new(CommentContexts::new(ledger.clone(), lease.clone()));
+        let invalidator = Arc::new(Invalidator::new(
+            broker.clone(),
+            lease.clone(),
+            vec![cache.clone(), relations.clone(), contexts.clone(), origins.clone(), erasures.clone()],
+            metrics.clone(),
+        ));
+        let visibility =
+            Arc::new(VisibilityPolicy::new(ledger.clone(), cache.clone(), relations.clone(), erased.clone()));
+
+        let renderer = Arc::new(PostRenderer::new(ledger.clone(), visibility.clone()));
+        let notification_renderer = NotificationRenderer::new(ledger.clone(), visibility.clone(), contexts.clone());
+        let event_renderer = Arc::new(EventRenderer::new(
+            cache.clone(),
+            relations.clone(),
+            erased,
+            notification_renderer.clone(),
             lease,
-            known: Mutex::default(),
-            revocations: revocations::Revocations::new(parts.revocations),
-            erasures,
-            exports: Semaphore::new(export::MAX_CONCURRENT_EXPORTS),
-            passwords: parts.passwords,
-            issuer: parts.issuer,
+        ));
+
+        let jobs = Arc::new(Fanout::new(options.fanout, &runtime));
+        let job_quarantine = Arc::new(Quarantine::new(ledger.clone(), broker.clone()));
+        let events = Arc::new(events::EventQueue::default());
+        let write = WritePath {
+            identity: identity.clone(),
+            ids: ids.clone(),
+            rates: rates.clone(),
+            jobs: jobs.clone(),
+            events: events.clone(),
+            invalidator: invalidator.clone(),
+        };
+
+        let backfill = Arc::new(Backfill::new(ledger.clone(), broker.clone(), cache.clone(), options.follow_merge));
+        let edges = Arc::new(EdgeJobs::new(ledger.clone(), invalidator.clone(), jobs.clone(), backfill.clone()));
+        let catch_up = Arc::new(CatchUp::new(
+            ledger.clone(),
+            broker.clone(),
+            visibility.clone(),
+            backfill,
+            lineage.clone(),
+            metrics.clone(),
+        ));
+        let cursor: Arc<PullCursor> = Arc::default();
+        let limits = TimelineLimits { length: options.timeline_length, recovery: options.recovery_limit };
+        let inboxes = Arc::new(Inboxes::new(
+            ledger.clone(),
+            broker.clone(),
+            relations.clone(),
+            visibility.clone(),
+            catch_up.clone(),
+            cursor.clone(),
+            limits,
+        ));
+        let read_markers = Arc::new(ReadMarkers::new(
+            ledger.clone(),
+            broker.clone(),
+            identity.clone(),
+            inboxes.clone(),
+            visibility.clone(),
+        ));
+        Arc::new(Self {
+            posts: Posts::new(
+                ledger.clone(),
+                broker.clone(),
+                write.clone(),
+                cache.clone(),
+                visibility.clone(),
+                renderer.clone(),
+                lineage.clone(),
+                options.limits,
+            ),
+            post_editor: PostEditor::new(
+                ledger.clone(),
+                write.clone(),
+                cache.clone(),
+                visibility.clone(),
+                renderer.clone(),
+                options.limits,
+            ),
+            comments: Comments::new(
+                ledger.clone(),
+                broker.clone(),
+                write,
+                visibility.clone(),
+                contexts.clone(),
+                options.limits.text,
+            ),
+            profiles: Profiles::new(ledger.clone(), identity.clone(), relations.clone(), visibility.clone()),
+            user_search: UserSearch::new(ledger.clone(), visibility.clone()),
+            follows: Follows::new(
+                ledger.clone(),
+                identity.clone(),
+                relations,
+                visibility.clone(),
+                edges.clone(),
+                events.clone(),
+                options.limits.follows,
+            ),
+            restrictions: Restrictions::new(ledger.clone(), identity.clone(), edges.clone()),
+            timelines: TimelinePages::new(
+                ledger.clone(),
+                broker.clone(),
+                inboxes.clone(),
+                visibility.clone(),
+                renderer.clone(),
+                event_renderer.clone(),
+                read_markers.clone(),
+                limits,
+            ),
+            read_markers,
+            notifications: Notifications::new(
+                ledger.clone(),
+                broker.clone(),
+                ids.clone(),
+                visibility.clone(),
+                notification_renderer.clone(),
+            ),
+            favourites: Favourites::new(
+                ledger.clone(),
+                identity.clone(),
+                visibility.clone(),
+                renderer.clone(),
+                options.limits.favourites,
+            ),
+            topics: Topics::new(ledger.clone(), visibility.clone(), renderer),
+            exports: Exports::new(ledger.clone(), identity.clone(), notification_renderer),
+            pull_log: Arc::new(PullLog::new(
+                ledger.clone(),
+                broker.clone(),
+                runtime.clone(),
+                cache.clone(),
+                visibility.clone(),
+                catch_up,
+                cursor,
+                lineage.clone(),
+                jobs.clone(),
+                job_quarantine.clone(),
+                metrics.clone(),
+                options.timeline_idle,
+            )),
+            job_quarantine,
+            like_quarantine: Arc::new(Quarantine::new(ledger.clone(), broker.clone())),
+            channel_updates: ChannelUpdates::new(broker.clone(), cache.clone()),
+            likes: likes::Likes::new(queue, options.likes),
+            heavy: heavy::HeavyReads::new(),
             sign_ins: SignInGuard::new(options.rates.sessions),
-            metrics: parts.metrics,
+            ledger,
+            broker,
+            runtime,
+            ids,
+            lineage,
+            fanout: jobs,
+            events,
+            revocations,
+            erasures,
+            passwords,
+            issuer,
+            metrics,
             options,
+            post_cache: cache,
+            comment_contexts: contexts,
+            origins,
+            edges,
+            identity,
+            rates,
+            visibility,
+            invalidator,
+            event_renderer,
+            inboxes,
         })
     }
 
-    /// Leases this node's number, then keeps it and carries posts until [`stop`](Self::stop).
+    /// Compares the stores, leases this node's number, and starts the background work until [`stop`](Self::stop).
     ///
     /// # Errors
-    /// If no number can be leased.
+    /// If a store cannot be reached, or no number can be leased.
     pub async fn start(self: &Arc<Self>) -> Result<()> {
         self.start_lineage().await?;
         self.ids.start().await?;
         self.start_revocations().await?;
         self.start_erasure_job();
-        self.start_pulling().await?;
+        self.pull_log.start().await?;
         self.start_fanout();
         self.start_events();
         self.start_likes();
@@ -283,7 +376,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Stops carrying posts; jobs not finished stay in the ledger for whoever is next.
+    /// Stops the background work. Unfinished jobs stay in the ledger for other nodes.
     pub async fn stop(&self) {
         self.runtime.stop().await;
         self.release_leases().await;
@@ -303,30 +396,10 @@ impl Feed {
         Ok(self.broker.ping().await?)
     }
 
-    /// Whether a user may read what happens under a post.
-    ///
-    /// # Errors
-    /// If the ledger cannot be reached.
-    pub async fn may_read_post(&self, reader: Option<&UserId>, id: PostId) -> Result<bool> {
-        Ok(!self.seen_by(reader, Surface::Direct, [id]).await?.is_empty())
-    }
-
-    /// Whether a user may look at another's profile: not if that one blocks them.
-    ///
-    /// # Errors
-    /// If the ledger cannot be reached.
-    pub async fn may_read_user(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
-        Ok(match reader {
-            _ if self.is_erased(user) => false,
-            Some(reader) if reader != user => !self.relations.one(reader, user).await?.blocked,
-            _ => true,
-        })
-    }
-
-    /// Takes what another node said: counts, that the pulled log has grown.
+    /// Handles a signal of another node.
     pub fn on_signal(&self, message: &Bytes) {
-        if *message == pulled::GROWN {
-            return self.pulled.grown.notify_one();
+        if *message == pull_log::GROWN {
+            return self.pull_log.on_signal();
         }
         if *message == events::WRITTEN {
             return self.events.on_signal();
@@ -342,40 +415,14 @@ impl Feed {
         }
     }
 
-    /// Until now other nodes may have said something that was not heard here.
+    /// This node may have missed signals.
     pub fn on_resync(&self) {
-        self.pulled.grown.notify_one();
+        self.pull_log.on_signal();
         self.revocations.grown.notify_one();
         self.likes.on_resync();
-        // A broker that lost its record of the ledger is to have it before the next number is used.
+        // A broker that lost its record of the ledger has to have it before the next number is used.
         self.lineage.compare_soon();
-        // A broker that came back empty gives this node's number to the next that asks.
+        // A broker that lost its data gives this node's number to the next node that asks.
         self.ids.renew_soon();
-    }
-
-    /// What came of a deletion: that there is nothing to be deleted may be what an attempt before this one did. That one may
-    /// have ended before every node knew.
-    async fn deleted(&self, call: &Call, done: Result<Done>, what: Invalidation) -> Result<Done> {
-        match (done, call.attempt) {
-            (Err(FeedError::NotFound(_)), Attempt::Repeated) => {
-                self.invalidate(&[what]).await?;
-                Ok(Done {})
-            }
-            (done, _) => done,
-        }
-    }
-
-    /// Counts those whom a text mentions against what its author may mention. An attempt that is repeated is counted again: the
-    /// one before it may have been refused.
-    ///
-    /// # Errors
-    /// [`FeedError::RateLimited`] if they are too many; nothing is written then.
-    async fn count_mentions(&self, call: &Call, mentions: &[UserId]) -> Result<()> {
-        if call.origin == Origin::Backend {
-            return Ok(());
-        }
-        let author = call.caller.user()?;
-        let others = crate::model::others(mentions, author);
-        self.rates.take_mentions(&*self.broker, author, others.len()).await
     }
 }

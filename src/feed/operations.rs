@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{Schema, SchemaGenerator};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::favourites;
 use super::input::{self, OneUser, OwnList, PostPage, TimelineList, UserPage};
-use super::{Call, Caller, Credential, Feed, FeedError, Origin, Result, Updates};
-use crate::model::{Comment, Position, Profile, ShownPost, User};
+use super::{Call, Caller, Credential, Feed, FeedError, Origin, Result};
+use crate::model::{Comment, Profile, ShownPost, User};
 
 /// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +155,7 @@ impl Operation {
             asked.caller.user()?;
         }
         if let Some(user) = asked.caller.reader() {
-            feed.refuse_erased(user)?;
+            feed.identity.refuse_erased(user)?;
         }
         feed.run(self, asked).await
     }
@@ -165,84 +164,6 @@ impl Operation {
     pub(super) fn body(&self) -> Arc<Run> {
         Arc::clone(&self.run)
     }
-}
-
-/// A position that a client knows.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Since {
-    /// The last offset seen.
-    #[serde(deserialize_with = "input::number")]
-    offset: u64,
-    /// The life of the log.
-    epoch: String,
-}
-
-/// A page of a timeline.
-#[derive(Serialize, JsonSchema)]
-struct TimelinePage {
-    #[serde(flatten)]
-    page: PostPage,
-    /// Where the log stood: what came after it is told live.
-    position: Position,
-    /// How far it is read; on the first page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    read: Option<super::reading::Read>,
-}
-
-/// What happened since a position.
-#[derive(Serialize, JsonSchema)]
-struct UpdatesPage {
-    /// `false`: the position reaches too far back, read the timeline anew.
-    recovered: bool,
-    /// What happened, oldest first: what a socket is pushed, with its offset.
-    items: Vec<Update>,
-    /// The position after the last.
-    position: Position,
-}
-
-/// Something that happened.
-#[derive(Serialize, JsonSchema)]
-struct Update {
-    /// Its place in the log.
-    offset: u64,
-    /// What a socket is pushed.
-    #[schemars(with = "Value")]
-    data: Box<RawValue>,
-}
-
-impl Feed {
-    async fn read_own_timeline(&self, caller: Caller, list: TimelineList) -> Result<TimelinePage> {
-        let (limit, cursor, with) = (list.limit()?, list.cursor()?, list.with()?);
-        let (reader, is_first) = (caller.user()?, cursor.is_none());
-        let read = self.read_timeline(reader, cursor, limit).await?;
-        let state = async { if is_first { self.read_state(reader, &read.held).await.map(Some) } else { Ok(None) } };
-        let page = self.page_of_posts(Some(reader), &read.items, read.next, &with);
-        let (page, state) = tokio::try_join!(page, state)?;
-        Ok(TimelinePage { page, position: read.position, read: state })
-    }
-
-    async fn read_own_updates(&self, caller: Caller, since: Since) -> Result<UpdatesPage> {
-        let since = Position { offset: since.offset, epoch: since.epoch.into() };
-        match self.timeline_updates(caller.user()?, &since).await? {
-            Updates::TooFarBack(position) => Ok(UpdatesPage { recovered: false, items: Vec::new(), position }),
-            Updates::Recovered(publications, position) => {
-                let update = |(offset, members): (u64, Bytes)| Ok(Update { offset, data: data_of(&members)? });
-                let items = publications.into_iter().map(update).collect::<Result<_>>()?;
-                Ok(UpdatesPage { recovered: true, items, position })
-            }
-        }
-    }
-}
-
-/// The `data` among a publication's members.
-fn data_of(members: &[u8]) -> Result<Box<RawValue>> {
-    #[derive(Deserialize)]
-    struct Members {
-        data: Box<RawValue>,
-    }
-    let object = [b"{", members, b"}"].concat();
-    serde_json::from_slice::<Members>(&object).map(|members| members.data).map_err(|_| FeedError::Internal)
 }
 
 /// The table.
@@ -271,7 +192,7 @@ const SECRETS: Mark = Mark::Secrets;
 const QUEUED: Mark = Mark::Queued;
 
 macro_rules! operations {
-    ($($name:literal $verb:ident $path:literal $status:literal $access:ident $($cost:literal)? $([$mark:ident])?, $method:ident: $input:ty => $output:ty, $summary:literal;)*) => {
+    ($($name:literal $verb:ident $path:literal $status:literal $access:ident $($cost:literal)? $([$mark:ident])?, $service:ident $(. $method:ident)?: $input:ty => $output:ty, $summary:literal;)*) => {
         vec![$(Operation {
             name: $name,
             verb: Verb::$verb,
@@ -285,7 +206,7 @@ macro_rules! operations {
             input: SchemaGenerator::subschema_for::<$input>,
             output: SchemaGenerator::subschema_for::<$output>,
             run: Arc::new(|feed, call, input| Box::pin(async move {
-                encode(&feed.$method(call.into(), decode::<$input>(input)?).await?)
+                encode(&feed.$service$(.$method)?(call.into(), decode::<$input>(input)?).await?)
             })),
         }),*]
     };
@@ -299,51 +220,51 @@ impl Operations {
             "sessions.create" Post "/sessions" 201 Open [SECRETS], sign_in: super::accounts::SignIn => super::accounts::SignedIn, "Signs in.";
             "sessions.delete" Delete "/sessions" 200 User, sign_out: super::accounts::SignOut => input::Done, "Ends the session that asks, or all of the user's sessions and tokens.";
             "accounts.password" Put "/accounts/password" 200 User [SECRETS], change_password: super::accounts::PasswordChange => input::Done, "Changes the password, and ends all other sessions.";
-            "accounts.export" Get "/accounts/export" 200 User 25, export_own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
+            "accounts.export" Get "/accounts/export" 200 User 25, exports.own: super::export::ExportRequest => super::export::Export, "Everything of one's own as JSON, in pages.";
             "accounts.delete" Delete "/accounts" 200 User, erase_own: super::erasure::ErasureRequest => input::Done, "Erases oneself and everything of one's own. The id is not given out again.";
-            "users.get" Get "/users/{id}" 200 Reader 2, get_user: OneUser => Profile, "A profile, with counts and the edges between the two.";
-            "users.update" Patch "/users/me" 200 User, update_me: super::people::Change => User, "Changes one's own name or picture.";
-            "users.search" Get "/users" 200 Reader 5, search_users: input::Search => UserPage, "People by the beginning of their id or name, in any case.";
-            "users.suggest" Get "/users/suggested" 200 User 25, suggest_users: OwnList => super::people::SuggestionPage, "Whom those one follows follow, most mutual first.";
-            "users.notify" Put "/users/{id}/notify" 200 User, tell_me_of: OneUser => input::Done, "Asks to be told when someone posts.";
-            "users.unnotify" Delete "/users/{id}/notify" 200 User, tell_me_no_more_of: OneUser => input::Done, "Ends that.";
-            "users.posts" Get "/users/{id}/posts" 200 Reader 2, user_posts: input::AuthorList => PostPage, "An author's posts, newest first, to the very first.";
-            "users.follow" Put "/users/{id}/follow" 200 User, follow: OneUser => input::Done, "Follows someone; their posts come into the timeline, live.";
-            "users.unfollow" Delete "/users/{id}/follow" 200 User, unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";
-            "users.followers" Get "/users/{id}/followers" 200 Reader 2, followers: input::UserList => UserPage, "Who follows someone, latest first.";
-            "users.following" Get "/users/{id}/following" 200 Reader 2, following: input::UserList => UserPage, "Whom someone follows, latest first.";
-            "users.hide" Put "/users/{id}/hide" 200 User, hide: OneUser => input::Done, "Shows someone none of one's posts any more.";
-            "users.unhide" Delete "/users/{id}/hide" 200 User, unhide: OneUser => input::Done, "Shows them again.";
-            "users.mute" Put "/users/{id}/mute" 200 User, mute: OneUser => input::Done, "Takes someone's posts out of one's timeline, topics and notifications.";
-            "users.unmute" Delete "/users/{id}/mute" 200 User, unmute: OneUser => input::Done, "Ends muting; followed, their posts come back.";
-            "users.block" Put "/users/{id}/block" 200 User, block: OneUser => input::Done, "Neither sees anything of the other's, and follows end both ways.";
-            "users.unblock" Delete "/users/{id}/block" 200 User, unblock: OneUser => input::Done, "Ends blocking. Who followed whom does not come back.";
-            "posts.create" Post "/posts" 201 User, create_post: super::posts::Draft => ShownPost, "Publishes a post.";
-            "posts.get" Get "/posts/{id}" 200 Reader, get_post: input::ReadPost => super::along::LonePost, "A post.";
-            "posts.edit" Patch "/posts/{id}" 200 User, edit_own_post: super::edits::Edit => ShownPost, "Changes one's own post, everywhere. What is not given stays, null clears.";
-            "posts.delete" Delete "/posts/{id}" 200 User, delete_post: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
-            "comments.create" Post "/posts/{id}/comments" 201 User, create_comment: super::comments::CommentDraft => Comment, "Comments on a post, or replies to a comment.";
-            "comments.list" Get "/posts/{id}/comments" 200 Reader 2, list_comments: input::CommentList => super::comments::CommentPage, "The comments on a post, or the replies to one of them, newest first.";
-            "comments.delete" Delete "/comments/{id}" 200 User, delete_comment: input::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
-            "notifications.list" Get "/notifications" 200 User 3, list_notifications: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
-            "notifications.mark_read" Put "/notifications/read" 200 User, mark_notifications: super::notifications::Marking => super::notifications::Left, "Marks notifications as read, or seen, up to one or all.";
+            "users.get" Get "/users/{id}" 200 Reader 2, profiles.get: OneUser => Profile, "A profile, with counts and the edges between the two.";
+            "users.update" Patch "/users/me" 200 User, profiles.update: super::people::ProfileUpdate => User, "Changes one's own name or picture.";
+            "users.search" Get "/users" 200 Reader 5, user_search.search: input::Search => UserPage, "People by the beginning of their id or name, in any case.";
+            "users.suggest" Get "/users/suggested" 200 User 25, user_search.suggest: OwnList => super::people::SuggestionPage, "Whom those one follows follow, most mutual first.";
+            "users.notify" Put "/users/{id}/notify" 200 User, profiles.enable_post_alerts: OneUser => input::Done, "Asks to be told when someone posts.";
+            "users.unnotify" Delete "/users/{id}/notify" 200 User, profiles.disable_post_alerts: OneUser => input::Done, "Ends that.";
+            "users.posts" Get "/users/{id}/posts" 200 Reader 2, posts.by_author: input::AuthorList => PostPage, "An author's posts, newest first, to the very first.";
+            "users.follow" Put "/users/{id}/follow" 200 User, follows.follow: OneUser => input::Done, "Follows someone; their posts come into the timeline, live.";
+            "users.unfollow" Delete "/users/{id}/follow" 200 User, follows.unfollow: OneUser => input::Done, "Ends following; their posts leave the timeline, live.";
+            "users.followers" Get "/users/{id}/followers" 200 Reader 2, follows.followers: input::UserList => UserPage, "Who follows someone, latest first.";
+            "users.following" Get "/users/{id}/following" 200 Reader 2, follows.following: input::UserList => UserPage, "Whom someone follows, latest first.";
+            "users.hide" Put "/users/{id}/hide" 200 User, restrictions.hide: OneUser => input::Done, "Shows someone none of one's posts any more.";
+            "users.unhide" Delete "/users/{id}/hide" 200 User, restrictions.unhide: OneUser => input::Done, "Shows them again.";
+            "users.mute" Put "/users/{id}/mute" 200 User, restrictions.mute: OneUser => input::Done, "Takes someone's posts out of one's timeline, topics and notifications.";
+            "users.unmute" Delete "/users/{id}/mute" 200 User, restrictions.unmute: OneUser => input::Done, "Ends muting; followed, their posts come back.";
+            "users.block" Put "/users/{id}/block" 200 User, restrictions.block: OneUser => input::Done, "Neither sees anything of the other's, and follows end both ways.";
+            "users.unblock" Delete "/users/{id}/block" 200 User, restrictions.unblock: OneUser => input::Done, "Ends blocking. Who followed whom does not come back.";
+            "posts.create" Post "/posts" 201 User, posts.create: super::posts::Draft => ShownPost, "Publishes a post.";
+            "posts.get" Get "/posts/{id}" 200 Reader, posts.get: input::ReadPost => super::expand::SinglePost, "A post.";
+            "posts.edit" Patch "/posts/{id}" 200 User, post_editor.edit: super::posts::Edit => ShownPost, "Changes one's own post, everywhere. What is not given stays, null clears.";
+            "posts.delete" Delete "/posts/{id}" 200 User, posts.delete: input::OnePost => input::Done, "Deletes one's own post, everywhere.";
+            "comments.create" Post "/posts/{id}/comments" 201 User, comments.create: super::posts::CommentDraft => Comment, "Comments on a post, or replies to a comment.";
+            "comments.list" Get "/posts/{id}/comments" 200 Reader 2, comments.list: input::CommentList => super::posts::CommentPage, "The comments on a post, or the replies to one of them, newest first.";
+            "comments.delete" Delete "/comments/{id}" 200 User, comments.delete: input::OneComment => input::Done, "Deletes one's own comment, or one under one's own post.";
+            "notifications.list" Get "/notifications" 200 User 3, notifications.list: OwnList => super::notifications::NotificationPage, "What one is notified of, grouped, what happened last first.";
+            "notifications.mark_read" Put "/notifications/read" 200 User, notifications.mark_read: super::notifications::MarkRead => super::notifications::UnreadCounts, "Marks notifications as read, or seen, up to one or all.";
             "likes.add" Put "/posts/{id}/like" 200 User [QUEUED], like: super::likes::Target => super::likes::Accepted, "Likes a post: acknowledged at once, settled in a moment.";
             "likes.remove" Delete "/posts/{id}/like" 200 User [QUEUED], unlike: super::likes::Target => super::likes::Accepted, "Takes a like of a post back.";
             "comments.like" Put "/comments/{id}/like" 200 User [QUEUED], like_comment: input::OneComment => super::likes::Accepted, "Likes a comment; likes.add with object comment is the same.";
             "comments.unlike" Delete "/comments/{id}/like" 200 User [QUEUED], unlike_comment: input::OneComment => super::likes::Accepted, "Takes a like of a comment back.";
             "likes.list" Get "/posts/{id}/likes" 200 Reader 2, post_likers: input::PostList => UserPage, "Who likes a post, latest first.";
-            "timeline.read" Get "/timeline" 200 User 2, read_own_timeline: TimelineList => TimelinePage, "A page of one's timeline, and the log position it was read at.";
-            "timeline.updates" Get "/timeline/updates" 200 User 5, read_own_updates: Since => UpdatesPage, "What arrived in and left one's timeline since a position.";
-            "favourites.add" Put "/favourites/{type}/{id}" 200 User, add_favourite: favourites::OneObject => favourites::FavouriteItem, "Adds an object of any type to one's favourites; adding again keeps the first time.";
-            "favourites.remove" Delete "/favourites/{type}/{id}" 200 User, remove_favourite: favourites::OneObject => input::Done, "Takes an object out of one's favourites.";
-            "favourites.list" Get "/favourites/{type}" 200 User 2, list_favourites: favourites::FavouriteList => favourites::FavouritePage, "One's favourites of a type, latest first.";
-            "favourites.count" Get "/favourites/{type}/count" 200 User 10, count_favourites: favourites::OneType => favourites::Count, "How many favourites of a type one has.";
-            "favourites.check" Post "/favourites/{type}/check" 200 User 2, check_favourites: favourites::Objects => favourites::CheckedObjects, "Whether objects are among one's favourites, one or many.";
-            "favourites.holders" Get "/objects/{type}/{id}/favourites" 200 Reader 3, list_holders: favourites::HolderList => favourites::HolderPage, "How many, and who, have an object among their favourites, latest first.";
-            "favourites.common" Get "/favourites/{type}/common/{user}" 200 User 10, common_favourites: favourites::CommonList => favourites::CommonPage, "What both oneself and another have among their favourites, and how many.";
-            "timeline.mark_read" Put "/timeline/read" 200 User, mark_timeline_read: super::reading::ReadUpTo => super::reading::Read, "Says up to which post one's timeline was read; told to one's other sockets.";
-            "topics.list" Get "/topics" 200 Reader 2, list_topics: OwnList => super::topics::TopicPage, "Topics that everyone can see, the latest active first.";
-            "topics.read" Get "/topics/{name}/posts" 200 Reader 2, topic_posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";
+            "timeline.read" Get "/timeline" 200 User 2, timelines.read: TimelineList => super::timelines::TimelinePage, "A page of one's timeline, and the log position it was read at.";
+            "timeline.updates" Get "/timeline/updates" 200 User 5, timelines.updates: super::timelines::PositionInput => super::timelines::UpdatesPage, "What arrived in and left one's timeline since a position.";
+            "favourites.add" Put "/favourites/{type}/{id}" 200 User, favourites.add: favourites::OneObject => favourites::FavouriteItem, "Adds an object of any type to one's favourites; adding again keeps the first time.";
+            "favourites.remove" Delete "/favourites/{type}/{id}" 200 User, favourites.remove: favourites::OneObject => input::Done, "Takes an object out of one's favourites.";
+            "favourites.list" Get "/favourites/{type}" 200 User 2, favourites.list: favourites::FavouriteList => favourites::FavouritePage, "One's favourites of a type, latest first.";
+            "favourites.count" Get "/favourites/{type}/count" 200 User 10, favourites.count: favourites::OneType => favourites::Count, "How many favourites of a type one has.";
+            "favourites.check" Post "/favourites/{type}/check" 200 User 2, favourites.check: favourites::Objects => favourites::CheckedObjects, "Whether objects are among one's favourites, one or many.";
+            "favourites.holders" Get "/objects/{type}/{id}/favourites" 200 Reader 3, favourites.holders: favourites::HolderList => favourites::HolderPage, "How many, and who, have an object among their favourites, latest first.";
+            "favourites.common" Get "/favourites/{type}/common/{user}" 200 User 10, favourites.common: favourites::CommonList => favourites::CommonPage, "What both oneself and another have among their favourites, and how many.";
+            "timeline.mark_read" Put "/timeline/read" 200 User, read_markers.mark: super::timelines::MarkReadUpTo => super::timelines::ReadMarker, "Says up to which post one's timeline was read; told to one's other sockets.";
+            "topics.list" Get "/topics" 200 Reader 2, topics.list: OwnList => super::topics::TopicPage, "Topics that everyone can see, the latest active first.";
+            "topics.read" Get "/topics/{name}/posts" 200 Reader 2, topics.posts: input::TopicList => PostPage, "The plaza of a topic: its newest 1,000 posts.";
         };
         Self { list }
     }

@@ -1,28 +1,60 @@
-//! The decision to set aside what fails.
+//! The decision to set aside what always fails.
 //!
-//! A job or a like that always fails would block everything behind it. It is told from an outage by its error, by
-//! whether both stores answer, and by whether other work succeeds: see [`QuarantineGate`].
+//! A job or a like that always fails would block everything behind it. It is told from an outage by its error, by whether
+//! both stores answer, and by whether other work succeeds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Feed, FeedError};
+use super::error::FeedError;
+use crate::broker::Broker;
+use crate::ledger::Ledger;
 
-/// How often something fails before it is set aside.
-pub(super) const MAX_FAILURES: u32 = 5;
+/// Failures in a row before something is set aside.
+const MAX_FAILURES: u32 = 5;
 
-/// How many may be set aside in a row while nothing succeeds.
+/// How much may be set aside in a row while nothing succeeds.
 const MAX_IN_A_ROW: u32 = 3;
 
-/// How long it then takes until another one may be set aside.
+/// The pause after which one more may be set aside.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Limits how much is set aside while nothing succeeds. If everything fails, the cause is not the single job: a fault
-/// of the store that looks like an answer, or of this program. Work then waits, as in an outage.
+/// Decides what is set aside.
+pub(crate) struct Quarantine {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    gate: Gate,
+}
+
+impl Quarantine {
+    /// Decides for one kind of work on these stores.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>) -> Self {
+        Self { ledger, broker, gate: Gate::default() }
+    }
+
+    /// Some of the work succeeded.
+    pub(crate) fn succeeded(&self) {
+        self.gate.succeeded();
+    }
+
+    /// Whether something that failed so many times, the last time with this error, is set aside. Outages do not count as
+    /// failures.
+    pub(crate) async fn admits(&self, failures: u32, error: &FeedError) -> bool {
+        failures >= MAX_FAILURES
+            && !error.is_outage()
+            && self.ledger.ping().await.is_ok()
+            && self.broker.ping().await.is_ok()
+            && self.gate.admit(Instant::now())
+    }
+}
+
+/// Limits how much is set aside while nothing succeeds. If everything fails, the cause is not the single job: a fault of the
+/// store that looks like an answer, or of this program. Work then waits, as in an outage.
 #[derive(Debug, Default)]
-pub(super) struct QuarantineGate(Mutex<State>);
+struct Gate(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -30,9 +62,8 @@ struct State {
     last: Option<Instant>,
 }
 
-impl QuarantineGate {
-    /// Something succeeded.
-    pub(super) fn succeeded(&self) {
+impl Gate {
+    fn succeeded(&self) {
         self.0.lock().in_a_row = 0;
     }
 
@@ -49,21 +80,13 @@ impl QuarantineGate {
     }
 }
 
-impl Feed {
-    /// Whether something that failed so many times, the last time with this error, is to be set aside. Outages do not
-    /// count as failures.
-    pub(super) async fn should_quarantine(&self, gate: &QuarantineGate, failures: u32, error: &FeedError) -> bool {
-        failures >= MAX_FAILURES && !error.is_outage() && self.ready().await.is_ok() && gate.admit(Instant::now())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn while_nothing_succeeds_little_is_set_aside() {
-        let (gate, begun) = (QuarantineGate::default(), Instant::now());
+    fn little_is_set_aside_while_nothing_succeeds() {
+        let (gate, begun) = (Gate::default(), Instant::now());
         let admitted = |now: Instant| (0..9).filter(|_| gate.admit(now)).count();
         assert_eq!(admitted(begun), 3);
         assert_eq!(admitted(begun + PAUSE), 1);

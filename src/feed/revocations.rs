@@ -22,7 +22,7 @@ use super::pauses::{PauseDetector, TICK_INTERVAL};
 use super::{Feed, FeedError, Result, now};
 use crate::auth::RevocationList;
 use crate::ledger::{Revocation, RevocationKind, SessionsEnd};
-use crate::model::{Millis, UserId, UserOrigin};
+use crate::model::{Millis, UserId};
 
 /// How often the log is read though no signal came.
 const POLL_INTERVAL: Duration = Duration::from_millis(400);
@@ -62,7 +62,7 @@ const MAX_TOKEN_ID: usize = 512;
 pub(super) const REVOKED: &[u8] = b"revoked";
 
 /// Revocations as this node knows them.
-pub(super) struct Revocations {
+pub(crate) struct Revocations {
     pub(super) list: Arc<RevocationList>,
     /// The number of the last entry in the list. Held while the log is read, so that entries come in order.
     reached: tokio::sync::Mutex<u64>,
@@ -337,7 +337,7 @@ impl Feed {
                 list.apply(entry);
                 last = *number;
             }
-            erased.append(&mut self.hide_erased_in(&entries));
+            erased.append(&mut self.erasures.hide_in(&entries));
             if entries.len() < PAGE {
                 break;
             }
@@ -361,7 +361,7 @@ impl Feed {
                 self.revocations.list.apply(entry);
                 *reached = *number;
             }
-            let mut erased = self.hide_erased_in(&entries);
+            let mut erased = self.erasures.hide_in(&entries);
             self.erasures.unlogged.lock().append(&mut erased);
             if !entries.is_empty() {
                 self.revocations.note(&entries);
@@ -391,14 +391,5 @@ impl Feed {
     pub async fn revocations_changed(&self) -> PendingChecks {
         self.revocations.changed.notified().await;
         std::mem::take(&mut *self.revocations.pending.lock())
-    }
-
-    /// Where a user's id comes from.
-    pub(super) async fn origin_of(&self, user: &UserId) -> Result<Option<UserOrigin>> {
-        let known = self.known.lock().get(user).copied();
-        match known {
-            Some(origin) => Ok(Some(origin)),
-            None => Ok(self.ledger.user_origin(user).await?),
-        }
     }
 }

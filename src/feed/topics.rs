@@ -1,22 +1,26 @@
 //! Topics: which are active, and the plaza of each, its newest 1,000 posts, for everyone.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::audience::Surface;
+use super::call::Caller;
+use super::error::{FeedError, Result};
 use super::input::{Cursor, OwnList, PostPage, TopicList};
-use super::pages::Posts;
+use super::page_builder::PostPageBuilder;
 use super::posts::is_topic;
-use super::{Caller, Feed, FeedError, Result};
-use crate::ledger::{Topic, TopicCursor};
+use super::rendering::PostRenderer;
+use super::visibility::{ViewContext, VisibilityPolicy};
+use crate::ledger::{Ledger, Topic, TopicCursor};
 use crate::model::{Millis, PostId};
 
-/// How far back a plaza goes.
-const PLAZA: usize = 1_000;
+/// The newest posts of a topic that can be read.
+const MAX_TOPIC_POSTS: usize = 1_000;
 
 /// A topic, as everyone sees it: posts that are not for everyone are not counted.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct TopicItem {
+pub(crate) struct TopicItem {
     /// Its name, without the `#`.
     name: String,
     /// How many posts are in its plaza, at most 1,000.
@@ -27,7 +31,7 @@ pub(super) struct TopicItem {
 
 /// Topics, as a page.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct TopicPage {
+pub(crate) struct TopicPage {
     /// The topics, the latest active first.
     items: Vec<TopicItem>,
     /// Where to go on; absent at the end.
@@ -45,11 +49,23 @@ impl Cursor for TopicCursor {
     }
 }
 
-impl Feed {
-    pub(super) async fn list_topics(&self, _: Caller, list: OwnList) -> Result<TopicPage> {
+/// Topics and their posts.
+pub(crate) struct Topics {
+    ledger: Arc<dyn Ledger>,
+    visibility: Arc<VisibilityPolicy>,
+    renderer: Arc<PostRenderer>,
+}
+
+impl Topics {
+    /// Topics of this ledger.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, visibility: Arc<VisibilityPolicy>, renderer: Arc<PostRenderer>) -> Self {
+        Self { ledger, visibility, renderer }
+    }
+
+    pub(crate) async fn list(&self, _: Caller, list: OwnList) -> Result<TopicPage> {
         let (limit, cursor) = (list.limit()?, list.cursor::<TopicCursor>()?);
         let begun = cursor.as_ref().map(|cursor| cursor.begun);
-        // One more than the page holds tells whether there is another.
+        // One more than requested shows whether there is a next page.
         let mut topics = self.ledger.topics(cursor, limit + 1).await?;
         let more = topics.len() > limit;
         topics.truncate(limit);
@@ -57,24 +73,28 @@ impl Feed {
         let next = topics.last().filter(|_| more).map(|topic| format!("t{begun}.{}.{}", topic.last, topic.name));
         let item = |topic: Topic| TopicItem {
             name: topic.name,
-            posts: topic.posts.min(PLAZA as u64),
+            posts: topic.posts.min(MAX_TOPIC_POSTS as u64),
             active_at: topic.last.time(),
         };
         Ok(TopicPage { items: topics.into_iter().map(item).collect(), next })
     }
 
-    pub(super) async fn topic_posts(&self, caller: Caller, list: TopicList) -> Result<PostPage> {
+    pub(crate) async fn posts(&self, caller: Caller, list: TopicList) -> Result<PostPage> {
         let name = list.name.trim_start_matches('#').to_lowercase();
         if !is_topic(&name) {
             return Err(FeedError::invalid("name", "a topic is 1 to 100 letters, digits and underscores"));
         }
-        let (limit, cursor, with) = (list.limit()?, list.cursor()?, list.with()?);
-        let ids = self.ledger.topic_posts(&name, PostId::MAX, PLAZA).await?;
-        let mut page = Posts::new(cursor, limit);
+        let (limit, cursor, expand) = (list.limit()?, list.cursor()?, list.expand()?);
+        let ids = self.ledger.topic_posts(&name, PostId::MAX, MAX_TOPIC_POSTS).await?;
+        let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let ids: Vec<PostId> = ids.iter().copied().filter(|id| *id < before).take(count).collect();
-            page.take_posts(&ids, &self.seen_by(caller.reader(), Surface::Brought, ids.iter().copied()).await?);
+            page.take_posts(
+                &ids,
+                &self.visibility.visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied()).await?,
+            );
         }
-        self.post_page(&caller, page, &with).await
+        let (items, next) = page.finish();
+        self.renderer.render_page(caller.reader(), &items, next, &expand).await
     }
 }

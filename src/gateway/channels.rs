@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::broker::Keep;
 use crate::config::{Access, Namespace};
-use crate::feed::{Stage, is_topic_name};
+use crate::feed::{Audience, is_topic_name};
 use crate::model::{PostId, UserId};
 
 /// How much of the logs of `user:`, `topic:` and `post:` is kept, for readers that come back.
@@ -147,14 +147,14 @@ impl Channel {
     }
 
     /// What decides who may hear what is said there.
-    pub fn stage(&self) -> Stage {
+    pub fn audience(&self) -> Audience {
         match self {
-            Self::Timeline(user) => Stage::Timeline(user.clone()),
-            Self::User(_) => Stage::Profile,
-            Self::Topic(name) => Stage::Topic(Arc::clone(name)),
-            Self::Post(id) => Stage::Post(*id),
-            Self::Notifications(user) => Stage::Notifications(user.clone()),
-            Self::App(_) => Stage::Plain,
+            Self::Timeline(user) => Audience::Timeline(user.clone()),
+            Self::User(_) => Audience::Profile,
+            Self::Topic(name) => Audience::Topic(Arc::clone(name)),
+            Self::Post(id) => Audience::Post(*id),
+            Self::Notifications(user) => Audience::Notifications(user.clone()),
+            Self::App(_) => Audience::Plain,
         }
     }
 

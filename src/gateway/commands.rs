@@ -18,7 +18,7 @@ use super::session::{Action, Call, History, Join, Look, Opening, Publish, Wants}
 use super::sockets::{Registration, closing};
 use crate::broker::{Append, PresenceStats, Span, continues};
 use crate::feed::operations::Request;
-use crate::feed::{Caller, Credential, FeedError, NewUser, Origin, Stage, Viewer};
+use crate::feed::{Audience, Caller, Credential, FeedError, NewUser, Origin, Viewer};
 use crate::model::Entry;
 use crate::protocol::{
     Disconnect, ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error,
@@ -51,7 +51,7 @@ pub struct Log<'a> {
     /// The channel.
     pub name: &'a str,
     /// What decides who may read what.
-    pub stage: Stage,
+    pub audience: Audience,
     /// Who reads.
     pub viewer: Viewer<'a>,
 }
@@ -83,7 +83,7 @@ impl Gateway {
         let credential = opening.token.clone().map_or(Credential::Nothing, Credential::Token);
         // In the list first, then checked: a token that ends meanwhile is noticed by one of the two.
         let registration = self.sockets.register(opening.user.clone(), &opening.client, opening.token.clone(), outbox);
-        match self.feed.authorize(opening.user.as_ref(), &credential, NewUser::Recorded).await {
+        match self.feed.identity.authorize(opening.user.as_ref(), &credential, NewUser::Recorded).await {
             Ok(()) => {}
             Err(error) if error.is_temporary() => {
                 tracing::warn!(%error, user = ?opening.user, "a connect failed");
@@ -116,7 +116,7 @@ impl Gateway {
 
     /// How the connection of somebody who is not let in is closed.
     fn not_let_in(&self, opening: &Opening, error: &FeedError) -> Disconnect {
-        match self.feed.check_revoked(opening.user.as_ref(), opening.token.as_deref()) {
+        match self.feed.identity.check_revoked(opening.user.as_ref(), opening.token.as_deref()) {
             Err(revoked) => closing(revoked),
             Ok(()) => Disconnect { reason: error.to_string().into(), ..Disconnect::INVALID_TOKEN },
         }
@@ -130,7 +130,7 @@ impl Gateway {
 
     async fn join(self: &Arc<Self>, join: Join, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("subscribe");
-        if let Err(error) = self.feed.charge_read(join.user.as_ref(), join.address, cost_of(&join)) {
+        if let Err(error) = self.feed.rates.take_reads(join.user.as_ref(), join.address, cost_of(&join)) {
             return failed(join.id, &error);
         }
         match self.may_read(&join).await {
@@ -152,8 +152,8 @@ impl Gateway {
     /// Whether the user may see the post or the profile that a channel is about.
     async fn may_read(&self, join: &Join) -> Result<bool, FeedError> {
         match &join.channel {
-            Channel::Post(post) => self.feed.may_read_post(join.user.as_ref(), *post).await,
-            Channel::User(user) => self.feed.may_read_user(join.user.as_ref(), user).await,
+            Channel::Post(post) => self.feed.visibility.can_see_post(join.user.as_ref(), *post).await,
+            Channel::User(user) => self.feed.visibility.can_see_profile(join.user.as_ref(), user).await,
             _ => Ok(true),
         }
     }
@@ -161,7 +161,7 @@ impl Gateway {
     async fn publish(&self, publish: Publish) -> Done {
         self.metrics.command("publish");
         let bytes = publish.members.len();
-        if let Err(error) = self.feed.charge_publication(publish.user.as_ref(), publish.address, bytes) {
+        if let Err(error) = self.feed.rates.take_publication(publish.user.as_ref(), publish.address, bytes) {
             return failed(publish.id, &error);
         }
         let entry = Entry::Data(publish.members);
@@ -185,7 +185,7 @@ impl Gateway {
             Wants::Clients => PRESENCE_COST,
             Wants::Counts => 1,
         };
-        if let Err(error) = self.feed.charge_read(look.user.as_ref(), look.address, units) {
+        if let Err(error) = self.feed.rates.take_reads(look.user.as_ref(), look.address, units) {
             return failed(look.id, &error);
         }
         let body = match look.wants {
@@ -208,11 +208,11 @@ impl Gateway {
         self.metrics.command("history");
         let (Span::After(_, limit) | Span::Before(_, limit)) = history.span;
         let units = u32::try_from(1 + limit / ENTRIES_PER_UNIT).unwrap_or(u32::MAX);
-        if let Err(error) = self.feed.charge_read(history.user.as_ref(), history.address, units) {
+        if let Err(error) = self.feed.rates.take_reads(history.user.as_ref(), history.address, units) {
             return failed(history.id, &error);
         }
         let viewer = Viewer::Client(history.user.as_ref());
-        let log = Log { name: &history.name, stage: history.channel.stage(), viewer };
+        let log = Log { name: &history.name, audience: history.channel.audience(), viewer };
         match self.read_history(&log, history.span, history.epoch.as_deref()).await {
             Ok(Some(result)) => Done::Say(reply(history.id, &ReplyBody::History(result))),
             Ok(None) => refused(history.id, ErrorCode::UNRECOVERABLE_POSITION),
@@ -230,8 +230,8 @@ impl Gateway {
         span: Span,
         epoch: Option<&str>,
     ) -> Result<Option<HistoryResult>, FeedError> {
-        if let Stage::Timeline(user) = &log.stage {
-            self.feed.freshen(user).await?;
+        if let Audience::Timeline(user) = &log.audience {
+            self.feed.inboxes.catch_up(user).await?;
         }
         let (Span::After(_, limit) | Span::Before(_, limit)) = span;
         let slice = if limit == 0 { None } else { self.broker.read(log.name, span).await? };
@@ -243,7 +243,7 @@ impl Gateway {
         if epoch.is_some_and(|epoch| !continues(epoch, &position.epoch)) {
             return Ok(None);
         }
-        let publications = self.hub.publications(&log.stage, log.viewer, entries).await?;
+        let publications = self.hub.publications(&log.audience, log.viewer, entries).await?;
         Ok(Some(HistoryResult { publications, epoch: position.epoch.to_string(), offset: position.offset }))
     }
 

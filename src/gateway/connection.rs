@@ -188,7 +188,7 @@ impl Connection {
         if !registration.renew(self.session.token()) {
             return Ok(());
         }
-        let checked = self.gateway.feed.check_revoked(registration.user(), registration.token());
+        let checked = self.gateway.feed.identity.check_revoked(registration.user(), registration.token());
         checked.map_err(|revoked| End::Close(closing(revoked)))
     }
 
@@ -199,7 +199,7 @@ impl Connection {
         let Some(tokens) = self.session.changed_subscription_tokens() else { return };
         registration.set_subscriptions(tokens.clone());
         let is_valid =
-            |token: &TokenIdentity| self.gateway.feed.check_revoked(registration.user(), Some(token)).is_ok();
+            |token: &TokenIdentity| self.gateway.feed.identity.check_revoked(registration.user(), Some(token)).is_ok();
         let revoked: Vec<_> = tokens.into_iter().filter(|(_, token)| !is_valid(token)).collect();
         for (channel, _) in revoked {
             self.unsubscribe(&channel, Unsubscribe::EXPIRED);

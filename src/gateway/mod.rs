@@ -195,7 +195,7 @@ impl Gateway {
             queue_bytes: self.clients.iter().map(|outbox| outbox.bytes()).sum(),
             broker_round_trips: self.broker.round_trips(),
             ledger_round_trips: self.feed.ledger_round_trips(),
-            cache_lease: self.feed.holds_cache_lease(),
+            cache_lease: self.feed.invalidator.holds_lease(),
         }
     }
 
@@ -205,8 +205,8 @@ impl Gateway {
         loop {
             let pending = self.feed.revocations_changed().await;
             let refused = self.sockets.refused(&pending, |user, token| match user {
-                Some(user) if self.feed.refuse_erased(user).is_err() => Err(Revoked::Token),
-                user => self.feed.check_revoked(user, token),
+                Some(user) if self.feed.identity.refuse_erased(user).is_err() => Err(Revoked::Token),
+                user => self.feed.identity.check_revoked(user, token),
             });
             for (outbox, channel) in refused.subscriptions {
                 outbox.push(Outgoing::Revoked(channel));

@@ -225,7 +225,7 @@ async fn presence_stats(site: &Site, body: &[u8]) -> Answer {
 
 async fn export_user(site: &Site, body: &[u8]) -> Answer {
     let OneUser { user, cursor } = read(body)?;
-    let export = site.gateway.feed().export(&user, cursor.as_deref()).await.map_err(|error| refused(&error))?;
+    let export = site.gateway.feed().exports.page(&user, cursor.as_deref()).await.map_err(|error| refused(&error))?;
     serde_json::to_value(export).map_err(|_| ErrorCode::INTERNAL)
 }
 
@@ -257,7 +257,7 @@ async fn history(site: &Site, body: &[u8]) -> Answer {
     let span =
         if reverse { Span::Before(offset.unwrap_or(u64::MAX), limit) } else { Span::After(offset.unwrap_or(0), limit) };
     let epoch = since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty());
-    let log = Log { name: &name, stage: channel.stage(), viewer: Viewer::Backend };
+    let log = Log { name: &name, audience: channel.audience(), viewer: Viewer::Backend };
     match site.gateway.read_history(&log, span, epoch.as_deref()).await {
         Ok(Some(result)) => serde_json::to_value(result).map_err(|_| ErrorCode::INTERNAL),
         Ok(None) => Err(ErrorCode::UNRECOVERABLE_POSITION),

@@ -9,14 +9,16 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use super::ErasureLog;
-use crate::feed::Feed;
+use crate::broker::{CacheLease, Invalidation};
+use crate::feed::invalidation::Invalidated;
+use crate::feed::revocations::Revocations;
 use crate::ledger::{Revocation, RevocationKind};
 use crate::model::{Millis, UserId};
 
 /// Everyone who was ever erased: some 100 bytes each. It is asked for each post and person that is shown, so that it is in
 /// memory, and costs one look at a flag where nobody was erased.
 #[derive(Default)]
-pub(in crate::feed) struct ErasedUsers {
+pub(crate) struct ErasedUsers {
     any: AtomicBool,
     /// Whether each is in the erasure log of this node.
     users: RwLock<HashMap<UserId, bool>>,
@@ -58,18 +60,20 @@ pub(in crate::feed) struct Erasures {
     /// Entries of the ledger's log that may not be in the erasure log of this node yet.
     pub(in crate::feed) unlogged: Mutex<Vec<(UserId, Millis)>>,
     pub(super) log: ErasureLog,
+    /// Counts what is hidden as an invalidation.
+    lease: Arc<CacheLease>,
+    /// Follows the log, and closes sockets.
+    revocations: Arc<Revocations>,
 }
 
 impl Erasures {
-    pub(in crate::feed) fn new(log: ErasureLog) -> Self {
-        Self { users: Arc::default(), wake: Notify::new(), unlogged: Mutex::default(), log }
+    pub(in crate::feed) fn new(log: ErasureLog, lease: Arc<CacheLease>, revocations: Arc<Revocations>) -> Self {
+        Self { users: Arc::default(), wake: Notify::new(), unlogged: Mutex::default(), log, lease, revocations }
     }
-}
 
-impl Feed {
     /// Hides everything of an erased user on this node.
-    pub(in crate::feed) fn hide_erased(&self, user: &UserId) {
-        if self.erasures.users.insert(user) {
+    pub(in crate::feed) fn hide(&self, user: &UserId) {
+        if self.users.insert(user) {
             // What is being put together now is looked at again.
             self.lease.count_invalidation();
             // The entry in the log comes later, or is read now.
@@ -79,13 +83,26 @@ impl Feed {
     }
 
     /// Hides the users whom entries of the ledger's log erase. Answers who they are, and when they were erased.
-    pub(in crate::feed) fn hide_erased_in(&self, entries: &[(u64, Revocation)]) -> Vec<(UserId, Millis)> {
+    pub(in crate::feed) fn hide_in(&self, entries: &[(u64, Revocation)]) -> Vec<(UserId, Millis)> {
         let erased = entries.iter().filter(|(_, entry)| entry.kind == RevocationKind::Erased);
         let erased: Vec<_> = erased.filter_map(|(_, entry)| Some((UserId::parse(&entry.subject)?, entry.at))).collect();
-        erased.iter().for_each(|(user, _)| self.hide_erased(user));
+        erased.iter().for_each(|(user, _)| self.hide(user));
         if !erased.is_empty() {
-            self.erasures.wake.notify_one();
+            self.wake.notify_one();
         }
         erased
+    }
+}
+
+impl Invalidated for Erasures {
+    fn apply(&self, change: &Invalidation) {
+        if let Invalidation::Erased(user) = change {
+            self.hide(user);
+        }
+    }
+
+    /// The log may have grown.
+    fn clear(&self) {
+        self.revocations.grown.notify_one();
     }
 }

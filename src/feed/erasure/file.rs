@@ -169,7 +169,7 @@ impl Feed {
             if !in_ledger.contains(&user) && self.ledger.begin_erasure(&user, at).await? {
                 again += 1;
             }
-            self.hide_erased(&user);
+            self.erasures.hide(&user);
             self.erasures.users.set_logged(&user);
         }
         if again > 0 {

@@ -103,7 +103,7 @@ impl Feed {
         let lease = self.erasure_lease(after(begun, LEASE));
         let Some(erasure) = self.ledger.claim_erasure(begun, &lease).await? else { return Ok(false) };
         // It may have been begun by another node, a moment ago.
-        self.hide_erased(&erasure.user);
+        self.erasures.hide(&erasure.user);
         let mut pass = Pass { feed: self, erasure, found: 0 };
         if matches!(pass.run().await?, Outcome::Lost) {
             return Ok(true);
@@ -137,7 +137,7 @@ impl Feed {
     async fn end_follow(&self, follower: &UserId, followee: &UserId) -> Result<()> {
         let now = now();
         if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.fanout.lease()).await? {
-            self.carry_at_once(job).await;
+            self.edges.run_now(job).await;
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Pass<'_> {
             after.clone_from(&last.key);
             let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
             for comment in feed.ledger.comments(&ids).await? {
-                feed.remove_comment(&comment, None).await?;
+                feed.comments.remove(&comment, None).await?;
             }
             step!(self.next(rows.len(), PAUSE));
         }
@@ -273,7 +273,7 @@ impl Pass<'_> {
                 return Ok(Outcome::Complete);
             }
             for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
-                self.feed.tell_notification(owner, *group).await?;
+                self.feed.notifications.push_update(owner, *group).await?;
             }
             step!(self.next(groups.len(), PAUSE));
         }

@@ -58,23 +58,10 @@ impl Feed {
         }
         let at = now();
         self.ledger.begin_erasure(user, at).await?;
-        if let Err(error) = self.invalidate(&[Invalidation::Erased(user.clone())]).await {
+        if let Err(error) = self.invalidator.invalidate(&[Invalidation::Erased(user.clone())]).await {
             tracing::warn!(%error, "a user is erased, other nodes will notice it within a second");
         }
         self.erasures.wake.notify_one();
         self.log_erasure(user, at).await
-    }
-
-    /// Whether a user was erased, as far as this node knows.
-    pub(super) fn is_erased(&self, user: &UserId) -> bool {
-        self.erasures.users.contains(user)
-    }
-
-    /// Refuses an erased user, whatever proves who they are.
-    ///
-    /// # Errors
-    /// [`FeedError::Unauthorized`] if the user was erased.
-    pub fn refuse_erased(&self, user: &UserId) -> Result<()> {
-        if self.is_erased(user) { Err(ERASED_USER) } else { Ok(()) }
     }
 }

@@ -17,10 +17,12 @@
 //! | `leases.rs` | their leases, and how far they can be trusted |
 //! | `creations.rs` | writes under way that create jobs |
 //! | `carry.rs` | what each kind of job does |
+//! | `channel_updates.rs` | appends to the logs of profiles, topics and posts |
 //! | `walk.rs` | the way through the followers, page by page |
 //! | `connected.rs` | who is connected is served first |
 
 mod carry;
+mod channel_updates;
 mod connected;
 mod creations;
 mod leases;
@@ -38,7 +40,7 @@ use super::{Feed, FeedError, now};
 use crate::broker::{JobAttempt, JobProgress};
 use crate::ledger::{Job, Lease};
 
-pub(super) use carry::{Carried, LIVE};
+pub(super) use channel_updates::ChannelUpdates;
 use leases::Moment;
 pub(super) use queue::Fanout;
 
@@ -187,7 +189,7 @@ impl Feed {
                 }
                 Err(error) => {
                     failures = if error.is_outage() { 0 } else { failures + 1 };
-                    if self.should_quarantine(&self.job_quarantine, failures, &error).await
+                    if self.job_quarantine.admits(failures, &error).await
                         && self.quarantine_job(job, &error, cause).await
                     {
                         return;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::leases::Moment;
 use super::{Held, Outcome};
 use crate::broker::{self, FanOut, FannedOut, JobAttempt, JobProgress, Page};
-use crate::feed::recipients::Recipients;
+use crate::feed::visibility::Recipients;
 use crate::feed::{Feed, FeedError, Result};
 use crate::model::{Entry, Millis, UserId};
 
@@ -108,7 +108,7 @@ impl Feed {
         users: Vec<UserId>,
     ) -> Result<JoinHandle<broker::Result<FannedOut>>> {
         let post = walk.entry.post().ok_or(FeedError::Internal)?;
-        let users = self.recipients_among(post, walk.author, walk.recipients, users).await?;
+        let users = self.visibility.select_recipients(post, walk.author, walk.recipients, users).await?;
         let (broker, entry, attempt) = (Arc::clone(&self.broker), walk.entry.clone(), attempt.clone());
         let (created_at, leases, length) = (walk.created_at, Arc::clone(&self.fanout.held), self.fanout.options.lease);
         Ok(self.fanout.tasks.spawn(async move {

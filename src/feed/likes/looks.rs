@@ -1,34 +1,15 @@
 //! Whether an object is there to be liked: from memory if that can tell.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::super::error::{NO_COMMENT, NO_POST};
+use super::super::visibility::CommentContext;
 use super::super::{Feed, Result, now};
-use super::{LOOK, NO_COMMENT, NO_POST, ON_TRUST};
-use crate::model::{Comment, CommentId, Object, PostId, UserId};
+use super::{LOOK, ON_TRUST};
+use crate::model::{CommentId, Object, UserId};
 
-/// Where a comment stands.
-#[derive(Clone, Debug)]
-pub(super) struct Under {
-    /// Under which post.
-    pub(super) post: PostId,
-    /// Who wrote it.
-    pub(super) author: UserId,
-    /// Those who wrote what is above it, each once. Who has deleted theirs meanwhile is among them.
-    pub(super) above: Arc<[UserId]>,
-    /// Whether that is from memory.
-    pub(super) is_remembered: bool,
-}
-
-impl Under {
-    /// Whoever may like it may see all of these.
-    fn people(&self) -> impl Iterator<Item = &UserId> {
-        std::iter::once(&self.author).chain(&*self.above)
-    }
-}
-
-fn comment(object: Object) -> Option<CommentId> {
+pub(super) fn comment(object: Object) -> Option<CommentId> {
     match object {
         Object::Comment(comment) => Some(comment),
         Object::Post(_) => None,
@@ -43,7 +24,7 @@ impl Feed {
             return Ok(());
         }
         if let Object::Post(post) = object
-            && self.sees_public(user, post) == Some(true)
+            && self.visibility.can_see_from_cache(user, post) == Some(true)
         {
             return Ok(());
         }
@@ -74,24 +55,28 @@ impl Feed {
     /// Of each user and object, in their order, whether the object is there for them: the post, and of a comment also who
     /// wrote it and all that is above it.
     pub(super) async fn each_may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
-        let mut under = self.under(pairs.iter().map(|(_, object)| *object)).await?;
+        let mut under = self.comment_contexts.get(pairs.iter().filter_map(|(_, object)| comment(*object))).await?;
         let may = self.each_may_there(pairs, &under).await?;
         // Whoever has deleted theirs keeps nobody away from what is below: a no out of memory is asked again.
         let refused = pairs.iter().zip(&may).filter(|(_, may)| !**may).filter_map(|((_, object), _)| comment(*object));
-        let again = |comment: &CommentId| under.get(comment).is_some_and(|it| it.is_remembered && !it.above.is_empty());
+        let again = |comment: &CommentId| under.get(comment).is_some_and(|it| it.is_cached && !it.ancestors.is_empty());
         let again: HashSet<CommentId> = refused.filter(again).collect();
         if again.is_empty() {
             return Ok(may);
         }
         for comment in &again {
-            self.likes.under.invalidate(comment);
+            self.comment_contexts.invalidate(*comment);
             under.remove(comment);
         }
-        under.extend(self.under(again.into_iter().map(Object::Comment)).await?);
+        under.extend(self.comment_contexts.get(again.into_iter()).await?);
         self.each_may_there(pairs, &under).await
     }
 
-    async fn each_may_there(&self, pairs: &[(UserId, Object)], under: &HashMap<CommentId, Under>) -> Result<Vec<bool>> {
+    async fn each_may_there(
+        &self,
+        pairs: &[(UserId, Object)],
+        under: &HashMap<CommentId, CommentContext>,
+    ) -> Result<Vec<bool>> {
         let place = |object: &Object| match object {
             Object::Post(post) => Some((*post, None)),
             Object::Comment(comment) => under.get(comment).map(|under| (under.post, Some(under))),
@@ -101,8 +86,8 @@ impl Feed {
             posts.push((user.clone(), post));
             people.extend(under.iter().flat_map(|under| under.people()).map(|person| (user.clone(), person.clone())));
         }
-        let mut sees_post = self.each_sees(&posts).await?.into_iter();
-        let mut sees_person = self.each_sees_person(&people).await?.into_iter();
+        let mut sees_post = self.visibility.can_see_posts(&posts).await?.into_iter();
+        let mut sees_person = self.visibility.can_see_users(&people).await?.into_iter();
         let may = |(_, object): &(UserId, Object)| {
             let Some((_, under)) = place(object) else { return false };
             let people = under.map_or(0, |under| under.people().count());
@@ -111,39 +96,5 @@ impl Feed {
             sees_post.next() == Some(true) && unseen == 0
         };
         Ok(pairs.iter().map(may).collect())
-    }
-
-    /// Where those of `objects` that are comments stand, of those that are there.
-    pub(super) async fn under(
-        &self,
-        objects: impl Iterator<Item = Object> + Send,
-    ) -> Result<HashMap<CommentId, Under>> {
-        let comments: HashSet<CommentId> = objects.filter_map(comment).collect();
-        let known = &self.likes.under;
-        let mut found = HashMap::new();
-        let mut missing = Vec::new();
-        let cached = known.reader();
-        for comment in comments {
-            match cached.get(&comment) {
-                Some(under) => found.extend(under.map(|under| (comment, under))),
-                None => missing.push(comment),
-            }
-        }
-        if !missing.is_empty() {
-            let tickets: Vec<_> = missing.iter().map(|comment| known.ticket(comment)).collect();
-            let comments = self.ledger.comments(&missing).await?;
-            let lines = self.lines_of(comments.iter().map(|comment| comment.parent)).await?;
-            for Comment { id, post, parent, author, .. } in comments {
-                let Some(author) = author else { continue };
-                let above =
-                    parent.and_then(|parent| lines.get(&parent)).map_or_else(Arc::default, |line| line[..].into());
-                found.insert(id, Under { post, author, above, is_remembered: false });
-            }
-            for (comment, ticket) in missing.into_iter().zip(tickets) {
-                let under = found.get(&comment).map(|it| Under { is_remembered: true, ..it.clone() });
-                known.fill(comment, ticket, under);
-            }
-        }
-        Ok(found)
     }
 }

@@ -44,12 +44,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
-use super::audience::Surface;
-use super::caching::CoherentCache;
 use super::caching::GenerationalCache;
+use super::error::NO_POST;
 use super::input::{OneComment, PostList, UserPage};
-use super::{Call, Caller, Feed, FeedError, Result, now};
-use crate::broker::{CacheLease, Keep, Queue};
+use super::visibility::ViewContext;
+use super::{Call, Caller, Feed, Result, now};
+use crate::broker::{Keep, Queue};
 use crate::ledger::Listed;
 use crate::model::{CommentId, LikeChange, Millis, Object, PostId, User, UserId};
 
@@ -75,9 +75,6 @@ pub struct LikesOptions {
 const STATES: usize = 200_000;
 const STATES_FOR: Duration = Duration::from_secs(600);
 
-/// For how long it is remembered where a comment stands.
-const UNDER_FOR: Duration = Duration::from_secs(30);
-
 /// How long a like waits for what its node does not know. Past that, and for a while afterwards, likes are acknowledged on
 /// trust: settling looks again, and takes back what is not to be.
 const LOOK: Duration = Duration::from_millis(500);
@@ -101,8 +98,6 @@ pub(super) struct Likes {
     heard: mpsc::Sender<Bytes>,
     /// The other end; held by whoever listens.
     to_hear: tokio::sync::Mutex<mpsc::Receiver<Bytes>>,
-    /// Where comments stand that were liked lately; `None` of those that are not there. Settling looks again.
-    under: CoherentCache<CommentId, Option<looks::Under>>,
     /// Wakes the settler of each partition, if it is here.
     woken: Vec<Notify>,
     /// Held while a batch is taken and written to the ledger.
@@ -116,7 +111,7 @@ pub(super) struct Likes {
 }
 
 impl Likes {
-    pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions, lease: Arc<CacheLease>) -> Self {
+    pub(super) fn new(queue: Arc<dyn Queue>, options: LikesOptions) -> Self {
         let (intake, asked) = mpsc::channel(intake::WAITING);
         let (heard, to_hear) = mpsc::channel(hearing::WAITING);
         let queue_partitions = queue.partitions();
@@ -129,7 +124,6 @@ impl Likes {
             states: GenerationalCache::new(STATES, STATES_FOR),
             counts: Counts::new(),
             asks: Asks::new(queue_partitions),
-            under: CoherentCache::new(lease, STATES as u64, UNDER_FOR),
             heard,
             to_hear: tokio::sync::Mutex::new(to_hear),
             woken: std::iter::repeat_with(Notify::new).take(partitions).collect(),
@@ -150,16 +144,6 @@ impl Likes {
     /// Whether likes are taken on trust, because the ledger did not answer lately.
     fn on_trust(&self) -> bool {
         now() < self.on_trust.load(Ordering::Relaxed)
-    }
-
-    /// A comment was deleted.
-    pub(super) fn forget_comment(&self, comment: CommentId) {
-        self.under.invalidate(&comment);
-    }
-
-    /// Any comment may have been deleted.
-    pub(super) fn forget_comments(&self) {
-        self.under.invalidate_all();
     }
 
     /// The ledger was replaced by another state of it: states and counts of before mean nothing.
@@ -250,9 +234,6 @@ impl From<Target> for Object {
     }
 }
 
-const NO_POST: FeedError = FeedError::NotFound("no such post");
-const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
-
 impl Feed {
     pub(super) async fn like(&self, call: Call, target: Target) -> Result<Accepted> {
         self.set_like(call, target.into(), true).await
@@ -273,7 +254,7 @@ impl Feed {
     pub(super) async fn post_likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
         let (limit, cursor) = (list.limit()?, list.cursor()?);
         let reader = caller.reader();
-        if self.seen_by(reader, Surface::Direct, [list.id]).await?.is_empty() {
+        if !self.visibility.can_see_post(reader, list.id).await? {
             return Err(NO_POST);
         }
         Ok(self.likers_seen_by(reader, list.id, cursor, limit).await?.into())
@@ -291,7 +272,7 @@ impl Feed {
         loop {
             let Listed { items: found, next } = self.ledger.likers(post, before, limit - items.len()).await?;
             let people = found.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
-            let seen = self.people_seen_by(reader, Surface::Direct, people).await?;
+            let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
             items.extend(found.into_iter().filter(|user| seen.contains(&user.id)));
             if next.is_none() || items.len() >= limit {
                 return Ok(Listed { items, next });

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use super::super::notifications::Notice;
 use super::super::{Feed, Result};
+use super::looks::comment;
 use crate::model::{Event, NewLikes, Object, PostId, UserId, What};
 
 /// How many likes of one object are noted in a round.
@@ -21,15 +22,15 @@ impl Feed {
         if likes.is_empty() {
             return Ok(Vec::new());
         }
-        let under = self.under(likes.iter().map(|like| like.object)).await?;
+        let contexts = self.comment_contexts.get(likes.iter().filter_map(|like| comment(like.object))).await?;
         let posts = likes.iter().filter_map(|like| match like.object {
             Object::Post(post) => Some(post),
             Object::Comment(_) => None,
         });
-        let bodies = self.bodies.get(posts.collect::<Vec<PostId>>()).await?;
+        let bodies = self.post_cache.get(posts.collect::<Vec<PostId>>()).await?;
         let mut authors: HashMap<Object, UserId> = HashMap::new();
         authors.extend(bodies.values().map(|body| (Object::Post(body.post.id), body.post.author.clone())));
-        authors.extend(under.into_iter().map(|(comment, under)| (Object::Comment(comment), under.author)));
+        authors.extend(contexts.into_iter().map(|(comment, context)| (Object::Comment(comment), context.author)));
         let notice = |Like { event, by, object }: Like<'_>| {
             // What was deleted meanwhile has nobody to hear of it, and nobody hears of their own.
             let to = authors.get(&object).filter(|author| *author != by)?;

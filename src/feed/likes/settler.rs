@@ -182,9 +182,7 @@ impl Feed {
                     let turn = match size.failed(many, &error) {
                         Failure::Outage => Err(error),
                         Failure::Batch => Ok(Turn::More),
-                        Failure::Single(failures)
-                            if self.should_quarantine(&self.like_quarantine, failures, &error).await =>
-                        {
+                        Failure::Single(failures) if self.like_quarantine.admits(failures, &error).await => {
                             self.skip_like(partition, sitting, first, cause).await.map(|()| Turn::More)
                         }
                         Failure::Single(_) => Err(error),
@@ -269,7 +267,7 @@ impl Feed {
         (first, through): (Place, Place),
         settled: SettledLikes,
     ) -> Result<()> {
-        self.note_settled(partition, &seat.life, through).await?;
+        self.lineage.note_settled(partition, &seat.life, through).await?;
         (seat.position, seat.through) = (position, through);
         for (object, tally) in &settled.tallies {
             // Nothing ever came of what has no version.
@@ -323,7 +321,7 @@ impl Feed {
                 let Err(error) = told else { continue };
                 seat.reverts = true;
                 seat.revert_failures = if error.is_outage() { 0 } else { seat.revert_failures + 1 };
-                if !self.should_quarantine(&self.like_quarantine, seat.revert_failures, &error).await {
+                if !self.like_quarantine.admits(seat.revert_failures, &error).await {
                     return Err(error);
                 }
                 seat.revert_failures = 0;
@@ -338,7 +336,7 @@ impl Feed {
     }
 
     async fn tell_revert(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
-        self.note_number(ledger::REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
+        self.lineage.note_number(ledger::REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
         let data =
             format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
         let (channel, entry, key) = (notifications(user), Entry::Data(data.into()), format!("revert {id}"));

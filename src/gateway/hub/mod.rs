@@ -28,7 +28,7 @@ use super::sockets::{DisconnectRequest, UserSockets};
 use super::transport::Framed;
 use super::{Clients, Parts};
 use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
-use crate::feed::{Feed, FeedError, Presence, Stage, Viewer, Whisper};
+use crate::feed::{Audience, Feed, FeedError, Presence, Viewer, Whisper};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
 use crate::protocol::{Publication, push_join, push_leave, push_publication};
@@ -122,7 +122,7 @@ impl Hub {
             if channel.has_log() {
                 let position = match channel {
                     Channel::Timeline(user) => {
-                        let (position, here) = self.feed.attend(user).await?;
+                        let (position, here) = self.feed.inboxes.track_presence(user).await?;
                         presence = Some(here);
                         Some(position)
                     }
@@ -155,7 +155,7 @@ impl Hub {
         if let Some(room) = self.rooms.get(name) {
             return Arc::clone(&room);
         }
-        let room = || Arc::new(Room::new(Arc::clone(name), channel.stage()));
+        let room = || Arc::new(Room::new(Arc::clone(name), channel.audience()));
         Arc::clone(&self.rooms.entry(Arc::clone(name)).or_insert_with(room))
     }
 
@@ -207,7 +207,7 @@ impl Hub {
         // What the server itself brings a client into is not the client's doing.
         if join.id != 0 {
             let units = u32::try_from(missed / ENTRIES_PER_UNIT as u64).unwrap_or(u32::MAX);
-            self.feed.charge_read(join.user.as_ref(), join.address, units)?;
+            self.feed.rates.take_reads(join.user.as_ref(), join.address, units)?;
         }
         // No more than the limit, which is a usize.
         let Some(mut slice) = self.broker.read(&join.name, Span::After(recover.offset, missed as usize)).await? else {
@@ -218,7 +218,7 @@ impl Hub {
             return Ok(None);
         }
         let viewer = Viewer::Client(join.user.as_ref());
-        self.publications(&join.channel.stage(), viewer, slice.entries).await.map(Some)
+        self.publications(&join.channel.audience(), viewer, slice.entries).await.map(Some)
     }
 
     /// Log entries as a viewer reads them in a reply: those that are for them.
@@ -227,12 +227,12 @@ impl Hub {
     /// If the ledger cannot be read.
     pub async fn publications(
         &self,
-        stage: &Stage,
+        audience: &Audience,
         viewer: Viewer<'_>,
         entries: Vec<(u64, Entry)>,
     ) -> Result<Vec<Publication>, FeedError> {
         let (offsets, entries): (Vec<u64>, Vec<Entry>) = entries.into_iter().unzip();
-        let told = self.feed.publications(stage, viewer, &entries).await?;
+        let told = self.feed.event_renderer.render(audience, viewer, &entries).await?;
         let told = offsets.into_iter().zip(told).filter_map(|(offset, members)| Some((offset, members?)));
         told.map(|(offset, members)| publication(offset, &members)).collect()
     }
@@ -286,14 +286,14 @@ impl Listener for Ears {
         let Some(position) = position else {
             // What is told without its log where one person is alone is about that person's own doings.
             if let Entry::Data(members) = entry
-                && matches!(room.stage, Stage::Plain | Stage::Timeline(_) | Stage::Notifications(_))
+                && matches!(room.audience, Audience::Plain | Audience::Timeline(_) | Audience::Notifications(_))
             {
                 hub.deliver(&state, channel, members, None);
             }
             return;
         };
         if let Entry::Data(members) = entry
-            && room.stage == Stage::Plain
+            && room.audience == Audience::Plain
             && state.follows_directly(position)
         {
             hub.deliver(&state, channel, members, Some(position));
@@ -323,11 +323,11 @@ impl Listener for Ears {
     }
 
     fn invalidate(&self, what: &[Invalidation]) {
-        self.0.feed.drop_cached(what);
+        self.0.feed.invalidator.apply(what);
     }
 
     fn invalidate_all(&self) {
-        self.0.feed.drop_all_cached();
+        self.0.feed.invalidator.clear();
     }
 
     fn resync(&self) {

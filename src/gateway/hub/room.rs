@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::broker::follows;
-use crate::feed::Stage;
+use crate::feed::Audience;
 use crate::gateway::outbox::Outbox;
 use crate::model::{Entry, Epoch, Position, UserId};
 
@@ -22,7 +22,7 @@ const WAITING: usize = 1_024;
 pub(super) struct Room {
     pub(super) name: Arc<str>,
     /// What decides who may hear what is said here.
-    pub(super) stage: Stage,
+    pub(super) audience: Audience,
     /// Whether the broker tells this node of the channel. Held across the call that changes it, so that joining and
     /// sweeping up cannot cross.
     pub(super) linked: tokio::sync::Mutex<bool>,
@@ -73,9 +73,9 @@ pub(super) enum Accepted {
 }
 
 impl Room {
-    pub(super) fn new(name: Arc<str>, stage: Stage) -> Self {
+    pub(super) fn new(name: Arc<str>, audience: Audience) -> Self {
         let state = RoomState { empty_since: Some(Instant::now()), ..RoomState::default() };
-        Self { name, stage, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state), moved: Notify::new() }
+        Self { name, audience, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state), moved: Notify::new() }
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Hub;
 use super::room::{Accepted, Room};
 use crate::broker::Span;
-use crate::feed::{FeedError, Stage, Told, Words, now};
+use crate::feed::{Audience, FeedError, RenderContext, RenderedEvent, now};
 use crate::model::{Entry, Epoch, Position, UserId};
 use crate::protocol::push_publication;
 
@@ -76,8 +76,8 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    fn staged(&self) -> impl Iterator<Item = (&Stage, &Entry)> {
-        self.entries.iter().map(|(_, entry)| (&self.room.stage, entry))
+    fn entries_with_audience(&self) -> impl Iterator<Item = (&Audience, &Entry)> {
+        self.entries.iter().map(|(_, entry)| (&self.room.audience, entry))
     }
 }
 
@@ -143,26 +143,26 @@ impl Hub {
             .iter()
             .filter_map(|room| room.state.lock().waiting().map(|(epoch, entries)| Waiting { room, epoch, entries }))
             .collect();
-        let mut words = self.find_words(&waiting).await?;
+        let mut context = self.prepare(&waiting).await?;
         for _ in 0..TRIES {
             // What changed while the stores were asked is looked at again: what is told holds at that moment.
-            if self.feed.is_current(&words) {
+            if self.feed.event_renderer.is_current(&context) {
                 break;
             }
-            words = self.find_words(&waiting).await?;
+            context = self.prepare(&waiting).await?;
         }
-        waiting.iter().for_each(|waiting| self.tell_room(waiting, &words));
+        waiting.iter().for_each(|waiting| self.tell_room(waiting, &context));
         Ok(())
     }
 
-    async fn find_words(&self, waiting: &[Waiting<'_>]) -> Result<Words, FeedError> {
-        let staged: Vec<_> = waiting.iter().flat_map(Waiting::staged).collect();
-        let mut words = self.feed.words(&staged).await?;
+    async fn prepare(&self, waiting: &[Waiting<'_>]) -> Result<RenderContext, FeedError> {
+        let entries: Vec<_> = waiting.iter().flat_map(Waiting::entries_with_audience).collect();
+        let mut context = self.feed.event_renderer.prepare(&entries).await?;
         let mut pairs = HashSet::new();
         for waiting in waiting {
-            let told = waiting.staged().filter_map(|(stage, entry)| words.told(stage, entry));
-            let closed: Vec<Told<'_>> = told.filter(|told| !told.is_open).collect();
-            let authors: HashSet<&UserId> = closed.iter().flat_map(Told::authors).collect();
+            let told = waiting.entries_with_audience().filter_map(|(audience, entry)| context.render(audience, entry));
+            let closed: Vec<RenderedEvent<'_>> = told.filter(|told| !told.is_public).collect();
+            let authors: HashSet<&UserId> = closed.iter().flat_map(RenderedEvent::authors).collect();
             if !authors.is_empty() {
                 let state = waiting.room.state.lock();
                 let readers: HashSet<&UserId> = state.members().filter_map(|member| member.reader.as_ref()).collect();
@@ -172,22 +172,24 @@ impl Hub {
                 pairs.extend(readers.into_iter().flat_map(strangers));
             }
         }
-        self.feed.acquaint(&mut words, pairs).await?;
-        Ok(words)
+        self.feed.event_renderer.load_relations(&mut context, pairs).await?;
+        Ok(context)
     }
 
     /// Tells what waits in a room. Where somebody came meanwhile of whom it is not known what they may hear, the rest waits
     /// for the next look at the room.
-    fn tell_room(&self, waiting: &Waiting<'_>, words: &Words) {
+    fn tell_room(&self, waiting: &Waiting<'_>, context: &RenderContext) {
         let Waiting { room, epoch, entries } = waiting;
         let now = now();
         let mut state = room.state.lock();
         // Whoever waits for it wakes up when the lock is free.
         room.moved.notify_waiters();
         for (offset, entry) in entries {
-            let told = words.told(&room.stage, entry);
+            let told = context.render(&room.audience, entry);
             let hearers = match &told {
-                Some(told) if !told.is_open => state.members_who(|member| words.hears(told, member.reader.as_ref())),
+                Some(told) if !told.is_public => {
+                    state.members_who(|member| context.can_receive(told, member.reader.as_ref()))
+                }
                 _ => Some(Vec::new()),
             };
             let Some(hearers) = hearers else { return };
@@ -196,7 +198,7 @@ impl Hub {
             }
             let Some(told) = told else { continue };
             let push = push_publication(&room.name, &told.members, Some((*offset, epoch)));
-            if told.is_open {
+            if told.is_public {
                 self.broadcast(state.members(), &push);
             } else if !hearers.is_empty() {
                 self.broadcast(hearers.into_iter().filter_map(|key| state.member(key)), &push);

@@ -1,0 +1,9 @@
+//! Posts by id, as they are encoded for readers, without a decision who may see them.
+
+mod post_cache;
+mod post_encoding;
+mod push_counts;
+
+pub(crate) use post_cache::CachedPost;
+pub(crate) use post_cache::PostCache;
+pub(crate) use post_encoding::{append_members, encode_removal, with_counts};

@@ -1,0 +1,67 @@
+//! The JSON of posts: the author's part is encoded once, and further members are appended to it as text.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::feed::error::{FeedError, Result};
+use crate::model::{GoneReason, PostCounts, PostFlags, PostId};
+
+/// A post's JSON with its counts, and with the flags of a signed-in reader.
+pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<PostFlags>) -> Result<Box<RawValue>> {
+    #[derive(Serialize)]
+    struct Members {
+        #[serde(flatten)]
+        counts: PostCounts,
+        #[serde(flatten)]
+        flags: Option<PostFlags>,
+    }
+    append_members(post, &Members { counts, flags })
+}
+
+/// A post's JSON with more members, at least one, at its end. The author's part is not encoded again.
+pub(crate) fn append_members(post: &RawValue, members: &impl Serialize) -> Result<Box<RawValue>> {
+    let members = serde_json::to_string(members).ok();
+    let parts =
+        members.as_deref().and_then(|members| Some((post.get().strip_suffix('}')?, members.strip_prefix('{')?)));
+    let spliced = parts.map(|(post, members)| RawValue::from_string(format!("{post},{members}")));
+    spliced.and_then(std::result::Result::ok).ok_or_else(|| {
+        tracing::error!(post = post.get(), "a post could not be encoded");
+        FeedError::Internal
+    })
+}
+
+/// `"data":{"type":…,"post":{…}}`: the members of a publication that shows a post.
+pub(super) fn encode_push(kind: &str, post: &RawValue, counts: PostCounts) -> Result<Bytes> {
+    Ok(format!(r#""data":{{"type":"{kind}","post":{}}}"#, with_counts(post, counts, None)?.get()).into())
+}
+
+/// The members of the publication that removes a post from a client.
+pub(crate) fn encode_removal(id: PostId, reason: GoneReason) -> Bytes {
+    let reason = match reason {
+        GoneReason::Deleted => "deleted",
+        GoneReason::Unfollowed => "unfollowed",
+        GoneReason::Hidden => "hidden",
+    };
+    format!(r#""data":{{"type":"gone","id":{id},"reason":"{reason}"}}"#).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_flags_are_appended_to_the_json_of_a_post() {
+        let post = RawValue::from_string(r#"{"id":1,"data":{"a":{}}}"#.into()).unwrap();
+        let counts = PostCounts { likes: 3, comments: 0, favourites: 1 };
+        let flags = Some(PostFlags { liked: true, favourited: false });
+        let members = r#""likes":3,"comments":0,"favourites":1"#;
+        let anonymous = with_counts(&post, counts, None).unwrap();
+        assert_eq!(anonymous.get(), format!(r#"{{"id":1,"data":{{"a":{{}}}},{members}}}"#));
+        let reader = with_counts(&post, counts, flags).unwrap();
+        assert_eq!(
+            reader.get(),
+            format!(r#"{{"id":1,"data":{{"a":{{}}}},{members},"liked":true,"favourited":false}}"#)
+        );
+    }
+}

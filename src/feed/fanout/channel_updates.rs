@@ -1,0 +1,90 @@
+//! Appends what a job changes to the logs of profiles, topics and posts, once for each job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::broker::{Append, Broker, Keep};
+use crate::feed::content::PostCache;
+use crate::feed::error::Result;
+use crate::model::{Entry, GoneReason, Left, PostId, UserId, Visibility};
+
+/// How much of the logs of `user:`, `topic:` and `post:` is kept for recovery.
+const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+
+/// Appends to the logs of shared channels.
+pub(in crate::feed) struct ChannelUpdates {
+    broker: Arc<dyn Broker>,
+    posts: Arc<PostCache>,
+}
+
+impl ChannelUpdates {
+    /// Appends to the logs of this broker.
+    pub(in crate::feed) fn new(broker: Arc<dyn Broker>, posts: Arc<PostCache>) -> Self {
+        Self { broker, posts }
+    }
+
+    /// Appends an entry to the profile of an author and to topics.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    pub(super) async fn publish(&self, job: i64, author: &UserId, topics: &[String], entry: &Entry) -> Result<()> {
+        let key = format!("job {job}");
+        let channels = topics.iter().map(|topic| format!("topic:{topic}"));
+        for channel in std::iter::once(format!("user:{author}")).chain(channels) {
+            self.append(&channel, entry, &key).await?;
+        }
+        Ok(())
+    }
+
+    /// Appends an entry to the channel of a post.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    pub(super) async fn publish_to_post(&self, job: i64, post: PostId, entry: &Entry) -> Result<()> {
+        self.append(&format!("post:{post}"), entry, &format!("job {job}")).await
+    }
+
+    /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for those who could see
+    /// it before and may not any more, and from topics that it left.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn publish_edit(&self, job: i64, before: Left, topics: &[String]) -> Result<()> {
+        let id = before.post;
+        let Some(cached) = self.posts.get([id]).await?.remove(&id) else { return Ok(()) };
+        let edited = Entry::Edited(id);
+        let everywhere = [format!("user:{}", before.author), format!("post:{id}")];
+        let narrowed = before.visibility != cached.post.visibility;
+        let removed = Entry::Left(Box::new(before));
+        for channel in &everywhere {
+            self.append_kind(job, channel, &edited).await?;
+            if narrowed {
+                self.append_kind(job, channel, &removed).await?;
+            }
+        }
+        for topic in &cached.post.topics {
+            let entry = if topics.contains(topic) { edited.clone() } else { Entry::Post(id) };
+            self.append_kind(job, &format!("topic:{topic}"), &entry).await?;
+        }
+        for topic in topics.iter().filter(|topic| narrowed || !cached.post.topics.contains(topic)) {
+            self.append_kind(job, &format!("topic:{topic}"), &removed).await?;
+        }
+        Ok(())
+    }
+
+    /// Appends an entry, once of each kind for each job.
+    async fn append_kind(&self, job: i64, channel: &str, entry: &Entry) -> Result<()> {
+        self.append(channel, entry, &format!("job {job} {}", char::from(entry.encode().0))).await
+    }
+
+    async fn append(&self, channel: &str, entry: &Entry, key: &str) -> Result<()> {
+        let append = Append { channel, entry, keep: LOG_RETENTION, idempotency_key: Some(key), version: None };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+}
+
+/// The removal of a post for all who could see it under its former visibility.
+pub(super) fn removed(post: PostId, author: &UserId, visibility: &Visibility, reason: GoneReason) -> Left {
+    Left { post, author: author.clone(), visibility: visibility.clone(), reason }
+}

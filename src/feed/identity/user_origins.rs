@@ -1,0 +1,81 @@
+//! Where the ids of users come from: cached for ever, since it never changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::broker::Invalidation;
+use crate::feed::error::Result;
+use crate::feed::invalidation::Invalidated;
+use crate::feed::runtime::now;
+use crate::ledger::Ledger;
+use crate::model::{UserId, UserOrigin};
+
+/// Users whose origin is cached. Past it the cache is cleared, and each user costs a ledger call again.
+const CAPACITY: usize = 200_000;
+
+/// The origins of users that are in the ledger.
+pub(crate) struct UserOrigins {
+    ledger: Arc<dyn Ledger>,
+    cached: Mutex<HashMap<UserId, UserOrigin>>,
+}
+
+impl UserOrigins {
+    /// An empty cache in front of the ledger.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger, cached: Mutex::default() }
+    }
+
+    /// The origin of a user, if it is cached.
+    pub(super) fn peek(&self, user: &UserId) -> Option<UserOrigin> {
+        self.cached.lock().get(user).copied()
+    }
+
+    /// The origin of a user; `None` if the ledger does not have the user.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub(crate) async fn get(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+        match self.peek(user) {
+            Some(origin) => Ok(Some(origin)),
+            None => Ok(self.ledger.user_origin(user).await?),
+        }
+    }
+
+    /// The origin of a user. One that the ledger does not have is created as the application's.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub(super) async fn ensure(&self, user: &UserId) -> Result<UserOrigin> {
+        match self.peek(user) {
+            Some(origin) => Ok(origin),
+            None => {
+                let origin = self.ledger.ensure_user(user, now()).await?;
+                self.insert(user, origin);
+                Ok(origin)
+            }
+        }
+    }
+
+    /// Caches the origin of a user.
+    pub(super) fn insert(&self, user: &UserId, origin: UserOrigin) {
+        let mut cached = self.cached.lock();
+        if cached.len() >= CAPACITY {
+            cached.clear();
+        }
+        cached.insert(user.clone(), origin);
+    }
+}
+
+impl Invalidated for UserOrigins {
+    fn apply(&self, change: &Invalidation) {
+        if let Invalidation::User(user) | Invalidation::Erased(user) = change {
+            self.cached.lock().remove(user);
+        }
+    }
+
+    fn clear(&self) {
+        self.cached.lock().clear();
+    }
+}

@@ -1,0 +1,271 @@
+//! Notifications: who is notified of what, how notices are grouped, and how far they were read.
+//!
+//! Notices come from the event queue (`events.rs`), and of likes from the settlers (`likes/notices.rs`), so that writes do not
+//! wait for them. A batch for one user is noted in one transaction and pushed once, for any number of likes of the same
+//! post.
+//!
+//! Visibility is checked when a notice is noted, and again when the notification is read or pushed. So the log of
+//! `notifications:<user>` holds ids.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::call::Caller;
+use super::error::{FeedError, Result};
+use super::input::OwnList;
+use super::node_ids::NodeIds;
+use super::rendering::{Notification, NotificationRenderer, VisibleGroup, encode_data};
+use super::runtime::now;
+use super::visibility::{ViewContext, VisibilityPolicy};
+use crate::broker::{Append, Broker, Keep};
+use crate::ledger::{Happening, Ledger, Mark, Marked, Notified};
+use crate::model::{Entry, NotificationId, UserId, What};
+
+/// How long a group grows, counted from its first notice: "alice and 12 others" covers a day.
+const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// Unread notifications are counted up to this number: it bounds the cost of a list.
+const MAX_COUNTED: usize = 100;
+
+/// How much of the log is kept for recovery.
+const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(14 * 24 * 3600) };
+
+/// Users whose notices are checked concurrently. Few: they use the same stores as posts and likes, and are the least urgent.
+const MAX_CONCURRENT_USERS: usize = 4;
+
+/// Users of one ledger call: SQLite has one writer for all.
+const MAX_USERS_PER_CALL: usize = 32;
+
+/// Reads for one page if the reader may not see enough of the groups. After that the page is short, and its cursor continues.
+const MAX_READS: usize = 5;
+
+/// Something that one user is to be notified of.
+pub(crate) struct Notice {
+    /// The recipient.
+    pub(crate) to: UserId,
+    /// What was done, and to which object.
+    pub(crate) what: What,
+    /// The user who did it.
+    pub(crate) by: UserId,
+    /// The number of the event that it comes from; 0: none.
+    pub(crate) event: i64,
+}
+
+impl Notice {
+    /// A notice that comes from no event.
+    pub(crate) fn new(to: &UserId, what: What, by: &UserId) -> Self {
+        Self { to: to.clone(), what, by: by.clone(), event: 0 }
+    }
+}
+
+/// Notifications, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NotificationPage {
+    /// The latest updated first.
+    items: Vec<Notification>,
+    #[serde(flatten)]
+    left: UnreadCounts,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Counts of unread notifications.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct UnreadCounts {
+    /// How many are not read; 100 stands for 100 or more.
+    unread: usize,
+    /// How many of those are not seen.
+    unseen: usize,
+}
+
+/// How far notifications were read or seen.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MarkRead {
+    /// Up to this one, and it too; absent: all.
+    #[serde(default)]
+    id: Option<NotificationId>,
+    /// They are seen, not read.
+    #[serde(default)]
+    seen: bool,
+}
+
+/// Notifications: the list of each user, and new ones.
+pub(crate) struct Notifications {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    ids: Arc<NodeIds>,
+    visibility: Arc<VisibilityPolicy>,
+    renderer: NotificationRenderer,
+}
+
+impl Notifications {
+    /// Notifications kept in this ledger and pushed by this broker.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        ids: Arc<NodeIds>,
+        visibility: Arc<VisibilityPolicy>,
+        renderer: NotificationRenderer,
+    ) -> Self {
+        Self { ledger, broker, ids, visibility, renderer }
+    }
+
+    /// Notes and pushes a batch: the notices of one user in order, several users concurrently. Users are not notified of what they
+    /// do themselves, nor of what they may not see or have muted.
+    ///
+    /// # Errors
+    /// The last error of a part that could not be noted. The other parts are noted.
+    pub(crate) async fn notify(&self, batch: Vec<Notice>) -> Result<()> {
+        let mut by_user: HashMap<UserId, Vec<Notice>> = HashMap::new();
+        for notice in batch.into_iter().filter(|notice| notice.to != notice.by) {
+            by_user.entry(notice.to.clone()).or_default().push(notice);
+        }
+        if by_user.is_empty() {
+            return Ok(());
+        }
+        let users: Vec<UserId> = by_user.keys().cloned().collect();
+        // Mentioned users may not exist.
+        let known = self.ledger.users(&users).await?;
+        let notices = known.into_iter().filter_map(|user| by_user.remove(&user.id).map(|notices| (user.id, notices)));
+        let wanted = stream::iter(notices)
+            .map(|(user, notices)| async move {
+                let happenings = self.wanted(&user, notices).await?;
+                Ok(Notified { to: user, happenings })
+            })
+            .buffer_unordered(MAX_CONCURRENT_USERS);
+        let (mut failed, mut wanted) = (None, std::pin::pin!(wanted));
+        let mut ready = Vec::new();
+        loop {
+            let next = wanted.next().await;
+            let ended = next.is_none();
+            match next {
+                Some(Ok(notified)) if notified.happenings.is_empty() => {}
+                Some(Ok(notified)) => ready.push(notified),
+                Some(Err(error)) => failed = Some(error),
+                None => {}
+            }
+            if ready.len() >= MAX_USERS_PER_CALL || (ended && !ready.is_empty()) {
+                failed = self.note(&std::mem::take(&mut ready)).await.err().or(failed);
+            }
+            if ended {
+                return failed.map_or(Ok(()), Err);
+            }
+        }
+    }
+
+    /// Those of a user's notices that the user may see and has not muted.
+    async fn wanted(&self, user: &UserId, notices: Vec<Notice>) -> Result<Vec<Happening>> {
+        let subjects = self.renderer.subjects(user, notices.iter().filter_map(|notice| notice.what.object())).await?;
+        let people: HashSet<UserId> = notices.iter().map(|notice| notice.by.clone()).collect();
+        let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
+        let now = now();
+        let wanted = |notice: &Notice| {
+            people.contains(&notice.by) && notice.what.object().is_none_or(|object| subjects.contains_key(&object))
+        };
+        let happening = |notice: Notice| {
+            let Notice { what, by, event, .. } = notice;
+            Ok(Happening { id: NotificationId(self.ids.next(now)?.0), what, by, event })
+        };
+        notices.into_iter().filter(wanted).map(happening).collect()
+    }
+
+    async fn note(&self, batch: &[Notified]) -> Result<()> {
+        let window = u64::try_from(GROUP_WINDOW.as_millis()).unwrap_or(u64::MAX);
+        let mut failed_push = None;
+        for (user, groups) in self.ledger.notify_many(batch, now(), window).await? {
+            for group in groups {
+                failed_push = self.push(&user, &Entry::Notified(group.id)).await.err().or(failed_push);
+            }
+        }
+        // They are in the list. While the broker is away, further notices are noted.
+        if let Some(error) = failed_push {
+            tracing::warn!(%error, "notifications are noted, some of them are not pushed");
+        }
+        Ok(())
+    }
+
+    /// Pushes a notification that changed or was removed.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    pub(crate) async fn push_update(&self, owner: &UserId, id: NotificationId) -> Result<()> {
+        self.push(owner, &Entry::Notified(id)).await
+    }
+
+    async fn push(&self, user: &UserId, entry: &Entry) -> Result<()> {
+        let channel = format!("notifications:{user}");
+        let append = Append { channel: &channel, entry, keep: LOG_RETENTION, idempotency_key: None, version: None };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn list(&self, caller: Caller, list: OwnList) -> Result<NotificationPage> {
+        let user = caller.user()?;
+        let (limit, mut before) = (list.limit()?, list.cursor()?);
+        let (mut seen, mut at_the_end): (Vec<VisibleGroup>, bool) = (Vec::with_capacity(limit + 1), false);
+        // One more than asked for tells whether there is a next page.
+        let mut chunk = limit + 1;
+        for _ in 0..MAX_READS {
+            let groups = self.ledger.notifications(user, before, chunk).await?;
+            at_the_end = groups.len() < chunk;
+            chunk *= 2;
+            before = groups.last().map(|group| group.seq).or(before);
+            seen.extend(self.renderer.visible(user, groups).await?);
+            if at_the_end || seen.len() > limit {
+                break;
+            }
+        }
+        let next = if seen.len() > limit {
+            seen.truncate(limit);
+            seen.last().map(|last| last.group.seq)
+        } else {
+            before.filter(|_| !at_the_end)
+        };
+        let left = self.unread_counts(user).await?;
+        Ok(NotificationPage {
+            items: self.renderer.with_people(seen).await?,
+            left,
+            next: next.map(|seq| format!("e{seq}")),
+        })
+    }
+
+    pub(crate) async fn mark_read(&self, caller: Caller, marking: MarkRead) -> Result<UnreadCounts> {
+        let user = caller.user()?;
+        let mark = if marking.seen { Mark::Seen } else { Mark::Read };
+        let marked = self.ledger.mark_notifications(user, marking.id, mark).await?;
+        if marked == Marked::Nothing {
+            return Err(FeedError::NotFound("no such notification"));
+        }
+        let left = self.unread_counts(user).await?;
+        if marked == Marked::Anew {
+            #[derive(Serialize)]
+            struct Update {
+                r#type: &'static str,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                id: Option<NotificationId>,
+                seen: bool,
+                #[serde(flatten)]
+                left: UnreadCounts,
+            }
+            let update = Update { r#type: "notifications.read", id: marking.id, seen: marking.seen, left };
+            if let Err(error) = self.push(user, &Entry::Data(encode_data(&update)?)).await {
+                tracing::warn!(%error, %user, "notifications are marked, the user's other sockets do not know");
+            }
+        }
+        Ok(left)
+    }
+
+    async fn unread_counts(&self, user: &UserId) -> Result<UnreadCounts> {
+        let unread = self.ledger.unread_notifications(user, MAX_COUNTED).await?;
+        let unread = self.renderer.visible(user, unread).await?;
+        let unseen = unread.iter().filter(|visible| !visible.group.seen).count();
+        Ok(UnreadCounts { unread: unread.len(), unseen })
+    }
+}

@@ -1,0 +1,117 @@
+//! Follows: who follows whom, and the lists of both sides.
+
+use std::sync::Arc;
+
+use crate::feed::call::Caller;
+use crate::feed::error::{FeedError, NO_USER, Result};
+use crate::feed::events::EventQueue;
+use crate::feed::identity::Identity;
+use crate::feed::input::{Done, OneUser, UserList, UserPage};
+use crate::feed::runtime::now;
+use crate::feed::timelines::{EdgeChange, EdgeJobs};
+use crate::feed::visibility::{RelationCache, VisibilityPolicy};
+use crate::ledger::{EventConsumer, Ledger, Listed};
+use crate::model::User;
+
+/// Which end of an edge is listed.
+#[derive(Clone, Copy)]
+enum Side {
+    Followers,
+    Following,
+}
+
+/// The edges between users.
+pub(crate) struct Follows {
+    ledger: Arc<dyn Ledger>,
+    identity: Arc<Identity>,
+    relations: Arc<RelationCache>,
+    visibility: Arc<VisibilityPolicy>,
+    edges: Arc<EdgeJobs>,
+    events: Arc<EventQueue>,
+    /// How many users one user may follow.
+    max_follows: u64,
+}
+
+impl Follows {
+    /// Follows of this ledger. Timelines change by `edges`, notifications by `events`.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<Identity>,
+        relations: Arc<RelationCache>,
+        visibility: Arc<VisibilityPolicy>,
+        edges: Arc<EdgeJobs>,
+        events: Arc<EventQueue>,
+        max_follows: u64,
+    ) -> Self {
+        Self { ledger, identity, relations, visibility, edges, events, max_follows }
+    }
+
+    pub(crate) async fn follow(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        let reader = caller.user()?;
+        if *reader == user.id {
+            return Err(FeedError::invalid("id", "nobody follows themselves"));
+        }
+        self.identity.ensure_user(reader).await?;
+        if self.ledger.users(std::slice::from_ref(&user.id)).await?.is_empty() {
+            return Err(NO_USER);
+        }
+        let relation = self.relations.between(reader, &user.id).await?;
+        if relation.blocked {
+            return Err(NO_USER);
+        }
+        if relation.blocks {
+            return Err(FeedError::Conflict { field: "id", message: "you block them" });
+        }
+        let most = self.max_follows;
+        if self.ledger.following_count(reader).await? >= most {
+            return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
+        }
+        let job = self.ledger.follow(reader, &user.id, now(), &self.edges.lease()).await?;
+        let is_new = job.is_some();
+        self.edges.apply(reader, &user.id, EdgeChange::Opens, job).await?;
+        if is_new {
+            self.events.wake(EventConsumer::Notifications);
+        }
+        Ok(Done {})
+    }
+
+    pub(crate) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        let reader = caller.user()?;
+        let job = self.ledger.unfollow(reader, &user.id, now(), &self.edges.lease()).await?;
+        self.edges.apply(reader, &user.id, EdgeChange::Closes, job).await?;
+        Ok(Done {})
+    }
+
+    pub(crate) async fn followers(&self, caller: Caller, list: UserList) -> Result<UserPage> {
+        self.list(&caller, &list, Side::Followers).await
+    }
+
+    pub(crate) async fn following(&self, caller: Caller, list: UserList) -> Result<UserPage> {
+        self.list(&caller, &list, Side::Following).await
+    }
+
+    /// A page of users, without those that the caller blocks or is blocked by. Reads on until the page is full.
+    async fn list(&self, caller: &Caller, list: &UserList, side: Side) -> Result<UserPage> {
+        let (limit, mut cursor) = (list.limit()?, list.cursor()?);
+        if !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
+            return Err(NO_USER);
+        }
+        let mut items: Vec<User> = Vec::with_capacity(limit);
+        loop {
+            let wanted = limit - items.len();
+            let listed = match side {
+                Side::Followers => self.ledger.followers(&list.id, cursor, wanted).await?,
+                Side::Following => self.ledger.following(&list.id, cursor, wanted).await?,
+            };
+            // An empty list may be that of a user who does not exist.
+            if listed.items.is_empty() && self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
+                return Err(NO_USER);
+            }
+            items.extend(self.visibility.without_blocked(caller.reader(), listed.items).await?);
+            cursor = listed.next;
+            if items.len() == limit || cursor.is_none() {
+                return Ok(Listed { items, next: cursor }.into());
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! People: profiles, search, suggestions, and the edges between users.
+//!
+//! Restrictions are here and not in `visibility/`: they are commands that change timelines, as follows do, and `visibility/`
+//! only reads what they wrote.
+
+mod follows;
+mod profiles;
+mod restrictions;
+mod search;
+
+pub(crate) use follows::Follows;
+pub(crate) use profiles::{ProfileUpdate, Profiles};
+pub(crate) use restrictions::Restrictions;
+pub(crate) use search::{SuggestionPage, UserSearch};

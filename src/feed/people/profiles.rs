@@ -1,0 +1,119 @@
+//! Profiles, and the alerts that users enable for the posts of others.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use crate::feed::call::Caller;
+use crate::feed::error::{FeedError, NO_USER, Result};
+use crate::feed::identity::Identity;
+use crate::feed::input::{Done, OneUser, checked_name};
+use crate::feed::runtime::now;
+use crate::feed::visibility::{RelationCache, VisibilityPolicy};
+use crate::ledger::{Ledger, ProfileChange};
+use crate::model::{Profile, User};
+
+/// Users whose posts one user can have alerts for: each post costs a read of all who enabled alerts for its author.
+const MAX_POST_ALERTS: u64 = 1_000;
+
+/// A change of one's own profile. Absent members stay.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProfileUpdate {
+    /// The display name, 1 to 100 characters.
+    #[serde(default)]
+    name: Option<String>,
+    /// The URL of the picture, `http` or `https`; `null` or `""` removes it.
+    #[serde(default, deserialize_with = "present")]
+    avatar: Option<Option<String>>,
+}
+
+/// Distinguishes `null` from an absent member.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+fn checked_avatar(url: Option<String>) -> Result<Option<String>> {
+    let Some(url) = url.filter(|url| !url.is_empty()) else { return Ok(None) };
+    let plain = url.len() <= 2_000 && !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    if plain && (url.starts_with("https://") || url.starts_with("http://")) {
+        Ok(Some(url))
+    } else {
+        Err(FeedError::invalid("avatar", "the url of a picture begins with http:// or https://"))
+    }
+}
+
+/// The profiles of users.
+pub(crate) struct Profiles {
+    ledger: Arc<dyn Ledger>,
+    identity: Arc<Identity>,
+    relations: Arc<RelationCache>,
+    visibility: Arc<VisibilityPolicy>,
+}
+
+impl Profiles {
+    /// Profiles of this ledger.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<Identity>,
+        relations: Arc<RelationCache>,
+        visibility: Arc<VisibilityPolicy>,
+    ) -> Self {
+        Self { ledger, identity, relations, visibility }
+    }
+
+    pub(crate) async fn get(&self, caller: Caller, user: OneUser) -> Result<Profile> {
+        let viewer = match &caller {
+            Caller::User(viewer) => {
+                self.identity.ensure_user(viewer).await?;
+                Some(viewer)
+            }
+            Caller::Anonymous => None,
+        };
+        if !self.visibility.can_see_profile(viewer, &user.id).await? {
+            return Err(NO_USER);
+        }
+        self.ledger.profile(&user.id, viewer).await?.ok_or(NO_USER)
+    }
+
+    pub(crate) async fn update(&self, caller: Caller, change: ProfileUpdate) -> Result<User> {
+        let user = caller.user()?;
+        let change = ProfileChange {
+            name: change.name.as_deref().map(checked_name).transpose()?,
+            avatar: change.avatar.map(checked_avatar).transpose()?,
+        };
+        self.identity.ensure_user(user).await?;
+        self.ledger.update_user(user, &change).await?.ok_or(NO_USER)
+    }
+
+    pub(crate) async fn enable_post_alerts(&self, caller: Caller, author: OneUser) -> Result<Done> {
+        let user = caller.user()?;
+        if *user == author.id {
+            return Err(FeedError::invalid("id", "nobody is told of their own posts"));
+        }
+        self.identity.ensure_user(user).await?;
+        if self.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
+            return Err(NO_USER);
+        }
+        // Users from whom the author hides may enable alerts, as anybody may, and get none.
+        let relation = self.relations.between(user, &author.id).await?;
+        if relation.blocked {
+            return Err(NO_USER);
+        }
+        if relation.blocks {
+            return Err(FeedError::Conflict { field: "id", message: "you block them" });
+        }
+        if self.ledger.notify_of(user, &author.id, now(), MAX_POST_ALERTS).await? {
+            Ok(Done {})
+        } else {
+            let most = MAX_POST_ALERTS;
+            Err(FeedError::LimitExceeded { field: "id", what: "people whose posts one is told of", most })
+        }
+    }
+
+    pub(crate) async fn disable_post_alerts(&self, caller: Caller, author: OneUser) -> Result<Done> {
+        self.ledger.unnotify_of(caller.user()?, &author.id).await?;
+        Ok(Done {})
+    }
+}

@@ -1,0 +1,69 @@
+//! Restrictions: hide, mute and block, and their effect on timelines.
+
+use std::sync::Arc;
+
+use crate::feed::call::Caller;
+use crate::feed::error::{FeedError, NO_USER, Result};
+use crate::feed::identity::Identity;
+use crate::feed::input::{Done, OneUser};
+use crate::feed::runtime::now;
+use crate::feed::timelines::{EdgeChange, EdgeJobs};
+use crate::ledger::Ledger;
+use crate::model::{Barrier, UserId};
+
+/// The restrictions that users put between themselves and others.
+pub(crate) struct Restrictions {
+    ledger: Arc<dyn Ledger>,
+    identity: Arc<Identity>,
+    edges: Arc<EdgeJobs>,
+}
+
+impl Restrictions {
+    /// Restrictions of this ledger. Timelines change by `edges`.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<Identity>, edges: Arc<EdgeJobs>) -> Self {
+        Self { ledger, identity, edges }
+    }
+
+    pub(crate) async fn hide(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.restrict(caller.user()?, Barrier::Hide, &user.id).await
+    }
+
+    pub(crate) async fn unhide(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.lift(caller.user()?, Barrier::Hide, &user.id).await
+    }
+
+    pub(crate) async fn mute(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.restrict(caller.user()?, Barrier::Mute, &user.id).await
+    }
+
+    pub(crate) async fn unmute(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.lift(caller.user()?, Barrier::Mute, &user.id).await
+    }
+
+    pub(crate) async fn block(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.restrict(caller.user()?, Barrier::Block, &user.id).await
+    }
+
+    pub(crate) async fn unblock(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.lift(caller.user()?, Barrier::Block, &user.id).await
+    }
+
+    async fn restrict(&self, user: &UserId, restriction: Barrier, other: &UserId) -> Result<Done> {
+        if user == other {
+            return Err(FeedError::invalid("id", "nobody does that to themselves"));
+        }
+        self.identity.ensure_user(user).await?;
+        if self.ledger.users(std::slice::from_ref(other)).await?.is_empty() {
+            return Err(NO_USER);
+        }
+        let jobs = self.ledger.bar(restriction, user, other, now(), &self.edges.lease()).await?;
+        self.edges.apply(user, other, EdgeChange::Closes, jobs.unwrap_or_default()).await?;
+        Ok(Done {})
+    }
+
+    async fn lift(&self, user: &UserId, restriction: Barrier, other: &UserId) -> Result<Done> {
+        let jobs = self.ledger.unbar(restriction, user, other, now(), &self.edges.lease()).await?;
+        self.edges.apply(user, other, EdgeChange::Opens, jobs.unwrap_or_default()).await?;
+        Ok(Done {})
+    }
+}

@@ -1,0 +1,299 @@
+//! Comments: written, listed, deleted, and pushed to the subscribers of the post.
+//!
+//! A post has a list of comments, and each of them a list of replies, and so on: a client reads one list at a time, newest
+//! first. Readers who may not see the post find no comments; readers who may not see the author of a comment find neither
+//! that comment nor the replies below it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::draft::mentioned;
+use crate::broker::{Append, Broker, Invalidation, Keep};
+use crate::feed::call::{Call, Caller};
+use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
+use crate::feed::input::{CommentList, Done, OneComment};
+use crate::feed::rendering::load_people;
+use crate::feed::runtime::now;
+use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
+use crate::feed::write_path::WritePath;
+use crate::ledger::{Commented, DEEPEST, EventConsumer, Ledger, Tally, Thread};
+use crate::model::{Comment, CommentId, Entry, Person, PostId, UserId};
+
+/// A comment as its author writes it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommentDraft {
+    /// The post.
+    id: PostId,
+    /// The text.
+    text: String,
+    /// The comment that it replies to; absent: the post itself.
+    #[serde(default)]
+    reply_to: Option<CommentId>,
+}
+
+/// Comments, as a page.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct CommentPage {
+    /// The comments, newest first.
+    items: Vec<Comment>,
+    /// Their authors, by id.
+    people: BTreeMap<String, Person>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// How much of the log of `post:` is kept for recovery.
+const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+
+/// Reads for one page if the reader may not see enough of the comments. After that the page is short, and its cursor continues.
+const MAX_READS: usize = 5;
+
+/// The most rows of one of these reads.
+const MAX_CHUNK: usize = 500;
+
+/// The comments on posts.
+pub(crate) struct Comments {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    /// Shared with the other commands that write.
+    write: WritePath,
+    visibility: Arc<VisibilityPolicy>,
+    contexts: Arc<CommentContexts>,
+    /// The most characters of a comment.
+    max_text: usize,
+}
+
+impl Comments {
+    /// Comments of this ledger, pushed by this broker.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        write: WritePath,
+        visibility: Arc<VisibilityPolicy>,
+        contexts: Arc<CommentContexts>,
+        max_text: usize,
+    ) -> Self {
+        Self { ledger, broker, write, visibility, contexts, max_text }
+    }
+
+    pub(crate) async fn create(&self, call: Call, draft: CommentDraft) -> Result<Comment> {
+        let caller = &call.caller;
+        let author = caller.user()?;
+        self.write.identity.ensure_user(author).await?;
+        self.check_comment(&draft.text)?;
+        self.visibility.post(caller.reader(), draft.id).await?;
+        let above = match draft.reply_to {
+            Some(parent) => {
+                let (parent, above) = self.comment(caller, draft.id, parent).await?;
+                parent.author.iter().cloned().chain(above).collect()
+            }
+            None => Vec::new(),
+        };
+        let id = CommentId(self.write.ids.for_call(&call, now())?.0);
+        let comment = Comment {
+            id,
+            post: draft.id,
+            parent: draft.reply_to,
+            author: Some(author.clone()),
+            mentions: mentioned(&draft.text),
+            text: Some(draft.text),
+            created_at: id.time(),
+            likes: 0,
+            replies: 0,
+        };
+        self.write.rates.take_mentions(&call, &comment.mentions).await?;
+        match self.ledger.create_comment(&comment).await? {
+            Commented::Stored(tally) => self.push_comment(author, &comment, &above, tally).await,
+            // Stored by an earlier attempt, together with its event.
+            Commented::Before => {}
+            Commented::NoPost => return Err(NO_POST),
+            Commented::NoParent => return Err(NO_COMMENT),
+            Commented::TooDeep => {
+                let most = u64::from(DEEPEST);
+                return Err(FeedError::LimitExceeded { field: "reply_to", what: "replies to replies", most });
+            }
+        }
+        self.write.events.wake(EventConsumer::Notifications);
+        Ok(comment)
+    }
+
+    fn check_comment(&self, text: &str) -> Result<()> {
+        if text.trim().is_empty() {
+            return Err(FeedError::invalid("text", "a comment says something"));
+        }
+        let most = self.max_text;
+        if text.chars().count() > most {
+            return Err(FeedError::LimitExceeded { field: "text", what: "characters of a comment", most: most as u64 });
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn list(&self, caller: Caller, list: CommentList) -> Result<CommentPage> {
+        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        self.visibility.post(caller.reader(), list.id).await?;
+        if let Some(under) = list.under {
+            self.comment_in_thread(&caller, list.id, under).await?;
+        }
+        let thread = Thread { post: list.id, parent: list.under };
+        let (items, next) = self.visible_in(&caller, thread, cursor, limit).await?;
+        let people = load_people(&*self.ledger, items.iter().filter_map(|comment| comment.author.as_ref())).await?;
+        Ok(CommentPage { items, people, next: next.map(|id| format!("c{id}")) })
+    }
+
+    /// At most `limit` comments of a thread below `cursor` that the caller may see, and where to go on.
+    async fn visible_in(
+        &self,
+        caller: &Caller,
+        thread: Thread,
+        cursor: Option<CommentId>,
+        limit: usize,
+    ) -> Result<(Vec<Comment>, Option<CommentId>)> {
+        let mut before = cursor.unwrap_or(CommentId::MAX);
+        // One more than requested shows whether there is a next page.
+        let (mut items, mut chunk) = (Vec::with_capacity(limit + 1), limit + 1);
+        for _ in 0..MAX_READS {
+            let read = self.ledger.comments_in(thread, before, chunk).await?;
+            let at_the_end = read.len() < chunk;
+            before = read.last().map_or(before, |comment| comment.id);
+            let authors: HashSet<UserId> = read.iter().filter_map(|comment| comment.author.clone()).collect();
+            let seen = self.visibility.visible_users(caller.reader(), ViewContext::Direct, authors).await?;
+            let visible = |comment: &Comment| comment.author.as_ref().is_none_or(|author| seen.contains(author));
+            items.extend(read.into_iter().filter(visible));
+            if items.len() > limit {
+                items.truncate(limit);
+                return Ok((items.clone(), items.last().map(|comment: &Comment| comment.id)));
+            }
+            if at_the_end {
+                return Ok((items, None));
+            }
+            chunk = (chunk * 2).min(MAX_CHUNK);
+        }
+        Ok((items, Some(before)))
+    }
+
+    pub(crate) async fn delete(&self, call: Call, comment: OneComment) -> Result<Done> {
+        let id = comment.id;
+        let done = self.delete_own(&call.caller, comment).await;
+        self.write.repeated_deletion(&call, done, Invalidation::Comment(id)).await
+    }
+
+    /// Deletes one's own comment, or one on one's own post. The author may delete it even if the post is no longer visible.
+    async fn delete_own(&self, caller: &Caller, comment: OneComment) -> Result<Done> {
+        let user = caller.user()?;
+        let found = self.ledger.comments(&[comment.id]).await?.pop().ok_or(NO_COMMENT)?;
+        let author = found.author.clone().ok_or(NO_COMMENT)?;
+        if author != *user {
+            let cached = self.visibility.post(caller.reader(), found.post).await.map_err(|error| match error {
+                FeedError::NotFound(_) => NO_COMMENT,
+                error => error,
+            })?;
+            if cached.post.author != *user {
+                self.comment(caller, found.post, comment.id).await?;
+                return Err(FeedError::Forbidden("only its author, and the post's, can delete a comment"));
+            }
+        }
+        self.remove(&found, Some(&author)).await?;
+        Ok(Done {})
+    }
+
+    /// Deletes a comment, on every node before it returns, and pushes the removal to subscribers of the post who may see `author`
+    /// (`None`: an erased user, whom nobody sees) and the authors of the ancestors.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn remove(&self, comment: &Comment, author: Option<&UserId>) -> Result<()> {
+        let mut above = self.ancestors(comment.parent).await?;
+        above.retain(|person| !self.write.identity.is_erased(person));
+        let deleted = self.ledger.delete_comment(comment.id).await?;
+        let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());
+        let gone: Vec<_> = std::iter::once(comment.id).chain(along).map(Invalidation::Comment).collect();
+        let invalidated = self.write.invalidator.announce(&gone).await;
+        // Without a result, another deletion was first, and pushes the removal.
+        if let Some(gone) = deleted {
+            let entry = |by: Vec<UserId>, gone| if by.is_empty() { Entry::Data(gone) } else { Entry::By(by, gone) };
+            let by = author.into_iter().chain(&above).cloned().collect();
+            let mut events = vec![entry(by, gone_comment(comment.id, gone.stays))];
+            events.extend(gone.along.into_iter().map(|id| entry(above.clone(), gone_comment(id, false))));
+            self.push_under(comment.post, events, gone.tally).await;
+        }
+        self.write.invalidator.confirm(invalidated?).await;
+        Ok(())
+    }
+
+    /// A comment that the caller may see and reply to, and the authors of its ancestors. The visibility of the post is not
+    /// checked.
+    async fn comment(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
+        let (comment, above) = self.comment_in_thread(caller, post, id).await?;
+        if comment.author.is_some() { Ok((comment, above)) } else { Err(NO_COMMENT) }
+    }
+
+    /// The same, or a deleted one that stays because of its replies.
+    async fn comment_in_thread(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
+        let found = self.ledger.comments(&[id]).await?.pop();
+        let comment = found.filter(|comment| comment.post == post).ok_or(NO_COMMENT)?;
+        let above = self.ancestors(comment.parent).await?;
+        if !self.visibility.can_see_all(caller.reader(), comment.author.iter().chain(&above)).await? {
+            return Err(NO_COMMENT);
+        }
+        Ok((comment, above))
+    }
+
+    /// The authors of the ancestors of a comment, each once. The comment is for readers who may see all of them.
+    async fn ancestors(&self, parent: Option<CommentId>) -> Result<Vec<UserId>> {
+        Ok(self.contexts.authors_in_threads([parent]).await?.into_values().next().unwrap_or_default())
+    }
+
+    /// Pushes a new comment to the subscribers of the post.
+    async fn push_comment(&self, author: &UserId, comment: &Comment, above: &[UserId], tally: Tally) {
+        let people = load_people(&*self.ledger, std::iter::once(author)).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, comment = %comment.id, "a comment is pushed without its author's name");
+            BTreeMap::new()
+        });
+        #[derive(Serialize)]
+        struct Arrived<'a> {
+            r#type: &'static str,
+            comment: &'a Comment,
+            people: BTreeMap<String, Person>,
+        }
+        match serde_json::to_string(&Arrived { r#type: "comment", comment, people }) {
+            Ok(data) => {
+                let by = std::iter::once(author).chain(above).cloned().collect();
+                let arrived = Entry::By(by, format!(r#""data":{data}"#).into());
+                self.push_under(comment.post, vec![arrived], tally).await;
+            }
+            Err(error) => tracing::error!(%error, comment = %comment.id, "a comment could not be encoded"),
+        }
+    }
+
+    /// Pushes events of a post, and then its counts. The version of the counts keeps an older count from following a newer one.
+    /// A failed push does no harm: clients find the change when they read the comments.
+    async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Tally) {
+        let channel = format!("post:{post}");
+        let counts = (Entry::Data(counts(post, tally)), Some((tally.version, "counts")));
+        for (entry, version) in events.into_iter().map(|entry| (entry, None)).chain([counts]) {
+            let append =
+                Append { channel: &channel, entry: &entry, keep: LOG_RETENTION, idempotency_key: None, version };
+            if let Err(error) = self.broker.append(append).await {
+                tracing::warn!(%error, %post, "a change under a post is stored and not pushed");
+                return;
+            }
+        }
+    }
+}
+
+fn gone_comment(id: CommentId, stays: bool) -> Bytes {
+    format!(r#""data":{{"type":"gone","comment":{id},"stays":{stays}}}"#).into()
+}
+
+fn counts(post: PostId, tally: Tally) -> Bytes {
+    let Tally { likes, comments, version } = tally;
+    format!(r#""data":{{"type":"counts","id":{post},"likes":{likes},"comments":{comments},"version":{version}}}"#)
+        .into()
+}

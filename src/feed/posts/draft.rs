@@ -1,0 +1,182 @@
+//! Drafts: what a post may contain, and the topics and mentions in its text.
+
+use std::collections::HashSet;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::feed::error::{FeedError, Result};
+use crate::feed::options::Limits;
+use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
+
+/// Users that a post's visibility may name: each delivery searches the list.
+const MAX_NAMED: usize = 200;
+
+/// A post as its author writes it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Draft {
+    /// The text.
+    #[serde(default)]
+    pub(crate) text: String,
+    /// Pictures and videos.
+    #[serde(default)]
+    pub(crate) media: Vec<Media>,
+    /// The place where it was written.
+    #[serde(default)]
+    pub(crate) location: Option<Location>,
+    /// The topics, besides the `#words` of the text.
+    #[serde(default)]
+    pub(crate) topics: Vec<String>,
+    /// The client that it was written with.
+    #[serde(default)]
+    pub(crate) platform: Option<String>,
+    /// Who may see it.
+    #[serde(default)]
+    pub(crate) visibility: Visibility,
+    /// Data of the application.
+    #[serde(default)]
+    pub(crate) data: Option<Map<String, Value>>,
+}
+
+impl Draft {
+    /// The post, if the draft is within the limits.
+    ///
+    /// # Errors
+    /// What is wrong with the draft.
+    pub(crate) fn into_post(mut self, author: &UserId, id: PostId, limits: &Limits) -> Result<Post> {
+        self.check(limits)?;
+        let mut topics: Vec<String> = Vec::new();
+        for topic in self.topics.iter().map(String::as_str).chain(marked(&self.text, '#')) {
+            let topic = topic.trim_start_matches('#').to_lowercase();
+            if !topics.contains(&topic) {
+                topics.push(topic);
+            }
+        }
+        if topics.len() > limits.topics {
+            return Err(FeedError::LimitExceeded {
+                field: "topics",
+                what: "topics of a post",
+                most: limits.topics as u64,
+            });
+        }
+        let mentions = mentioned(&self.text);
+        if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &mut self.visibility {
+            let mut seen = HashSet::new();
+            names.retain(|name| seen.insert(name.clone()));
+        }
+        Ok(Post {
+            id,
+            author: author.clone(),
+            text: self.text,
+            media: std::mem::take(&mut self.media),
+            location: self.location,
+            topics,
+            mentions,
+            platform: self.platform,
+            visibility: self.visibility,
+            data: self.data,
+            created_at: id.time(),
+            edited_at: None,
+        })
+    }
+
+    fn check(&self, limits: &Limits) -> Result<()> {
+        let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
+        if self.text.trim().is_empty() && self.media.is_empty() && self.data.is_none() {
+            return Err(FeedError::invalid("text", "a post says or shows something"));
+        }
+        if self.text.chars().count() > limits.text {
+            return Err(over("text", "characters of a post", limits.text));
+        }
+        if self.media.len() > limits.media {
+            return Err(over("media", "pieces of media of a post", limits.media));
+        }
+        for media in &self.media {
+            let plain = media.url.len() <= 2_000 && !media.url.contains(char::is_whitespace);
+            if !plain || !(media.url.starts_with("https://") || media.url.starts_with("http://")) {
+                return Err(FeedError::invalid("media", "the url of a piece of media begins with http:// or https://"));
+            }
+            if media.alt.as_ref().is_some_and(|alt| alt.chars().count() > 1_500) {
+                return Err(over("media", "characters of an alt text", 1_500));
+            }
+        }
+        if let Some(place) = &self.location {
+            if !(-90.0..=90.0).contains(&place.lat) || !(-180.0..=180.0).contains(&place.lon) {
+                return Err(FeedError::invalid("location", "lat is -90 to 90, lon is -180 to 180"));
+            }
+            if place.name.as_ref().is_some_and(|name| name.chars().count() > 200) {
+                return Err(over("location", "characters of a place's name", 200));
+            }
+        }
+        for topic in &self.topics {
+            if !is_topic(topic.trim_start_matches('#')) {
+                return Err(FeedError::invalid("topics", "a topic is 1 to 100 letters, digits and underscores"));
+            }
+        }
+        if self.platform.as_ref().is_some_and(|platform| platform.chars().count() > 50) {
+            return Err(over("platform", "characters of a platform", 50));
+        }
+        if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &self.visibility {
+            if names.is_empty() {
+                return Err(FeedError::invalid("visibility", "only_to and not_to name somebody"));
+            }
+            if names.len() > MAX_NAMED {
+                return Err(over("visibility", "people named in who may see a post", MAX_NAMED));
+            }
+        }
+        let data = self.data.as_ref().map_or(0, |data| Value::Object(data.clone()).to_string().len());
+        if data > limits.data_bytes {
+            return Err(over("data", "bytes of a post's data", limits.data_bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text, without the `#`, names a topic.
+pub(crate) fn is_topic(name: &str) -> bool {
+    (1..=100).contains(&name.chars().count()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// Whether a text is the name of a topic as it is stored: lower case, without the `#`.
+pub fn is_topic_name(name: &str) -> bool {
+    is_topic(name) && name.to_lowercase() == name
+}
+
+/// The users that a text mentions, each once.
+pub(crate) fn mentioned(text: &str) -> Vec<UserId> {
+    let mut mentions: Vec<UserId> = Vec::new();
+    for mention in marked(text, '@').filter_map(|word| UserId::parse(word.trim_end_matches(['.', '-']))) {
+        if !mentions.contains(&mention) {
+            mentions.push(mention);
+        }
+    }
+    mentions
+}
+
+/// The words of a text after a mark, without the mark: `#rust` at the start of the text or after a character that is no letter.
+pub(crate) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
+    let belongs = move |c: char| c.is_alphanumeric() || c == '_' || (mark == '@' && (c == '-' || c == '.'));
+    text.match_indices(mark).filter_map(move |(at, _)| {
+        if text[..at].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == mark) {
+            return None;
+        }
+        let rest = &text[at + mark.len_utf8()..];
+        let word = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
+        (!word.is_empty() && word.chars().count() <= 100).then_some(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_and_mentions_are_found_in_the_text() {
+        let text = "#Rust, c#sharp ##no (#東京) @ann. and mail@example.org: @bo-2";
+        assert_eq!(marked(text, '#').collect::<Vec<_>>(), ["Rust", "東京"]);
+        let mentions: Vec<_> = marked(text, '@').map(|word| word.trim_end_matches(['.', '-'])).collect();
+        assert_eq!(mentions, ["ann", "bo-2"]);
+    }
+}

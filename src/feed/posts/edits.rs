@@ -1,0 +1,177 @@
+//! Edits of posts.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::draft::{Draft, marked};
+use crate::broker::{Confirmation, Invalidation};
+use crate::feed::call::Call;
+use crate::feed::content::PostCache;
+use crate::feed::error::{FeedError, NO_POST, Result};
+use crate::feed::options::Limits;
+use crate::feed::rendering::PostRenderer;
+use crate::feed::runtime::now;
+use crate::feed::visibility::VisibilityPolicy;
+use crate::feed::write_path::WritePath;
+use crate::ledger::{EditOutcome, EventConsumer, Ledger};
+use crate::model::{Event, Location, Media, Post, PostId, UserId, Visibility};
+
+/// How many edits of different posts run at once without waiting for each other.
+const EDIT_LOCKS: usize = 64;
+
+/// How long an edit waits for the edits of the same post that came to this node before it.
+const EDIT_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often an edit is retried after another node edited the same post, and the longest pause between two attempts.
+/// Each node has one edit of a post under way at a time, so each round of attempts completes at least one node's edit.
+const MAX_EDIT_ATTEMPTS: u32 = 64;
+const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A change of a post. Absent members stay; `null` clears.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Edit {
+    /// The post's id.
+    id: PostId,
+    /// The text.
+    #[serde(default, deserialize_with = "present")]
+    text: Option<Option<String>>,
+    /// Pictures and videos.
+    #[serde(default, deserialize_with = "present")]
+    media: Option<Option<Vec<Media>>>,
+    /// The place where it was written.
+    #[serde(default, deserialize_with = "present")]
+    location: Option<Option<Location>>,
+    /// The topics, besides the `#words` of the text.
+    #[serde(default, deserialize_with = "present")]
+    topics: Option<Option<Vec<String>>>,
+    /// Who may see it.
+    #[serde(default, deserialize_with = "present")]
+    visibility: Option<Option<Visibility>>,
+    /// Data of the application.
+    #[serde(default, deserialize_with = "present")]
+    data: Option<Option<Map<String, Value>>>,
+}
+
+/// Distinguishes `null` from an absent member.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl Edit {
+    /// The draft of the post with the change applied.
+    fn apply_to(self, post: Post) -> Draft {
+        // Topics in the old text are removed with it.
+        let named: HashSet<String> = marked(&post.text, '#').map(str::to_lowercase).collect();
+        let topics = post.topics.into_iter().filter(|topic| !named.contains(topic)).collect();
+        Draft {
+            text: self.text.map_or(post.text, Option::unwrap_or_default),
+            media: self.media.map_or(post.media, Option::unwrap_or_default),
+            location: self.location.unwrap_or(post.location),
+            topics: self.topics.map_or(topics, Option::unwrap_or_default),
+            platform: post.platform,
+            visibility: self.visibility.map_or(post.visibility, Option::unwrap_or_default),
+            data: self.data.unwrap_or(post.data),
+        }
+    }
+}
+
+/// Edits posts.
+pub(crate) struct PostEditor {
+    ledger: Arc<dyn Ledger>,
+    /// Shared with the other commands that write.
+    write: WritePath,
+    cache: Arc<PostCache>,
+    visibility: Arc<VisibilityPolicy>,
+    renderer: Arc<PostRenderer>,
+    limits: Limits,
+    locks: EditLocks,
+}
+
+impl PostEditor {
+    /// Edits posts of this ledger. Their fan-out is submitted to the job queue of `write`.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        write: WritePath,
+        cache: Arc<PostCache>,
+        visibility: Arc<VisibilityPolicy>,
+        renderer: Arc<PostRenderer>,
+        limits: Limits,
+    ) -> Self {
+        Self { ledger, write, cache, visibility, renderer, limits, locks: EditLocks::new() }
+    }
+
+    pub(crate) async fn edit(&self, call: Call, edit: Edit) -> Result<Box<RawValue>> {
+        let author = call.caller.user()?;
+        let id = edit.id;
+        if self.visibility.post(call.caller.reader(), id).await?.post.author != *author {
+            return Err(FeedError::Forbidden("only its author can edit a post"));
+        }
+        let confirmation = {
+            let _turn = self.locks.lock(id).await?;
+            self.apply_edit(&call, author, edit).await?
+        };
+        self.write.invalidator.confirm(confirmation).await;
+        self.write.events.wake(EventConsumer::Notifications);
+        let cached = self.cache.get([id]).await?.remove(&id).ok_or(NO_POST)?;
+        self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
+    }
+
+    /// Applies the change to the post as it is now, by compare-and-set: an edit that another node committed meanwhile is neither
+    /// lost nor overwritten. Returns the confirmation to wait for.
+    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
+        let id = edit.id;
+        for attempt in 0..MAX_EDIT_ATTEMPTS {
+            let cached = self.cache.get([id]).await?.remove(&id).ok_or(NO_POST)?;
+            let before = &cached.post;
+            let now = now();
+            let mut post = edit.clone().apply_to(before.clone()).into_post(author, id, &self.limits)?;
+            post.created_at = before.created_at;
+            // The version of the post: it grows with each edit, also where the clock stands still or goes back.
+            post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
+            let event = Event::post_edited(before, &post);
+            if let (0, Some(Event::PostEdited { mentions, .. })) = (attempt, &event) {
+                self.write.rates.take_mentions(call, mentions).await?;
+            }
+            let reserved = self.write.jobs.reserve(author);
+            match self.ledger.edit_post(&post, before.edited_at, event.as_ref(), reserved.lease()).await? {
+                EditOutcome::Edited(jobs) => {
+                    let invalidated = self.write.invalidator.announce(&[Invalidation::Post(id)]).await;
+                    self.write.jobs.offer(jobs, reserved);
+                    return invalidated;
+                }
+                EditOutcome::Missing => return Err(NO_POST),
+                EditOutcome::Conflict => self.cache.invalidate(id),
+            }
+            let pause = MAX_EDIT_PAUSE.min(Duration::from_millis(2 << attempt.min(8)));
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.0..1.0))).await;
+        }
+        Err(FeedError::Busy("this post is being edited by too many at once, try again"))
+    }
+}
+
+/// Serialises the edits of one post on this node, so that they do not conflict with each other in the ledger.
+struct EditLocks([tokio::sync::Mutex<()>; EDIT_LOCKS]);
+
+impl EditLocks {
+    fn new() -> Self {
+        Self(std::array::from_fn(|_| tokio::sync::Mutex::new(())))
+    }
+
+    /// Waits for the edits of this post that came before.
+    async fn lock(&self, id: PostId) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+        // Ids of one node often share their low bits: Fibonacci hashing uses all of them.
+        let stripe = (id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % EDIT_LOCKS;
+        tokio::time::timeout(EDIT_LOCK_TIMEOUT, self.0[stripe].lock())
+            .await
+            .map_err(|_| FeedError::Busy("this post is being edited by too many at once, try again"))
+    }
+}

@@ -1,0 +1,145 @@
+//! Posts: created, read, edited and deleted; and the comments on them.
+
+mod comments;
+mod draft;
+mod edits;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+pub(crate) use comments::{CommentDraft, CommentPage, Comments};
+pub use draft::is_topic_name;
+pub(crate) use draft::{Draft, is_topic};
+pub(crate) use edits::{Edit, PostEditor};
+
+use super::call::{Call, Caller};
+use super::content::{CachedPost, PostCache, append_members, with_counts};
+use super::error::{FeedError, NO_POST, NO_USER, Result};
+use super::expand::ExpandField;
+use super::input::{AuthorList, Done, OnePost, PostPage, ReadPost};
+use super::lineage::LedgerLineage;
+use super::options::Limits;
+use super::page_builder::PostPageBuilder;
+use super::rendering::PostRenderer;
+use super::runtime::now;
+use super::visibility::{ViewContext, VisibilityPolicy};
+use super::write_path::WritePath;
+use crate::broker::{Broker, Invalidation};
+use crate::ledger::{EventConsumer, JOBS, Ledger};
+use crate::model::{Person, PostCounts, PostFlags, PostId};
+
+/// Creates, reads and deletes posts.
+pub(crate) struct Posts {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    /// Shared with the other commands that write.
+    write: WritePath,
+    cache: Arc<PostCache>,
+    visibility: Arc<VisibilityPolicy>,
+    renderer: Arc<PostRenderer>,
+    lineage: Arc<LedgerLineage>,
+    limits: Limits,
+}
+
+impl Posts {
+    /// Posts of this ledger. Their fan-out is submitted to the job queue of `write`.
+    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        write: WritePath,
+        cache: Arc<PostCache>,
+        visibility: Arc<VisibilityPolicy>,
+        renderer: Arc<PostRenderer>,
+        lineage: Arc<LedgerLineage>,
+        limits: Limits,
+    ) -> Self {
+        Self { ledger, broker, write, cache, visibility, renderer, lineage, limits }
+    }
+
+    pub(crate) async fn create(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
+        let author = call.caller.user()?;
+        self.write.identity.ensure_user(author).await?;
+        let now = now();
+        let post = draft.into_post(author, self.write.ids.for_call(&call, now)?, &self.limits)?;
+        self.write.rates.take_mentions(&call, &post.mentions).await?;
+        let ticket = self.cache.ticket(post.id);
+        let reserved = self.write.jobs.reserve(author);
+        let Some(job) = self.ledger.create_post(&post, reserved.lease()).await? else {
+            // An earlier attempt stored the post together with its job. The reply is that attempt's.
+            let cached = CachedPost::new(post)?;
+            return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
+        };
+        let cached = self.cache.insert_new(post, ticket)?;
+        // Authors find their own post in their timeline as soon as they get the reply. The number of the job is noted at the same
+        // time, so that its worker need not wait for that.
+        let own = [cached.post.id];
+        let (merged, _noted) = tokio::join!(
+            self.broker.merge_inbox(author, &own, PostId::ZERO),
+            self.lineage.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()),
+        );
+        if let Err(error) = merged {
+            tracing::warn!(%error, post = %cached.post.id, "a post is stored, its author's timeline will follow");
+        }
+        self.write.jobs.offer([job], reserved);
+        self.write.events.wake(EventConsumer::Notifications);
+        with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
+    }
+
+    pub(crate) async fn get(&self, caller: Caller, post: ReadPost) -> Result<Box<RawValue>> {
+        #[derive(Serialize)]
+        struct People {
+            people: BTreeMap<String, Person>,
+        }
+        let expand = post.expand()?;
+        let cached = self.visibility.post(caller.reader(), post.id).await?;
+        let PostPage { mut items, people, .. } =
+            self.renderer.render_page(caller.reader(), &[cached], None, &expand).await?;
+        let post = items.pop().ok_or(NO_POST)?;
+        if expand.has(ExpandField::People) { append_members(&post, &People { people }) } else { Ok(post) }
+    }
+
+    pub(crate) async fn delete(&self, call: Call, post: OnePost) -> Result<Done> {
+        let id = post.id;
+        let done = self.delete_own_post(&call.caller, post).await;
+        self.write.repeated_deletion(&call, done, Invalidation::Post(id)).await
+    }
+
+    async fn delete_own_post(&self, caller: &Caller, post: OnePost) -> Result<Done> {
+        let author = caller.user()?;
+        if self.visibility.post(caller.reader(), post.id).await?.post.author != *author {
+            return Err(FeedError::Forbidden("only its author can delete a post"));
+        }
+        let now = now();
+        let reserved = self.write.jobs.reserve(author);
+        let job = self.ledger.delete_post(post.id, author, now, reserved.lease()).await?;
+        let invalidated = self.write.invalidator.announce(&[Invalidation::Post(post.id)]).await;
+        // Without a job, another deletion was first, and its job removes the post.
+        if let Some(job) = job {
+            self.write.jobs.offer([job], reserved);
+        }
+        self.write.invalidator.confirm(invalidated?).await;
+        Ok(Done {})
+    }
+
+    pub(crate) async fn by_author(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
+        let (limit, cursor, expand) = (list.limit()?, list.cursor()?, list.expand()?);
+        let unknown = self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty();
+        if unknown || !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
+            return Err(NO_USER);
+        }
+        let mut page = PostPageBuilder::new(cursor, limit);
+        while let Some((before, count)) = page.wants_posts() {
+            let ids = self.ledger.author_posts(&list.id, before, count).await?;
+            page.take_posts(
+                &ids,
+                &self.visibility.visible_posts(caller.reader(), ViewContext::Direct, ids.iter().copied()).await?,
+            );
+        }
+        let (items, next) = page.finish();
+        self.renderer.render_page(caller.reader(), &items, next, &expand).await
+    }
+}

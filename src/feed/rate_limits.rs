@@ -1,0 +1,411 @@
+//! How often one user may write and read, and one address sign up and in.
+//!
+//! Each limit has a bucket for each user or address that refills at the configured rate and holds twice a minute's worth
+//! (`crate::limiter`). Backends with an API key are trusted and not counted.
+//!
+//! | counted | where | while the broker cannot be reached |
+//! |---|---|---|
+//! | posts, mentions, new accounts, attempts to sign in | for the whole cluster, in the broker | by each node for itself |
+//! | everything else | by each node for itself | the same |
+//!
+//! Reads are weighted by their cost, see [`Operation::cost`](super::operations::Operation::cost).
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use governor::clock::MonotonicClock;
+use moka::sync::Cache;
+
+use super::call::{Call, Caller, Origin};
+use super::error::{FeedError, Result};
+use super::operations::{Access, Operation, Request};
+use crate::broker::{Broker, Permit, PermitRequest};
+use crate::limiter::{Key, Rate, RateLimiter};
+use crate::model::{UserId, others};
+use crate::net::{TrustedProxies, subscriber_network};
+
+/// How often, a minute; `None`: as often as they like. Bursts may be twice as many.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// Posts written or edited by a user.
+    pub posts: Option<u32>,
+    /// Comments written by a user.
+    pub comments: Option<u32>,
+    /// Likes given or taken back by a user.
+    pub likes: Option<u32>,
+    /// Edges made or ended by a user: follows, hides, mutes, blocks, wishes to be told.
+    pub follows: Option<u32>,
+    /// All other writes of a user.
+    pub writes: Option<u32>,
+    /// Users mentioned in posts and comments of a user.
+    pub mentions: Option<u32>,
+    /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`] times as many.
+    pub reads: Option<u32>,
+    /// Units of 1 KiB that a user publishes to channels; an anonymous address has [`ADDRESS_READS`] times as
+    /// many.
+    pub publications: Option<u32>,
+    /// Accounts made from an address.
+    pub accounts: Option<u32>,
+    /// Failures to sign in from an address, before they are delayed.
+    pub sessions: Option<u32>,
+}
+
+/// How many users, or addresses, of each limit have a bucket of their own; more share some.
+const CAPACITY: usize = 100_000;
+
+/// How many times as much an address may read anonymously as a user: many people may share one.
+pub const ADDRESS_READS: u32 = 10;
+
+/// How many bytes of an answer cost one unit of reading; a unit that is only begun costs nothing.
+const ANSWER_UNIT: usize = 64 * 1024;
+
+/// How many bytes of a publication cost one unit; a unit that is begun counts.
+const PUBLICATION_UNIT: usize = 1024;
+
+/// How many failed sign-ins a minute one account has on all nodes together before each node delays the next.
+const ACCOUNT_FAILURES: u32 = 5;
+
+/// How long the broker may take for a permit. After that this node counts for itself.
+const PERMIT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a denial of the broker may be remembered: as long as a bucket takes to fill.
+const DENIAL_TTL: Duration = Duration::from_secs(120);
+
+/// Who is counted.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    User(&'a UserId),
+    Address(IpAddr),
+}
+
+/// All limits.
+pub(crate) struct RateLimits {
+    posts: Limit,
+    comments: Limit,
+    likes: Limit,
+    follows: Limit,
+    writes: Limit,
+    mentions: Limit,
+    reads: Limit,
+    address_reads: Limit,
+    publications: Limit,
+    address_publications: Limit,
+    accounts: Limit,
+    failed_sign_ins: Limit,
+    account_failures: Limit,
+    hasher: RandomState,
+    trusted: Arc<TrustedProxies>,
+    /// Counts the limits that all nodes share.
+    broker: Arc<dyn Broker>,
+}
+
+impl RateLimits {
+    /// Anonymous reads of `trusted` proxies, and of loopback, are not counted: many clients share these addresses.
+    pub(crate) fn new(rates: Rates, trusted: Arc<TrustedProxies>, broker: Arc<dyn Broker>) -> Self {
+        let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
+        Self {
+            posts: Limit::shared("posts", "posts", rates.posts),
+            comments: Limit::local("comments", "comments", rates.comments),
+            likes: Limit::local("likes", "likes", rates.likes),
+            follows: Limit::local("follows", "follows, hides, mutes and blocks", rates.follows),
+            writes: Limit::local("writes", "writes", rates.writes),
+            mentions: Limit::shared("mentions", "mentioned users", rates.mentions),
+            reads: Limit::local("reads", "reads", rates.reads),
+            address_reads: Limit::local("reads", "reads from this address", of_address(rates.reads)),
+            publications: Limit::local("publications", "publications", rates.publications),
+            address_publications: Limit::local(
+                "publications",
+                "publications from this address",
+                of_address(rates.publications),
+            ),
+            accounts: Limit::shared("accounts", "new accounts", rates.accounts),
+            failed_sign_ins: Limit::shared("sessions", "failed sign-ins", rates.sessions),
+            account_failures: Limit::shared(
+                "account_failures",
+                "failed sign-ins",
+                rates.sessions.map(|rate| rate.min(ACCOUNT_FAILURES)),
+            ),
+            hasher: RandomState::new(),
+            trusted,
+            broker,
+        }
+    }
+
+    /// Counts an operation that is asked for.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if it is one too many.
+    pub(crate) async fn take(&self, operation: &Operation, asked: &Request) -> Result<()> {
+        let (limit, subject, units) = match (asked.origin, &asked.caller) {
+            (Origin::Backend, _) => return Ok(()),
+            (Origin::Address(address), _) if operation.access == Access::Open => {
+                // Attempts to sign in are counted where it is known how they end.
+                if operation.name == "sessions.create" {
+                    return Ok(());
+                }
+                (&self.accounts, Subject::Address(address), 1)
+            }
+            (_, Caller::User(user)) if operation.writes() => (self.of(operation.name), Subject::User(user), 1),
+            (Origin::Address(address) | Origin::Socket(address), caller) => {
+                return self.take_reads(caller.reader(), address, operation.cost(&asked.input));
+            }
+        };
+        self.charge(limit, subject, units).await
+    }
+
+    /// Counts units of reading of a user, or of an anonymous client at an address.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if they are too many.
+    pub(crate) fn take_reads(&self, user: Option<&UserId>, address: IpAddr, units: u32) -> Result<()> {
+        match user {
+            Some(user) => self.take_user_reads(user, units),
+            None if self.trusted.is_exempt(address) => Ok(()),
+            None => self.charge_here(&self.address_reads, Subject::Address(address), units),
+        }
+    }
+
+    /// Counts the size of an answer as units of reading, where it is large.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if it is too large for what is left.
+    pub(crate) fn take_answer(&self, user: Option<&UserId>, origin: Origin, bytes: usize) -> Result<()> {
+        let units = u32::try_from(bytes / ANSWER_UNIT).unwrap_or(u32::MAX);
+        match origin {
+            Origin::Address(address) | Origin::Socket(address) => self.take_reads(user, address, units),
+            Origin::Backend => Ok(()),
+        }
+    }
+
+    /// Counts units of reading of a user.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if they are too many.
+    pub(crate) fn take_user_reads(&self, user: &UserId, units: u32) -> Result<()> {
+        self.charge_here(&self.reads, Subject::User(user), units)
+    }
+
+    /// Counts what a user, or an anonymous client at an address, publishes to a channel.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if it is too much.
+    pub(crate) fn take_publication(&self, user: Option<&UserId>, address: IpAddr, bytes: usize) -> Result<()> {
+        let units = u32::try_from(bytes.div_ceil(PUBLICATION_UNIT)).unwrap_or(u32::MAX);
+        match user {
+            Some(user) => self.charge_here(&self.publications, Subject::User(user), units),
+            None if self.trusted.is_exempt(address) => Ok(()),
+            None => self.charge_here(&self.address_publications, Subject::Address(address), units),
+        }
+    }
+
+    /// Charges a limit that each node counts for itself.
+    fn charge_here(&self, limit: &Limit, subject: Subject<'_>, units: u32) -> Result<()> {
+        let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
+        let taken = bucket.limiter.take(self.key(subject), units);
+        taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
+    }
+
+    /// Counts the users that a text mentions against what its author may mention. A repeated attempt is counted again: the one
+    /// before may have been refused.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if they are too many; nothing is written then.
+    pub(crate) async fn take_mentions(&self, call: &Call, mentions: &[UserId]) -> Result<()> {
+        if call.origin == Origin::Backend {
+            return Ok(());
+        }
+        let author = call.caller.user()?;
+        self.charge_mentions(author, others(mentions, author).len()).await
+    }
+
+    async fn charge_mentions(&self, author: &UserId, mentioned: usize) -> Result<()> {
+        let units = u32::try_from(mentioned).unwrap_or(u32::MAX);
+        self.charge(&self.mentions, Subject::User(author), units).await
+    }
+
+    /// Counts a failed sign-in on behalf of all nodes. Answers how long the next one is to be delayed, from this address and at
+    /// this account.
+    pub(crate) async fn count_failed_sign_in(&self, address: IpAddr, user: &UserId) -> [Option<Duration>; 2] {
+        let of_address = self.charge(&self.failed_sign_ins, Subject::Address(address), 1);
+        let at_account = self.charge(&self.account_failures, Subject::User(user), 1);
+        let (of_address, at_account) = tokio::join!(of_address, at_account);
+        [of_address, at_account].map(|charged| match charged {
+            Err(FeedError::RateLimited { retry_after, .. }) => Some(retry_after),
+            _ => None,
+        })
+    }
+
+    fn of(&self, operation: &str) -> &Limit {
+        match operation {
+            "posts.create" | "posts.edit" => &self.posts,
+            "comments.create" => &self.comments,
+            "likes.add" | "likes.remove" | "comments.like" | "comments.unlike" => &self.likes,
+            "users.update" => &self.writes,
+            _ if operation.starts_with("users.") => &self.follows,
+            _ => &self.writes,
+        }
+    }
+
+    async fn charge(&self, limit: &Limit, subject: Subject<'_>, units: u32) -> Result<()> {
+        let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
+        let key = self.key(subject);
+        let taken = match &bucket.denials {
+            Some(denials) => bucket.take_shared(&*self.broker, limit.name, (subject, key), units, denials).await,
+            None => bucket.limiter.take(key, units),
+        };
+        taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
+    }
+
+    /// The key of a subject. The neighbours of an address are in its /24 (IPv4) or /48 (IPv6).
+    fn key(&self, subject: Subject<'_>) -> Key {
+        match subject {
+            Subject::User(user) => Key::of(self.hasher.hash_one(user.as_str())),
+            Subject::Address(address) => {
+                let (host, class) = (subscriber_network(address), neighbourhood(address));
+                Key::in_class(self.hasher.hash_one((1, host)), self.hasher.hash_one((2, class)))
+            }
+        }
+    }
+}
+
+/// The network around a subscriber.
+fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, ..] = address.segments();
+            IpAddr::from([a, b, c, 0, 0, 0, 0, 0])
+        }
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            IpAddr::from([a, b, c, 0])
+        }
+    }
+}
+
+/// One limit.
+struct Limit {
+    /// The configuration's key.
+    name: &'static str,
+    /// What is limited, for people.
+    what: &'static str,
+    /// `None` without a limit.
+    bucket: Option<Buckets>,
+}
+
+impl Limit {
+    fn local(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
+        Self { name, what, bucket: Buckets::new(per_minute, None) }
+    }
+
+    fn shared(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
+        let denials = Cache::builder().max_capacity(CAPACITY as u64).time_to_live(DENIAL_TTL).build();
+        Self { name, what, bucket: Buckets::new(per_minute, Some(denials)) }
+    }
+}
+
+/// The buckets of a limit.
+struct Buckets {
+    rate: Rate,
+    limiter: RateLimiter,
+    /// Of a limit that all nodes share: until when the broker denies a key, so that nobody makes it answer that again and
+    /// again.
+    denials: Option<Cache<u64, Instant>>,
+}
+
+impl Buckets {
+    fn new(per_minute: Option<u32>, denials: Option<Cache<u64, Instant>>) -> Option<Self> {
+        let rate = Rate::per_minute(NonZeroU32::new(per_minute?)?);
+        Some(Self { rate, limiter: RateLimiter::new(rate, CAPACITY, MonotonicClock), denials })
+    }
+
+    /// Takes units from the broker's bucket, or from this node's if the broker does not answer. What the broker grants is taken
+    /// from this node's too, so that it is not full once it is needed.
+    async fn take_shared(
+        &self,
+        broker: &dyn Broker,
+        name: &str,
+        (subject, key): (Subject<'_>, Key),
+        units: NonZeroU32,
+        denials: &Cache<u64, Instant>,
+    ) -> std::result::Result<(), Duration> {
+        let now = Instant::now();
+        if let Some(wait) = denials.get(&key.own()).and_then(|until| until.checked_duration_since(now))
+            && !wait.is_zero()
+        {
+            return Err(wait);
+        }
+        let text = match subject {
+            Subject::User(user) => format!("{name}:{user}"),
+            Subject::Address(address) => format!("{name}:{}", subscriber_network(address)),
+        };
+        let Rate { interval, burst } = self.rate;
+        let request = PermitRequest { key: &text, interval, burst: burst.get(), cost: units.get() };
+        match tokio::time::timeout(PERMIT_TIMEOUT, broker.take_permit(request)).await {
+            Ok(Ok(Permit::Granted)) => {
+                let _ = self.limiter.take(key, units);
+                Ok(())
+            }
+            Ok(Ok(Permit::Denied { retry_after })) => {
+                // One that asks for much may be denied what another request is granted.
+                if units == NonZeroU32::MIN {
+                    denials.insert(key.own(), now + retry_after);
+                }
+                Err(retry_after)
+            }
+            Ok(Err(_)) | Err(_) => self.limiter.take(key, units),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operations::Operations;
+    use super::*;
+    use crate::broker::{InboxOptions, MemoryBroker};
+
+    fn broker() -> Arc<dyn Broker> {
+        Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }))
+    }
+
+    #[test]
+    fn every_write_has_its_limit() {
+        let limits = RateLimits::new(Rates::default(), Arc::default(), broker());
+        for operation in Operations::new().all().iter().filter(|operation| operation.writes()) {
+            let name = operation.name;
+            let expected = match name.split_once('.').expect("a dot") {
+                ("posts", "create" | "edit") => "posts",
+                ("comments", "create") => "comments",
+                ("likes", _) | ("comments", "like" | "unlike") => "likes",
+                ("users", what) if what != "update" => "follows",
+                _ => "writes",
+            };
+            assert_eq!(limits.of(name).name, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_in_one_network() {
+        let network = |text: &str| neighbourhood(text.parse().expect("an address"));
+        assert_eq!(network("2001:db8:1:2::7"), network("2001:db8:1:3::7"));
+        assert_ne!(network("2001:db8:1:2::7"), network("2001:db8:2:2::7"));
+        assert_eq!((network("10.0.0.2"), network("10.0.0.3")), (network("::ffff:10.0.0.1"), network("10.0.0.1")));
+    }
+
+    #[tokio::test]
+    async fn shared_limits_are_counted_by_the_broker_and_by_the_node_without_it() {
+        let broker = broker();
+        // Two nodes, one broker.
+        let rates = Rates { mentions: Some(10), ..Rates::default() };
+        let nodes = [0, 1].map(|_| RateLimits::new(rates, Arc::default(), Arc::clone(&broker)));
+        let ann = UserId::parse("ann").expect("an id");
+        let mut taken = 0;
+        for n in 0..100 {
+            taken += usize::from(nodes[n % 2].charge_mentions(&ann, 1).await.is_ok());
+        }
+        assert_eq!(taken, 20, "twice a minute's worth, on both nodes together");
+        assert!(nodes[0].charge_mentions(&UserId::parse("bo").expect("an id"), 20).await.is_ok());
+    }
+}

@@ -1,0 +1,188 @@
+//! Renders log entries for those who may receive them.
+//!
+//! Logs hold ids. Content and recipients of an entry are decided when it is rendered: posts, relations and visibility are
+//! those of that moment. In a timeline every entry is rendered, so that a reader who counts offsets misses none: a post that
+//! the reader may not see is rendered as gone. On shared channels, readers who may not see an entry receive nothing.
+
+use std::collections::hash_map::Entry::Vacant;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::notification_rendering::NotificationRenderer;
+use super::render_context::{Audience, Encoded, RenderContext, Viewer, post_kind, referenced_posts};
+use crate::broker::{CACHE_LEASE, CacheLease};
+use crate::feed::content::{CachedPost, PostCache};
+use crate::feed::erasure::ErasedUsers;
+use crate::feed::error::Result;
+use crate::feed::visibility::RelationCache;
+use crate::model::{Entry, NotificationId, PostCounts, PostId, UserId};
+
+/// Renders log entries.
+pub(crate) struct EventRenderer {
+    cache: Arc<PostCache>,
+    relations: Arc<RelationCache>,
+    erased: Arc<ErasedUsers>,
+    notifications: NotificationRenderer,
+    lease: Arc<CacheLease>,
+}
+
+impl EventRenderer {
+    /// A renderer over these caches. The lease counts invalidations.
+    pub(crate) fn new(
+        cache: Arc<PostCache>,
+        relations: Arc<RelationCache>,
+        erased: Arc<ErasedUsers>,
+        notifications: NotificationRenderer,
+        lease: Arc<CacheLease>,
+    ) -> Self {
+        Self { cache, relations, erased, notifications, lease }
+    }
+
+    /// Everything that is needed to render these entries for public audiences and for timelines. Other audiences need the
+    /// relations of the readers too, see [`load_relations`](Self::load_relations).
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn prepare(&self, entries: &[(&Audience, &Entry)]) -> Result<RenderContext> {
+        let (invalidations, since) = (self.lease.invalidations(), Instant::now());
+        let pushed: HashSet<PostId> =
+            entries.iter().filter(|(_, it)| post_kind(it).is_some()).filter_map(|(_, it)| it.post()).collect();
+        let pushed: Vec<PostId> = pushed.into_iter().collect();
+        let posts = self.cache.get(entries.iter().flat_map(|(audience, entry)| referenced_posts(audience, entry)));
+        let (posts, counts) = tokio::try_join!(posts, self.cache.counts(&pushed))?;
+        let (pushes, pushes_to_author) = encode(entries, &posts, &counts)?;
+        let (mut authors, mut pairs) = (HashSet::new(), HashSet::new());
+        for (audience, entry) in entries {
+            let theirs = referenced_posts(audience, entry)
+                .filter_map(|id| posts.get(&id))
+                .map(|cached| cached.post.author.clone());
+            match audience {
+                Audience::Plain | Audience::Notifications(_) => {}
+                Audience::Timeline(reader) => {
+                    pairs.extend(theirs.filter(|author| author != reader).map(|author| (reader.clone(), author)));
+                }
+                Audience::Profile | Audience::Topic(_) | Audience::Post(_) => {
+                    authors.extend(theirs);
+                    match entry {
+                        Entry::By(people, _) => authors.extend(people.iter().cloned()),
+                        Entry::Left(left) => drop(authors.insert(left.author.clone())),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        let restricted = self.relations.restricted_authors(authors).await?;
+        let relations = self.relations.get(pairs).await?;
+        let notifications = self.render_notifications(entries).await?;
+        let actors =
+            entries.iter().filter_map(|(_, entry)| if let Entry::By(people, _) = entry { Some(people) } else { None });
+        let erased = actors.flatten().filter(|person| self.erased.contains(person)).cloned().collect();
+        let mut context = RenderContext {
+            posts,
+            pushes,
+            pushes_to_author,
+            notifications,
+            restricted,
+            relations,
+            erased,
+            invalidations,
+            since,
+        };
+        let hidden: HashSet<_> =
+            entries.iter().filter_map(|(audience, entry)| context.hidden(audience, entry)).collect();
+        if !hidden.is_empty() {
+            context.relations.extend(self.relations.reload(hidden).await?);
+        }
+        Ok(context)
+    }
+
+    /// Adds the relations of pairs of a reader and an author.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn load_relations(
+        &self,
+        context: &mut RenderContext,
+        pairs: HashSet<(UserId, UserId)>,
+    ) -> Result<()> {
+        if !pairs.is_empty() {
+            context.relations.extend(self.relations.get(pairs).await?);
+        }
+        Ok(())
+    }
+
+    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. After a pause it does
+    /// not know.
+    pub(crate) fn is_current(&self, context: &RenderContext) -> bool {
+        let knows = self.lease.is_held() || context.since.elapsed() < CACHE_LEASE;
+        knows && self.lease.invalidations() == context.invalidations
+    }
+
+    /// The publication members of log entries, in their order; `None` for entries that this viewer may not receive.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn render(
+        &self,
+        audience: &Audience,
+        viewer: Viewer<'_>,
+        entries: &[Entry],
+    ) -> Result<Vec<Option<Bytes>>> {
+        let addressed: Vec<_> = entries.iter().map(|entry| (audience, entry)).collect();
+        let mut context = self.prepare(&addressed).await?;
+        if let Viewer::Client(Some(reader)) = viewer {
+            let rendered = entries
+                .iter()
+                .filter_map(|entry| context.render(audience, entry))
+                .filter(|rendered| !rendered.is_public);
+            let authors: HashSet<UserId> =
+                rendered.flat_map(|rendered| rendered.authors().cloned().collect::<Vec<_>>()).collect();
+            let pairs = authors.into_iter().map(|author| (reader.clone(), author)).collect();
+            self.load_relations(&mut context, pairs).await?;
+        }
+        let publication = |entry| {
+            let rendered = context.render(audience, entry)?;
+            let can_receive = match viewer {
+                Viewer::Backend => true,
+                Viewer::Client(reader) => rendered.is_public || context.can_receive(&rendered, reader) == Some(true),
+            };
+            can_receive.then_some(rendered.members)
+        };
+        Ok(entries.iter().map(publication).collect())
+    }
+
+    async fn render_notifications(&self, entries: &[(&Audience, &Entry)]) -> Result<HashMap<NotificationId, Bytes>> {
+        let mut by_owner: HashMap<UserId, HashSet<NotificationId>> = HashMap::new();
+        for (audience, entry) in entries {
+            if let (Audience::Notifications(owner), Entry::Notified(id)) = (audience, entry) {
+                by_owner.entry(owner.clone()).or_default().insert(*id);
+            }
+        }
+        self.notifications.render_updates(by_owner).await
+    }
+}
+
+/// Encodes the publications that show the posts of these entries: for everyone, and for their authors if that differs.
+fn encode(
+    entries: &[(&Audience, &Entry)],
+    posts: &HashMap<PostId, Arc<CachedPost>>,
+    counts: &HashMap<PostId, PostCounts>,
+) -> Result<(Encoded, Encoded)> {
+    let (mut pushes, mut pushes_to_author) = (Encoded::new(), Encoded::new());
+    for (audience, entry) in entries {
+        let (Some(kind), Some(cached)) = (post_kind(entry), entry.post().and_then(|id| posts.get(&id))) else {
+            continue;
+        };
+        let (id, author) = (cached.post.id, &cached.post.author);
+        let counts = counts.get(&id).copied();
+        let own = cached.differs_for_author() && audience.owner() == Some(author);
+        let (encoded, reader) = if own { (&mut pushes_to_author, Some(author)) } else { (&mut pushes, None) };
+        if let Vacant(place) = encoded.entry((id, kind)) {
+            place.insert(cached.push_for(reader, kind, counts)?);
+        }
+    }
+    Ok((pushes, pushes_to_author))
+}

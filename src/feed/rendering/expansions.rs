@@ -1,0 +1,110 @@
+//! Expansions: the likers, comments and people of a page of posts.
+//!
+//! A client that shows a page of posts would have to request likers and comments of each post. An expansion has the beginnings of
+//! these lists for the whole page: one ledger call for the previews, and up to four more on cache misses of relations, for any
+//! number of posts.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::feed::content::CachedPost;
+use crate::feed::error::Result;
+use crate::feed::expand::{Expand, ExpandField, PostPreview};
+use crate::feed::visibility::VisibilityPolicy;
+use crate::ledger::{Ledger, Most, Newest};
+use crate::model::{Comment, PostId, Relation, UserId};
+
+/// The most likers of a preview.
+const MAX_LIKERS: usize = 8;
+
+/// The most comments of a preview.
+const MAX_COMMENTS: usize = 3;
+
+/// How many times as many are read, because the reader may not see all of them. If fewer are visible, the preview is shorter:
+/// reading on would cost more calls for one reader than for another.
+const OVERREAD_FACTOR: usize = 4;
+
+/// Mentioned users of each post and comment that are included: the first ones.
+const MAX_MENTIONED: usize = 10;
+
+/// The expansion of a page of posts.
+#[derive(Default)]
+pub(crate) struct Expansion {
+    previews: HashMap<PostId, PostPreview>,
+    /// The users to include, besides the authors.
+    pub(crate) people: HashSet<UserId>,
+}
+
+impl Expansion {
+    /// The preview of a post.
+    pub(crate) fn preview(&self, post: PostId) -> Option<&PostPreview> {
+        self.previews.get(&post)
+    }
+
+    /// Adds the likes and comments of users that the reader may see.
+    fn add(&mut self, newest: Newest, visible: &HashSet<UserId>) {
+        for (post, liker) in newest.likers {
+            let likers = self.previews.get_mut(&post).and_then(|preview| preview.likers.as_mut());
+            if let Some(likers) = likers.filter(|likers| likers.len() < MAX_LIKERS && visible.contains(&liker)) {
+                likers.push(liker);
+            }
+        }
+        for comment in newest.comments {
+            let comments = self.previews.get_mut(&comment.post).and_then(|preview| preview.newest_comments.as_mut());
+            let is_visible = comment.author.as_ref().is_none_or(|author| visible.contains(author));
+            if let Some(comments) = comments.filter(|comments| comments.len() < MAX_COMMENTS && is_visible) {
+                comments.push(comment);
+            }
+        }
+    }
+
+    /// The likers and commenters.
+    fn actors(&self) -> impl Iterator<Item = &UserId> {
+        let likers = self.previews.values().flat_map(|preview| preview.likers.iter().flatten());
+        likers.chain(self.comments().filter_map(|comment| comment.author.as_ref()))
+    }
+
+    fn comments(&self) -> impl Iterator<Item = &Comment> {
+        self.previews.values().flat_map(|preview| preview.newest_comments.iter().flatten())
+    }
+
+    /// The expansion of posts that the reader may see. One ledger call for the previews; relations are cached, and loaded for all
+    /// users at once.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn load(
+        ledger: &dyn Ledger,
+        visibility: &VisibilityPolicy,
+        reader: Option<&UserId>,
+        posts: &[Arc<CachedPost>],
+        expand: &Expand,
+    ) -> Result<Self> {
+        let mut expansion = Self::default();
+        let (likers, comments) = (expand.has(ExpandField::Likers), expand.has(ExpandField::Comments));
+        if (likers || comments) && !posts.is_empty() {
+            let ids: Vec<PostId> = posts.iter().map(|cached| cached.post.id).collect();
+            let wanted = |is_wanted: bool, most: usize| if is_wanted { most * OVERREAD_FACTOR } else { 0 };
+            let most = Most { likers: wanted(likers, MAX_LIKERS), comments: wanted(comments, MAX_COMMENTS) };
+            let newest = ledger.newest_under(&ids, most).await?;
+            let authors = newest.comments.iter().filter_map(|comment| comment.author.as_ref());
+            let actors = newest.likers.iter().map(|(_, liker)| liker).chain(authors).cloned().collect();
+            // As in the lists themselves, mutes do not apply.
+            let visible = visibility.filter_users(reader, actors, |relation| !relation.is_barred()).await?;
+            let empty = PostPreview { likers: likers.then(Vec::new), newest_comments: comments.then(Vec::new) };
+            expansion.previews = ids.into_iter().map(|id| (id, empty.clone())).collect();
+            expansion.add(newest, &visible);
+        }
+        if expand.has(ExpandField::People) {
+            let in_posts = posts.iter().flat_map(|cached| cached.post.mentions.iter().take(MAX_MENTIONED));
+            let in_comments = expansion.comments().flat_map(|comment| comment.mentions.iter().take(MAX_MENTIONED));
+            let mentioned: HashSet<UserId> = in_posts.chain(in_comments).cloned().collect();
+            // As on a profile: nocached learns by not finding somecached that they are hidden from.
+            let is_blocked = |relation: Relation| relation.blocks || relation.blocked;
+            let mut people = visibility.filter_users(reader, mentioned, |relation| !is_blocked(relation)).await?;
+            people.extend(expansion.actors().cloned());
+            expansion.people = people;
+        }
+        Ok(expansion)
+    }
+}

@@ -1,0 +1,22 @@
+//! Rendering: posts, notifications and log entries as JSON for their readers.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `post_rendering.rs` | posts with counts, flags, people and expansions |
+//! | `expansions.rs` | the likers, comments and people of a page (`with`) |
+//! | `people.rs` | users by id |
+//! | `notification_rendering.rs` | notifications as their owner may see them |
+//! | `event_rendering.rs`, `render_context.rs` | log entries as publications, and who may receive them |
+
+mod event_rendering;
+mod expansions;
+mod notification_rendering;
+mod people;
+mod post_rendering;
+mod render_context;
+
+pub(crate) use event_rendering::EventRenderer;
+pub(crate) use notification_rendering::{Notification, NotificationRenderer, VisibleGroup, encode_data};
+pub(crate) use people::load_people;
+pub(crate) use post_rendering::PostRenderer;
+pub use render_context::{Audience, RenderContext, RenderedEvent, Viewer};

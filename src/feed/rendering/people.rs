@@ -1,0 +1,27 @@
+//! Users by id, as replies carry them beside what names them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::feed::error::Result;
+use crate::ledger::Ledger;
+use crate::model::{Person, User, UserId};
+
+/// These users by their ids, each once, in at most one ledger call.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(crate) async fn load_people<'a>(
+    ledger: &dyn Ledger,
+    ids: impl Iterator<Item = &'a UserId> + Send,
+) -> Result<BTreeMap<String, Person>> {
+    let ids: Vec<UserId> = ids.collect::<HashSet<_>>().into_iter().cloned().collect();
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    Ok(by_id(ledger.users(&ids).await?))
+}
+
+/// Users by their ids.
+pub(super) fn by_id(users: Vec<User>) -> BTreeMap<String, Person> {
+    users.into_iter().map(|user| (user.id.to_string(), Person::from(user))).collect()
+}

@@ -1,0 +1,234 @@
+//! Log entries as publications, and who may receive them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::notification_rendering::notification_removal;
+use crate::feed::content::{CachedPost, encode_removal};
+use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
+use crate::model::{Entry, GoneReason, Left, NotificationId, PostId, UserId, Visibility};
+
+/// The recipients of a channel's entries: it decides who may receive which entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// The timeline of this user, and nobody else.
+    Timeline(UserId),
+    /// The subscribers of an author's profile.
+    Profile,
+    /// The subscribers of a topic.
+    Topic(Arc<str>),
+    /// The subscribers of a post: comments and counts.
+    Post(PostId),
+    /// The notifications of this user, and nobody else.
+    Notifications(UserId),
+    /// Application data: every subscriber receives every entry.
+    Plain,
+}
+
+impl Audience {
+    /// The owner of a timeline.
+    pub(super) fn owner(&self) -> Option<&UserId> {
+        match self {
+            Self::Timeline(owner) => Some(owner),
+            _ => None,
+        }
+    }
+}
+
+/// The reader of a log.
+#[derive(Clone, Copy, Debug)]
+pub enum Viewer<'a> {
+    /// The application's backend, which receives everything.
+    Backend,
+    /// The user of a client; `None`: an anonymous client.
+    Client(Option<&'a UserId>),
+}
+
+/// Everything that is needed to render some entries.
+#[derive(Debug)]
+pub struct RenderContext {
+    pub(super) posts: HashMap<PostId, Arc<CachedPost>>,
+    /// The members of publications that show a post, encoded once for all recipients.
+    pub(super) pushes: Encoded,
+    /// The same for the author's own timeline, if that differs.
+    pub(super) pushes_to_author: Encoded,
+    /// The members for notifications that still have something to show.
+    pub(super) notifications: HashMap<NotificationId, Bytes>,
+    /// Authors with restrictions.
+    pub(super) restricted: HashSet<UserId>,
+    pub(super) relations: RelationMap,
+    /// Erased users among the authors of the entries.
+    pub(super) erased: HashSet<UserId>,
+    /// How many invalidations this node had applied, and when that was read: see `EventRenderer::is_current`.
+    pub(super) invalidations: u64,
+    pub(super) since: Instant,
+}
+
+/// An entry as it is pushed, and the conditions for its recipients.
+#[derive(Debug)]
+pub struct RenderedEvent<'a> {
+    /// The publication's members.
+    pub members: Bytes,
+    /// Whether every subscriber may receive it.
+    pub is_public: bool,
+    view: ViewContext,
+    /// A recipient must meet all of them.
+    conditions: Vec<Condition<'a>>,
+}
+
+/// Something that a recipient must, or must not, be able to see.
+#[derive(Clone, Copy, Debug)]
+struct Condition<'a> {
+    author: &'a UserId,
+    /// The visibility of a post of the author; `None`: anything that the author did.
+    visibility: Option<&'a Visibility>,
+    must_see: bool,
+}
+
+impl<'a> Condition<'a> {
+    fn sees(cached: &'a CachedPost) -> Self {
+        Self { author: &cached.post.author, visibility: Some(&cached.post.visibility), must_see: true }
+    }
+}
+
+impl RenderedEvent<'_> {
+    /// The users whose relations to a reader decide.
+    pub fn authors(&self) -> impl Iterator<Item = &UserId> {
+        self.conditions.iter().map(|condition| condition.author)
+    }
+}
+
+impl RenderContext {
+    /// Renders an entry; `None`: nobody receives it.
+    pub fn render<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<RenderedEvent<'a>> {
+        let members = self.members(audience, entry)?;
+        let view = if matches!(audience, Audience::Topic(_)) { ViewContext::Unrequested } else { ViewContext::Direct };
+        let conditions = match audience {
+            Audience::Plain | Audience::Timeline(_) | Audience::Notifications(_) => Vec::new(),
+            Audience::Profile | Audience::Topic(_) | Audience::Post(_) => self.conditions(audience, entry)?,
+        };
+        let is_public = conditions.iter().all(|it| {
+            it.must_see
+                && it.visibility.is_none_or(|it| *it == Visibility::Public)
+                && !self.restricted.contains(it.author)
+        });
+        Some(RenderedEvent { members, is_public, view, conditions })
+    }
+
+    fn members(&self, audience: &Audience, entry: &Entry) -> Option<Bytes> {
+        match entry {
+            Entry::Data(members) | Entry::By(_, members) => Some(members.clone()),
+            Entry::Notified(id) => {
+                Some(self.notifications.get(id).cloned().unwrap_or_else(|| notification_removal(*id)))
+            }
+            Entry::Gone(id, reason) => Some(encode_removal(*id, *reason)),
+            Entry::Left(left) => Some(encode_removal(left.post, left.reason)),
+            Entry::Post(id) | Entry::Edited(id) => match (self.posts.get(id), audience) {
+                (None, Audience::Timeline(_)) => Some(encode_removal(*id, GoneReason::Deleted)),
+                (None, _) => None,
+                (Some(cached), Audience::Timeline(reader)) if !self.is_visible_in_timeline(cached, reader) => {
+                    Some(encode_removal(*id, GoneReason::Hidden))
+                }
+                (Some(cached), _) => {
+                    let key = (*id, post_kind(entry)?);
+                    let own = self.pushes_to_author.get(&key).filter(|_| audience.owner() == Some(&cached.post.author));
+                    own.or_else(|| self.pushes.get(&key)).cloned()
+                }
+            },
+        }
+    }
+
+    /// The reader and the author, if an entry is about a post that is not visible to its reader.
+    pub(super) fn hidden(&self, audience: &Audience, entry: &Entry) -> Option<(UserId, UserId)> {
+        let reader = audience.owner()?;
+        post_kind(entry)?;
+        let cached = self.posts.get(&entry.post()?).filter(|cached| !self.is_visible_in_timeline(cached, reader))?;
+        Some((reader.clone(), cached.post.author.clone()))
+    }
+
+    fn is_visible_in_timeline(&self, cached: &CachedPost, reader: &UserId) -> bool {
+        let author = &cached.post.author;
+        let relation = self.relations.get(reader, author).unwrap_or_default();
+        AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }
+            .can_see(author, &cached.post.visibility)
+    }
+
+    /// The conditions for the recipients of an entry on a shared channel.
+    fn conditions<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<Vec<Condition<'a>>> {
+        let mut conditions = Vec::new();
+        // Events of a post are for readers who may see the post.
+        if let (Audience::Post(id), Entry::Data(_) | Entry::By(..)) = (audience, entry) {
+            conditions.push(Condition::sees(self.posts.get(id)?));
+        }
+        match entry {
+            Entry::Data(_) | Entry::Gone(..) | Entry::Notified(_) => {}
+            Entry::By(people, _) if people.iter().any(|person| self.erased.contains(person)) => return None,
+            Entry::By(people, _) => {
+                // Users without restrictions are visible to every reader.
+                let restricted = people.iter().filter(|person| self.restricted.contains(*person));
+                conditions.extend(restricted.map(|author| Condition { author, visibility: None, must_see: true }));
+            }
+            Entry::Post(id) | Entry::Edited(id) => conditions.push(Condition::sees(self.posts.get(id)?)),
+            Entry::Left(left) => {
+                let Left { author, visibility, .. } = &**left;
+                conditions.push(Condition { author, visibility: Some(visibility), must_see: true });
+                // Readers who may still see the post keep it, unless it left the topic.
+                let stays = |cached: &&Arc<CachedPost>| match audience {
+                    Audience::Topic(name) => cached.post.topics.iter().any(|topic| **topic == **name),
+                    _ => true,
+                };
+                if let Some(cached) = self.posts.get(&left.post).filter(stays) {
+                    conditions.push(Condition { must_see: false, ..Condition::sees(cached) });
+                }
+            }
+        }
+        Some(conditions)
+    }
+
+    /// Whether a reader (`None`: an anonymous client) may receive it. `None` if the reader's relations were not loaded.
+    pub fn can_receive(&self, rendered: &RenderedEvent<'_>, reader: Option<&UserId>) -> Option<bool> {
+        for condition in &rendered.conditions {
+            let Condition { author, visibility, must_see } = *condition;
+            let relation = match reader {
+                Some(reader) if reader != author => self.relations.get(reader, author)?,
+                _ => crate::model::Relation::default(),
+            };
+            let access = AccessContext { reader, relation, view: rendered.view };
+            let sees =
+                visibility.map_or_else(|| access.can_see_user(author), |visibility| access.can_see(author, visibility));
+            if sees != must_see {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+}
+
+/// Publication members by post and kind.
+pub(super) type Encoded = HashMap<(PostId, &'static str), Bytes>;
+
+/// The type of the publication of an entry that shows a post.
+pub(super) fn post_kind(entry: &Entry) -> Option<&'static str> {
+    match entry {
+        Entry::Post(_) => Some("post"),
+        Entry::Edited(_) => Some("edited"),
+        _ => None,
+    }
+}
+
+/// The posts that are needed to render an entry.
+pub(super) fn referenced_posts(audience: &Audience, entry: &Entry) -> impl Iterator<Item = PostId> + use<> {
+    let about = match entry {
+        Entry::Post(id) | Entry::Edited(id) => Some(*id),
+        Entry::Left(left) => Some(left.post).filter(|_| left.reason == GoneReason::Hidden),
+        Entry::Gone(..) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) => None,
+    };
+    let under = match audience {
+        Audience::Post(id) => Some(*id),
+        _ => None,
+    };
+    about.into_iter().chain(under)
+}

@@ -1,0 +1,164 @@
+//! Adds and removes the posts of one author in one timeline, after an edge between the two has changed.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::broker::Broker;
+use crate::feed::content::PostCache;
+use crate::feed::error::Result;
+use crate::feed::runtime::now;
+use crate::feed::visibility::{AccessContext, ViewContext};
+use crate::ledger::Ledger;
+use crate::model::{Entry, GoneReason, Millis, PostId, Relation, UserId, Visibility};
+
+/// Changes inboxes after edges have changed.
+pub(crate) struct Backfill {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    posts: Arc<PostCache>,
+    /// The most posts of a new followee that are put into an inbox. Older ones are read from the ledger.
+    max_posts: usize,
+}
+
+impl Backfill {
+    /// Changes the inboxes in this broker.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        posts: Arc<PostCache>,
+        max_posts: usize,
+    ) -> Self {
+        Self { ledger, broker, posts, max_posts }
+    }
+
+    /// Puts the posts of an author into a reader's inbox, as far as the reader may see them: those above the inbox's floor, up to
+    /// a maximum. If there are more, the floor rises, and the ledger has what lies below it.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn merge_author(&self, reader: &UserId, author: &UserId) -> Result<()> {
+        let mut merged: Option<Vec<PostId>> = None;
+        loop {
+            // A later unfollow, mute or block has its own job, which may have run already: then these posts are not wanted.
+            // It may also run between this check and the merge, so the relation is checked again after the merge.
+            let relation = self.relation_now(reader, author).await?;
+            merged = match (merged, is_in_timeline(relation)) {
+                (None, true) => Some(self.merge(reader, author, relation).await?),
+                (Some(posts), false) => {
+                    self.broker.purge_inbox(reader, &posts, GoneReason::Hidden).await?;
+                    None
+                }
+                (Some(_), true) | (None, false) => return Ok(()),
+            };
+        }
+    }
+
+    /// Merges an author's newest posts into an inbox. Returns them.
+    async fn merge(&self, reader: &UserId, author: &UserId, relation: Relation) -> Result<Vec<PostId>> {
+        let most = self.max_posts;
+        let mut posts = self.ledger.author_posts(author, PostId::MAX, most + 1).await?;
+        let floor = if posts.len() > most { posts.pop().unwrap_or(PostId::ZERO) } else { PostId::ZERO };
+        posts.reverse();
+        let cached = self.posts.get(posts.iter().copied()).await?;
+        let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline };
+        posts.retain(|id| cached.get(id).is_some_and(|cached| access.can_see(author, &cached.post.visibility)));
+        self.broker.merge_inbox(reader, &posts, floor).await?;
+        Ok(posts)
+    }
+
+    /// Adds or removes an author's posts for friends after the author began or ended to follow the reader.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn sync_friendship(&self, reader: &UserId, author: &UserId) -> Result<()> {
+        let relation = self.relation_now(reader, author).await?;
+        if !is_in_timeline(relation) {
+            return Ok(());
+        }
+        if relation.followed {
+            return self.merge_author(reader, author).await;
+        }
+        let Some(inbox) = self.broker.read_inbox(reader).await? else { return Ok(()) };
+        let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
+        let posts = self.posts.get(held.iter().copied()).await?;
+        let for_friends = |id: &PostId| {
+            posts.get(id).is_some_and(|it| it.post.author == *author && it.post.visibility == Visibility::Friends)
+        };
+        let lost: Vec<PostId> = held.iter().copied().filter(for_friends).collect();
+        self.broker.purge_inbox(reader, &lost, GoneReason::Hidden).await?;
+        // The fan-out of a deletion selects users who may see the post, and the reader may be none of them from now on.
+        let deleted: Vec<PostId> = held.into_iter().filter(|id| !posts.contains_key(id)).collect();
+        self.broker.purge_inbox(reader, &deleted, GoneReason::Deleted).await?;
+        Ok(())
+    }
+
+    /// Removes the posts of an author from a reader's inbox. `false` if the reader follows the author again by now, so that it
+    /// must not be repeated. A post that is being fanned out may arrive afterwards, because its followers may have been read
+    /// before: then the removal has to be repeated, and `is_repeated` says so.
+    ///
+    /// If the author's posts are to be in the timeline again by now, and they were not removed yet, they are removed and merged:
+    /// pages that were read meanwhile lack them, and only the log tells those readers.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn purge_author(
+        &self,
+        reader: &UserId,
+        author: &UserId,
+        reason: GoneReason,
+        is_repeated: bool,
+    ) -> Result<bool> {
+        let is_back = is_in_timeline(self.relation_now(reader, author).await?);
+        if is_back && is_repeated {
+            return Ok(false);
+        }
+        if let Some(inbox) = self.broker.read_inbox(reader).await? {
+            let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
+            let mut held: Vec<PostId> = held.into_iter().collect();
+            held.sort_unstable();
+            let posts = self.posts.get(held.iter().copied()).await?;
+            let theirs = |id: &PostId| posts.get(id).is_some_and(|cached| cached.post.author == *author);
+            let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
+            self.broker.purge_inbox(reader, &theirs, reason).await?;
+            // The fan-out of a deletion of one of theirs may read the followers from now on, without the reader.
+            held.retain(|id| !posts.contains_key(id));
+            self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
+            // A follow meanwhile may have merged them before they were removed.
+            if is_back || is_in_timeline(self.relation_now(reader, author).await?) {
+                self.merge_author(reader, author).await?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a node may still append posts of the author out of the pull log, for readers that it selected before a job was
+    /// created. It removes them itself afterwards, unless it dies before that. `patience` is the time after which a
+    /// node without a sign of life counts as dead.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn may_be_pulled(&self, author: &UserId, created_at: Millis, patience: Duration) -> Result<bool> {
+        let since = Duration::from_millis(now().saturating_sub(created_at));
+        Ok(since < patience && self.ledger.carriage(author).await?.pulled)
+    }
+
+    /// The relation of two users as the ledger has it.
+    async fn relation_now(&self, reader: &UserId, author: &UserId) -> Result<Relation> {
+        let relations = self.ledger.relations(&[(reader.clone(), author.clone())]).await?;
+        Ok(relations.first().copied().unwrap_or_default())
+    }
+}
+
+/// Whether a timeline has the posts of an author, as far as the reader may see them.
+fn is_in_timeline(relation: Relation) -> bool {
+    relation.follows && !relation.muted && !relation.is_barred()
+}
+
+fn added_post(entry: &Entry) -> Option<PostId> {
+    match entry {
+        Entry::Post(id) => Some(*id),
+        _ => None,
+    }
+}

@@ -1,0 +1,135 @@
+//! Appends the entries of the pull log that an inbox has missed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::backfill::Backfill;
+use crate::broker::Broker;
+use crate::feed::content::CachedPost;
+use crate::feed::error::Result;
+use crate::feed::lineage::LedgerLineage;
+use crate::feed::visibility::{AccessContext, ViewContext, VisibilityPolicy};
+use crate::ledger::{Ledger, PULLED};
+use crate::metrics::Metrics;
+use crate::model::{Entry, Epoch, GoneReason, Position, Post, PostId, UserId};
+
+/// Entries of the pull log that are read for one inbox at once.
+const MAX_ENTRIES: usize = 500;
+
+/// Brings inboxes up to the end of the pull log.
+pub(crate) struct CatchUp {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    visibility: Arc<VisibilityPolicy>,
+    backfill: Arc<Backfill>,
+    lineage: Arc<LedgerLineage>,
+    metrics: Arc<Metrics>,
+}
+
+impl CatchUp {
+    /// Reads the pull log of this ledger for the inboxes in this broker.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        visibility: Arc<VisibilityPolicy>,
+        backfill: Arc<Backfill>,
+        lineage: Arc<LedgerLineage>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { ledger, broker, visibility, backfill, lineage, metrics }
+    }
+
+    /// Brings an inbox from entry `mark` to the end of the log. `None` if the inbox has another epoch by now.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn run(&self, user: &UserId, epoch: &Epoch, mut mark: u64) -> Result<Option<(Position, u64)>> {
+        loop {
+            let due = self.ledger.pulled_for(user, mark, MAX_ENTRIES).await?;
+            let ids: HashSet<PostId> = due.entries.iter().filter_map(Entry::post).collect();
+            let seen = match ids.is_empty() {
+                true => HashMap::new(),
+                false => self.visibility.visible_posts(Some(user), ViewContext::Timeline, ids).await?,
+            };
+            let entries = net_entries(&due.entries, |id| seen.contains_key(id));
+            self.lineage.note_number(PULLED, due.mark).await?;
+            let appended = self.broker.catch_up_inbox(user, epoch, &entries, due.mark).await?;
+            let Some((position, written)) = appended else { return Ok(None) };
+            self.metrics.caught_up(written);
+            let arrived = entries.iter().filter_map(|entry| match entry {
+                Entry::Post(id) => seen.get(id).map(|cached| (user.clone(), Arc::clone(cached))),
+                _ => None,
+            });
+            self.recheck(arrived.collect()).await?;
+            mark = due.mark;
+            if !due.more {
+                return Ok(Some((position, mark)));
+            }
+        }
+    }
+
+    /// Removes posts that were appended for readers who may not see them any more: the purge of an unfollow, a mute or a block may
+    /// have run before the post was appended.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn recheck(&self, appended: Vec<(UserId, Arc<CachedPost>)>) -> Result<()> {
+        if appended.is_empty() {
+            return Ok(());
+        }
+        let pairs: Vec<_> =
+            appended.iter().map(|(reader, cached)| (reader.clone(), cached.post.author.clone())).collect();
+        let relations = self.ledger.relations(&pairs).await?;
+        for ((reader, cached), relation) in appended.iter().zip(relations) {
+            let Post { id, author, visibility, .. } = &cached.post;
+            if (AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline })
+                .can_see(author, visibility)
+            {
+                continue;
+            }
+            let reason = if relation.follows { GoneReason::Hidden } else { GoneReason::Unfollowed };
+            self.broker.purge_inbox(reader, &[*id], reason).await?;
+            // If they may see it again by now, the merge for that found the post in the inbox.
+            self.backfill.merge_author(reader, author).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The net effect of entries, for an inbox that gets them all at once. Posts and visibility are as they are now, not as they were
+/// when an entry was written.
+fn net_entries(entries: &[Entry], is_seen: impl Fn(&PostId) -> bool) -> Vec<Entry> {
+    let mut seen: HashSet<PostId> = HashSet::new();
+    let firsts = entries.iter().filter_map(Entry::post).filter(|id| seen.insert(*id));
+    let mut net = Vec::new();
+    let key = |entry: &Entry| entry.post().map(|id| (id, entry.encode().0));
+    let all: HashSet<_> = entries.iter().filter_map(key).collect();
+    let has = |entry: &Entry| key(entry).is_some_and(|key| all.contains(&key));
+    for id in firsts {
+        let [deleted, hidden] = [GoneReason::Deleted, GoneReason::Hidden].map(|reason| Entry::Gone(id, reason));
+        if has(&deleted) {
+            net.push(deleted);
+        } else if is_seen(&id) {
+            // In this order: an inbox that holds the post takes the first, one that does not the second.
+            net.extend([Entry::Edited(id), Entry::Post(id)].into_iter().filter(has));
+        } else if has(&hidden) {
+            net.push(hidden);
+        }
+    }
+    net
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_appended_at_once_have_the_net_effect_of_all() {
+        let (post, edited) = (|id| Entry::Post(PostId(id)), |id| Entry::Edited(PostId(id)));
+        let gone = |id| Entry::Gone(PostId(id), GoneReason::Deleted);
+        let hidden = |id| Entry::Gone(PostId(id), GoneReason::Hidden);
+        let log = [post(1), post(2), edited(9), edited(1), gone(2), gone(8), hidden(6), post(4), edited(9), hidden(5)];
+        let net = net_entries(&[&log[..], &[post(5)]].concat(), |id| ![4, 6].contains(&id.0));
+        assert_eq!(net, [edited(1), post(1), gone(2), edited(9), gone(8), hidden(6), post(5)]);
+    }
+}

@@ -1,0 +1,150 @@
+//! The jobs of edges: a follow, an unfollow or a restriction changes one timeline, or two.
+//!
+//! The job is written with the edge, in one transaction, and run before the command is answered, so that the user sees the
+//! effect. If it fails then, a worker repeats it.
+
+use std::sync::Arc;
+
+use super::backfill::Backfill;
+use crate::broker::Invalidation;
+use crate::feed::error::Result;
+use crate::feed::fanout::Fanout;
+use crate::feed::invalidation::Invalidator;
+use crate::ledger::{Job, Lease, Ledger, Work};
+use crate::model::{GoneReason, UserId};
+
+/// The effect of a change on what two users see of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EdgeChange {
+    /// They may see more.
+    Opens,
+    /// They may see less.
+    Closes,
+}
+
+/// The outcome of a job that concerns one timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EdgeOutcome {
+    /// It is done.
+    Done,
+    /// It is done as far as is possible now, and has to be repeated later.
+    Repeat,
+}
+
+/// Runs the jobs of edges.
+pub(crate) struct EdgeJobs {
+    ledger: Arc<dyn Ledger>,
+    invalidator: Arc<Invalidator>,
+    jobs: Arc<Fanout>,
+    backfill: Arc<Backfill>,
+}
+
+impl EdgeJobs {
+    /// Jobs that change timelines by `backfill`. Those that fail are queued in `jobs`.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        invalidator: Arc<Invalidator>,
+        jobs: Arc<Fanout>,
+        backfill: Arc<Backfill>,
+    ) -> Self {
+        Self { ledger, invalidator, jobs, backfill }
+    }
+
+    /// The lease with which a command creates a job that it runs before it is answered.
+    pub(crate) fn lease(&self) -> Lease {
+        self.jobs.lease()
+    }
+
+    /// Puts a change between two users in force before the command is answered: no node serves the former relation, and the
+    /// timelines of both are up to date.
+    ///
+    /// # Errors
+    /// If other nodes may still show what is hidden now. The jobs are queued, and a repeated command invalidates again.
+    pub(crate) async fn apply(
+        &self,
+        one: &UserId,
+        other: &UserId,
+        change: EdgeChange,
+        jobs: impl IntoIterator<Item = Job> + Send,
+    ) -> Result<()> {
+        let jobs: Vec<Job> = jobs.into_iter().collect();
+        match (self.invalidator.announce(&[Invalidation::Relation(one.clone(), other.clone())]).await, change) {
+            (Ok(confirmation), EdgeChange::Closes) => self.invalidator.confirm(confirmation).await,
+            (Ok(_), EdgeChange::Opens) => {}
+            (Err(error), EdgeChange::Opens) => {
+                tracing::warn!(%error, "a relation changed, other nodes will notice it later");
+            }
+            (Err(error), EdgeChange::Closes) => {
+                jobs.into_iter().for_each(|job| self.jobs.offer_again(job));
+                return Err(error);
+            }
+        }
+        for job in jobs {
+            self.run_now(job).await;
+        }
+        Ok(())
+    }
+
+    /// Runs a job before its command is answered. If it fails, a worker repeats it.
+    pub(crate) async fn run_now(&self, job: Job) {
+        let id = job.id;
+        match self.run(&job).await {
+            Ok(EdgeOutcome::Repeat) => {}
+            Ok(EdgeOutcome::Done) => {
+                if let Err(error) = self.ledger.finish_job(id, job.generation).await {
+                    tracing::warn!(%error, job = id, "a finished job could not be marked so, it will be repeated");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, job = id, "an edge is stored, its timeline will follow");
+                self.jobs.offer_again(job);
+            }
+        }
+    }
+
+    /// Runs a job that concerns one timeline. Other jobs are ignored.
+    ///
+    /// # Errors
+    /// If a store cannot be reached: the job has to be repeated.
+    pub(crate) async fn run(&self, job: &Job) -> Result<EdgeOutcome> {
+        let backfill = &self.backfill;
+        match &job.work {
+            Work::Follow { reader, author } => {
+                backfill.merge_author(reader, author).await?;
+                backfill.sync_friendship(author, reader).await?;
+                Ok(EdgeOutcome::Done)
+            }
+            Work::Unfollow { reader, author } => {
+                let outcome = self.purge_author(job, reader, author, GoneReason::Unfollowed).await?;
+                backfill.sync_friendship(author, reader).await?;
+                Ok(outcome)
+            }
+            Work::Part { reader, author } => self.purge_author(job, reader, author, GoneReason::Hidden).await,
+            Work::Post { .. } | Work::Delete { .. } | Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => {
+                Ok(EdgeOutcome::Done)
+            }
+        }
+    }
+
+    async fn purge_author(
+        &self,
+        job: &Job,
+        reader: &UserId,
+        author: &UserId,
+        reason: GoneReason,
+    ) -> Result<EdgeOutcome> {
+        // The command may have failed to announce it. Nobody waits for the confirmation any more.
+        let _ = self.invalidator.announce(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
+        // Read first: a post that is fanned out by now is in the inbox when that is read.
+        let more_may_come = self.ledger.carries_posts(author, job.id).await?
+            || self.backfill.may_be_pulled(author, job.created_at, self.jobs.patience()).await?;
+        if !self.backfill.purge_author(reader, author, reason, job.cursor == PURGED).await? || !more_may_come {
+            return Ok(EdgeOutcome::Done);
+        }
+        self.ledger.advance_job(job.id, job.generation, PURGED, &self.jobs.lease()).await?;
+        Ok(EdgeOutcome::Repeat)
+    }
+}
+
+/// The cursor of a job that has removed posts once, and has to do so again.
+const PURGED: &str = "taken out";

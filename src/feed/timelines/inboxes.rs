@@ -1,0 +1,225 @@
+//! Inboxes: opened, filled from the ledger, and kept up to date for connected users.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::catch_up::CatchUp;
+use super::pull_cursor::{Presence, PullCursor};
+use crate::broker::{Broker, Inbox, Opening};
+use crate::feed::error::{FeedError, Result};
+use crate::feed::visibility::{RelationCache, ViewContext, VisibilityPolicy};
+use crate::ledger::{Ledger, TimelinePage};
+use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
+
+/// Attempts to open an inbox that is dropped while it is being filled. Once is rare.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Attempts to bring an inbox up to where the node is with the pull log, while the node moves on.
+const MAX_PRESENCE_ATTEMPTS: usize = 20;
+
+/// The limits of timelines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimelineLimits {
+    /// Entries of an inbox (`timeline.length`).
+    pub(crate) length: usize,
+    /// Missed entries that are recovered at once (`client.recovery_limit`).
+    pub(crate) recovery: usize,
+}
+
+/// The inboxes of users.
+pub(crate) struct Inboxes {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    relations: Arc<RelationCache>,
+    visibility: Arc<VisibilityPolicy>,
+    catch_up: Arc<CatchUp>,
+    cursor: Arc<PullCursor>,
+    limits: TimelineLimits,
+}
+
+impl Inboxes {
+    /// The inboxes in this broker, filled from this ledger.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        relations: Arc<RelationCache>,
+        visibility: Arc<VisibilityPolicy>,
+        catch_up: Arc<CatchUp>,
+        cursor: Arc<PullCursor>,
+        limits: TimelineLimits,
+    ) -> Self {
+        Self { ledger, broker, relations, visibility, catch_up, cursor, limits }
+    }
+
+    /// Brings a user's inbox up to date, and keeps it so until the presence is dropped. Returns the inbox's position.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn track_presence(&self, user: &UserId) -> Result<(Position, Presence)> {
+        for _ in 0..MAX_PRESENCE_ATTEMPTS {
+            let (position, mark) = self.open_with_mark(user).await?;
+            if let Some(presence) = self.cursor.enter(user, mark) {
+                return Ok((position, presence));
+            }
+        }
+        tracing::warn!(%user, "the pulled log grows faster than a timeline can be brought up to date");
+        Err(FeedError::Unavailable)
+    }
+
+    /// Brings a user's inbox up to date if there is one, for readers of its log.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn catch_up(&self, user: &UserId) -> Result<()> {
+        if self.cursor.covers(user, 0) {
+            return Ok(());
+        }
+        let inbox = self.broker.read_inbox(user).await?;
+        if let Some(inbox) = inbox.filter(|inbox| !self.cursor.covers(user, inbox.mark)) {
+            self.catch_up.run(user, &inbox.top.epoch, inbox.mark).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings a user's inbox up to date. Returns its position: everything after it arrives there.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn open(&self, user: &UserId) -> Result<Position> {
+        self.open_with_mark(user).await.map(|(position, _)| position)
+    }
+
+    /// The same, with the number of the last entry of the pull log that the inbox has.
+    async fn open_with_mark(&self, user: &UserId) -> Result<(Position, u64)> {
+        for _ in 0..MAX_ATTEMPTS {
+            match self.broker.open_inbox(user).await? {
+                Opening::Ready(position, mark) if self.cursor.covers(user, mark) => return Ok((position, mark)),
+                Opening::Ready(position, mark) => {
+                    if let Some(opened) = self.catch_up.run(user, &position.epoch, mark).await? {
+                        return Ok(opened);
+                    }
+                }
+                // Another node may have filled it: its position is read once more.
+                Opening::Unfilled(epoch) => self.fill(user, &epoch).await?,
+            }
+        }
+        tracing::warn!(%user, "an inbox went away again and again while it was being filled");
+        Err(FeedError::Unavailable)
+    }
+
+    /// A user's inbox, up to date.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn read(&self, user: &UserId) -> Result<Inbox> {
+        for _ in 0..MAX_ATTEMPTS {
+            match self.broker.read_inbox(user).await? {
+                Some(inbox) if self.cursor.covers(user, inbox.mark) => return Ok(inbox),
+                Some(inbox) => _ = self.catch_up.run(user, &inbox.top.epoch, inbox.mark).await?,
+                None => _ = self.open(user).await?,
+            }
+        }
+        tracing::warn!(%user, "an inbox went away again and again while it was being read");
+        Err(FeedError::Unavailable)
+    }
+
+    async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<()> {
+        // Read before the ledger: entries of the pull log up to here are found there.
+        let mark = self.cursor.reached();
+        let length = self.limits.length;
+        let ticket = self.relations.ticket(user);
+        let mut posts = self.past_of(user).await?;
+        posts.reverse();
+        // A full read may have left older posts out: the inbox is complete from its oldest post on.
+        let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
+        // Skips posts the reader cannot see yet; they are inserted and announced once visible. The ledger has applied the
+        // restrictions between users, so only posts with a visibility of their own are checked.
+        let restricted: HashSet<PostId> = self.ledger.restricted_among(&posts).await?.into_iter().collect();
+        let shown =
+            self.visibility.visible_posts(Some(user), ViewContext::Timeline, restricted.iter().copied()).await?;
+        posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));
+        self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
+        // An unfollow that was committed since the ledger was read looked for posts to remove before they were inserted. It waited
+        // until this node had applied its invalidation.
+        if self.relations.have_changed(user, ticket) {
+            self.remove_unfollowed(user, &posts).await?;
+        }
+        Ok(())
+    }
+
+    /// The newest posts of a user's timeline as the ledger has it, newest first.
+    async fn past_of(&self, user: &UserId) -> Result<Vec<PostId>> {
+        let limit = self.limits.length;
+        let page = TimelinePage { before: PostId::MAX, limit, likely: PostId::ZERO };
+        Ok(self.ledger.timeline_posts(user, page).await?)
+    }
+
+    /// Removes those of `posts`, which were put into an inbox, that are no longer in the user's timeline.
+    async fn remove_unfollowed(&self, user: &UserId, posts: &[PostId]) -> Result<()> {
+        let missing_in = |past: &[PostId]| {
+            // Newer posts may have pushed out the oldest.
+            let full = past.len() >= self.limits.length;
+            let oldest = past.last().copied().filter(|_| full).unwrap_or(PostId::ZERO);
+            let past: HashSet<PostId> = past.iter().copied().collect();
+            posts.iter().copied().filter(|id| *id >= oldest && !past.contains(id)).collect::<Vec<_>>()
+        };
+        let gone = missing_in(&self.past_of(user).await?);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.broker.purge_inbox(user, &gone, GoneReason::Hidden).await?;
+        // A follow that was committed meanwhile found them in the inbox, and did not merge them.
+        let gone: HashSet<PostId> = missing_in(&self.past_of(user).await?).into_iter().collect();
+        let back: Vec<PostId> = posts.iter().copied().filter(|id| !gone.contains(id)).collect();
+        self.broker.merge_inbox(user, &back, PostId::ZERO).await?;
+        Ok(())
+    }
+}
+
+/// The id below which the ledger is read if the inbox is complete from `id` on.
+fn below(id: PostId) -> PostId {
+    PostId(id.0.saturating_sub(1))
+}
+
+/// The fold of an inbox's log: the posts above its floor that arrived and did not leave, newest first, each once.
+pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
+    // Newest first (they nearly are already), and each post's latest entry before its earlier ones.
+    let mut latest: Vec<(PostId, u64, bool)> = Vec::with_capacity(inbox.entries.len());
+    for (offset, entry) in inbox.entries.iter().rev() {
+        match entry {
+            Entry::Post(id) => latest.push((*id, *offset, true)),
+            Entry::Gone(id, _) => latest.push((*id, *offset, false)),
+            Entry::Edited(_) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) | Entry::Left(_) => {}
+        }
+    }
+    latest.sort_unstable_by_key(|(id, offset, _)| Reverse((*id, *offset)));
+    latest.dedup_by_key(|(id, ..)| *id);
+    latest.into_iter().filter(|(id, _, here)| *here && *id > inbox.floor).map(|(id, ..)| id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeline_is_the_fold_of_the_log_newest_post_first() {
+        let log = [
+            Entry::Post(PostId(30)),
+            Entry::Post(PostId(10)),
+            Entry::Post(PostId(20)),
+            Entry::Gone(PostId(30), GoneReason::Unfollowed),
+            Entry::Post(PostId(40)),
+            Entry::Gone(PostId(40), GoneReason::Deleted),
+            Entry::Post(PostId(30)),
+            Entry::Post(PostId(5)),
+        ];
+        let inbox = Inbox {
+            top: Position { offset: 8, epoch: "e".into() },
+            floor: PostId(5),
+            mark: 0,
+            entries: log.into_iter().zip(1..).map(|(entry, offset)| (offset, entry)).collect(),
+        };
+        assert_eq!(fold(&inbox), [PostId(30), PostId(20), PostId(10)]);
+    }
+}

@@ -1,0 +1,32 @@
+//! Timelines: the inbox, and the ledger below the inbox's floor.
+//!
+//! The log of an inbox has what arrived and left in the order in which it happened. A timeline is the fold of that log, newest
+//! *post* first: late arrivals and the posts of a new followee are in their place, and a page boundary (a post id) does not move
+//! whatever arrives. Below the floor the ledger is read; one cursor runs through both.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `inboxes.rs` | opens and fills inboxes, and keeps those of connected users up to date |
+//! | `pull_cursor.rs` | how far this node is with the pull log, and who is connected to it |
+//! | `catch_up.rs` | appends the entries of the pull log that an inbox has missed |
+//! | `pages.rs` | pages, and updates since a position |
+//! | `read_marker.rs` | how far a timeline is read |
+//! | `backfill.rs` | adds and removes the posts of one author |
+//! | `edge_jobs.rs` | the jobs of follows and restrictions |
+
+mod backfill;
+mod catch_up;
+mod edge_jobs;
+mod inboxes;
+mod pages;
+mod pull_cursor;
+mod read_marker;
+
+pub(crate) use backfill::Backfill;
+pub(crate) use catch_up::CatchUp;
+pub(crate) use edge_jobs::{EdgeChange, EdgeJobs, EdgeOutcome};
+pub(crate) use inboxes::{Inboxes, TimelineLimits};
+pub(crate) use pages::{PositionInput, TimelinePage, TimelinePages, UpdatesPage};
+pub use pull_cursor::Presence;
+pub(crate) use pull_cursor::PullCursor;
+pub(crate) use read_marker::{MarkReadUpTo, ReadMarker, ReadMarkers};

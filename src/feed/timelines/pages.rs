@@ -1,0 +1,242 @@
+//! Pages of a timeline, and its updates since a position.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::inboxes::{Inboxes, TimelineLimits, fold};
+use super::read_marker::{ReadMarker, ReadMarkers};
+use crate::broker::{Broker, Slice, Span, inbox_channel};
+use crate::feed::call::Caller;
+use crate::feed::content::CachedPost;
+use crate::feed::error::{FeedError, Result};
+use crate::feed::input::{self, PostPage, TimelineList};
+use crate::feed::page_builder::PostPageBuilder;
+use crate::feed::rendering::{Audience, EventRenderer, PostRenderer, Viewer};
+use crate::feed::visibility::{ViewContext, VisibilityPolicy};
+use crate::ledger::{Ledger, TimelinePage as LedgerPage};
+use crate::model::{Entry, Position, PostId, UserId};
+
+/// A position in the log of a timeline.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PositionInput {
+    /// The last offset seen.
+    #[serde(deserialize_with = "input::number")]
+    offset: u64,
+    /// The epoch of the log.
+    epoch: String,
+}
+
+/// A page of a timeline.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TimelinePage {
+    #[serde(flatten)]
+    page: PostPage,
+    /// The log position at which the page was read: everything after it is pushed.
+    position: Position,
+    /// How far it is read; on the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<ReadMarker>,
+}
+
+/// The updates since a position.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UpdatesPage {
+    /// `false`: the position is too far back, or of another epoch; read the timeline again.
+    recovered: bool,
+    /// The updates, oldest first: what a socket is pushed, with offsets.
+    items: Vec<Update>,
+    /// The position after the last.
+    position: Position,
+}
+
+/// An update.
+#[derive(Serialize, JsonSchema)]
+struct Update {
+    /// Its offset in the log.
+    offset: u64,
+    /// What a socket is pushed.
+    #[schemars(with = "Value")]
+    data: Box<RawValue>,
+}
+
+/// A page of a timeline, before it is rendered.
+struct Page {
+    /// The posts, newest first.
+    items: Vec<Arc<CachedPost>>,
+    /// The next page begins below this id. `None` at the end.
+    next: Option<PostId>,
+    /// All posts of the inbox, newest first.
+    held: Vec<PostId>,
+    /// The log position at which it was read.
+    position: Position,
+}
+
+/// Updates since a position.
+enum Updates {
+    /// All of them: offsets and publication members, oldest first, and the position after the last.
+    Recovered(Vec<(u64, Bytes)>, Position),
+    /// The position is too far back, or of another epoch. The current position of the log.
+    TooFarBack(Position),
+}
+
+/// Reads timelines.
+pub(crate) struct TimelinePages {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    inboxes: Arc<Inboxes>,
+    visibility: Arc<VisibilityPolicy>,
+    posts: Arc<PostRenderer>,
+    events: Arc<EventRenderer>,
+    markers: Arc<ReadMarkers>,
+    limits: TimelineLimits,
+}
+
+impl TimelinePages {
+    /// Pages of these inboxes, and of the ledger below them.
+    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        inboxes: Arc<Inboxes>,
+        visibility: Arc<VisibilityPolicy>,
+        posts: Arc<PostRenderer>,
+        events: Arc<EventRenderer>,
+        markers: Arc<ReadMarkers>,
+        limits: TimelineLimits,
+    ) -> Self {
+        Self { ledger, broker, inboxes, visibility, posts, events, markers, limits }
+    }
+
+    pub(crate) async fn read(&self, caller: Caller, list: TimelineList) -> Result<TimelinePage> {
+        let (limit, cursor, expand) = (list.limit()?, list.cursor()?, list.expand()?);
+        let (reader, is_first) = (caller.user()?, cursor.is_none());
+        let page = self.page(reader, cursor, limit).await?;
+        let marker = async { if is_first { self.markers.get(reader, &page.held).await.map(Some) } else { Ok(None) } };
+        let items = self.posts.render_page(Some(reader), &page.items, page.next, &expand);
+        let (items, marker) = tokio::try_join!(items, marker)?;
+        Ok(TimelinePage { page: items, position: page.position, read: marker })
+    }
+
+    pub(crate) async fn updates(&self, caller: Caller, since: PositionInput) -> Result<UpdatesPage> {
+        let since = Position { offset: since.offset, epoch: since.epoch.into() };
+        match self.updates_since(caller.user()?, &since).await? {
+            Updates::TooFarBack(position) => Ok(UpdatesPage { recovered: false, items: Vec::new(), position }),
+            Updates::Recovered(publications, position) => {
+                let update = |(offset, members): (u64, Bytes)| Ok(Update { offset, data: data_of(&members)? });
+                let items = publications.into_iter().map(update).collect::<Result<_>>()?;
+                Ok(UpdatesPage { recovered: true, items, position })
+            }
+        }
+    }
+
+    /// A page of at most `limit` posts below `cursor` (of the newest, without one).
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    async fn page(&self, user: &UserId, cursor: Option<PostId>, limit: usize) -> Result<Page> {
+        let inbox = self.inboxes.read(user).await?;
+        let mut page = PostPageBuilder::new(cursor, limit);
+        let held = fold(&inbox);
+        let mut stored = held.iter().copied().filter(|id| cursor.is_none_or(|cursor| *id < cursor));
+        let mut from_ledger = false;
+        loop {
+            while let Some((before, count)) = page.wants_posts() {
+                let ids: Vec<PostId> = if from_ledger {
+                    let likely = estimate_reach(&held, before, count);
+                    self.ledger.timeline_posts(user, LedgerPage { before, limit: count, likely }).await?
+                } else {
+                    stored.by_ref().take(count).collect()
+                };
+                page.take_posts(
+                    &ids,
+                    &self.visibility.visible_posts(Some(user), ViewContext::Timeline, ids.iter().copied()).await?,
+                );
+            }
+            // Below the inbox the ledger continues.
+            if page.is_full() || from_ledger || inbox.floor == PostId::ZERO {
+                break;
+            }
+            from_ledger = true;
+            page.continue_below(PostId(inbox.floor.0 + 1));
+        }
+        let (items, next) = page.finish();
+        Ok(Page { items, next, held, position: inbox.top })
+    }
+
+    /// What arrived in a user's timeline and left it since a position: the same as a socket's recovery.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    async fn updates_since(&self, user: &UserId, since: &Position) -> Result<Updates> {
+        let top = self.inboxes.open(user).await?;
+        if top.epoch != since.epoch || since.offset > top.offset {
+            return Ok(Updates::TooFarBack(top));
+        }
+        let most = self.limits.recovery;
+        let Some(slice) = self.broker.read(&inbox_channel(user), Span::After(since.offset, most)).await? else {
+            return Ok(Updates::TooFarBack(top));
+        };
+        match recovered(slice, since, most) {
+            Ok(slice) => {
+                let (offsets, entries): (Vec<u64>, Vec<Entry>) = slice.entries.into_iter().unzip();
+                let audience = Audience::Timeline(user.clone());
+                let publications = self.events.render(&audience, Viewer::Client(Some(user)), &entries).await?;
+                let updates =
+                    offsets.into_iter().zip(publications).filter_map(|(offset, members)| Some((offset, members?)));
+                Ok(Updates::Recovered(updates.collect(), slice.top))
+            }
+            Err(top) => Ok(Updates::TooFarBack(top)),
+        }
+    }
+}
+
+/// The `data` of a publication, from its members.
+fn data_of(members: &[u8]) -> Result<Box<RawValue>> {
+    #[derive(Deserialize)]
+    struct Members {
+        data: Box<RawValue>,
+    }
+    let object = [b"{", members, b"}"].concat();
+    serde_json::from_slice::<Members>(&object).map(|members| members.data).map_err(|_| FeedError::Internal)
+}
+
+/// A slice that was read after a position, if it has everything since; otherwise the current position of the log.
+fn recovered(slice: Slice, since: &Position, most: usize) -> std::result::Result<Slice, Position> {
+    let missed = slice.top.offset.saturating_sub(since.offset);
+    let complete = slice.top.epoch == since.epoch
+        && since.offset <= slice.top.offset
+        && missed <= most as u64
+        && slice.entries.len() as u64 == missed;
+    if complete { Ok(slice) } else { Err(slice.top) }
+}
+
+/// An estimate how far down `count` posts below `before` reach, by the density of the inbox; doubled, because posts do not come
+/// evenly. 0 if the inbox has too few posts for an estimate.
+fn estimate_reach(held: &[PostId], before: PostId, count: usize) -> PostId {
+    // One post has no density.
+    let [newest, .., oldest] = held else { return PostId::ZERO };
+    let spans = u128::from(newest.0.saturating_sub(oldest.0)).saturating_mul(2 * count as u128);
+    PostId(before.0.saturating_sub(u64::try_from(spans / held.len() as u128).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reach_of_a_page_follows_the_density_of_the_inbox() {
+        let held: Vec<PostId> = (1..=11).rev().map(|n| PostId(1_000 * n)).collect();
+        // 11 posts in 10,000: 30 more would be some 27,000 below, and twice that is looked at.
+        assert_eq!(estimate_reach(&held, PostId(100_000), 30), PostId(100_000 - 54_545));
+        assert_eq!(estimate_reach(&held, PostId(900), 500), PostId::ZERO);
+        assert_eq!(estimate_reach(&[PostId(u64::MAX), PostId(1)], PostId(5), usize::MAX), PostId::ZERO);
+        // Nobody knows.
+        assert_eq!([&held[..1], &[]].map(|held| estimate_reach(held, PostId(900), 30)), [PostId::ZERO; 2]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Read markers: how far a user has read the timeline, shared by all of the user's devices.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::inboxes::{Inboxes, fold};
+use crate::broker::{Broker, inbox_channel};
+use crate::feed::call::Caller;
+use crate::feed::error::Result;
+use crate::feed::identity::Identity;
+use crate::feed::runtime::now;
+use crate::feed::visibility::{ViewContext, VisibilityPolicy};
+use crate::ledger::Ledger;
+use crate::model::{Entry, PostId, UserId};
+
+/// Unread posts are counted up to this number: the visibility of each is checked.
+const MAX_UNREAD: usize = 100;
+
+/// A new read marker.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MarkReadUpTo {
+    /// The newest post that was seen. An older one than before changes nothing.
+    id: PostId,
+}
+
+/// The read marker of a timeline.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub(crate) struct ReadMarker {
+    /// The newest post that was seen; 0 before the first mark. It never goes back.
+    id: PostId,
+    /// How many posts of others are newer, 100 at most: then there are as many or more.
+    unread: u64,
+}
+
+/// The read markers of timelines.
+pub(crate) struct ReadMarkers {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    identity: Arc<Identity>,
+    inboxes: Arc<Inboxes>,
+    visibility: Arc<VisibilityPolicy>,
+}
+
+impl ReadMarkers {
+    /// Markers in this ledger, pushed by this broker.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        identity: Arc<Identity>,
+        inboxes: Arc<Inboxes>,
+        visibility: Arc<VisibilityPolicy>,
+    ) -> Self {
+        Self { ledger, broker, identity, inboxes, visibility }
+    }
+
+    pub(crate) async fn mark(&self, caller: Caller, upto: MarkReadUpTo) -> Result<ReadMarker> {
+        let user = caller.user()?;
+        self.identity.ensure_user(user).await?;
+        // A marker in the future would count posts as read that do not exist yet.
+        let latest = PostId::from_parts(now(), u8::MAX >> 2, u8::MAX >> 2);
+        let asked = upto.id.min(latest);
+        let id = self.ledger.mark_read(user, asked).await?;
+        let inbox = self.inboxes.read(user).await?;
+        let unread = self.unread(user, id, &fold(&inbox)).await?;
+        if id == asked {
+            self.push(user, ReadMarker { id, unread }).await;
+        }
+        Ok(ReadMarker { id, unread })
+    }
+
+    /// The marker of a user whose inbox has these posts, newest first.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn get(&self, user: &UserId, held: &[PostId]) -> Result<ReadMarker> {
+        let id = self.ledger.read_marker(user).await?;
+        Ok(ReadMarker { id, unread: self.unread(user, id, held).await? })
+    }
+
+    async fn unread(&self, user: &UserId, marker: PostId, held: &[PostId]) -> Result<u64> {
+        let newer = &held[..held.partition_point(|id| *id > marker)];
+        let mut unread = 0;
+        for some in newer.chunks(MAX_UNREAD) {
+            let seen = self.visibility.visible_posts(Some(user), ViewContext::Timeline, some.iter().copied()).await?;
+            unread += seen.values().filter(|cached| cached.post.author != *user).count();
+            if unread >= MAX_UNREAD {
+                break;
+            }
+        }
+        Ok(unread.min(MAX_UNREAD) as u64)
+    }
+
+    /// Pushes the marker to the user's sockets. It is not an entry of the log: other devices read it with their next page.
+    async fn push(&self, user: &UserId, marker: ReadMarker) {
+        let ReadMarker { id, unread } = marker;
+        let members = Bytes::from(format!(r#""data":{{"type":"read","id":{id},"unread":{unread}}}"#));
+        if let Err(error) = self.broker.publish(&inbox_channel(user), &Entry::Data(members)).await {
+            tracing::warn!(%error, %user, "a read marker is stored, and other devices will learn of it later");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The rules: what a reader may see, by relation, visibility and context.
+
+use crate::model::{Relation, UserId, Visibility};
+
+/// The context in which something is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ViewContext {
+    /// Requested by id: a post, a profile, the comments of a post. Mutes do not apply.
+    Direct,
+    /// Not requested by the reader: topics, notifications, suggestions. Mutes apply.
+    Unrequested,
+    /// The reader's timeline: mutes apply, and only posts of followees and of the reader are in it.
+    Timeline,
+}
+
+/// A reader's access to what an author does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccessContext<'a> {
+    /// The reader; `None`: an anonymous client.
+    pub(crate) reader: Option<&'a UserId>,
+    /// The relation of the reader and the author; the default for anonymous clients.
+    pub(crate) relation: Relation,
+    /// The context.
+    pub(crate) view: ViewContext,
+}
+
+impl AccessContext<'_> {
+    /// Whether the reader may see what the author does: the first condition of all others.
+    pub(crate) fn can_see_user(self, author: &UserId) -> bool {
+        let muted = self.relation.muted && self.view != ViewContext::Direct;
+        self.reader == Some(author) || !(self.relation.is_barred() || muted)
+    }
+
+    /// Whether the reader may see a post of the author's with this visibility.
+    pub(crate) fn can_see(self, author: &UserId, visibility: &Visibility) -> bool {
+        if self.reader == Some(author) {
+            return true;
+        }
+        let Relation { follows, followed, .. } = self.relation;
+        if !self.can_see_user(author) || (self.view == ViewContext::Timeline && !follows) {
+            return false;
+        }
+        let named = |names: &[UserId]| self.reader.is_some_and(|reader| names.contains(reader));
+        match visibility {
+            Visibility::Public => true,
+            Visibility::Followers => follows,
+            Visibility::Friends => follows && followed,
+            Visibility::OnlyTo(names) => follows && named(names),
+            Visibility::NotTo(names) => !named(names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> UserId {
+        UserId::parse(text).expect("an id")
+    }
+
+    const NOTHING: Relation =
+        Relation { follows: false, followed: false, hidden: false, muted: false, blocks: false, blocked: false };
+    const FOLLOWER: Relation = Relation { follows: true, ..NOTHING };
+    const FOLLOWED: Relation = Relation { followed: true, ..NOTHING };
+    const FRIEND: Relation = Relation { follows: true, followed: true, ..NOTHING };
+
+    /// One letter for each of public, followers, friends, only to ann, only to bo, not to ann, not to bo: `+` where ann
+    /// may see bo's post.
+    fn seen(reader: Option<&str>, relation: Relation, view: ViewContext) -> String {
+        let (ann, bo) = (vec![id("ann")], vec![id("bo")]);
+        let visibilities = [
+            Visibility::Public,
+            Visibility::Followers,
+            Visibility::Friends,
+            Visibility::OnlyTo(ann.clone()),
+            Visibility::OnlyTo(bo.clone()),
+            Visibility::NotTo(ann),
+            Visibility::NotTo(bo),
+        ];
+        let reader = reader.map(id);
+        let access = AccessContext { reader: reader.as_ref(), relation, view };
+        visibilities.iter().map(|visibility| if access.can_see(&id("bo"), visibility) { '+' } else { '-' }).collect()
+    }
+
+    #[test]
+    fn visibility_by_relation_and_context() {
+        let with = |base: Relation, set: fn(&mut Relation)| {
+            let mut relation = base;
+            set(&mut relation);
+            relation
+        };
+        let rows = [
+            ("nothing", NOTHING, "+-----+", "+-----+", "-------"),
+            ("a follower", FOLLOWER, "++-+--+", "++-+--+", "++-+--+"),
+            ("followed only", FOLLOWED, "+-----+", "+-----+", "-------"),
+            ("a friend", FRIEND, "++++--+", "++++--+", "++++--+"),
+            ("a muting stranger", with(NOTHING, |it| it.muted = true), "+-----+", "-------", "-------"),
+            ("a muting friend", with(FRIEND, |it| it.muted = true), "++++--+", "-------", "-------"),
+        ];
+        for (name, relation, direct, brought, timeline) in rows {
+            assert_eq!(seen(Some("ann"), relation, ViewContext::Direct), direct, "{name}, direct");
+            assert_eq!(seen(Some("ann"), relation, ViewContext::Unrequested), brought, "{name}, brought");
+            assert_eq!(seen(Some("ann"), relation, ViewContext::Timeline), timeline, "{name}, timeline");
+        }
+        let views = [ViewContext::Direct, ViewContext::Unrequested, ViewContext::Timeline];
+        let bars: [fn(&mut Relation); 3] = [|it| it.hidden = true, |it| it.blocks = true, |it| it.blocked = true];
+        for view in views {
+            for base in [NOTHING, FOLLOWER, FOLLOWED, FRIEND] {
+                for bar in bars {
+                    let barred = with(base, bar);
+                    assert_eq!(seen(Some("ann"), barred, view), "-------", "{barred:?} {view:?}");
+                    let access = AccessContext { reader: Some(&id("ann")), relation: barred, view };
+                    assert!(!access.can_see_user(&id("bo")), "{barred:?} {view:?}");
+                }
+            }
+            assert_eq!(seen(Some("bo"), NOTHING, view), "+++++++", "authors see their own, {view:?}");
+        }
+        assert_eq!(seen(None, NOTHING, ViewContext::Direct), "+----++", "an anonymous reader is not excluded by name");
+        assert_eq!(seen(None, NOTHING, ViewContext::Timeline), "-------");
+    }
+
+    #[test]
+    fn mutes_apply_to_what_was_not_requested() {
+        let muted = Relation { muted: true, ..FRIEND };
+        let (ann, bo) = (id("ann"), id("bo"));
+        let sees = |view| AccessContext { reader: Some(&ann), relation: muted, view }.can_see_user(&bo);
+        assert!(sees(ViewContext::Direct) && !sees(ViewContext::Unrequested) && !sees(ViewContext::Timeline));
+        assert!(
+            AccessContext { reader: Some(&bo), relation: NOTHING, view: ViewContext::Unrequested }.can_see_user(&bo)
+        );
+        assert!(AccessContext { reader: None, relation: NOTHING, view: ViewContext::Direct }.can_see_user(&bo));
+    }
+}

@@ -1,0 +1,22 @@
+//! Who may see what: decided here for every way to read.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `access.rs` | the rules, as pure functions of relation, visibility and context |
+//! | `policy.rs` | the rules applied to posts and users, with the stores |
+//! | `relations.rs`, `followees.rs` | the relations between readers and authors, cached |
+//! | `recipients.rs` | the recipients of a fan-out |
+//! | `comment_context.rs` | the post, the author and the ancestors of comments, cached |
+
+mod access;
+mod comment_context;
+mod followees;
+mod policy;
+mod recipients;
+mod relations;
+
+pub(crate) use access::{AccessContext, ViewContext};
+pub(crate) use comment_context::{CommentContext, CommentContexts};
+pub(crate) use policy::VisibilityPolicy;
+pub(crate) use recipients::Recipients;
+pub(crate) use relations::{RelationCache, RelationMap};

@@ -1,0 +1,276 @@
+//! The visibility policy: the rules of `access.rs` applied to posts and users.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::access::{AccessContext, ViewContext};
+use super::relations::{RelationCache, RelationMap};
+use crate::feed::content::{CachedPost, PostCache};
+use crate::feed::erasure::ErasedUsers;
+use crate::feed::error::{NO_POST, Result};
+use crate::ledger::{Ledger, PostOwner};
+use crate::model::{Post, PostId, Relation, User, UserId, Visibility};
+
+/// Decides who may see which posts and users.
+pub(crate) struct VisibilityPolicy {
+    ledger: Arc<dyn Ledger>,
+    pub(super) posts: Arc<PostCache>,
+    pub(super) relations: Arc<RelationCache>,
+    erased: Arc<ErasedUsers>,
+}
+
+impl VisibilityPolicy {
+    /// A policy over these caches.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        posts: Arc<PostCache>,
+        relations: Arc<RelationCache>,
+        erased: Arc<ErasedUsers>,
+    ) -> Self {
+        Self { ledger, posts, relations, erased }
+    }
+
+    /// Those of `ids` that exist and that `reader` (`None`: an anonymous client) may see in this context.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn visible_posts(
+        &self,
+        reader: Option<&UserId>,
+        view: ViewContext,
+        ids: impl IntoIterator<Item = PostId>,
+    ) -> Result<HashMap<PostId, Arc<CachedPost>>> {
+        let mut posts = self.posts.get(ids).await?;
+        let closed = self.relation_dependent(reader, view, posts.values()).await?;
+        if closed.is_empty() {
+            return Ok(posts);
+        }
+        let authors: HashSet<UserId> =
+            closed.iter().filter_map(|id| Some(posts.get(id)?.post.author.clone())).collect();
+        let mut relations = self.relations_to(reader, authors).await?;
+        let sees = |relations: &RelationMap, cached: &CachedPost| {
+            let author = &cached.post.author;
+            let access = AccessContext { reader, relation: relation(relations, reader, author), view };
+            !closed.contains(&cached.post.id) || access.can_see(author, &cached.post.visibility)
+        };
+        if let Some(reader) = reader {
+            let hidden = posts.values().filter(|cached| !sees(&relations, cached));
+            let hidden: HashSet<_> = hidden.map(|cached| (reader.clone(), cached.post.author.clone())).collect();
+            if !hidden.is_empty() {
+                relations.extend(self.relations.reload(hidden).await?);
+            }
+        }
+        posts.retain(|_, cached| sees(&relations, cached));
+        Ok(posts)
+    }
+
+    /// How many of these posts a reader may see who requests them by id. Public posts are counted without being loaded.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn count_visible(&self, reader: &UserId, ids: &[PostId]) -> Result<u64> {
+        let owners = self.ledger.post_owners(ids).await?;
+        let authors: HashSet<UserId> = owners.iter().map(|owner| owner.author.clone()).collect();
+        let restricted = self.relations.restricted_authors(authors).await?;
+        let is_open =
+            |owner: &PostOwner| owner.author == *reader || (owner.public && !restricted.contains(&owner.author));
+        let (open, closed): (Vec<PostOwner>, Vec<PostOwner>) = owners.into_iter().partition(is_open);
+        let closed = closed.into_iter().map(|owner| owner.post);
+        let seen = self.visible_posts(Some(reader), ViewContext::Direct, closed).await?;
+        Ok((open.len() + seen.len()) as u64)
+    }
+
+    /// The posts whose visibility depends on the relation between reader and author. Most posts do not: it is enough to know
+    /// the restrictions of their authors and the followees of the reader.
+    async fn relation_dependent<'a>(
+        &self,
+        reader: Option<&UserId>,
+        view: ViewContext,
+        posts: impl Iterator<Item = &'a Arc<CachedPost>> + Clone + Send,
+    ) -> Result<HashSet<PostId>> {
+        let authors: HashSet<UserId> = posts.clone().map(|cached| cached.post.author.clone()).collect();
+        let restricted = self.relations.restricted_authors(authors).await?;
+        let followees = match (reader, view) {
+            (Some(reader), ViewContext::Timeline) => self.relations.followees(reader).await?,
+            _ => None,
+        };
+        let is_followed = |author: &UserId| followees.as_ref().is_some_and(|followees| followees.contains(author));
+        let is_open = |cached: &CachedPost| {
+            let Post { author, visibility, .. } = &cached.post;
+            let is_for_all = *visibility == Visibility::Public && !restricted.contains(author);
+            reader == Some(author) || (is_for_all && (view != ViewContext::Timeline || is_followed(author)))
+        };
+        Ok(posts.filter(|cached| !is_open(cached)).map(|cached| cached.post.id).collect())
+    }
+
+    /// Those of `people` whose comments, likes and notifications `reader` may see in this context.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn visible_users(
+        &self,
+        reader: Option<&UserId>,
+        view: ViewContext,
+        people: impl IntoIterator<Item = UserId> + Send,
+    ) -> Result<HashSet<UserId>> {
+        let mut people: HashSet<UserId> = people.into_iter().filter(|person| !self.erased.contains(person)).collect();
+        let relations = self.relations_to(reader, people.iter().cloned()).await?;
+        people.retain(|person| {
+            AccessContext { reader, relation: relation(&relations, reader, person), view }.can_see_user(person)
+        });
+        Ok(people)
+    }
+
+    /// Those of `people` whose relation to the reader passes a test; the reader always passes. Relations are loaded for users with
+    /// restrictions only, and whether a user has any is cached for all readers.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn filter_users(
+        &self,
+        reader: Option<&UserId>,
+        mut people: HashSet<UserId>,
+        passes: impl Fn(Relation) -> bool + Send,
+    ) -> Result<HashSet<UserId>> {
+        people.retain(|person| !self.erased.contains(person));
+        if reader.is_some() {
+            let restricted = self.relations.restricted_authors(people.iter().cloned()).await?;
+            let relations = self.relations_to(reader, restricted).await?;
+            people.retain(|person| passes(relation(&relations, reader, person)));
+        }
+        Ok(people)
+    }
+
+    /// For each reader and post, whether the post exists and the reader may see it by id. Public posts of authors without
+    /// restrictions need no relation.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn can_see_posts(&self, pairs: &[(UserId, PostId)]) -> Result<Vec<bool>> {
+        let posts = self.posts.get(pairs.iter().map(|(_, post)| *post)).await?;
+        let authors: HashSet<UserId> = posts.values().map(|cached| cached.post.author.clone()).collect();
+        let restricted = self.relations.restricted_authors(authors).await?;
+        let is_open = |cached: &CachedPost| {
+            cached.post.visibility == Visibility::Public && !restricted.contains(&cached.post.author)
+        };
+        let closed = pairs.iter().filter_map(|(reader, post)| {
+            let cached = posts.get(post).filter(|cached| !is_open(cached) && cached.post.author != *reader)?;
+            Some((reader.clone(), cached.post.author.clone()))
+        });
+        let relations = self.relations.get(closed.collect::<Vec<_>>()).await?;
+        let sees = |(reader, post): &(UserId, PostId)| {
+            posts.get(post).filter(|_| !self.erased.contains(reader)).is_some_and(|cached| {
+                let author = &cached.post.author;
+                let relation = relation(&relations, Some(reader), author);
+                is_open(cached)
+                    || AccessContext { reader: Some(reader), relation, view: ViewContext::Direct }
+                        .can_see(author, &cached.post.visibility)
+            })
+        };
+        Ok(pairs.iter().map(sees).collect())
+    }
+
+    /// Whether a reader may see a post, as far as the caches can tell; `None` if they cannot.
+    pub(crate) fn can_see_from_cache(&self, reader: &UserId, post: PostId) -> Option<bool> {
+        let cached = self.posts.peek(post)?;
+        let Some(Post { author, visibility, .. }) = cached.as_ref().map(|cached| &cached.post) else {
+            return Some(false);
+        };
+        if self.erased.contains(reader) {
+            return Some(false);
+        }
+        if author == reader {
+            return Some(true);
+        }
+        (*visibility == Visibility::Public && !self.relations.has_restrictions(author)?).then_some(true)
+    }
+
+    /// For each reader and user, whether the reader may see what the user does.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn can_see_users(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>> {
+        // Most users have no restrictions.
+        let restricted = self.relations.restricted_authors(pairs.iter().map(|(_, person)| person.clone())).await?;
+        let asked = pairs.iter().filter(|(reader, person)| reader != person && restricted.contains(person));
+        let relations = self.relations.get(asked.cloned().collect::<Vec<_>>()).await?;
+        let sees = |(reader, person): &(UserId, UserId)| {
+            let relation = relation(&relations, Some(reader), person);
+            !self.erased.contains(person)
+                && AccessContext { reader: Some(reader), relation, view: ViewContext::Direct }.can_see_user(person)
+        };
+        Ok(pairs.iter().map(sees).collect())
+    }
+
+    /// Whether a reader may see all of these users.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn can_see_all(
+        &self,
+        reader: Option<&UserId>,
+        people: impl Iterator<Item = &UserId> + Send,
+    ) -> Result<bool> {
+        let people: HashSet<UserId> = people.cloned().collect();
+        let many = people.len();
+        Ok(self.visible_users(reader, ViewContext::Direct, people).await?.len() == many)
+    }
+
+    /// Whether a reader may see a post by id.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn can_see_post(&self, reader: Option<&UserId>, id: PostId) -> Result<bool> {
+        Ok(!self.visible_posts(reader, ViewContext::Direct, [id]).await?.is_empty())
+    }
+
+    /// A post that a reader may see by id.
+    ///
+    /// # Errors
+    /// [`FeedError::NotFound`] without such a post; or the ledger cannot be read.
+    pub(crate) async fn post(&self, reader: Option<&UserId>, id: PostId) -> Result<Arc<CachedPost>> {
+        self.visible_posts(reader, ViewContext::Direct, [id]).await?.remove(&id).ok_or(NO_POST)
+    }
+
+    /// Whether a reader may see the profile of a user: erased users have none, and users hide theirs from those whom they block.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn can_see_profile(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
+        Ok(match reader {
+            _ if self.erased.contains(user) => false,
+            Some(reader) if reader != user => !self.relations.between(reader, user).await?.blocked,
+            _ => true,
+        })
+    }
+
+    /// Leaves out users who block the reader or whom the reader blocks, and erased ones. Users that are hidden from the reader
+    /// stay, so that nobody can find out who hides from them.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
+        people.retain(|user| !self.erased.contains(&user.id));
+        let Some(reader) = reader else { return Ok(people) };
+        let relations = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
+        people.retain(|user| {
+            let relation = relations.get(reader, &user.id).unwrap_or_default();
+            !(relation.blocks || relation.blocked)
+        });
+        Ok(people)
+    }
+
+    async fn relations_to(
+        &self,
+        reader: Option<&UserId>,
+        authors: impl IntoIterator<Item = UserId>,
+    ) -> Result<RelationMap> {
+        let Some(reader) = reader else { return Ok(RelationMap::default()) };
+        let others = authors.into_iter().filter(|author| author != reader);
+        self.relations.get(others.map(|author| (reader.clone(), author))).await
+    }
+}
+
+fn relation(relations: &RelationMap, reader: Option<&UserId>, author: &UserId) -> Relation {
+    reader.and_then(|reader| relations.get(reader, author)).unwrap_or_default()
+}

@@ -1,0 +1,101 @@
+//! The recipients of a fan-out: the followers to whose inboxes an entry is written.
+//!
+//! Edits and removals are written without a look into the inbox. So that no user learns of a post that was never visible to
+//! them, the recipients of an edit, a removal or a change of visibility are those who could see the post *before* it.
+
+use super::access::{AccessContext, ViewContext};
+use super::policy::VisibilityPolicy;
+use crate::feed::error::Result;
+use crate::model::{Entry, GoneReason, PostId, Relation, UserId, Visibility};
+
+/// The followers to whom an entry is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Recipients<'a> {
+    /// Users who may see the post now.
+    Viewers,
+    /// Users who may not see the post now.
+    NonViewers,
+    /// Users who could see the post under its former visibility and still may: the recipients of an edit.
+    RemainingViewers { before: &'a Visibility },
+    /// Users who could see the post under its former visibility, and may not under its new one.
+    FormerViewers { before: &'a Visibility, after: &'a Visibility },
+    /// Users who could not see the post under its former visibility, and may under its new one.
+    NewViewers { before: &'a Visibility, after: &'a Visibility },
+    /// Users who could see the post: the recipients of a deletion.
+    Holders { before: &'a Visibility },
+}
+
+impl Recipients<'_> {
+    /// The recipients of an entry of which nothing is known but the entry itself.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        match entry {
+            Entry::Gone(_, GoneReason::Hidden) => Self::NonViewers,
+            Entry::Gone(..) => Self::Holders { before: &Visibility::Public },
+            _ => Self::Viewers,
+        }
+    }
+
+    /// Whether [`Recipients::of`] the entry selects users who may not know of the post, so that the entry is for those inboxes
+    /// only that hold it.
+    pub(crate) fn needs_look(&self) -> bool {
+        match self {
+            Self::Viewers => false,
+            Self::RemainingViewers { before } | Self::Holders { before } => {
+                !matches!(before, Visibility::Public | Visibility::Followers)
+            }
+            Self::NonViewers | Self::FormerViewers { .. } | Self::NewViewers { .. } => true,
+        }
+    }
+
+    /// The visibilities that decide, each with whether a recipient sees the post under it. `now`: the current one.
+    fn conditions<'b>(&'b self, now: &'b Visibility) -> Vec<(&'b Visibility, bool)> {
+        match self {
+            Self::Viewers => vec![(now, true)],
+            Self::NonViewers => vec![(now, false)],
+            Self::RemainingViewers { before } => vec![(before, true), (now, true)],
+            Self::FormerViewers { before, after } => vec![(before, true), (after, false)],
+            Self::NewViewers { before, after } => vec![(before, false), (after, true)],
+            Self::Holders { before } => vec![(before, true)],
+        }
+    }
+
+    /// Whether the post's current visibility decides.
+    fn depends_on_now(&self) -> bool {
+        matches!(self, Self::Viewers | Self::NonViewers | Self::RemainingViewers { .. })
+    }
+}
+
+impl VisibilityPolicy {
+    /// Selects the recipients of an entry about this post among some followers of its author and the author. Empty if the
+    /// current visibility decides and the post is deleted: the deletion has an entry of its own.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn select_recipients(
+        &self,
+        post: PostId,
+        author: &UserId,
+        recipients: Recipients<'_>,
+        mut users: Vec<UserId>,
+    ) -> Result<Vec<UserId>> {
+        let cached = if recipients.depends_on_now() { self.posts.get([post]).await?.remove(&post) } else { None };
+        if cached.is_none() && recipients.depends_on_now() {
+            return Ok(Vec::new());
+        }
+        let now = cached.as_ref().map_or(&Visibility::Public, |cached| &cached.post.visibility);
+        let conditions = recipients.conditions(now);
+        let all_public = conditions.iter().all(|(visibility, _)| **visibility == Visibility::Public);
+        if all_public && self.relations.restricted_authors([author.clone()]).await?.is_empty() {
+            users.retain(|_| conditions.iter().all(|(_, must_see)| *must_see));
+            return Ok(users);
+        }
+        let relations = self.relations.load_uncached(&users, author).await?;
+        let receives = |reader: &UserId, relation: Relation| {
+            let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline };
+            conditions.iter().all(|(visibility, must_see)| access.can_see(author, visibility) == *must_see)
+        };
+        let mut relations = relations.into_iter();
+        users.retain(|reader| relations.next().is_some_and(|relation| receives(reader, relation)));
+        Ok(users)
+    }
+}

@@ -1,0 +1,207 @@
+//! The relations between readers and authors, cached: every delivery needs them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::followees::{FolloweeCache, UserIdSet};
+use crate::broker::{CacheLease, Invalidation};
+use crate::feed::caching::{CoherentCache, FillTicket};
+use crate::feed::error::Result;
+use crate::feed::invalidation::Invalidated;
+use crate::ledger::Ledger;
+use crate::model::{Relation, UserId};
+
+/// How long a relation is cached. Changes that hide something are in force on every node before they are answered. This bounds for
+/// how long other nodes can miss a change that failed because Redis could not be reached.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Cached pairs, at some 200 bytes each.
+const MAX_PAIRS: u64 = 250_000;
+
+/// Authors for whom it is cached whether they have restrictions.
+const MAX_AUTHORS: u64 = 100_000;
+
+/// Pairs of one ledger call: some milliseconds.
+const MAX_PAIRS_PER_CALL: usize = 5_000;
+
+/// RelationCache by author and reader.
+#[derive(Debug, Default)]
+pub(crate) struct RelationMap(HashMap<UserId, HashMap<UserId, Relation>>);
+
+impl RelationMap {
+    /// The relation of a pair, if it was loaded.
+    pub(crate) fn get(&self, reader: &UserId, author: &UserId) -> Option<Relation> {
+        self.0.get(author)?.get(reader).copied()
+    }
+
+    /// Adds the relations of another map.
+    pub(crate) fn extend(&mut self, others: Self) {
+        for (author, readers) in others.0 {
+            self.0.entry(author).or_default().extend(readers);
+        }
+    }
+
+    fn insert(&mut self, reader: UserId, author: UserId, relation: Relation) {
+        self.0.entry(author).or_default().insert(reader, relation);
+    }
+}
+
+/// The relations of pairs, with a cache. Concurrent requests rarely need the same pair, so fetches are not coalesced.
+pub(crate) struct RelationCache {
+    ledger: Arc<dyn Ledger>,
+    /// By reader and author.
+    pairs: CoherentCache<(UserId, UserId), Relation>,
+    /// Whether an author has restrictions: hides, mutes or blocks that decide who may see their posts.
+    restricted: CoherentCache<UserId, bool>,
+    followees: FolloweeCache,
+}
+
+impl RelationCache {
+    /// An empty cache in front of the ledger.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, lease: &Arc<CacheLease>) -> Self {
+        Self {
+            followees: FolloweeCache::new(Arc::clone(&ledger), Arc::clone(lease)),
+            ledger,
+            pairs: CoherentCache::new(Arc::clone(lease), MAX_PAIRS, TTL),
+            restricted: CoherentCache::new(Arc::clone(lease), MAX_AUTHORS, TTL),
+        }
+    }
+
+    /// A ticket for [`have_changed`](Self::have_changed).
+    pub(crate) fn ticket(&self, user: &UserId) -> FillTicket {
+        self.followees.ticket(user)
+    }
+
+    /// Whether a user's relations may have changed since the ticket was taken.
+    pub(crate) fn have_changed(&self, user: &UserId, ticket: FillTicket) -> bool {
+        self.followees.have_changed(user, ticket)
+    }
+
+    /// The followees of a reader; `None` if there are too many to cache.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn followees(&self, reader: &UserId) -> Result<Option<Arc<UserIdSet>>> {
+        self.followees.get(reader).await
+    }
+
+    /// The relation of a reader and an author.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn between(&self, reader: &UserId, author: &UserId) -> Result<Relation> {
+        let relations = self.get([(reader.clone(), author.clone())]).await?;
+        Ok(relations.get(reader, author).unwrap_or_default())
+    }
+
+    /// The relations of pairs of a reader and an author.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn get(&self, pairs: impl IntoIterator<Item = (UserId, UserId)>) -> Result<RelationMap> {
+        let mut found = RelationMap::default();
+        let mut missing = HashSet::new();
+        let cached = self.pairs.reader();
+        for pair in pairs {
+            match cached.get(&pair) {
+                Some(relation) => found.insert(pair.0, pair.1, relation),
+                None => drop(missing.insert(pair)),
+            }
+        }
+        self.fetch(missing, &mut found).await?;
+        Ok(found)
+    }
+
+    /// The relations of pairs as the ledger has them. Cached denials are re-verified before use: an entry that is rendered as
+    /// hidden is rendered once, and a cached relation from before a follow would lose it.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn reload(&self, pairs: HashSet<(UserId, UserId)>) -> Result<RelationMap> {
+        let mut found = RelationMap::default();
+        self.fetch(pairs, &mut found).await?;
+        Ok(found)
+    }
+
+    async fn fetch(&self, pairs: HashSet<(UserId, UserId)>, found: &mut RelationMap) -> Result<()> {
+        let missing: Vec<_> = pairs.into_iter().collect();
+        for missing in missing.chunks(MAX_PAIRS_PER_CALL) {
+            let tickets: Vec<_> = missing.iter().map(|pair| self.pairs.ticket(pair)).collect();
+            let relations = self.ledger.relations(missing).await?;
+            for ((pair, ticket), relation) in missing.iter().zip(tickets).zip(relations) {
+                self.pairs.fill(pair.clone(), ticket, relation);
+                found.insert(pair.0.clone(), pair.1.clone(), relation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an author has restrictions; `None` if it is not cached.
+    pub(crate) fn has_restrictions(&self, author: &UserId) -> Option<bool> {
+        self.restricted.reader().get(author)
+    }
+
+    /// Those of `authors` with restrictions: their public posts are not for everyone.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn restricted_authors(
+        &self,
+        authors: impl IntoIterator<Item = UserId>,
+    ) -> Result<HashSet<UserId>> {
+        let mut found = HashSet::new();
+        let mut missing = HashSet::new();
+        let cached = self.restricted.reader();
+        for author in authors {
+            match cached.get(&author) {
+                Some(true) => drop(found.insert(author)),
+                Some(false) => {}
+                None => drop(missing.insert(author)),
+            }
+        }
+        if !missing.is_empty() {
+            let missing: Vec<UserId> = missing.into_iter().collect();
+            let tickets: Vec<_> = missing.iter().map(|author| self.restricted.ticket(author)).collect();
+            let restricted: HashSet<UserId> = self.ledger.barred_among(&missing).await?.into_iter().collect();
+            for (author, ticket) in missing.iter().zip(tickets) {
+                self.restricted.fill(author.clone(), ticket, restricted.contains(author));
+            }
+            found.extend(restricted);
+        }
+        Ok(found)
+    }
+
+    /// The relations of many readers to one author, in their order, past the cache: most recipients of a fan-out are not connected
+    /// to this node.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn load_uncached(&self, readers: &[UserId], author: &UserId) -> Result<Vec<Relation>> {
+        let pairs: Vec<_> = readers.iter().map(|reader| (reader.clone(), author.clone())).collect();
+        Ok(self.ledger.relations(&pairs).await?)
+    }
+}
+
+impl Invalidated for RelationCache {
+    fn apply(&self, change: &Invalidation) {
+        match change {
+            Invalidation::Relation(one, other) => {
+                self.pairs.invalidate(&(one.clone(), other.clone()));
+                self.pairs.invalidate(&(other.clone(), one.clone()));
+                for user in [one, other] {
+                    self.restricted.invalidate(user);
+                    self.followees.invalidate(user);
+                }
+            }
+            Invalidation::User(_) => self.clear(),
+            Invalidation::Post(_) | Invalidation::Comment(_) | Invalidation::Erased(_) => {}
+        }
+    }
+
+    fn clear(&self) {
+        self.pairs.invalidate_all();
+        self.restricted.invalidate_all();
+        self.followees.invalidate_all();
+    }
+}

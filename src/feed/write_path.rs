@@ -1,0 +1,54 @@
+//! What commands share that write on behalf of a user.
+
+use std::sync::Arc;
+
+use super::call::Call;
+use super::error::{FeedError, Result};
+use super::events::EventQueue;
+use super::fanout::Fanout;
+use super::identity::Identity;
+use super::input::Done;
+use super::invalidation::Invalidator;
+use super::node_ids::NodeIds;
+use super::rate_limits::RateLimits;
+use crate::broker::{Attempt, Invalidation};
+
+/// The services that a command needs to write: it checks the caller, makes an id, counts mentions, and submits jobs, events and
+/// invalidations.
+#[derive(Clone)]
+pub(crate) struct WritePath {
+    /// Records new users, and refuses erased ones.
+    pub(crate) identity: Arc<Identity>,
+    /// Makes the ids of posts and comments.
+    pub(crate) ids: Arc<NodeIds>,
+    /// Counts mentioned users.
+    pub(crate) rates: Arc<RateLimits>,
+    /// Takes the jobs that fan a change out.
+    pub(crate) jobs: Arc<Fanout>,
+    /// Woken after a write that puts an event into the ledger's queue.
+    pub(crate) events: Arc<EventQueue>,
+    /// Puts changes in force on all nodes.
+    pub(crate) invalidator: Arc<Invalidator>,
+}
+
+impl WritePath {
+    /// The result of a deletion that may be a repeat: an object that does not exist may have been deleted by an earlier attempt,
+    /// which may have ended before the invalidation.
+    ///
+    /// # Errors
+    /// Those of the deletion, but `not_found` for a repeat; or the broker cannot be reached.
+    pub(crate) async fn repeated_deletion(
+        &self,
+        call: &Call,
+        done: Result<Done>,
+        change: Invalidation,
+    ) -> Result<Done> {
+        match (done, call.attempt) {
+            (Err(FeedError::NotFound(_)), Attempt::Repeated) => {
+                self.invalidator.invalidate(&[change]).await?;
+                Ok(Done {})
+            }
+            (done, _) => done,
+        }
+    }
+}
