@@ -175,6 +175,13 @@ pub struct Backlog {
     pub oldest: Option<Millis>,
 }
 
+/// How many jobs of one author a holder has at a time. An author's jobs are done one after the other anyway, and others' jobs
+/// must not wait behind all of a prolific author's.
+pub const MAX_JOBS_OF_AUTHOR: usize = 8;
+
+/// How many of the jobs that wait a claim chooses from: it costs more, the more it looks at.
+pub const CLAIM_WINDOW: usize = 2_048;
+
 /// Fan-out jobs. They are made by the writes that need them, in the same transaction, with the lease of the writing node.
 ///
 /// [Ordered](Work::is_ordered) jobs of one author are done in the order of their ids, whichever nodes wrote them: at most one node
@@ -184,7 +191,7 @@ pub struct Backlog {
 #[async_trait]
 pub trait Jobs: Send + Sync {
     /// Leases up to `limit` jobs, oldest first: those that wait, and those whose lease ran out. Skips ordered jobs of authors of
-    /// whom another node holds one.
+    /// whom another node holds one, and jobs beyond [`MAX_JOBS_OF_AUTHOR`]. Looks at the oldest [`CLAIM_WINDOW`] jobs only.
     async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
 
     /// Notes how far a job is, and renews its lease. `false`, and nothing changed, if the lease ran out, if the job was claimed

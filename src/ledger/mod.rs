@@ -42,7 +42,7 @@ pub use self::erasures::{Erasure, ErasureLease, Erasures};
 pub use self::events::{EventBacklog, EventConsumer, Events, KEPT_FAILURES, QueuedEvent};
 pub use self::favourites::{Added, Favourite, Favourites, Holder};
 pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
-pub use self::jobs::{Backlog, Finished, Job, Jobs, Lease, VisibilityChange, Work};
+pub use self::jobs::{Backlog, CLAIM_WINDOW, Finished, Job, Jobs, Lease, MAX_JOBS_OF_AUTHOR, VisibilityChange, Work};
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications, Notified};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use feedline::ledger::{Backlog, Finished, Job, Ledger};
+use feedline::ledger::{Backlog, Finished, Job, Ledger, MAX_JOBS_OF_AUTHOR};
 
 use crate::support::{LEASE, NOW, conformance, id, lease, post, publish, users};
 
@@ -14,6 +14,7 @@ conformance! {
     jobs_of_an_author_are_done_in_order
     a_job_created_without_a_lease_waits_for_a_claim
     one_node_at_a_time_holds_the_jobs_of_an_author
+    others_are_not_behind_all_jobs_of_a_prolific_author
 }
 
 type Any = Arc<dyn Ledger>;
@@ -173,4 +174,30 @@ async fn one_node_at_a_time_holds_the_jobs_of_an_author(ledger: Any) {
     assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "w3 holds an earlier one");
     assert_eq!(ledger.claim_jobs(&lease("w3", LEASE), 9).await.unwrap().len(), 1);
     assert!(create(5, "ann", "w3").await.is_held(), "all of ann's are with w3");
+}
+
+async fn others_are_not_behind_all_jobs_of_a_prolific_author(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    let waits = async |number: u64, author: &str| {
+        let created = ledger.create_post(&post(number, author, &[]), &lease("w0", 0)).await.unwrap();
+        created.expect("a new post").id
+    };
+    let mut of_ann = Vec::new();
+    for number in 1..=20 {
+        of_ann.push(waits(number, "ann").await);
+    }
+    let (of_bo, of_cy) = (waits(21, "bo").await, waits(22, "cy").await);
+    let claim = async |holder: &str, limit| {
+        let jobs = ledger.claim_jobs(&lease(holder, LEASE), limit).await.unwrap();
+        jobs.iter().map(|job| (job.id, job.generation)).collect::<Vec<_>>()
+    };
+    let ids = |jobs: &[(i64, u64)]| jobs.iter().map(|job| job.0).collect::<Vec<_>>();
+    let first = claim("w1", 9).await;
+    assert_eq!(ids(&first), [&of_ann[..MAX_JOBS_OF_AUTHOR], &[of_bo]].concat());
+    assert_eq!(ids(&claim("w1", 9).await), [of_cy], "no more of ann's while so many are held");
+    assert_eq!(claim("w2", 9).await, [], "nor by another node");
+    for (id, generation) in &first[..3] {
+        assert!(ledger.finish_job(*id, *generation).await.unwrap().was_held);
+    }
+    assert_eq!(ids(&claim("w1", 9).await), of_ann[MAX_JOBS_OF_AUTHOR..MAX_JOBS_OF_AUTHOR + 3], "as many as were done");
 }

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use feedline::model::{Post, PostId, UserId, Visibility};
+use futures::future::join_all;
 use serde_json::Value;
 
 use crate::chaos;
+use crate::client::Client;
 use crate::cluster::{Cluster, LEASE, done, pause, position, post, resume};
 use crate::dice::Dice;
 use crate::redis_server::RedisServer;
@@ -149,4 +151,43 @@ async fn posts_written_at_two_nodes_arrive_in_order() {
     }
     let page: Value = done(&cluster.nodes[0], &reader(0), "GET", "/timeline?limit=60").await;
     assert_eq!(page["items"].as_array().map(Vec::len), Some(60));
+}
+
+/// A burst of one author's posts to many readers does not hold up another author's.
+#[tokio::test]
+async fn a_burst_of_one_author_leaves_room_for_others() {
+    const FANS: usize = 400;
+    let cluster = Cluster::start_with(1, &[]).await;
+    let node = &cluster.nodes[0];
+    let mut edges: Vec<_> = (0..FANS).map(|n| (format!("f{n:03}"), "star".to_owned())).collect();
+    edges.push(("fan".to_owned(), "small".to_owned()));
+    cluster.load(&edges).await;
+    for (fan, _) in &edges {
+        position(node, fan).await;
+    }
+    let mut fan = Client::connect(node, "fan").await;
+    let star = async |n: usize| post(node, "star", &format!("{n}")).await;
+    let burst = async {
+        for n in 0..40 {
+            join_all((0..16).map(|m| star(n * 16 + m))).await;
+        }
+    };
+    let small = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let mut waited = Vec::new();
+        let mut backlog = 0;
+        for n in 0..6 {
+            let begun = Instant::now();
+            let id = post(node, "small", &format!("{n}")).await;
+            while fan.publication("timeline:fan").await["data"]["post"]["id"] != id {}
+            waited.push(begun.elapsed());
+            backlog = cluster.backlog().await.max(backlog);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        (waited, backlog)
+    };
+    let ((), (mut waited, backlog)) = tokio::join!(burst, small);
+    waited.sort_unstable();
+    assert!(backlog > 100, "there was no backlog: {backlog}");
+    assert!(waited[waited.len() / 2] < Duration::from_millis(500), "behind {backlog} jobs: {waited:?}");
 }

@@ -35,6 +35,7 @@ impl Moment {
 /// The lease of one job.
 struct HeldLease {
     generation: u64,
+    author: UserId,
     /// Whose jobs it is ordered with.
     lane: Option<UserId>,
     /// When the last successful renewal was asked for.
@@ -61,7 +62,8 @@ impl HeldLeases {
     /// Adds the lease of a job. `asked`: before the ledger was asked for it.
     pub(super) fn insert(&self, job: &Job, asked: Moment, in_doubt: bool) {
         let lane = job.work.is_ordered().then(|| job.work.author().clone());
-        let lease = HeldLease { generation: job.generation, lane, renewed: asked, in_doubt, is_first: false };
+        let (generation, author) = (job.generation, job.work.author().clone());
+        let lease = HeldLease { generation, author, lane, renewed: asked, in_doubt, is_first: false };
         self.0.lock().held.insert(job.id, lease);
     }
 
@@ -83,6 +85,11 @@ impl HeldLeases {
         if leases.held.get(&id).is_some_and(|lease| lease.generation == generation) {
             leases.held.remove(&id);
         }
+    }
+
+    /// How many jobs of an author are held.
+    pub(super) fn count_of(&self, author: &UserId) -> usize {
+        self.0.lock().held.values().filter(|lease| lease.author == *author).count()
     }
 
     /// How long ago the lease of a job was last renewed, [`Duration::MAX`] if the ledger must be asked. `None` if it is lost.

@@ -213,7 +213,7 @@ impl Feed {
             Ok(finished) => {
                 tracing::error!(job = job.id, work = ?job.work, reason, "a job always fails and was quarantined");
                 if finished.more {
-                    self.fanout.waiting.notify_one();
+                    self.fanout.more_wait(job.work.author());
                 }
                 true
             }
@@ -237,7 +237,7 @@ impl Feed {
                     self.fanout.held.note_loss(job);
                 }
                 if finished.more {
-                    self.fanout.waiting.notify_one();
+                    self.fanout.more_wait(job.work.author());
                 }
             }
             Err(error) => {

@@ -18,7 +18,7 @@ use super::FanoutOptions;
 use super::creations::{Creation, Creations};
 use super::leases::{HeldLeases, Moment};
 use crate::feed::runtime::Runtime;
-use crate::ledger::{Job, Lease};
+use crate::ledger::{Job, Lease, MAX_JOBS_OF_AUTHOR};
 use crate::model::UserId;
 
 /// Jobs held for each worker, those under way included.
@@ -124,16 +124,32 @@ impl Fanout {
         Lease { holder: Arc::clone(&self.holder), length: self.options.lease }
     }
 
-    /// Reserves a slot for the jobs of one write of an author's. While jobs wait in the ledger, or are being claimed, there is
-    /// none: new ones come after them.
+    /// Reserves a slot for the jobs of one write of an author's. There is none while jobs are being claimed, and for an author
+    /// of whom enough are held. While jobs wait in the ledger, new ones leave them half of the slots.
     pub(in crate::feed) fn reserve(&self, author: &UserId) -> Reservation {
         let no_claim = Arc::clone(&self.claiming).try_read_owned().ok();
-        let is_free = no_claim.is_some() && !self.backlogged.load(Ordering::Relaxed);
+        let is_free = no_claim.is_some() && self.has_room() && self.held.count_of(author) < MAX_JOBS_OF_AUTHOR;
         let slot = if is_free { Arc::clone(&self.slots).try_acquire_owned().ok() } else { None };
         let length = if slot.is_some() { self.options.lease } else { Duration::ZERO };
         let _no_claim = no_claim.filter(|_| slot.is_some());
         let creation = slot.is_some().then(|| self.creations.begin(author, length));
         Reservation { lease: Lease { length, ..self.lease() }, begun: Moment::now(), slot, creation, _no_claim }
+    }
+
+    /// Whether new jobs may have a slot.
+    fn has_room(&self) -> bool {
+        !self.backlogged.load(Ordering::Relaxed) || self.slots.available_permits() > self.half_of_slots()
+    }
+
+    fn half_of_slots(&self) -> usize {
+        self.lanes.len() * SLOTS_PER_WORKER / 2
+    }
+
+    /// More jobs of an author wait in the ledger: asks for them once few of theirs are left here, and so several at a time.
+    pub(super) fn more_wait(&self, author: &UserId) {
+        if self.held.count_of(author) <= MAX_JOBS_OF_AUTHOR / 2 {
+            self.waiting.notify_one();
+        }
     }
 
     /// To be held during a claim until its jobs are in their lanes.
@@ -149,7 +165,7 @@ impl Fanout {
             if job.is_held() {
                 self.queue(job, slot.take(), begun, in_doubt);
             } else {
-                self.waiting.notify_one();
+                self.more_wait(job.work.author());
             }
         }
         creation.into_iter().for_each(Creation::end);
@@ -194,8 +210,7 @@ impl Fanout {
     pub(super) fn release(&self, job: &Job, slot: Option<OwnedSemaphorePermit>) {
         drop(slot);
         self.held.remove(job.id, job.generation);
-        let half = self.lanes.len() * SLOTS_PER_WORKER / 2;
-        if self.backlogged.load(Ordering::Relaxed) && self.slots.available_permits() >= half {
+        if self.backlogged.load(Ordering::Relaxed) && self.slots.available_permits() >= self.half_of_slots() {
             self.waiting.notify_one();
         }
     }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, json_text, natural, quarantine};
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Result, Work};
+use crate::ledger::{Backlog, CLAIM_WINDOW, Finished, Job, Jobs, Lease, MAX_JOBS_OF_AUTHOR, Result, Work};
 use crate::model::{Millis, UserId};
 
 #[async_trait]
@@ -74,13 +74,20 @@ pub(super) fn create(db: &Connection, work: Work, now: Millis, lease: &Lease) ->
 
 pub(super) fn claim(db: &Connection, lease: &Lease, limit: usize) -> rusqlite::Result<Vec<Job>> {
     let sql = "WITH held AS MATERIALIZED (SELECT DISTINCT author FROM jobs \
-                   WHERE lease_until > ?3 AND lease_until <= ?5 AND holder <> ?1 AND ordered) \
+                   WHERE lease_until > ?3 AND lease_until <= ?5 AND holder <> ?1 AND ordered), \
+               mine AS MATERIALIZED (SELECT author, count(*) AS jobs FROM jobs \
+                   WHERE lease_until > ?3 AND lease_until <= ?5 AND holder = ?1 GROUP BY author), \
+               due AS MATERIALIZED (SELECT id, author FROM jobs WHERE (lease_until <= ?3 OR lease_until > ?5) \
+                   AND NOT (ordered AND author IN (SELECT author FROM held)) ORDER BY id LIMIT ?6), \
+               ranked AS (SELECT id, author, row_number() OVER (PARTITION BY author ORDER BY id) AS place FROM due) \
                UPDATE jobs SET holder = ?1, lease_until = ?2, generation = generation + 1 \
-               WHERE id IN (SELECT id FROM jobs WHERE (lease_until <= ?3 OR lease_until > ?5) \
-                   AND NOT (ordered AND author IN (SELECT author FROM held)) ORDER BY id LIMIT ?4) \
+               WHERE id IN (SELECT id FROM ranked LEFT JOIN mine USING (author) \
+                   WHERE place + coalesce(mine.jobs, 0) <= ?7 ORDER BY id LIMIT ?4) \
                RETURNING id, work, cursor, created_at, generation";
     let clock = clock();
-    let claim = params![&*lease.holder, until(clock, lease), clock, count(limit), clock.saturating_add(LONGEST)];
+    let longest = clock.saturating_add(LONGEST);
+    let (window, of_author) = (count(CLAIM_WINDOW), count(MAX_JOBS_OF_AUTHOR));
+    let claim = params![&*lease.holder, until(clock, lease), clock, count(limit), longest, window, of_author];
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query_map(claim, |row| Ok((row.get::<_, i64>(0)?, natural(row.get(4)?), job(row))))?;
     let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
