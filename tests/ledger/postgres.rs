@@ -437,8 +437,8 @@ async fn a_server_that_hangs_is_said_and_outlived() {
     users(&ledger, &["ann"]).await;
     // All connections stand: one that is being made would be found out later.
     let client = server.client("postgres").await;
-    let there =
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline' AND query LIKE '%jit = off%'";
+    let there = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline' AND state = 'idle' \
+                 AND query LIKE '%pg_postmaster_start_time%'";
     let until = Instant::now() + PATIENCE;
     while client.query_one(there, &[]).await.unwrap().get::<_, i64>(0) < 3 {
         assert!(Instant::now() < until, "the other connections are not made");
