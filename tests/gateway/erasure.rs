@@ -326,6 +326,9 @@ async fn an_erasure_is_in_force_on_every_node_and_outlives_the_one_that_began_it
     is_unreadable(&b, ids, true).await;
     is_a_tombstone(&b).await;
     is_gone(&b, ids.1).await;
+    // Nor do the logs of channels hold her words.
+    let log = redis.ask_all(&format!("XRANGE feedline:{{post:{}}}:l - +", ids.1));
+    assert!(TRACES.iter().all(|trace| !log.contains(trace)), "{log}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! finds nothing is repeated after [`GRACE`]: a write that began before the erasure may have ended after the first one. If
 //! the second one finds nothing either, the erasure is finished.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -220,7 +221,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Comments under posts of others: one with replies stays, without its author and its text.
+    /// Comments under posts of others: one with replies stays, without its author and its text. The logs of these posts hold the
+    /// text, so they are dropped; who recovers from one reads the comments anew.
     async fn comments(&mut self) -> Result<Outcome> {
         let mut after = String::new();
         loop {
@@ -229,9 +231,12 @@ impl Pass<'_> {
             let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
             after.clone_from(&last.key);
             let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
+            let mut logs = BTreeSet::new();
             for comment in feed.ledger.comments(&ids).await? {
                 feed.comments.remove(&comment, None).await?;
+                logs.insert(format!("post:{}", comment.post));
             }
+            feed.broker.drop_logs(&Vec::from_iter(logs)).await?;
             step!(self.next(rows.len(), PAUSE));
         }
     }

@@ -20,7 +20,10 @@ const CLAIM: &str = "\
 const ADVANCE: &str =
     "UPDATE erasures SET lease_until = $3, quiet_since = $4 WHERE owner = $1 AND holder = $2 RETURNING 1";
 
-const FINISH: &str = "DELETE FROM erasures WHERE owner = $1 AND holder = $2";
+/// The counters of favourites stay until then: they are zero, and a favourite that comes late would make new ones.
+const FINISH: &str = "\
+    WITH finished AS (DELETE FROM erasures WHERE owner = $1 AND holder = $2 RETURNING owner)
+    DELETE FROM favourites_of_users WHERE owner = (SELECT finished.owner FROM finished)";
 
 const POSTS: &str = "SELECT feedline_erase_posts($1, $2, $3)";
 
