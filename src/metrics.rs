@@ -168,70 +168,87 @@ impl Metrics {
     fn register(&self) {
         let mut registry = self.registry.lock();
         let r = &mut *registry;
-        r.register("connections", "Sockets open", self.connections.clone());
-        r.register("channels", "Channels with listeners on this node", self.channels.clone());
-        r.register_with_unit("queue", "Bytes that wait for sockets", Unit::Bytes, self.queue_bytes.clone());
-        r.register("redis_round_trips", "Round trips made to Redis", self.broker_round_trips.clone());
-        r.register("ledger_round_trips", "Round trips made to the ledger", self.ledger_round_trips.clone());
-        r.register("connections_accepted", "Sockets ever opened", self.accepted.clone());
+        r.register("connections", "WebSockets open on this node", self.connections.clone());
+        r.register("channels", "Channels with subscribers on this node", self.channels.clone());
+        r.register_with_unit("queue", "Bytes in the send queues of sockets", Unit::Bytes, self.queue_bytes.clone());
+        r.register("redis_round_trips", "Round trips to Redis", self.broker_round_trips.clone());
+        r.register("ledger_round_trips", "Round trips to the ledger", self.ledger_round_trips.clone());
+        r.register("connections_accepted", "WebSockets opened since the start", self.accepted.clone());
         r.register("connections_refused", "Connections refused, by reason", self.refused.clone());
         r.register("connections_closed", "Sockets closed by the server, by close code", self.closed.clone());
-        r.register("deliveries", "Messages put into sockets' queues", self.deliveries.clone());
-        r.register("drops", "Clients that lost their queue, by reason", self.dropped.clone());
-        r.register("gaps", "Times that lost hints were read from a log", self.gaps.clone());
+        r.register("deliveries", "Messages put into the send queues of sockets", self.deliveries.clone());
+        r.register("drops", "Clients closed because their send queue was full, by reason", self.dropped.clone());
+        r.register("gaps", "Gaps after lost pub/sub messages that were filled from a log", self.gaps.clone());
         r.register("commands", "Commands of clients, by kind", self.commands.clone());
         r.register("operations", "Operations run, by name and outcome", self.operations.clone());
         let unit = || Unit::Seconds;
         r.register_with_unit(
             "publish_to_socket",
-            "From a post's acceptance to sockets' queues",
+            "Time from the acceptance of a post to the send queues of sockets",
             unit(),
             self.publish_to_socket.clone(),
         );
-        r.register_with_unit("fanout_lag", "From a job's making to its end", unit(), self.fanout_lag.clone());
-        r.register("fanout_inboxes", "Inboxes that fan-out came to, by outcome", self.fanout_inboxes.clone());
-        r.register("fanout_jobs", "Fan-out jobs not finished, on all nodes", self.fanout_jobs.clone());
-        r.register_with_unit("fanout_oldest", "Age of the oldest job not finished", unit(), self.fanout_oldest.clone());
-        let pulled = "From an entry's place in the pulled log to the inboxes of followers connected here";
+        r.register_with_unit(
+            "fanout_lag",
+            "Time from the creation of a fan-out job to its completion",
+            unit(),
+            self.fanout_lag.clone(),
+        );
+        r.register("fanout_inboxes", "Inboxes processed by fan-out, by outcome", self.fanout_inboxes.clone());
+        r.register("fanout_jobs", "Unfinished fan-out jobs of all nodes", self.fanout_jobs.clone());
+        r.register_with_unit(
+            "fanout_oldest",
+            "Age of the oldest unfinished fan-out job",
+            unit(),
+            self.fanout_oldest.clone(),
+        );
+        let pulled = "Time from an append to the pull log to the inboxes of followers connected to this node";
         r.register_with_unit("pulled", pulled, unit(), self.pulled.clone());
-        let caught_up = "Entries of the pulled log that inboxes got when they were opened or read";
+        let caught_up = "Entries of the pull log added to inboxes when these were opened or read";
         r.register("pulled_caught_up", caught_up, self.caught_up.clone());
         r.register(
             "events_pending",
-            "Events that wait to become notifications, on all nodes",
+            "Events of all nodes waiting to become notifications",
             self.events_pending.clone(),
         );
-        let pending = "Events of likes that wait to become notifications, on all nodes";
+        let pending = "Events of likes of all nodes waiting to become notifications";
         r.register("like_events_pending", pending, self.like_events_pending.clone());
-        let oldest = "Age of the oldest event that waits to become notifications";
+        let oldest = "Age of the oldest event waiting to become notifications";
         r.register_with_unit("events_oldest", oldest, unit(), self.events_oldest.clone());
         r.register(
             "events_failed",
-            "Events that were put aside, nobody was notified of them",
+            "Events that failed permanently and produced no notifications",
             self.events_failed.clone(),
         );
-        r.register("quarantine", "Jobs and likes in quarantine, of all nodes", self.quarantine.clone());
-        let unreadable =
-            "Rows of the ledger that could not be decoded and were omitted since the start, by reads of them";
+        r.register(
+            "quarantine",
+            "Jobs and likes of all nodes in quarantine, see `feedline jobs`",
+            self.quarantine.clone(),
+        );
+        let unreadable = "Rows of the ledger that could not be decoded and were omitted, counted at each read";
         r.register("unreadable_rows", unreadable, self.unreadable_rows.clone());
-        r.register("likes_queue", "Likes that wait to be settled and told, on all nodes", self.likes_queue.clone());
+        r.register("likes_queue", "Likes of all nodes waiting to be settled and announced", self.likes_queue.clone());
         let oldest = "Age of the oldest like that this node is settling";
         r.register_with_unit("likes_oldest", oldest, unit(), self.likes_oldest.clone());
         r.register("likes_queued", "Likes acknowledged", self.likes_queued.clone());
-        r.register("likes_merged", "Likes that a later one of the same batch replaced", self.likes_merged.clone());
-        r.register("likes_batch", "Likes settled in one transaction", self.likes_batch.clone());
-        let settle = "From the acknowledgement of a batch's oldest like to its settling";
-        r.register_with_unit("likes_settle", settle, unit(), self.likes_settle.clone());
         r.register(
-            "likes_reverted",
-            "Acknowledged likes that could not be settled, by reason",
-            self.likes_reverted.clone(),
+            "likes_merged",
+            "Likes replaced by a later one of the same user and object in the same batch",
+            self.likes_merged.clone(),
         );
-        let wait = "How long changes waited until no other node served the state from before";
+        r.register("likes_batch", "Likes settled in one transaction", self.likes_batch.clone());
+        let settle = "Time from the acknowledgement of the oldest like of a batch to its settlement";
+        r.register_with_unit("likes_settle", settle, unit(), self.likes_settle.clone());
+        r.register("likes_reverted", "Acknowledged likes that were reverted, by reason", self.likes_reverted.clone());
+        let wait = "Time that changes waited for the other nodes to confirm an invalidation";
         r.register_with_unit("invalidation_wait", wait, unit(), self.invalidation_wait.clone());
-        let unconfirmed = "Times that a node did not confirm an invalidation and lost the use of its caches";
+        let unconfirmed = "Invalidations that a node did not confirm within 500 ms; it stops using its caches";
         r.register("invalidations_unconfirmed", unconfirmed, self.invalidations_unconfirmed.clone());
-        r.register("cache_lease", "1 while this node may use its caches", self.cache_lease.clone());
+        r.register(
+            "cache_lease",
+            "1 while this node may use its caches, 0 while it is cut off from Redis or behind",
+            self.cache_lease.clone(),
+        );
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
     }
 

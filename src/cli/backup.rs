@@ -67,8 +67,8 @@ fn sqlite_path<'a>(config: &'a Config, instead: &str) -> anyhow::Result<&'a Path
     match &config.ledger.url {
         LedgerUrl::Sqlite(path) => Ok(path),
         LedgerUrl::Postgres(_) => bail!(
-            "the ledger (ledger.url) is a PostgreSQL database: use {instead}; see \"Backups\" in README.md. Feedline \
-             notices at its next start, or reconnect, that it was restored"
+            "the ledger (ledger.url) is a PostgreSQL database: use {instead}; see \"Backups\" in docs/operations.md. \
+             Feedline detects at its next start, or reconnect, that it was restored"
         ),
     }
 }

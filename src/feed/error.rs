@@ -35,7 +35,7 @@ use crate::ledger::LedgerError;
 /// Why an operation was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
-    /// The input is not what the operation takes.
+    /// The input is malformed or violates a rule; `field` names the member, if known.
     #[error("{message}")]
     Invalid {
         /// The part at fault, if it can be told.
@@ -43,16 +43,16 @@ pub enum FeedError {
         /// What is wrong with it.
         message: Cow<'static, str>,
     },
-    /// Nobody is signed in, or the credentials are wrong.
+    /// The request has no credentials, or they are wrong, expired or revoked.
     #[error("{0}")]
     Unauthorized(&'static str),
-    /// This user may not do that.
+    /// The user does not have this right, or is blocked.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// There is no such thing, or it may not be seen: the two are not told apart.
+    /// The object does not exist, or the caller cannot see it: the two are not distinguished.
     #[error("{0}")]
     NotFound(&'static str),
-    /// It clashes with what is there.
+    /// The request conflicts with the current state.
     #[error("{message}")]
     Conflict {
         /// The part at fault.
@@ -60,10 +60,10 @@ pub enum FeedError {
         /// What it clashes with.
         message: &'static str,
     },
-    /// The input as a whole, in bytes.
+    /// The request body is too large.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// A limit that the configuration sets.
+    /// A configured limit is reached.
     #[error("{what}: at most {most}")]
     LimitExceeded {
         /// The part at fault.
@@ -73,13 +73,13 @@ pub enum FeedError {
         /// To how many.
         most: u64,
     },
-    /// The same write was asked for before, under this idempotency key, and has not ended yet.
+    /// The first request with the same idempotency key is still running.
     #[error("the first request with this idempotency key is still running, try again")]
     InProgress,
-    /// The idempotency key was used for something else.
+    /// The idempotency key was used for another operation or another input.
     #[error("this idempotency key was used for another operation or another input")]
     KeyReused,
-    /// More than one user, or one address, may do within a while.
+    /// The user or the address exceeded a rate limit. `Retry-After` says when to retry.
     #[error("{what}: too many at once, try again in {} s", whole_seconds(*.retry_after))]
     RateLimited {
         /// What is counted.
@@ -87,19 +87,19 @@ pub enum FeedError {
         /// When there will be room for one more.
         retry_after: Duration,
     },
-    /// More than this server takes on at once.
+    /// Too many requests run at the same time.
     #[error("{0}")]
     TooMany(&'static str),
-    /// Something failed inside.
+    /// The server failed internally.
     #[error("something failed inside")]
     Internal,
-    /// So much was acknowledged and waits to be done that nothing more is taken on. Nothing was done.
+    /// The write-behind queue is full. Nothing was written.
     #[error("{0}")]
     Busy(&'static str),
-    /// A store cannot be reached just now. A write may or may not have happened.
+    /// A store is unreachable. A write may or may not have happened.
     #[error("temporarily unavailable, try again")]
     Unavailable,
-    /// What the first request with the same idempotency key was refused with.
+    /// The stored error of the first request with the same idempotency key.
     #[error("{}", .0.message)]
     Remembered(Box<Remembered>),
 }

@@ -1,4 +1,5 @@
-//! Every code a client can meet. Which range a code lies in decides what an SDK does: see each table.
+//! Every code that a client can receive. Its range decides what an SDK does: see each table. `docs/limits.md` is
+//! generated from these tables.
 
 use std::borrow::Cow;
 
@@ -14,110 +15,130 @@ pub struct Disconnect {
 }
 
 macro_rules! disconnects {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $reason:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $reason:literal;)*) => {
         impl Disconnect {
-            $($(#[$doc])* pub const $name: Self = Self { code: $code, reason: Cow::Borrowed($reason) };)*
+            $($(#[doc = $doc])* pub const $name: Self = Self { code: $code, reason: Cow::Borrowed($reason) };)*
+
+            /// Every close code of this server with its meaning, in ascending order.
+            pub const ALL: &[(Self, &str)] = &[$((Self::$name, concat!($($doc),*))),*];
         }
     };
 }
 
 disconnects! {
-    /// The server is going away; come back, to another node or a little later.
+    /// The node shuts down. The client reconnects, to another node or a little later.
     SHUTDOWN = 3001, "shutdown";
-    /// Something failed inside.
+    /// The server failed internally.
     INTERNAL = 3004, "internal server error";
-    /// The token ran out and no new one came.
+    /// The token expired and the client did not refresh it.
     EXPIRED = 3005, "connection expired";
-    /// The token of a server-side subscription ran out.
+    /// The token of a server-side subscription expired.
     SUBSCRIPTION_EXPIRED = 3006, "subscription expired";
-    /// The client reads more slowly than it is told, and its queue is full.
+    /// The client reads too slowly and its send queue is full. It reconnects and recovers.
     SLOW = 3008, "slow";
     /// A write took too long or failed.
     WRITE_ERROR = 3009, "write error";
-    /// A server-side subscription cannot go on without a gap: connect again and recover.
+    /// A server-side subscription cannot continue without a gap. The client reconnects and recovers.
     INSUFFICIENT_STATE = 3010, "insufficient state";
-    /// The backend asked for a reconnect.
+    /// The backend requested a reconnect.
     FORCE_RECONNECT = 3011, "force reconnect";
-    /// A ping was not answered.
+    /// The client did not answer a ping in time.
     NO_PONG = 3012, "no pong";
-    /// The token is not valid, or not any more.
+    /// The token is invalid, or was revoked.
     INVALID_TOKEN = 3500, "invalid token";
-    /// What the client said is not the protocol.
+    /// The client sent a message that violates the protocol.
     BAD_REQUEST = 3501, "bad request";
-    /// No connect came in time.
+    /// The client sent no `connect` command in time.
     STALE = 3502, "stale";
-    /// The backend asked for an end.
+    /// The backend closed the connection.
     FORCE_DISCONNECT = 3503, "force disconnect";
-    /// Too many connections.
+    /// The user has too many connections on this node.
     CONNECTION_LIMIT = 3504, "connection limit";
-    /// The token puts the connection into more channels than it may be in.
+    /// The token names more channels than `client.channels` allows.
     CHANNEL_LIMIT = 3505, "channel limit";
-    /// Binary frames, or an encoding this server does not speak.
+    /// The client sent binary frames, or requested an encoding that the server does not support.
     INAPPROPRIATE_PROTOCOL = 3506, "inappropriate protocol";
     /// The user is blocked.
     BLOCKED = 3507, "blocked";
-    /// Nobody here takes `send`.
+    /// The client used `send`, which this server does not support.
     NOT_AVAILABLE = 3508, "not available";
 }
 
 /// Why a command was refused, the connection staying up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ErrorCode {
-    /// The code, below 200 in the protocol's own range.
+    /// The code; the protocol's own range is below 200.
     pub code: u32,
-    /// What it says.
+    /// The text that is sent with it.
     pub message: &'static str,
-    /// Whether the same command may succeed later. SDKs try again by themselves where they can.
+    /// Whether the same command may succeed later. SDKs retry temporary errors where they can.
     pub temporary: bool,
 }
 
 macro_rules! error_codes {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $message:literal, $temporary:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $message:literal, $temporary:literal;)*) => {
         impl ErrorCode {
-            $($(#[$doc])* pub const $name: Self = Self { code: $code, message: $message, temporary: $temporary };)*
+            $(
+                $(#[doc = $doc])*
+                pub const $name: Self = Self { code: $code, message: $message, temporary: $temporary };
+            )*
+
+            /// Every code of the protocol's own range with its meaning, in ascending order.
+            pub const ALL: &[(Self, &str)] = &[$((Self::$name, concat!($($doc),*))),*];
         }
     };
 }
 
 error_codes! {
-    /// Something failed inside, or a store cannot be reached just now.
+    /// The server failed internally, or a store is unreachable.
     INTERNAL = 100, "internal server error", true;
-    /// There is no such channel or namespace.
+    /// The channel or its namespace does not exist.
     UNKNOWN_CHANNEL = 102, "unknown channel", false;
-    /// This user may not do that there.
+    /// The client does not have the right for this command on this channel.
     PERMISSION_DENIED = 103, "permission denied", false;
-    /// The connection is in that channel already.
+    /// The connection is already subscribed to the channel.
     ALREADY_SUBSCRIBED = 105, "already subscribed", false;
-    /// The connection is in as many channels as it may be.
+    /// The connection has as many subscriptions as `client.channels` allows.
     LIMIT_EXCEEDED = 106, "limit exceeded", false;
-    /// The request is malformed.
+    /// The command is malformed.
     BAD_REQUEST = 107, "bad request", false;
-    /// That feature is off here.
+    /// The feature is disabled, or the rpc method does not exist.
     NOT_AVAILABLE = 108, "not available", false;
-    /// The token ran out: get a new one.
+    /// The token has expired. The client requests a new one.
     TOKEN_EXPIRED = 109, "token expired", false;
-    /// The new expiry lies in the past.
+    /// The new expiry is in the past.
     EXPIRED = 110, "expired", false;
-    /// More commands a second than allowed.
+    /// The client exceeded a rate limit.
     TOO_MANY_REQUESTS = 111, "too many requests", true;
-    /// The position asked for is gone, and the client said it would rather know.
+    /// The requested position is no longer in the log.
     UNRECOVERABLE_POSITION = 112, "unrecoverable position", false;
 }
 
-/// Why a subscription ended, the connection staying up. From 2500 on, SDKs subscribe again by themselves.
+/// Why a subscription ended, the connection staying up. SDKs subscribe again after codes from 2500.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unsubscribe {
     /// The code.
     pub code: u32,
-    /// What it says.
+    /// The text that is sent with it.
     pub reason: &'static str,
 }
 
-impl Unsubscribe {
-    /// The backend ended it.
-    pub const SERVER: Self = Self { code: 2000, reason: "server unsubscribe" };
-    /// It cannot go on without a gap: subscribe again and recover.
-    pub const INSUFFICIENT_STATE: Self = Self { code: 2500, reason: "insufficient state" };
-    /// Its token ran out.
-    pub const EXPIRED: Self = Self { code: 2501, reason: "subscription expired" };
+macro_rules! unsubscribes {
+    ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $reason:literal;)*) => {
+        impl Unsubscribe {
+            $($(#[doc = $doc])* pub const $name: Self = Self { code: $code, reason: $reason };)*
+
+            /// Every unsubscribe code of this server with its meaning, in ascending order.
+            pub const ALL: &[(Self, &str)] = &[$((Self::$name, concat!($($doc),*))),*];
+        }
+    };
+}
+
+unsubscribes! {
+    /// The backend ended the subscription.
+    SERVER = 2000, "server unsubscribe";
+    /// The subscription cannot continue without a gap. The client subscribes again and recovers.
+    INSUFFICIENT_STATE = 2500, "insufficient state";
+    /// The subscription token expired or was revoked.
+    EXPIRED = 2501, "subscription expired";
 }

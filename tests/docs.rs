@@ -1,0 +1,336 @@
+//! The reference in `docs/`: its generated tables are those of the code, its links lead somewhere, its lines are short.
+//!
+//! A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. `FEEDLINE_BLESS=1 cargo test --test docs` rewrites
+//! the tables that differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use feedline::feed::FeedError;
+use feedline::feed::operations::{Access, Operation, Operations};
+use feedline::metrics::{Levels, Metrics};
+use feedline::protocol::{Disconnect, ErrorCode, Unsubscribe};
+
+/// The longest line of a page outside of tables, code and links, in characters.
+const MAX_LINE_LENGTH: usize = 120;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every page, by its path below the repository.
+fn pages() -> BTreeMap<String, String> {
+    let files = |folder: &str| {
+        let entries = fs::read_dir(root().join(folder)).unwrap();
+        entries.map(|entry| PathBuf::from(folder).join(entry.unwrap().file_name())).collect::<Vec<_>>()
+    };
+    let pages = files("").into_iter().chain(files("docs"));
+    let names =
+        pages.filter(|path| path.extension().is_some_and(|it| it == "md")).map(|path| path.display().to_string());
+    names.map(|name| (name.clone(), read(&name))).collect()
+}
+
+fn row(cells: &[&str]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.trim().replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn code(text: impl std::fmt::Display) -> String {
+    format!("`{text}`")
+}
+
+fn operations() -> String {
+    let caller = |operation: &Operation| match operation.access {
+        Access::Open => "anyone",
+        Access::Reader => "reader",
+        Access::User => "user",
+    };
+    let units = |operation: &Operation| match (operation.access, operation.writes()) {
+        (Access::Open, _) | (_, true) => "–".to_owned(),
+        (_, false) => operation.page_cost.to_string(),
+    };
+    let mut table = row(&["rpc method", "HTTP", "caller", "units", "effect"]) + "|---|---|---|---:|---|\n";
+    for operation in Operations::new().all() {
+        let method = if operation.is_rpc() { code(operation.name) } else { "–".to_owned() };
+        let http = code(format!("{} {}", operation.verb.as_str(), operation.path));
+        table += &row(&[&method, &http, caller(operation), &units(operation), operation.summary]);
+    }
+    table
+}
+
+/// By variant of an enum in this source, the text of its documentation.
+fn documented_variants(source: &str, name: &str) -> BTreeMap<String, String> {
+    let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
+    let (body, _) = body.split_once("\n}\n").unwrap();
+    let mut variants = BTreeMap::new();
+    let mut text = String::new();
+    // Variants are indented by 4, their fields by 8.
+    for line in body.lines().filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' '))) {
+        if let Some(sentence) = line.strip_prefix("/// ") {
+            let _ = write!(text, "{sentence} ");
+        } else if line.starts_with(|first: char| first.is_ascii_uppercase()) {
+            let variant = line.split(|c: char| !c.is_alphanumeric()).next().unwrap();
+            variants.insert(variant.to_owned(), std::mem::take(&mut text));
+        }
+    }
+    variants
+}
+
+fn errors() -> String {
+    let retry_after = Duration::from_secs(1);
+    let kinds = [
+        FeedError::Invalid { field: None, message: "".into() },
+        FeedError::Unauthorized(""),
+        FeedError::Forbidden(""),
+        FeedError::NotFound(""),
+        FeedError::Conflict { field: "", message: "" },
+        FeedError::InProgress,
+        FeedError::TooLarge(0),
+        FeedError::LimitExceeded { field: "", what: "", most: 0 },
+        FeedError::KeyReused,
+        FeedError::RateLimited { what: "", retry_after },
+        FeedError::TooMany(""),
+        FeedError::Internal,
+        FeedError::Busy(""),
+        FeedError::Unavailable,
+    ];
+    let mut meanings = documented_variants(&read("src/feed/error.rs"), "FeedError");
+    let mut table = row(&["code", "HTTP status and rpc code", "temporary", "meaning"]) + "|---|---:|---|---|\n";
+    for kind in &kinds {
+        let debug = format!("{kind:?}");
+        let variant = debug.split(|c: char| !c.is_alphanumeric()).next().unwrap();
+        let meaning = meanings.remove(variant).unwrap();
+        let temporary = if kind.is_temporary() { "yes" } else { "no" };
+        table += &row(&[&code(kind.code()), &kind.status().to_string(), temporary, &meaning]);
+    }
+    // A stored error has the code of the error that was stored.
+    assert_eq!(meanings.into_keys().collect::<Vec<_>>(), ["Remembered"], "kinds of errors that `kinds` lacks");
+    table
+}
+
+fn close_codes() -> String {
+    let mut table = row(&["code", "reason", "SDKs reconnect", "meaning"]) + "|---:|---|---|---|\n";
+    for (close, meaning) in Disconnect::ALL {
+        let reconnects = if matches!(close.code, 3000..=3499 | 4000..=4499) { "yes" } else { "no" };
+        table += &row(&[&close.code.to_string(), &code(&close.reason), reconnects, meaning]);
+    }
+    table
+}
+
+fn command_errors() -> String {
+    let mut table = row(&["code", "message", "temporary", "meaning"]) + "|---:|---|---|---|\n";
+    for (error, meaning) in ErrorCode::ALL {
+        let temporary = if error.temporary { "yes" } else { "no" };
+        table += &row(&[&error.code.to_string(), &code(error.message), temporary, meaning]);
+    }
+    table
+}
+
+fn unsubscribe_codes() -> String {
+    let mut table = row(&["code", "reason", "SDKs subscribe again", "meaning"]) + "|---:|---|---|---|\n";
+    for (unsubscribe, meaning) in Unsubscribe::ALL {
+        let again = if unsubscribe.code >= 2500 { "yes" } else { "no" };
+        table += &row(&[&unsubscribe.code.to_string(), &code(unsubscribe.reason), again, meaning]);
+    }
+    table
+}
+
+/// The keys of a part of `config.toml`: section, key, default, meaning.
+fn configuration(text: &str) -> Vec<(String, String, String, String)> {
+    let (mut keys, mut section, mut meaning) = (Vec::new(), String::new(), String::new());
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix('#') {
+            let _ = write!(meaning, "{} ", comment.trim());
+        } else if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_matches(['[', ']']).to_owned();
+            meaning.clear();
+        } else if let Some((key, default)) = line.split_once(" = ") {
+            keys.push((section.clone(), key.to_owned(), default.to_owned(), std::mem::take(&mut meaning)));
+        } else {
+            meaning.clear();
+        }
+    }
+    keys
+}
+
+/// The sections, and the example of a namespace without its comment signs.
+fn configuration_file() -> (String, String) {
+    let text = read("config.toml");
+    let (sections, namespaces) = text.split_once("# [[namespaces]]\n").unwrap();
+    let namespaces = namespaces.lines().map(|line| line.trim_start_matches('#').strip_prefix(' ').unwrap_or(""));
+    (sections.to_owned(), namespaces.collect::<Vec<_>>().join("\n"))
+}
+
+fn configuration_keys() -> String {
+    let mut table = row(&["key", "default", "meaning"]) + "|---|---|---|\n";
+    for (section, key, default, meaning) in configuration(&configuration_file().0) {
+        table += &row(&[&code(format!("{section}.{key}")), &code(default), &meaning]);
+    }
+    table
+}
+
+fn namespace_keys() -> String {
+    let mut table = row(&["key", "example", "meaning"]) + "|---|---|---|\n";
+    for (_, key, example, meaning) in configuration(&configuration_file().1) {
+        table += &row(&[&code(key), &code(example), &meaning]);
+    }
+    table
+}
+
+/// Every metric has its line of help only once it has a value: each family gets one.
+fn metrics() -> String {
+    let metrics = Metrics::new();
+    metrics.refused("");
+    metrics.closed(0);
+    metrics.dropped_slow();
+    metrics.command("");
+    metrics.operation("", "");
+    metrics.like_reverted("");
+    metrics.fanned_out(&[feedline::broker::Receipt::Absent]);
+    let text = metrics.text(Levels::default());
+    let words = |prefix| text.lines().filter_map(move |line: &str| line.strip_prefix(prefix)?.split_once(' '));
+    let kinds: BTreeMap<&str, &str> = words("# TYPE ").collect();
+    let labels = |name: &str| {
+        let sample =
+            |line: &&str| line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name}_total{{"));
+        let (_, labels) = text.lines().find(sample)?.split_once('{')?;
+        let names =
+            labels.split('"').step_by(2).filter_map(|part| Some(code(part.trim_start_matches(',').strip_suffix('=')?)));
+        Some(names.collect::<Vec<_>>().join(", "))
+    };
+    let mut table = row(&["metric", "type", "labels", "meaning"]) + "|---|---|---|---|\n";
+    let mut count = 0;
+    for (name, help) in words("# HELP ") {
+        let sample = if kinds[name] == "counter" { format!("{name}_total") } else { name.to_owned() };
+        table += &row(&[&code(sample), kinds[name], &labels(name).unwrap_or_default(), help.trim_end_matches('.')]);
+        count += 1;
+    }
+    let registered = read("src/metrics.rs").matches("r.register").count();
+    assert_eq!(count, registered, "a metric without a value: give it one above");
+    table
+}
+
+/// The contents of the tables, by name.
+fn generate(name: &str) -> String {
+    match name {
+        "operations" => operations(),
+        "errors" => errors(),
+        "close codes" => close_codes(),
+        "command errors" => command_errors(),
+        "unsubscribe codes" => unsubscribe_codes(),
+        "configuration" => configuration_keys(),
+        "namespaces" => namespace_keys(),
+        "metrics" => metrics(),
+        _ => panic!("no table is called {name:?}"),
+    }
+}
+
+/// The page with its generated tables as they should be, and their names.
+fn regenerate(page: &str) -> (String, Vec<String>) {
+    let (mut new, mut rest, mut names) = (String::new(), page, Vec::new());
+    while let Some((before, after)) = rest.split_once("<!-- generated: ") {
+        let (name, after) = after.split_once(" -->\n").expect("the marker ends its line");
+        let (_, after) = after.split_once("<!-- end -->").expect("a generated table ends");
+        let _ = write!(new, "{before}<!-- generated: {name} -->\n{}<!-- end -->", generate(name));
+        names.push(name.to_owned());
+        rest = after;
+    }
+    (new + rest, names)
+}
+
+#[test]
+fn generated_tables_are_those_of_the_code() {
+    let bless = std::env::var_os("FEEDLINE_BLESS").is_some();
+    let (mut found, mut stale) = (Vec::new(), Vec::new());
+    for (name, page) in pages() {
+        let (new, names) = regenerate(&page);
+        found.extend(names);
+        if new != page {
+            stale.push(name.clone());
+            if bless {
+                fs::write(root().join(&name), new).unwrap();
+            }
+        }
+    }
+    found.sort();
+    let all = [
+        "close codes",
+        "command errors",
+        "configuration",
+        "errors",
+        "metrics",
+        "namespaces",
+        "operations",
+        "unsubscribe codes",
+    ];
+    assert_eq!(found, all, "every table is on one page");
+    assert!(bless || stale.is_empty(), "{stale:?} differ from the code: FEEDLINE_BLESS=1 cargo test --test docs");
+}
+
+/// The anchor that GitHub gives a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The lines of a page that are not in a block of code.
+fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    page.lines().zip(1..).filter_map(move |(line, number)| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        (!in_code && !fence).then_some((number, line))
+    })
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let pages = pages();
+    let anchors = |page: &str| -> BTreeSet<String> {
+        prose(page)
+            .filter(|(_, line)| line.starts_with('#'))
+            .map(|(_, line)| anchor(line.trim_matches(['#', ' '])))
+            .collect()
+    };
+    let mut broken = Vec::new();
+    for (name, page) in &pages {
+        let folder = root().join(name).parent().unwrap().to_path_buf();
+        for (number, line) in prose(page) {
+            for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+                if path.contains("://") {
+                    continue;
+                }
+                let target = if path.is_empty() { root().join(name) } else { folder.join(path) };
+                let text = fs::read_to_string(&target).unwrap_or_default();
+                if !target.exists() || !(heading.is_empty() || anchors(&text).contains(heading)) {
+                    broken.push(format!("{name}:{number}: {link}"));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn lines_outside_of_tables_are_short() {
+    let mut long = Vec::new();
+    // These are still to be wrapped.
+    let exempt = ["ARCHITECTURE.md", "BENCHMARKS.md", "CHANGELOG.md"];
+    let pages = pages().into_iter().filter(|(name, _)| !exempt.contains(&name.as_str()));
+    for (name, page) in pages.chain([("config.toml".to_owned(), read("config.toml"))]) {
+        let lines = page.lines().zip(1..).filter(|(line, _)| !line.starts_with('|'));
+        long.extend(
+            lines.filter(|(line, _)| line.chars().count() > MAX_LINE_LENGTH).map(|(_, n)| format!("{name}:{n}")),
+        );
+    }
+    assert!(long.is_empty(), "longer than {MAX_LINE_LENGTH} characters: {long:#?}");
+}
