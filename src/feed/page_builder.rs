@@ -26,6 +26,8 @@ pub(crate) type PostPageBuilder = PageBuilder<PostId, Arc<CachedPost>>;
 enum End {
     Unknown,
     Reached,
+    /// There may be more, which this page does not look for.
+    Stopped,
 }
 
 impl<K: Copy + Ord, T> PageBuilder<K, T> {
@@ -38,7 +40,7 @@ impl<K: Copy + Ord, T> PageBuilder<K, T> {
     pub(crate) fn wants(&mut self) -> Option<(Option<K>, usize)> {
         // One more than requested shows whether there is a next page.
         let missing = (self.limit + 1).saturating_sub(self.items.len());
-        if missing == 0 || self.end == End::Reached {
+        if missing == 0 || self.end != End::Unknown {
             return None;
         }
         self.step = if self.step == 0 { missing } else { (2 * self.step).clamp(missing, MAX_STEP.max(missing)) };
@@ -69,11 +71,21 @@ impl<K: Copy + Ord, T> PageBuilder<K, T> {
         self.before = Some(self.before.map_or(before, |reached| reached.min(before)));
     }
 
+    /// Ends the page here, full or not: enough was looked at. The next page begins below `key`.
+    pub(crate) fn stop_at(&mut self, key: K) {
+        self.end = End::Stopped;
+        self.before = Some(key);
+    }
+
     /// The page, and where the next one begins: below that key. `None` at the end.
     pub(crate) fn finish(mut self) -> (Vec<T>, Option<K>) {
         let more = self.is_full();
         self.items.truncate(self.limit);
-        let next = self.items.last().map(|(key, _)| *key).filter(|_| more);
+        let next = match self.end {
+            _ if more => self.items.last().map(|(key, _)| *key),
+            End::Stopped => self.before,
+            End::Unknown | End::Reached => None,
+        };
         (self.items.into_iter().map(|(_, item)| item).collect(), next)
     }
 }
@@ -124,6 +136,21 @@ mod tests {
     fn a_full_last_page_is_the_last() {
         let (items, next, _) = read(Some(22), 3);
         assert_eq!((items, next), (vec![21, 14, 7], None));
+    }
+
+    #[test]
+    fn a_page_that_stops_early_is_short_and_has_a_next_one() {
+        let mut page = PageBuilder::new(None, 2);
+        assert_eq!(page.wants(), Some((None, 3)));
+        page.take([(9, Some(9))]);
+        page.stop_at(4);
+        assert_eq!(page.wants(), None);
+        assert_eq!(page.finish(), (vec![9], Some(4)));
+        let mut page = PageBuilder::new(None, 1);
+        assert_eq!(page.wants(), Some((None, 2)));
+        page.take([(9, Some(9)), (8, Some(8))]);
+        page.stop_at(4);
+        assert_eq!(page.finish(), (vec![9], Some(9)), "a full page ends where its items end");
     }
 
     #[test]

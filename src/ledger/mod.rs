@@ -46,10 +46,10 @@ pub use self::jobs::{Backlog, CLAIM_WINDOW, Finished, Job, Jobs, Lease, MAX_JOBS
 pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
 pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications, Notified};
-pub use self::people::{Found, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
+pub use self::people::{Found, MAX_NAMED, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
 pub use self::personal::{Personal, PersonalData, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
-pub use self::posts::{EditOutcome, PostOwner, Posts, TimelinePage};
+pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, Posts, TimelinePage, VisiblePosts};
 pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
 pub use self::quarantine::{JOB, LIKE, MAX_QUARANTINED, Quarantine, Quarantined, REVERT, SkippedLike, unreadable_rows};
 pub use self::reading::Reading;

@@ -75,6 +75,9 @@ pub fn past(prefix: &str) -> Option<String> {
     None
 }
 
+/// How many posts of an author that name a viewer a profile counts, of `only_to` and of `not_to` each.
+pub const MAX_NAMED: usize = 1_000;
+
 /// People.
 #[async_trait]
 pub trait People: Send + Sync {
@@ -95,9 +98,11 @@ pub trait People: Send + Sync {
     /// Those of `ids` that exist, each once, in any order. Any number of ids, one round trip.
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>>;
 
-    /// A user with counts, and the edges seen from `viewer` (`None`: somebody anonymous). The posts counted are those that
-    /// the viewer may see where they ask for them: all of them if it is their own profile, none where a hide or a block stands
-    /// between the two. The cost depends on how many there are that are not for everyone.
+    /// A user with counts, and the edges seen from `viewer` (`None`: somebody anonymous). The posts counted are those
+    /// that the viewer may see where they ask for them: all of them if it is their own profile, none where a hide or
+    /// a block stands between the two. The count is exact unless the author names the viewer in more than
+    /// [`MAX_NAMED`] posts: then it leaves out the other posts that `only_to` opens to the viewer, or all posts with
+    /// `not_to`. The cost does not depend on how many posts there are.
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>>;
 
     /// Changes what is said of a user, and what they are found by, in one transaction; the user as they are then.

@@ -39,6 +39,34 @@ pub struct PostOwner {
     pub public: bool,
 }
 
+/// How many posts that are hidden from a viewer one look at an author's posts passes at most.
+pub const MAX_HIDDEN: usize = 1_000;
+
+/// An author's posts as far as a viewer may see them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VisiblePosts {
+    /// The posts, newest first.
+    pub posts: Vec<PostId>,
+    /// Where the look stopped because it had passed [`MAX_HIDDEN`] posts: what lies below this post is still to be
+    /// read.
+    pub stopped_at: Option<PostId>,
+}
+
+/// Of rows of ids, newest first, each with whether the look stopped there.
+impl FromIterator<(PostId, bool)> for VisiblePosts {
+    fn from_iter<I: IntoIterator<Item = (PostId, bool)>>(rows: I) -> Self {
+        let mut visible = Self::default();
+        for (post, is_stop) in rows {
+            if is_stop {
+                visible.stopped_at = Some(post);
+                break;
+            }
+            visible.posts.push(post);
+        }
+        visible
+    }
+}
+
 /// Posts.
 #[async_trait]
 pub trait Posts: Send + Sync {
@@ -82,6 +110,17 @@ pub trait Posts: Send + Sync {
 
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
+
+    /// The posts of an author below `before` that `viewer` (`None`: somebody anonymous) may see where they ask for
+    /// them, newest first, at most `limit` (1 or more). No other post is looked at, except for posts that name the
+    /// viewer in `not_to`: a look stops after [`MAX_HIDDEN`] of these.
+    async fn visible_posts(
+        &self,
+        author: &UserId,
+        viewer: Option<&UserId>,
+        before: PostId,
+        limit: usize,
+    ) -> Result<VisiblePosts>;
 
     /// A topic's posts below `before`, newest first.
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;

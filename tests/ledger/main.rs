@@ -1,5 +1,6 @@
 //! What every ledger must do, and what is SQLite's and PostgreSQL's own.
 
+mod audience;
 mod barriers;
 mod comments;
 mod conformance;

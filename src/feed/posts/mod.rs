@@ -28,7 +28,7 @@ use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use super::write_path::WritePath;
 use crate::broker::{Broker, Invalidation};
-use crate::ledger::{EventConsumer, JOBS, Ledger};
+use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
 use crate::model::{Person, PostCounts, PostFlags, PostId};
 
 /// Creates, reads and deletes posts.
@@ -133,11 +133,15 @@ impl Posts {
         }
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
-            let ids = self.ledger.author_posts(&list.id, before, count).await?;
+            let VisiblePosts { posts: ids, stopped_at } =
+                self.ledger.visible_posts(&list.id, caller.reader(), before, count).await?;
             page.take_posts(
                 &ids,
                 &self.visibility.visible_posts(caller.reader(), ViewContext::Direct, ids.iter().copied()).await?,
             );
+            if let Some(post) = stopped_at {
+                page.stop_at(post);
+            }
         }
         let (items, next) = page.finish();
         self.renderer.render_page(caller.reader(), &items, next, &expand).await

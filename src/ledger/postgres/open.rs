@@ -43,6 +43,7 @@ const STEPS: &[Step] = &[
     Step { sql: include_str!("../migrations/postgres/0020_quarantine.sql"), needs: 1 },
     Step { sql: include_str!("../migrations/postgres/0021_job_clock.sql"), needs: 1 },
     Step { sql: include_str!("../migrations/postgres/0022_fair_claims.sql"), needs: 1 },
+    Step { sql: include_str!("../migrations/postgres/0023_post_audience.sql"), needs: 1 },
 ];
 
 /// Names the lock that one of several starting nodes holds while it brings the schema up to date: "feedline" in ASCII.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, readable, texts};
-use crate::ledger::{Found, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, fold, past};
+use crate::ledger::{Found, MAX_NAMED, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, fold, past};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
 const CREATE_ACCOUNT: &str = "\
@@ -57,22 +57,28 @@ const UNNOTIFY_OF: &str = "\
 
 const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1) AND erased_at IS NULL";
 
-/// The count of posts is that of all, less those of some that the viewer is not among: counted along indexes that hold no
-/// others, and only where it takes them.
+/// The count of posts is that of all, less those of audiences that the viewer does not belong to. No post is looked
+/// at: the ledger counts posts by audience, and rows that name this viewer are counted up to `$3`.
 pub(super) const PROFILE: &str = "\
+    WITH named AS MATERIALIZED (SELECT
+        (SELECT count(*) FROM (
+            SELECT FROM audience_posts WHERE author = $1 AND kind = 'only_to' AND viewer = $2 ORDER BY post LIMIT $3
+        ) listed) AS only_to,
+        (SELECT count(*) FROM (
+            SELECT FROM audience_posts WHERE author = $1 AND kind = 'not_to' AND viewer = $2
+            ORDER BY post LIMIT $3::bigint + 1
+        ) listed) AS not_to
+    )
     SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following,
            CASE WHEN u.id = $2 THEN u.posts WHEN e.barred OR e.blocking THEN 0 ELSE u.posts
-               - CASE WHEN e.following THEN 0 ELSE (
-                   SELECT count(*) FROM posts WHERE author = $1 AND visibility = '\"followers\"' AND deleted_at IS NULL
-               ) END
-               - CASE WHEN e.following AND e.followed_by THEN 0 ELSE (
-                   SELECT count(*) FROM posts WHERE author = $1 AND visibility = '\"friends\"' AND deleted_at IS NULL
-               ) END
-               - (SELECT count(*) FROM posts WHERE author = $1 AND left(visibility, 1) = '{' AND deleted_at IS NULL
-                  AND NOT CASE WHEN left(visibility, 9) = '{\"only_to' THEN e.following AND visibility::jsonb -> 'only_to' ? $2
-                               ELSE NOT coalesce(visibility::jsonb -> 'not_to' ? $2, false) END)
+               - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END
+               - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END
+               - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END)
+               - CASE WHEN named.not_to > $3 THEN coalesce(a.not_to, 0) ELSE named.not_to END
            END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify
-    FROM users u CROSS JOIN LATERAL (SELECT
+    FROM users u LEFT JOIN LATERAL (
+        SELECT followers, friends, only_to, not_to FROM audience_counts WHERE author = u.id OFFSET 0
+    ) a ON true CROSS JOIN named CROSS JOIN LATERAL (SELECT
         EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS following,
         EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed_by,
         EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'hide' AND whom = $1) AS hiding,
@@ -109,7 +115,8 @@ impl People for PostgresLedger {
     }
 
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
-        let rows = self.pool.read(PROFILE, &[&user.as_str(), &viewer.map(UserId::as_str)]).await?;
+        let viewer = viewer.map(UserId::as_str);
+        let rows = self.pool.read(PROFILE, &[&user.as_str(), &viewer, &count(MAX_NAMED)]).await?;
         rows.first().map(profile).transpose()
     }
 

@@ -7,9 +7,11 @@ use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::{
     PostgresLedger, at, count, id_at, integer, jobs, json_at, json_text, natural_at, one, plain, readable, timeline,
+    visible_posts,
 };
 use crate::ledger::{
-    EditOutcome, Job, Lease, LedgerError, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work,
+    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, Posts, Result, TimelinePage, VisibilityChange,
+    VisiblePosts, Work,
 };
 use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
 
@@ -164,6 +166,23 @@ impl Posts for PostgresLedger {
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
         let rows = self.pool.read(BY_AUTHOR, &[&author.as_str(), &integer(before.0), &count(limit)]).await?;
         ids(&rows)
+    }
+
+    async fn visible_posts(
+        &self,
+        author: &UserId,
+        viewer: Option<&UserId>,
+        before: PostId,
+        limit: usize,
+    ) -> Result<VisiblePosts> {
+        if viewer == Some(author) {
+            let posts = self.author_posts(author, before, limit).await?;
+            return Ok(VisiblePosts { posts, stopped_at: None });
+        }
+        let (viewer, before) = (viewer.map(UserId::as_str), integer(before.0));
+        let parameters: Parameters<'_> = &[&author.as_str(), &viewer, &before, &count(limit), &count(MAX_HIDDEN)];
+        let rows = self.pool.read(visible_posts::VISIBLE, parameters).await?;
+        rows.iter().map(|row| Ok((natural_at(row, 0).map(PostId)?, at(row, 1)?))).collect()
     }
 
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0016_meta.sql"),
     include_str!("../migrations/sqlite/0017_job_leases.sql"),
     include_str!("../migrations/sqlite/0018_quarantine.sql"),
+    include_str!("../migrations/sqlite/0019_post_audience.sql"),
 ];
 
 /// Statements that a connection keeps prepared; more than there are.

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
-use super::{SqliteLedger, UNLIMITED, integer, json_text, readable, readable_page, suggest};
-use crate::ledger::{Found, Listed, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, past};
+use super::{SqliteLedger, UNLIMITED, count, integer, json_text, readable, readable_page, suggest};
+use crate::ledger::{Found, Listed, MAX_NAMED, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, past};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
 #[async_trait]
@@ -202,20 +202,21 @@ pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<Use
     readable("users", db.prepare_cached(sql)?.query([json_text(ids)?])?, user)
 }
 
-/// The count of posts is that of all, less those of some that the viewer is not among. The index is named because it alone
-/// spares a look at what is for everyone.
-pub(super) const PROFILE: &str = "SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following, \
-    CASE WHEN u.id = ?2 THEN u.posts WHEN e.barred OR e.blocking THEN 0 ELSE u.posts - ( \
-        SELECT count(*) FROM posts INDEXED BY posts_of_some \
-        WHERE author = ?1 AND coalesce(body ->> '$.visibility', 'public') <> 'public' \
-        AND NOT CASE substr(coalesce(body ->> '$.visibility', 'public'), 1, 9) \
-            WHEN 'followers' THEN e.following \
-            WHEN 'friends' THEN e.following AND e.followed_by \
-            WHEN '{\"only_to' THEN e.following \
-                AND EXISTS (SELECT 1 FROM json_each(body, '$.visibility.only_to') WHERE value = ?2) \
-            ELSE NOT EXISTS (SELECT 1 FROM json_each(body, '$.visibility.not_to') WHERE value = ?2) END) \
+/// The count of posts is that of all, less those of audiences that the viewer does not belong to. No post is looked
+/// at: the ledger counts posts by audience, and rows that name this viewer are counted up to `?3`.
+pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
+        (SELECT count(*) FROM (SELECT 1 FROM audience_posts \
+            WHERE author = ?1 AND kind = 'only_to' AND viewer = ?2 LIMIT ?3)) AS only_to, \
+        (SELECT count(*) FROM (SELECT 1 FROM audience_posts \
+            WHERE author = ?1 AND kind = 'not_to' AND viewer = ?2 LIMIT ?3 + 1)) AS not_to) \
+    SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following, \
+    CASE WHEN u.id = ?2 THEN u.posts WHEN e.barred OR e.blocking THEN 0 ELSE u.posts \
+        - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END \
+        - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END \
+        - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END) \
+        - CASE WHEN named.not_to > ?3 THEN coalesce(a.not_to, 0) ELSE named.not_to END \
     END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify \
-    FROM users u CROSS JOIN (SELECT \
+    FROM users u CROSS JOIN named LEFT JOIN audience_counts a ON a.author = u.id CROSS JOIN (SELECT \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) AS followed_by, \
         EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'hide' AND whom = ?1) AS hiding, \
@@ -242,5 +243,6 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
             },
         })
     };
-    db.prepare_cached(PROFILE)?.query_row(params![id.as_str(), viewer.map(UserId::as_str)], read).optional()
+    let wanted = params![id.as_str(), viewer.map(UserId::as_str), count(MAX_NAMED)];
+    db.prepare_cached(PROFILE)?.query_row(wanted, read).optional()
 }

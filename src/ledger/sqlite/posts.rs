@@ -6,9 +6,13 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics};
+use super::{
+    SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics, visible_posts,
+};
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisibilityChange, Work};
+use crate::ledger::{
+    EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisibilityChange, VisiblePosts, Work,
+};
 use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
 
 #[async_trait]
@@ -52,6 +56,17 @@ impl Posts for SqliteLedger {
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
         let author = author.clone();
         self.read(move |db| by_author(db, author.as_str(), before, limit)).await
+    }
+
+    async fn visible_posts(
+        &self,
+        author: &UserId,
+        viewer: Option<&UserId>,
+        before: PostId,
+        limit: usize,
+    ) -> Result<VisiblePosts> {
+        let (author, viewer) = (author.clone(), viewer.cloned());
+        self.read(move |db| visible_posts::read(db, &author, viewer.as_ref(), before, limit)).await
     }
 
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -1,0 +1,61 @@
+//! The posts of an author that a viewer may see.
+
+use rusqlite::{Connection, params};
+
+use super::posts::{by_author, id_at};
+use super::{count, integer};
+use crate::ledger::{MAX_HIDDEN, VisiblePosts};
+use crate::model::{PostId, UserId};
+
+/// The newest posts of each audience that the viewer belongs to, merged. `rights` holds the author where the viewer
+/// belongs to an audience, so that the others are not searched: a condition beside the search would be checked for
+/// each row. `stop` is the last of the posts hidden by `not_to` that are looked at; below it nothing is complete.
+pub(super) const VISIBLE: &str = "WITH rights AS MATERIALIZED ( \
+        SELECT CASE WHEN open THEN ?1 END AS everyone, CASE WHEN open AND follows THEN ?1 END AS followers, \
+            CASE WHEN open AND follows AND followed THEN ?1 END AS friends FROM (SELECT \
+            NOT EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
+            AND NOT EXISTS (SELECT 1 FROM barriers \
+                WHERE maker = ?1 AND kind IN ('hide', 'block') AND whom = ?2) AS open, \
+            EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS follows, \
+            EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) AS followed) \
+    ), stop AS MATERIALIZED ( \
+        SELECT post FROM audience_posts \
+        WHERE author = (SELECT everyone FROM rights) AND kind = 'not_to' AND viewer = ?2 AND post < ?3 \
+        ORDER BY post DESC LIMIT 1 OFFSET ?5 - 1 \
+    ) \
+    SELECT * FROM (SELECT id AS post, 0 AS is_stop FROM posts INDEXED BY posts_public \
+        WHERE author = (SELECT everyone FROM rights) AND id < ?3 \
+        AND deleted_at IS NULL AND coalesce(body ->> '$.visibility', 'public') = 'public' \
+        ORDER BY id DESC LIMIT ?4) \
+    UNION ALL SELECT * FROM (SELECT post, 0 FROM audience_posts \
+        WHERE author = (SELECT followers FROM rights) AND kind = 'followers' AND viewer = '' AND post < ?3 \
+        ORDER BY post DESC LIMIT ?4) \
+    UNION ALL SELECT * FROM (SELECT post, 0 FROM audience_posts \
+        WHERE author = (SELECT friends FROM rights) AND kind = 'friends' AND viewer = '' AND post < ?3 \
+        ORDER BY post DESC LIMIT ?4) \
+    UNION ALL SELECT * FROM (SELECT post, 0 FROM audience_posts \
+        WHERE author = (SELECT followers FROM rights) AND kind = 'only_to' AND viewer = ?2 AND post < ?3 \
+        ORDER BY post DESC LIMIT ?4) \
+    UNION ALL SELECT * FROM (SELECT post, 0 FROM audience_posts one \
+        WHERE author = (SELECT everyone FROM rights) AND kind = 'not_to' AND viewer = '' AND post < ?3 \
+        AND post > coalesce((SELECT post FROM stop), 0) \
+        AND NOT EXISTS (SELECT 1 FROM audience_posts named \
+            WHERE named.author = ?1 AND named.kind = 'not_to' AND named.viewer = ?2 AND named.post = one.post) \
+        ORDER BY post DESC LIMIT ?4) \
+    UNION ALL SELECT post, 1 FROM stop \
+    ORDER BY post DESC LIMIT ?4";
+
+pub(super) fn read(
+    db: &Connection,
+    author: &UserId,
+    viewer: Option<&UserId>,
+    before: PostId,
+    limit: usize,
+) -> rusqlite::Result<VisiblePosts> {
+    if viewer == Some(author) {
+        return Ok(VisiblePosts { posts: by_author(db, author.as_str(), before, limit)?, stopped_at: None });
+    }
+    let viewer = viewer.map(UserId::as_str);
+    let wanted = params![author.as_str(), viewer, integer(before.0), count(limit), count(MAX_HIDDEN)];
+    db.prepare_cached(VISIBLE)?.query_map(wanted, |row| Ok((id_at(row, 0)?, row.get(1)?)))?.collect()
+}

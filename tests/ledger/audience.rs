@@ -1,0 +1,301 @@
+//! Which of an author's posts a viewer may see: counts and lists, compared with a look at every post.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use feedline::ledger::{BulkLoad, Ledger, MAX_HIDDEN, MAX_NAMED};
+use feedline::model::{Barrier, Post, PostId, UserId, Visibility};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::support::{LEASE, NOW, conformance, delete, edit, follow, id, ids, lease, post, store, unfollow, users};
+
+conformance! {
+    counts_and_lists_follow_every_change
+    a_look_past_hidden_posts_stops_and_goes_on
+    a_count_of_many_posts_that_name_the_viewer_is_a_lower_bound
+}
+
+const AUTHORS: [&str; 2] = ["ann", "bo"];
+/// Some are called like a visibility.
+const PEOPLE: [&str; 5] = ["ann", "bo", "cy", "only_to", "friends"];
+
+/// What the ledger should hold.
+#[derive(Default)]
+struct Model {
+    posts: BTreeMap<u64, Post>,
+    follows: BTreeSet<(UserId, UserId)>,
+    /// Maker, whom.
+    hides: BTreeSet<(UserId, UserId)>,
+    last: u64,
+}
+
+impl Model {
+    fn sees(&self, viewer: Option<&UserId>, post: &Post) -> bool {
+        let author = &post.author;
+        let Some(viewer) = viewer else {
+            return matches!(post.visibility, Visibility::Public | Visibility::NotTo(_));
+        };
+        let follows = self.follows.contains(&(viewer.clone(), author.clone()));
+        let is_followed = self.follows.contains(&(author.clone(), viewer.clone()));
+        let may = match &post.visibility {
+            Visibility::Public => true,
+            Visibility::Followers => follows,
+            Visibility::Friends => follows && is_followed,
+            Visibility::OnlyTo(names) => follows && names.contains(viewer),
+            Visibility::NotTo(names) => !names.contains(viewer),
+        };
+        viewer == author || (may && !self.hides.contains(&(author.clone(), viewer.clone())))
+    }
+
+    /// Compares what everybody sees of everybody.
+    async fn compare(&self, ledger: &dyn Ledger, rng: &mut StdRng, seed: u64) {
+        for author in AUTHORS.map(id) {
+            for viewer in PEOPLE.map(|viewer| Some(id(viewer))).into_iter().chain([None]) {
+                let seen = self.posts.values().rev().filter(|it| it.author == author && self.sees(viewer.as_ref(), it));
+                let seen: Vec<PostId> = seen.map(|it| it.id).collect();
+                let profile = ledger.profile(&author, viewer.as_ref()).await.unwrap().expect("a user");
+                assert_eq!(profile.posts, seen.len() as u64, "of {author} for {viewer:?}, seed {seed}");
+                let limit = rng.random_range(1..9);
+                assert_eq!(
+                    pages(ledger, &author, viewer.as_ref(), limit).await,
+                    seen,
+                    "{author} {viewer:?}, seed {seed}"
+                );
+            }
+        }
+    }
+}
+
+/// All pages of what a viewer may see of an author.
+async fn pages(ledger: &dyn Ledger, author: &UserId, viewer: Option<&UserId>, limit: usize) -> Vec<PostId> {
+    let (mut all, mut before) = (Vec::new(), PostId::MAX);
+    loop {
+        let page = ledger.visible_posts(author, viewer, before, limit).await.expect("a page");
+        let (Some(last), true) = (page.posts.last(), page.posts.len() == limit || page.stopped_at.is_some()) else {
+            assert!(page.posts.len() < limit);
+            all.extend(page.posts);
+            return all;
+        };
+        before = page.stopped_at.unwrap_or(*last);
+        all.extend(page.posts);
+    }
+}
+
+fn some_visibility(rng: &mut StdRng) -> Visibility {
+    let count = rng.random_range(1..4);
+    let mut named: Vec<UserId> = PEOPLE.sample(rng, count).map(|name| id(name)).collect();
+    // The rows are right if a post names somebody twice.
+    named.extend(named.first().cloned().filter(|_| count == 3));
+    match rng.random_range(0..5) {
+        0 => Visibility::Public,
+        1 => Visibility::Followers,
+        2 => Visibility::Friends,
+        3 => Visibility::OnlyTo(named),
+        _ => Visibility::NotTo(named),
+    }
+}
+
+async fn counts_and_lists_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<L>) {
+    let seed = rand::random();
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut model = Model::default();
+    users(&*ledger, &PEOPLE).await;
+    for step in 0..160 {
+        let author = id(AUTHORS.choose(&mut rng).expect("one"));
+        let other = id(PEOPLE.choose(&mut rng).expect("one"));
+        let known: Vec<u64> = model.posts.keys().copied().collect();
+        match (rng.random_range(0..20), known.choose(&mut rng)) {
+            (0..3, Some(number)) => {
+                let gone = model.posts.remove(number).expect("it is there");
+                delete(&*ledger, *number, gone.author.as_str()).await.expect("a job");
+            }
+            (3..9, Some(number)) => {
+                let changed = model.posts.get_mut(number).expect("it is there");
+                changed.visibility = some_visibility(&mut rng);
+                changed.edited_at = Some(NOW + 10_000 + step);
+                assert!(!edit(&*ledger, changed).await.is_empty());
+            }
+            (9..11, _) if author != other => {
+                let edge = (other, author);
+                if model.follows.remove(&edge) {
+                    assert!(unfollow(&*ledger, &edge.0, &edge.1).await);
+                } else {
+                    assert!(follow(&*ledger, &edge.0, &edge.1).await);
+                    model.follows.insert(edge);
+                }
+            }
+            (11, _) if author != other => {
+                let (pair, held) = ((author, other), lease("w1", LEASE));
+                if model.hides.remove(&pair) {
+                    ledger.unbar(Barrier::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("it was there");
+                } else {
+                    ledger.bar(Barrier::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("it is new");
+                    model.hides.insert(pair);
+                }
+            }
+            (12, _) => {
+                let mut batch = Vec::new();
+                for _ in 0..9 {
+                    model.last += 1;
+                    let author = AUTHORS.choose(&mut rng).expect("one");
+                    batch.push(Post { visibility: some_visibility(&mut rng), ..post(model.last, author, &[]) });
+                }
+                ledger.load_posts(&batch).await.expect("a load");
+                model.posts.extend(batch.into_iter().map(|it| (it.id.0, it)));
+            }
+            _ => {
+                model.last += 1;
+                let new = Post { visibility: some_visibility(&mut rng), ..post(model.last, author.as_str(), &[]) };
+                store(&*ledger, new.clone()).await.expect("a job");
+                // The same call again changes nothing.
+                assert!(ledger.create_post(&new, &lease("w1", LEASE)).await.unwrap().is_none());
+                model.posts.insert(model.last, new);
+            }
+        }
+        if step % 10 == 9 {
+            model.compare(&*ledger, &mut rng, seed).await;
+        }
+    }
+    // One of them is erased, as the job does it; the other's posts stay as they are.
+    ledger.begin_erasure(&id("bo"), NOW).await.expect("a tombstone");
+    for gone in ledger.author_posts(&id("bo"), PostId::MAX, 9_999).await.unwrap() {
+        delete(&*ledger, gone.0, "bo").await.expect("a job");
+    }
+    while ledger.erase_deleted_posts(&id("bo"), NOW + 99_999, 9).await.unwrap() > 0 {}
+    assert!(pages(&*ledger, &id("bo"), Some(&id("cy")), 5).await.is_empty());
+    for viewer in ["cy", "only_to"].map(id) {
+        let seen = model.posts.values().filter(|it| it.author == id("ann") && model.sees(Some(&viewer), it)).count();
+        assert_eq!(pages(&*ledger, &id("ann"), Some(&viewer), 5).await.len(), seen, "seed {seed}");
+    }
+}
+
+async fn a_look_past_hidden_posts_stops_and_goes_on<L: BulkLoad + 'static>(ledger: Arc<L>) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let not_to_bo = Visibility::NotTo(ids(&["bo"]));
+    // From the top: a post for all, many that bo may not see, one for all, and the first of them once more.
+    let hidden = MAX_HIDDEN as u64 + 200;
+    let of = |number: u64| match number {
+        1 | 5_000 => Visibility::Public,
+        2 => Visibility::NotTo(ids(&["cy"])),
+        _ => not_to_bo.clone(),
+    };
+    let numbers = [1, 2].into_iter().chain(1_000..1_000 + hidden).chain([5_000]);
+    let posts: Vec<Post> = numbers.map(|number| Post { visibility: of(number), ..post(number, "ann", &[]) }).collect();
+    ledger.load_posts(&posts).await.expect("a load");
+    let look = async |before| ledger.visible_posts(&id("ann"), Some(&id("bo")), before, 9).await.expect("a page");
+    let first = look(PostId::MAX).await;
+    assert_eq!(first.posts, [PostId(5_000)]);
+    let stop = first.stopped_at.expect("it stops");
+    assert_eq!(stop, PostId(1_200), "{MAX_HIDDEN} were passed");
+    let rest = look(stop).await;
+    assert_eq!((rest.posts, rest.stopped_at), (vec![PostId(2), PostId(1)], None));
+    let own = ledger.visible_posts(&id("ann"), Some(&id("ann")), PostId::MAX, 3).await.unwrap();
+    assert_eq!(own.posts, [5_000, 2_199, 2_198].map(PostId), "authors see all of theirs");
+    // What is full before the stop does not stop.
+    let page = ledger.visible_posts(&id("ann"), Some(&id("bo")), PostId::MAX, 1).await.unwrap();
+    assert_eq!((page.posts, page.stopped_at), (vec![PostId(5_000)], None));
+}
+
+async fn a_count_of_many_posts_that_name_the_viewer_is_a_lower_bound<L: BulkLoad + 'static>(ledger: Arc<L>) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    follow(&*ledger, &id("bo"), &id("ann")).await;
+    let most = MAX_NAMED as u64;
+    let of = |number: u64| match number {
+        0 => Visibility::Public,
+        n if n <= most => Visibility::OnlyTo(ids(&["bo"])),
+        n if n <= 2 * most => Visibility::NotTo(ids(&["bo"])),
+        _ => Visibility::NotTo(ids(&["cy"])),
+    };
+    let made = |number: u64| Post { visibility: of(number), ..post(number + 1, "ann", &[]) };
+    let posts: Vec<Post> = (0..=2 * most + 5).map(made).collect();
+    ledger.load_posts(&posts).await.expect("a load");
+    let count = async || ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().expect("ann").posts;
+    assert_eq!(count().await, 1 + most + 5, "exact as far as it goes");
+    let also = |number: u64, visibility| Post { visibility, ..post(number, "ann", &[]) };
+    ledger.load_posts(&[also(9_001, Visibility::OnlyTo(ids(&["bo"])))]).await.expect("a load");
+    assert_eq!(count().await, 1 + most + 5);
+    ledger.load_posts(&[also(9_002, Visibility::NotTo(ids(&["bo"])))]).await.expect("a load");
+    assert_eq!(count().await, 1 + most);
+    let profile = ledger.profile(&id("ann"), Some(&id("cy"))).await.unwrap().expect("ann");
+    assert_eq!(profile.posts, 1 + most + 1, "nobody else is concerned");
+}
+
+/// Posts of every audience, and what a profile counts of them for each of the others.
+async fn every_audience<L: BulkLoad + 'static>(ledger: &L) {
+    users(ledger, &PEOPLE).await;
+    for fan in ["cy", "only_to"] {
+        follow(ledger, &id(fan), &id("ann")).await;
+    }
+    let names = || ids(&["cy", "friends"]);
+    let kinds = [Visibility::Public, Visibility::Followers, Visibility::Friends];
+    let named = [Visibility::OnlyTo(names()), Visibility::NotTo(names()), Visibility::NotTo(names())];
+    for (number, visibility) in (1..).zip(kinds.into_iter().chain(named)) {
+        store(ledger, Post { visibility, ..post(number, "ann", &[]) }).await.expect("a job");
+    }
+    delete(ledger, 6, "ann").await.expect("a job");
+}
+
+async fn counted<L: Ledger>(ledger: &L) -> [u64; 4] {
+    let mut counted = [0; 4];
+    for (place, viewer) in counted.iter_mut().zip(["bo", "cy", "only_to", "friends"].map(id)) {
+        *place = ledger.profile(&id("ann"), Some(&viewer)).await.unwrap().expect("ann").posts;
+        let listed = pages(ledger, &id("ann"), Some(&viewer), 2).await;
+        assert_eq!(listed.len() as u64, *place, "{viewer}");
+    }
+    counted
+}
+
+const COUNTED: [u64; 4] = [2, 3, 3, 1];
+
+#[tokio::test]
+async fn posts_from_before_the_step_are_counted_on_sqlite() {
+    let (ledger, folder) = crate::support::sqlite().await;
+    every_audience(&*ledger).await;
+    assert_eq!(counted(&*ledger).await, COUNTED);
+    ledger.close().await;
+    let raw = rusqlite::Connection::open(folder.path().join("ledger.db")).unwrap();
+    let without = "DROP TRIGGER posts_audience_added; DROP TRIGGER posts_audience_removed; \
+                   DROP TRIGGER posts_audience_left; \
+                   DROP TRIGGER posts_audience_entered; DROP INDEX posts_public; DROP TABLE audience_posts; \
+                   DROP TABLE audience_counts";
+    raw.execute_batch(without).unwrap();
+    raw.execute_batch(include_str!("../../src/ledger/migrations/sqlite/0019_post_audience.sql")).unwrap();
+    let ledger = crate::support::open_in(&folder).await;
+    assert_eq!(counted(&*ledger).await, COUNTED);
+    for number in 1..=5 {
+        delete(&*ledger, number, "ann").await.expect("a job");
+    }
+    let rows = "SELECT (SELECT count(*) FROM audience_posts) + (SELECT count(*) FROM audience_counts)";
+    assert_eq!(raw.query_row(rows, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn posts_from_before_the_step_are_counted_on_postgres() {
+    let (server, name) = crate::support::database().await;
+    let ledger = crate::support::open_at(server, &name).await;
+    every_audience(&*ledger).await;
+    assert_eq!(counted(&*ledger).await, COUNTED);
+    // A visibility that cannot be read is that of nobody, and can go.
+    server
+        .ask(&name, "INSERT INTO posts (id, author, topics, visibility, body) VALUES (99, 'bo', '{}', '{broken', '')")
+        .await;
+    let without = "DROP FUNCTION feedline_post_audience() CASCADE; DROP FUNCTION feedline_audience; \
+                   DROP FUNCTION feedline_audience_viewers; DROP FUNCTION feedline_audience_kind; \
+                   DROP INDEX posts_public; DROP TABLE audience_posts; DROP TABLE audience_counts";
+    server.ask(&name, without).await;
+    ledger.close().await;
+    server.ask(&name, include_str!("../../src/ledger/migrations/postgres/0023_post_audience.sql")).await;
+    let ledger = crate::support::open_at(server, &name).await;
+    assert_eq!(counted(&*ledger).await, COUNTED);
+    for number in 1..=5 {
+        delete(&*ledger, number, "ann").await.expect("a job");
+    }
+    server.ask(&name, "DELETE FROM posts WHERE id = 99").await;
+    let rows = "SELECT (SELECT count(*) FROM audience_posts) + (SELECT count(*) FROM audience_counts)";
+    let left: i64 = server.client(&name).await.query_one(rows, &[]).await.unwrap().get(0);
+    assert_eq!(left, 0);
+    ledger.close().await;
+}
