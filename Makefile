@@ -11,9 +11,10 @@ SECONDS ?= 600
 test: deps lint
 	scripts/run-tests
 
-# Format, clippy (also of the server without `feedline bench`), documentation: warnings are errors.
+# Format, clippy (also of the server without `feedline bench`), documentation: warnings are errors. No circles between files.
 lint:
 	$(CARGO) fmt --all --check
+	if command -v python3 >/dev/null; then scripts/check-cycles feed && scripts/check-cycles api; fi
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

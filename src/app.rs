@@ -9,10 +9,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::Executor;
+use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer, Verifier};
 use crate::broker::{Broker, Flush, InboxOptions, Journal, Keep, MemoryBroker, Queue, RedisBroker, RedisOptions};
 use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secret, Secrets};
-use crate::feed::operations::Operations;
 use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits, Rates};
 use crate::gateway::channels::{Channels, NOTIFICATIONS};
 use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits, connections_for};
@@ -57,17 +58,20 @@ impl App {
             revocations: Arc::clone(&revocations),
             metrics: Arc::clone(&metrics),
         };
-        let feed = Feed::new(parts, feed_options(config));
+        let feed = Feed::new(parts, &feed_options(config));
         let operations = Arc::new(Operations::new());
+        let executor = Arc::new(Executor::new(Arc::clone(&feed)));
         let parts = crate::gateway::Parts {
             feed: Arc::clone(&feed),
             broker: Arc::clone(&broker),
             operations,
+            executor: Arc::clone(&executor),
             sessions: session_options(config, secrets, revocations)?,
             metrics: Arc::clone(&metrics),
         };
         let gateway = Gateway::new(parts, gateway_options(config));
         feed.start().await.context("the stores cannot be compared, or the broker gives this node no number")?;
+        executor.start();
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
         let options = listener_options(config);

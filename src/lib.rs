@@ -23,6 +23,7 @@
 //!
 //! The program `feedline` adds the command line (`cli`) and, behind the feature `bench`, `feedline bench`.
 
+pub mod api;
 pub mod app;
 pub mod auth;
 pub mod broker;

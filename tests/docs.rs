@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use feedline::api::operations::{Access, Operation, Operations};
 use feedline::feed::FeedError;
-use feedline::feed::operations::{Access, Operation, Operations};
 use feedline::metrics::{Levels, Metrics};
 use feedline::protocol::{Disconnect, ErrorCode, Unsubscribe};
 

@@ -1,22 +1,4 @@
-//! What can go wrong with an operation of the feed: one page for every transport.
-//!
-//! | kind | `code` | HTTP and rpc | try again? |
-//! |---|---|---:|---|
-//! | [`Invalid`](FeedError::Invalid) | `invalid` | 400 | corrected |
-//! | [`Unauthorized`](FeedError::Unauthorized) | `unauthorized` | 401 | with a token |
-//! | [`Forbidden`](FeedError::Forbidden) | `forbidden` | 403 | no |
-//! | [`NotFound`](FeedError::NotFound) | `not_found` | 404 | no |
-//! | [`Conflict`](FeedError::Conflict) | `conflict` | 409 | corrected |
-//! | [`TooLarge`](FeedError::TooLarge) | `too_large` | 413 | smaller |
-//! | [`InProgress`](FeedError::InProgress) | `in_progress` | 409 | later |
-//! | [`LimitExceeded`](FeedError::LimitExceeded) | `limit_exceeded` | 422 | no |
-//! | [`KeyReused`](FeedError::KeyReused) | `idempotency_conflict` | 422 | under another key |
-//! | [`RateLimited`](FeedError::RateLimited) | `rate_limited` | 429 | later, it says when |
-//! | [`TooMany`](FeedError::TooMany) | `too_many_requests` | 429 | later |
-//! | [`Internal`](FeedError::Internal) | `internal` | 500 | later |
-//! | [`Busy`](FeedError::Busy) | `busy` | 503 | later: nothing was done |
-//! | [`Unavailable`](FeedError::Unavailable) | `unavailable` | 503 | later |
-//! | [`Remembered`](FeedError::Remembered) | as it was | as it was | as it was: no |
+//! What can go wrong with an operation of the feed. `api/errors.rs` has the codes and statuses.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -26,7 +8,6 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::auth::{PasswordError, Revoked};
 use crate::broker::BrokerError;
@@ -104,21 +85,21 @@ pub enum FeedError {
     Remembered(Box<Remembered>),
 }
 
-/// A lasting error, as it is kept for whoever repeats the request.
+/// A lasting error, as it is stored for repeats of the request.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Remembered {
-    code: String,
-    status: u16,
-    message: String,
-    field: Option<String>,
+    /// Its public code.
+    pub(crate) code: String,
+    /// Its HTTP status.
+    pub(crate) status: u16,
+    /// Its message.
+    pub(crate) message: String,
+    /// The member of the input at fault.
+    pub(crate) field: Option<String>,
 }
 
-/// The codes of lasting errors: those that can have been remembered.
-const LASTING: &[&str] =
-    &["invalid", "unauthorized", "forbidden", "not_found", "conflict", "too_large", "limit_exceeded"];
-
-/// Rounded up: whoever waits so long has waited long enough.
-fn whole_seconds(time: Duration) -> u64 {
+/// Rounded up, so that a client that waits so long has waited long enough.
+pub(crate) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
@@ -131,51 +112,13 @@ pub(crate) const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
 /// There is no such user, or the reader may not see the profile.
 pub(crate) const NO_USER: FeedError = FeedError::NotFound("no such user");
 
-/// What an operation answers.
+/// The result of an operation.
 pub type Result<T> = std::result::Result<T, FeedError>;
 
 impl FeedError {
     /// An input error that names the part at fault.
     pub fn invalid(field: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::Invalid { field: Some(field.into()), message: message.into() }
-    }
-
-    /// The public name of the kind.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid { .. } => "invalid",
-            Self::Unauthorized(_) => "unauthorized",
-            Self::Forbidden(_) => "forbidden",
-            Self::NotFound(_) => "not_found",
-            Self::Conflict { .. } => "conflict",
-            Self::TooLarge(_) => "too_large",
-            Self::LimitExceeded { .. } => "limit_exceeded",
-            Self::InProgress => "in_progress",
-            Self::KeyReused => "idempotency_conflict",
-            Self::RateLimited { .. } => "rate_limited",
-            Self::TooMany(_) => "too_many_requests",
-            Self::Internal => "internal",
-            Self::Busy(_) => "busy",
-            Self::Unavailable => "unavailable",
-            Self::Remembered(error) => LASTING.iter().find(|code| **code == error.code).copied().unwrap_or("other"),
-        }
-    }
-
-    /// The HTTP status, which is the rpc code too: it lies in the range 400–1999 that the client protocol leaves to applications.
-    pub fn status(&self) -> u16 {
-        match self {
-            Self::Invalid { .. } => 400,
-            Self::Unauthorized(_) => 401,
-            Self::Forbidden(_) => 403,
-            Self::NotFound(_) => 404,
-            Self::Conflict { .. } | Self::InProgress => 409,
-            Self::TooLarge(_) => 413,
-            Self::LimitExceeded { .. } | Self::KeyReused => 422,
-            Self::RateLimited { .. } | Self::TooMany(_) => 429,
-            Self::Internal => 500,
-            Self::Busy(_) | Self::Unavailable => 503,
-            Self::Remembered(error) => error.status,
-        }
     }
 
     /// Whether the same request may succeed later.
@@ -192,30 +135,11 @@ impl FeedError {
     }
 
     /// Whether the error says that a store cannot do its work at this time: the same request succeeds once it can.
-    pub(super) fn is_outage(&self) -> bool {
+    pub(crate) fn is_outage(&self) -> bool {
         matches!(
             self,
             Self::Unavailable | Self::Busy(_) | Self::TooMany(_) | Self::RateLimited { .. } | Self::InProgress
         )
-    }
-
-    /// In how many seconds it is worth trying again, where that is known.
-    pub fn retry_after(&self) -> Option<u64> {
-        match self {
-            Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after)),
-            Self::InProgress | Self::Busy(_) => Some(1),
-            _ => None,
-        }
-    }
-
-    /// What is kept of a lasting error, for whoever repeats the request; `None` of one that may pass.
-    pub(super) fn to_remember(&self) -> Option<Remembered> {
-        (!self.is_temporary()).then(|| Remembered {
-            code: self.code().to_owned(),
-            status: self.status(),
-            message: self.to_string(),
-            field: self.field().map(str::to_owned),
-        })
     }
 
     /// The part of the input at fault.
@@ -227,15 +151,6 @@ impl FeedError {
             Self::Remembered(error) => error.field.as_deref(),
             _ => None,
         }
-    }
-
-    /// The error as HTTP clients read it.
-    pub fn to_json(&self) -> Value {
-        let mut error = json!({ "code": self.code(), "message": self.to_string() });
-        if let Some(field) = self.field() {
-            error["field"] = field.into();
-        }
-        json!({ "error": error })
     }
 }
 
@@ -267,7 +182,7 @@ tokio::task_local! {
 
 /// Runs work whose failure is recorded for an operator. A panic counts as an [internal](FeedError::Internal) error. The
 /// second part of the result is the cause, if the work failed with an internal error.
-pub(super) async fn isolate<T>(work: impl Future<Output = Result<T>>) -> (Result<T>, String) {
+pub(crate) async fn isolate<T>(work: impl Future<Output = Result<T>>) -> (Result<T>, String) {
     let work = async {
         let done = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
             note_cause(&"it panicked, see the log");

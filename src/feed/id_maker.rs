@@ -6,7 +6,7 @@
 //!   on while the process is stopped, and [`LEASE_MARGIN`] earlier. A machine that was suspended, whose monotonic clock stood,
 //!   sees that the wall clock has passed the end.
 //! - No id is made beyond a time that was agreed with the store (the lease's *ceiling*). The store keeps it with the number;
-//!   whoever has the number next makes larger ids only, even if its clock is behind.
+//!   the next holder of the number makes larger ids only, even if its clock is behind.
 
 use std::time::{Duration, Instant};
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::error::Result;
+use super::lineage::DerivedState;
 use crate::broker::{Broker, CacheLease, Confirmation, Invalidation};
 use crate::metrics::Metrics;
 
@@ -93,5 +94,12 @@ impl Invalidator {
     pub(crate) fn clear(&self) {
         self.caches.iter().for_each(|cache| cache.clear());
         self.lease.count_invalidation();
+    }
+}
+
+impl DerivedState for Invalidator {
+    /// What is cached came from a ledger that may have held something else.
+    fn reset(&self) {
+        self.clear();
     }
 }

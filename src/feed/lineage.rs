@@ -1,13 +1,13 @@
 //! Keeps what the broker holds in step with the ledger, also when the ledger is restored or fails over.
 //!
 //! The ledger and the broker are compared at the start, whenever the ledger was away, when the broker was, and now and
-//! then. If the ledger is another one than the broker remembers, or an older state of it (see [`Lineage`]), it begins a new
+//! then. If the ledger is another one than the broker remembers, or an older state of it (see [`ledger::Lineage`]), it begins a new
 //! incarnation: its numbers move beyond all that the broker knows, so that pages, pull cursors and idempotency keys of the
 //! life before can never match again; and logs, inboxes and tallies of the incarnation before count as lost. Inboxes are
 //! made anew from the ledger, clients are closed with 3010 and load their timelines again.
 //!
-//! The nodes agree without a leader: whoever notices replaces the incarnation in the ledger, then the record in the broker,
-//! each by compare-and-set, and looks again. The others are told by a signal, and find out with the next number they note.
+//! The nodes agree without a leader: a node that notices replaces the incarnation in the ledger, then the record in the broker,
+//! each by compare-and-set, and compares again. The others get a signal, or notice with the next number that they note.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +16,10 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use super::{Feed, FeedError, Result};
+use super::error::{FeedError, Result};
+use super::runtime::Runtime;
 use crate::broker::{Broker, LIKES, LedgerMatch, Place, is_behind};
-use crate::ledger::{HighWaterMarks, JOBS, Lineage, PULLED, REVERTS, high_water};
+use crate::ledger::{self, HighWaterMarks, JOBS, Ledger, PULLED, REVERTS, high_water};
 
 /// How often the stores are compared though nothing happened.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(20);
@@ -30,13 +31,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How often a node tries to begin an incarnation while others do the same.
 const MAX_ATTEMPTS: usize = 30;
 
-/// How a signal reads that says: the ledger has begun a new incarnation.
-pub(super) const LEDGER_REPLACED: &[u8] = b"ledger";
+/// The signal that the ledger has begun a new incarnation.
+pub(crate) const LEDGER_REPLACED: &[u8] = b"ledger";
 
-/// What this node knows of the ledger.
-pub(crate) struct LedgerLineage {
+/// State of this node that comes from the ledger.
+pub(crate) trait DerivedState: Send + Sync {
+    /// Drops it: the ledger is another one, or an older state of itself.
+    fn reset(&self);
+}
+
+/// Keeps the broker in step with the ledger.
+pub(crate) struct Lineage {
+    ledger: Arc<dyn Ledger>,
     /// Remembers the numbers of the ledger.
     broker: Arc<dyn Broker>,
+    runtime: Arc<Runtime>,
+    /// Reset when a new incarnation begins.
+    derived: Vec<Arc<dyn DerivedState>>,
     /// `None` before the first comparison.
     known: RwLock<Option<Arc<Known>>>,
     /// The stores are to be compared.
@@ -57,7 +68,7 @@ struct Number {
     wanted: AtomicU64,
     /// That the broker remembers.
     noted: AtomicU64,
-    /// Held while the broker is told, so that those who wait share one call.
+    /// Held while the broker is written, so that waiting callers share one call.
     noting: tokio::sync::Mutex<()>,
 }
 
@@ -67,13 +78,19 @@ impl Number {
     }
 }
 
-impl LedgerLineage {
-    pub(super) fn new(broker: Arc<dyn Broker>) -> Self {
-        Self { broker, known: RwLock::new(None), compare: Notify::new() }
+impl Lineage {
+    /// Compares these stores: see [`start`](Self::start).
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        runtime: Arc<Runtime>,
+        derived: Vec<Arc<dyn DerivedState>>,
+    ) -> Self {
+        Self { ledger, broker, runtime, derived, known: RwLock::new(None), compare: Notify::new() }
     }
 
     /// The stores may not fit each other any more.
-    pub(super) fn compare_soon(&self) {
+    pub(crate) fn compare_soon(&self) {
         self.compare.notify_one();
     }
 
@@ -82,35 +99,35 @@ impl LedgerLineage {
     }
 
     /// The incarnation of the ledger; empty before the first comparison.
-    pub(super) fn incarnation(&self) -> Arc<str> {
+    pub(crate) fn incarnation(&self) -> Arc<str> {
         self.known().map_or_else(|| "".into(), |known| Arc::clone(&known.incarnation))
     }
 }
 
-impl Feed {
-    /// Compares the ledger with the broker, then keeps comparing until the feed stops.
+impl Lineage {
+    /// Compares the ledger with the broker, then keeps comparing until the process stops.
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn start_lineage(self: &Arc<Self>) -> Result<()> {
+    pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
         let comparison = self.ledger.begin_comparison();
         self.match_ledger().await?;
         // If it is another one by now, that is noticed below.
         self.ledger.admit(comparison);
-        let feed = Arc::clone(self);
-        self.fanout.tasks().spawn(async move {
+        let lineage = Arc::clone(self);
+        self.runtime.spawn(async move {
             loop {
                 tokio::select! {
-                    more = feed.fanout.sleep(COMPARE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => {
+                    more = lineage.runtime.sleep(COMPARE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => {
                         if !more { return }
                     }
-                    () = feed.lineage.compare.notified() => {}
-                    () = feed.ledger.replaced() => {}
+                    () = lineage.compare.notified() => {}
+                    () = lineage.ledger.replaced() => {}
                 }
                 let mut pause = FIRST_PAUSE;
-                while let Err(error) = feed.compare().await {
+                while let Err(error) = lineage.compare().await {
                     tracing::debug!(%error, "the ledger could not be compared with the broker");
-                    if !feed.fanout.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
+                    if !lineage.runtime.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
                         return;
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -157,7 +174,7 @@ impl Feed {
     }
 
     /// Moves the ledger's numbers beyond those that the broker knows, and has the broker remember the ledger as it is then.
-    async fn begin_incarnation(&self, lineage: &Lineage, known: &str, numbers: &HighWaterMarks) -> Result<()> {
+    async fn begin_incarnation(&self, lineage: &ledger::Lineage, known: &str, numbers: &HighWaterMarks) -> Result<()> {
         tracing::warn!(
             ledger = lineage.identity(),
             known,
@@ -176,19 +193,17 @@ impl Feed {
     }
 
     /// Works with this incarnation from now on.
-    async fn enter_incarnation(&self, lineage: &Lineage) {
+    async fn enter_incarnation(&self, lineage: &ledger::Lineage) {
         let identity = lineage.identity();
-        let before = self.lineage.known();
+        let before = self.known();
         if before.as_ref().is_some_and(|known| known.identity == identity) {
             return;
         }
         // What is remembered here came from a ledger that may have held something else.
-        self.invalidator.clear();
-        self.likes.on_new_incarnation();
+        self.derived.iter().for_each(|state| state.reset());
         let numbers = [JOBS, PULLED, REVERTS].map(|kind| Number::new(kind, lineage.number(kind)));
         let incarnation: Arc<str> = lineage.incarnation.as_str().into();
-        *self.lineage.known.write() =
-            Some(Arc::new(Known { identity, incarnation: Arc::clone(&incarnation), numbers }));
+        *self.known.write() = Some(Arc::new(Known { identity, incarnation: Arc::clone(&incarnation), numbers }));
         self.broker.use_incarnation(&incarnation);
         if before.is_some() {
             tracing::info!(incarnation = &*incarnation, "works with a new incarnation of the ledger");
@@ -199,12 +214,12 @@ impl Feed {
     }
 }
 
-impl LedgerLineage {
+impl Lineage {
     /// Has the broker remember a number of the ledger before anything there is named by it.
     ///
     /// # Errors
     /// If the broker cannot be reached, or remembers another ledger.
-    pub(super) async fn note_number(&self, kind: &'static str, number: u64) -> Result<()> {
+    pub(crate) async fn note_number(&self, kind: &'static str, number: u64) -> Result<()> {
         let known = self.known().ok_or(FeedError::Unavailable)?;
         let Some(of_kind) = known.numbers.iter().find(|number| number.kind == kind) else { return Ok(()) };
         of_kind.wanted.fetch_max(number, Ordering::SeqCst);
@@ -221,11 +236,11 @@ impl LedgerLineage {
         Ok(())
     }
 
-    /// Has the broker remember how far a partition of the queue of likes is settled, before it is told of the counts.
+    /// Has the broker remember how far a partition of the queue of likes is settled, before the counts are published.
     ///
     /// # Errors
     /// As for [`note_number`](Self::note_number).
-    pub(super) async fn note_settled(&self, partition: u16, life: &str, through: Place) -> Result<()> {
+    pub(crate) async fn note_settled(&self, partition: u16, life: &str, through: Place) -> Result<()> {
         let known = self.known().ok_or(FeedError::Unavailable)?;
         self.remember(&known, vec![settled(partition, life, through)]).await
     }
@@ -241,7 +256,7 @@ impl LedgerLineage {
 }
 
 /// What the broker remembers of a ledger that stands here.
-fn remembered(lineage: &Lineage) -> HighWaterMarks {
+fn remembered(lineage: &ledger::Lineage) -> HighWaterMarks {
     let numbers = lineage.numbers.iter().map(|(kind, number)| ((*kind).to_owned(), high_water(*number)));
     let positions = lineage.positions.iter().filter_map(|(partition, position)| {
         let (life, place) = position.split_once(' ')?;

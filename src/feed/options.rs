@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fanout::FanoutOptions;
-use super::likes::LikesOptions;
-use super::rate_limits::Rates;
+use crate::broker::Keep;
 use crate::net::TrustedProxies;
 
 /// The options of the feed.
@@ -55,4 +53,54 @@ pub struct Limits {
     pub follows: u64,
     /// Favourites of one type of a user.
     pub favourites: u64,
+}
+
+/// The fan-out of posts (`fanout.*`).
+#[derive(Clone, Copy, Debug)]
+pub struct FanoutOptions {
+    /// Followers past which an author's posts go to the pull log instead of each inbox.
+    pub push_limit: u64,
+    /// Inboxes of a page: one script call of the broker each.
+    pub page: usize,
+    /// Jobs that run concurrently.
+    pub workers: usize,
+    /// How long a job is held without a sign of life.
+    pub lease: Duration,
+}
+
+/// The intake and settling of likes (`likes.*`).
+#[derive(Clone, Copy, Debug)]
+pub struct LikesOptions {
+    /// Likes that may wait to be settled.
+    pub queue_length: u64,
+    /// Publications of one object's counts, a second.
+    pub counts_per_second: u32,
+    /// How much of the logs of `notifications:` is kept.
+    pub notifications: Keep,
+}
+
+/// Rate limits, a minute each; `None`: no limit. Bursts may be twice as large (`rates.*`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// Posts written or edited by a user.
+    pub posts: Option<u32>,
+    /// Comments written by a user.
+    pub comments: Option<u32>,
+    /// Likes given or taken back by a user.
+    pub likes: Option<u32>,
+    /// Edges made or ended by a user: follows, hides, mutes, blocks, post alerts.
+    pub follows: Option<u32>,
+    /// All other writes of a user.
+    pub writes: Option<u32>,
+    /// Users mentioned in posts and comments of a user.
+    pub mentions: Option<u32>,
+    /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS) times as many.
+    pub reads: Option<u32>,
+    /// Units of 1 KiB that a user publishes to channels; an anonymous address has
+    /// [`ADDRESS_READS`](super::ADDRESS_READS) times as many.
+    pub publications: Option<u32>,
+    /// Accounts made from an address.
+    pub accounts: Option<u32>,
+    /// Failures to sign in from an address, before they are delayed.
+    pub sessions: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! How often one user may write and read, and one address sign up and in.
+//! Rate limits: how often a user may write and read, and an address may sign up and in.
 //!
 //! Each limit has a bucket for each user or address that refills at the configured rate and holds twice a minute's worth
 //! (`crate::limiter`). Backends with an API key are trusted and not counted.
@@ -8,7 +8,7 @@
 //! | posts, mentions, new accounts, attempts to sign in | for the whole cluster, in the broker | by each node for itself |
 //! | everything else | by each node for itself | the same |
 //!
-//! Reads are weighted by their cost, see [`Operation::cost`](super::operations::Operation::cost).
+//! Reads are weighted by their cost. `api/admission.rs` assigns operations to these limits.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -19,39 +19,13 @@ use std::time::{Duration, Instant};
 use governor::clock::MonotonicClock;
 use moka::sync::Cache;
 
-use super::call::{Call, Caller, Origin};
+use super::call::{Call, Origin};
 use super::error::{FeedError, Result};
-use super::operations::{Access, Operation, Request};
+use super::options::Rates;
 use crate::broker::{Broker, Permit, PermitRequest};
 use crate::limiter::{Key, Rate, RateLimiter};
 use crate::model::{UserId, others};
 use crate::net::{TrustedProxies, subscriber_network};
-
-/// How often, a minute; `None`: as often as they like. Bursts may be twice as many.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Rates {
-    /// Posts written or edited by a user.
-    pub posts: Option<u32>,
-    /// Comments written by a user.
-    pub comments: Option<u32>,
-    /// Likes given or taken back by a user.
-    pub likes: Option<u32>,
-    /// Edges made or ended by a user: follows, hides, mutes, blocks, wishes to be told.
-    pub follows: Option<u32>,
-    /// All other writes of a user.
-    pub writes: Option<u32>,
-    /// Users mentioned in posts and comments of a user.
-    pub mentions: Option<u32>,
-    /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`] times as many.
-    pub reads: Option<u32>,
-    /// Units of 1 KiB that a user publishes to channels; an anonymous address has [`ADDRESS_READS`] times as
-    /// many.
-    pub publications: Option<u32>,
-    /// Accounts made from an address.
-    pub accounts: Option<u32>,
-    /// Failures to sign in from an address, before they are delayed.
-    pub sessions: Option<u32>,
-}
 
 /// How many users, or addresses, of each limit have a bucket of their own; more share some.
 const CAPACITY: usize = 100_000;
@@ -74,7 +48,22 @@ const PERMIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a denial of the broker may be remembered: as long as a bucket takes to fill.
 const DENIAL_TTL: Duration = Duration::from_secs(120);
 
-/// Who is counted.
+/// The rate limit that a write counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RateClass {
+    /// `rates.posts`.
+    Posts,
+    /// `rates.comments`.
+    Comments,
+    /// `rates.likes`.
+    Likes,
+    /// `rates.follows`.
+    Follows,
+    /// `rates.writes`.
+    Writes,
+}
+
+/// The user or address that is counted.
 #[derive(Clone, Copy)]
 enum Subject<'a> {
     User(&'a UserId),
@@ -134,26 +123,27 @@ impl RateLimits {
         }
     }
 
-    /// Counts an operation that is asked for.
+    /// Counts a write of a user.
     ///
     /// # Errors
     /// [`FeedError::RateLimited`] if it is one too many.
-    pub(crate) async fn take(&self, operation: &Operation, asked: &Request) -> Result<()> {
-        let (limit, subject, units) = match (asked.origin, &asked.caller) {
-            (Origin::Backend, _) => return Ok(()),
-            (Origin::Address(address), _) if operation.access == Access::Open => {
-                // Attempts to sign in are counted where it is known how they end.
-                if operation.name == "sessions.create" {
-                    return Ok(());
-                }
-                (&self.accounts, Subject::Address(address), 1)
-            }
-            (_, Caller::User(user)) if operation.writes() => (self.of(operation.name), Subject::User(user), 1),
-            (Origin::Address(address) | Origin::Socket(address), caller) => {
-                return self.take_reads(caller.reader(), address, operation.cost(&asked.input));
-            }
+    pub(crate) async fn take_write(&self, class: RateClass, user: &UserId) -> Result<()> {
+        let limit = match class {
+            RateClass::Posts => &self.posts,
+            RateClass::Comments => &self.comments,
+            RateClass::Likes => &self.likes,
+            RateClass::Follows => &self.follows,
+            RateClass::Writes => &self.writes,
         };
-        self.charge(limit, subject, units).await
+        self.charge(limit, Subject::User(user), 1).await
+    }
+
+    /// Counts a new account from an address.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if it is one too many.
+    pub(crate) async fn take_account(&self, address: IpAddr) -> Result<()> {
+        self.charge(&self.accounts, Subject::Address(address), 1).await
     }
 
     /// Counts units of reading of a user, or of an anonymous client at an address.
@@ -236,17 +226,6 @@ impl RateLimits {
             Err(FeedError::RateLimited { retry_after, .. }) => Some(retry_after),
             _ => None,
         })
-    }
-
-    fn of(&self, operation: &str) -> &Limit {
-        match operation {
-            "posts.create" | "posts.edit" => &self.posts,
-            "comments.create" => &self.comments,
-            "likes.add" | "likes.remove" | "comments.like" | "comments.unlike" => &self.likes,
-            "users.update" => &self.writes,
-            _ if operation.starts_with("users.") => &self.follows,
-            _ => &self.writes,
-        }
     }
 
     async fn charge(&self, limit: &Limit, subject: Subject<'_>, units: u32) -> Result<()> {
@@ -362,28 +341,11 @@ impl Buckets {
 
 #[cfg(test)]
 mod tests {
-    use super::super::operations::Operations;
     use super::*;
     use crate::broker::{InboxOptions, MemoryBroker};
 
     fn broker() -> Arc<dyn Broker> {
         Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }))
-    }
-
-    #[test]
-    fn every_write_has_its_limit() {
-        let limits = RateLimits::new(Rates::default(), Arc::default(), broker());
-        for operation in Operations::new().all().iter().filter(|operation| operation.writes()) {
-            let name = operation.name;
-            let expected = match name.split_once('.').expect("a dot") {
-                ("posts", "create" | "edit") => "posts",
-                ("comments", "create") => "comments",
-                ("likes", _) | ("comments", "like" | "unlike") => "likes",
-                ("users", what) if what != "update" => "follows",
-                _ => "writes",
-            };
-            assert_eq!(limits.of(name).name, expected, "{name}");
-        }
     }
 
     #[test]

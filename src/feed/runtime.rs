@@ -32,11 +32,6 @@ impl Runtime {
         &self.holder
     }
 
-    /// The tasks under way.
-    pub(crate) fn tasks(&self) -> &TaskTracker {
-        &self.tasks
-    }
-
     /// Cancelled when the tasks are to end.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::error::{FeedError, Result};
-use super::events::EventQueue;
-use super::fanout::Fanout;
+use super::event_queue::EventQueue;
 use super::identity::Identity;
 use super::input::Done;
 use super::invalidation::Invalidator;
+use super::jobs::JobQueue;
 use super::node_ids::NodeIds;
 use super::rate_limits::RateLimits;
 use crate::broker::{Attempt, Invalidation};
@@ -24,7 +24,7 @@ pub(crate) struct WritePath {
     /// Counts mentioned users.
     pub(crate) rates: Arc<RateLimits>,
     /// Takes the jobs that fan a change out.
-    pub(crate) jobs: Arc<Fanout>,
+    pub(crate) jobs: Arc<JobQueue>,
     /// Woken after a write that puts an event into the ledger's queue.
     pub(crate) events: Arc<EventQueue>,
     /// Puts changes in force on all nodes.

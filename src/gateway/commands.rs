@@ -16,8 +16,8 @@ use super::outbox::Outbox;
 use super::presence::Subscriber;
 use super::session::{Action, Call, History, Join, Look, Opening, Publish, Wants};
 use super::sockets::{Registration, closing};
+use crate::api::Request;
 use crate::broker::{Append, PresenceStats, Span, continues};
-use crate::feed::operations::Request;
 use crate::feed::{Audience, Caller, Credential, FeedError, NewUser, Origin, Viewer};
 use crate::model::Entry;
 use crate::protocol::{
@@ -262,7 +262,7 @@ impl Gateway {
         let credential = call.token.map_or(Credential::Nothing, Credential::Token);
         let (origin, client) = (Origin::Socket(call.address), Some(call.client));
         let asked = Request { caller, credential, origin, client, key: None, input };
-        let ran = operation.run(&self.feed, asked).await;
+        let ran = self.executor.run(operation, asked).await;
         self.metrics.operation(operation.name, ran.as_ref().map_or_else(FeedError::code, |_| "ok"));
         match ran.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {
             Ok(Ok(Ok(data))) => Done::Say(reply(call.id, &ReplyBody::Rpc { data })),

@@ -26,11 +26,12 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::Executor;
+use crate::api::operations::Operations;
 use crate::auth::Revoked;
 use crate::broker::Broker;
 use crate::config::Origins;
 use crate::feed::Feed;
-use crate::feed::operations::Operations;
 use crate::metrics::{Levels, Metrics};
 use crate::protocol::Disconnect;
 
@@ -82,6 +83,7 @@ pub struct Gateway {
     feed: Arc<Feed>,
     broker: Arc<dyn Broker>,
     operations: Arc<Operations>,
+    executor: Arc<Executor>,
     sessions: Arc<SessionOptions>,
     metrics: Arc<Metrics>,
     options: GatewayOptions,
@@ -109,6 +111,8 @@ pub struct Parts {
     pub broker: Arc<dyn Broker>,
     /// The table of operations.
     pub operations: Arc<Operations>,
+    /// Runs operations.
+    pub executor: Arc<Executor>,
     /// What sessions share.
     pub sessions: SessionOptions,
     /// What is counted.
@@ -129,12 +133,13 @@ impl Gateway {
         let clients = Clients::default();
         let sockets = Arc::new(UserSockets::default());
         let hub = Hub::new(&parts, Arc::clone(&clients), Arc::clone(&sockets), options.recovery_limit);
-        let Parts { feed, broker, operations, sessions, metrics } = parts;
+        let Parts { feed, broker, operations, executor, sessions, metrics } = parts;
         let gateway = Arc::new(Self {
             hub,
             feed,
             broker,
             operations,
+            executor,
             sessions: Arc::new(sessions),
             metrics,
             users: UserConnections::new(options.connections_per_user),
@@ -155,6 +160,11 @@ impl Gateway {
     /// The feed behind it.
     pub fn feed(&self) -> &Arc<Feed> {
         &self.feed
+    }
+
+    /// Runs operations.
+    pub fn executor(&self) -> &Executor {
+        &self.executor
     }
 
     /// The broker behind it.
@@ -194,7 +204,7 @@ impl Gateway {
             channels: self.hub.channels(),
             queue_bytes: self.clients.iter().map(|outbox| outbox.bytes()).sum(),
             broker_round_trips: self.broker.round_trips(),
-            ledger_round_trips: self.feed.ledger_round_trips(),
+            ledger_round_trips: self.feed.ledger.round_trips(),
             cache_lease: self.feed.invalidator.holds_lease(),
         }
     }
@@ -203,7 +213,7 @@ impl Gateway {
     /// end, for ever.
     async fn close_revoked(&self) {
         loop {
-            let pending = self.feed.revocations_changed().await;
+            let pending = self.feed.socket_checks.next().await;
             let refused = self.sockets.refused(&pending, |user, token| match user {
                 Some(user) if self.feed.identity.refuse_erased(user).is_err() => Err(Revoked::Token),
                 user => self.feed.identity.check_revoked(user, token),

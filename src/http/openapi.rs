@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::{Site, json_answer};
-use crate::feed::operations::{Access, Operation, Operations};
+use crate::api::operations::{Access, Operation, Operations};
 
 /// Answers `GET /api/openapi.json`.
 pub(super) async fn serve(State(site): State<Arc<Site>>) -> Response<Body> {

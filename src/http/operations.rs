@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use super::in_flight::Ticket;
 use super::{BODY, Site, json_answer};
+use crate::api::operations::{Access, Operation, Verb};
 use crate::auth::TokenError;
-use crate::feed::operations::{self, Access, Operation, Verb};
 use crate::feed::{Caller, Credential, FeedError, Origin, now};
 use crate::model::{UserId, UserOrigin};
 use crate::net::ClientAddress;
@@ -74,8 +74,8 @@ async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Resul
     if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
-    let asked = operations::Request { caller, credential, origin, client: None, key, input: Value::Object(input) };
-    Ok((operation.run(site.gateway.feed(), asked).await?, ticket))
+    let asked = crate::api::Request { caller, credential, origin, client: None, key, input: Value::Object(input) };
+    Ok((site.gateway.executor().run(operation, asked).await?, ticket))
 }
 
 /// The header that names a write; to operations that take no key it means nothing.

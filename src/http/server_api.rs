@@ -231,7 +231,7 @@ async fn export_user(site: &Site, body: &[u8]) -> Answer {
 
 async fn delete_user(site: &Site, body: &[u8]) -> Answer {
     let OneUser { user, .. } = read(body)?;
-    site.gateway.feed().erase(&user).await.map_err(|error| refused(&error))?;
+    site.gateway.feed().erasures.erase(&user).await.map_err(|error| refused(&error))?;
     Ok(json!({}))
 }
 

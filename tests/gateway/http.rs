@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use feedline::feed::operations::{Access, Operations};
+use feedline::api::operations::{Access, Operations};
 use serde_json::{Value, json};
 
 use crate::client::Client;

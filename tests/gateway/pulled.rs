@@ -319,7 +319,8 @@ async fn a_post_is_for_whom_it_says() {
         let theirs = posts.iter().zip(&visibilities).filter(|(_, (_, kinds))| kinds.contains(&kind));
         let theirs: Vec<u64> = theirs.map(|(id, _)| *id).collect();
         assert_eq!(told(client, &follower(kind), theirs.len()).await, arrived(&theirs), "{kind} live");
-        assert!(client.pushed().await.is_empty(), "{kind} live");
+        let pushed = client.pushed().await;
+        assert!(pushed.is_empty(), "{kind} live: {pushed:?}");
         let newest: Vec<u64> = theirs.iter().rev().copied().collect();
         for n in [kind, kind + 1] {
             assert_eq!(timeline(&server, &follower(n)).await, newest, "{n}");

@@ -1,4 +1,4 @@
-//! The job that removes what was an erased user's.
+//! The job that removes the data of an erased user.
 //!
 //! A pass goes through everything in pages, with pauses, so that the ledger's writer is never held for long. A pass that
 //! finds nothing is repeated after [`GRACE`]: a write that began before the erasure may have ended after the first one. If
@@ -11,9 +11,17 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
-use crate::broker::inbox_channel;
-use crate::feed::{Feed, Result, now};
-use crate::ledger::{Erasure, ErasureLease, PersonalData};
+use crate::broker::{Broker, inbox_channel};
+use crate::feed::error::Result;
+use crate::feed::identity::ErasureRecords;
+use crate::feed::jobs::JobQueue;
+use crate::feed::likes::CountPublisher;
+use crate::feed::notifications::Notifications;
+use crate::feed::posts::Comments;
+use crate::feed::runtime::{Runtime, now};
+use crate::feed::timelines::EdgeJobs;
+use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData};
+use crate::metrics::Metrics;
 use crate::model::{CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
 /// How long a write that was under way when its user was erased may take: longer than any call of the ledger.
@@ -42,7 +50,7 @@ const CONCURRENCY: usize = 4;
 
 /// An erasure that this node works on.
 struct Pass<'a> {
-    feed: &'a Feed,
+    job: &'a ErasureJob,
     erasure: Erasure,
     /// Rows found in this pass.
     found: usize,
@@ -65,21 +73,52 @@ macro_rules! step {
     };
 }
 
-impl Feed {
-    /// Starts working on erasures, one at a time.
-    pub(in crate::feed) fn start_erasure_job(self: &Arc<Self>) {
-        let feed = Arc::clone(self);
-        self.fanout.tasks().spawn(async move {
+/// Removes the data of erased users.
+pub(crate) struct ErasureJob {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    runtime: Arc<Runtime>,
+    records: Arc<ErasureRecords>,
+    jobs: Arc<JobQueue>,
+    edges: Arc<EdgeJobs>,
+    comments: Arc<Comments>,
+    notifications: Arc<Notifications>,
+    counts: Arc<CountPublisher>,
+    metrics: Arc<Metrics>,
+}
+
+impl ErasureJob {
+    /// Works on the erasures of this ledger: see [`start`](Self::start).
+    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        runtime: Arc<Runtime>,
+        records: Arc<ErasureRecords>,
+        jobs: Arc<JobQueue>,
+        edges: Arc<EdgeJobs>,
+        comments: Arc<Comments>,
+        notifications: Arc<Notifications>,
+        counts: Arc<CountPublisher>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { ledger, broker, runtime, records, jobs, edges, comments, notifications, counts, metrics }
+    }
+
+    /// Works on erasures, one at a time, until the process stops.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let job = Arc::clone(self);
+        self.runtime.spawn(async move {
             let mut backoff = MIN_BACKOFF;
             loop {
-                let pause = match feed.work_on_erasure().await {
+                let pause = match job.work().await {
                     Ok(true) => Duration::ZERO,
                     Ok(false) => POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
                     Err(error) => {
                         tracing::warn!(%error, pause = ?backoff, "an erasure waits for its stores");
                         let pause = backoff.mul_f64(rand::random_range(0.5..1.5));
                         backoff = (backoff * 2).min(MAX_BACKOFF);
-                        if !feed.fanout.sleep(pause).await {
+                        if !job.runtime.sleep(pause).await {
                             return;
                         }
                         continue;
@@ -87,25 +126,25 @@ impl Feed {
                 };
                 backoff = MIN_BACKOFF;
                 tokio::select! {
-                    more = feed.fanout.sleep(pause) => if !more { return },
-                    () = feed.erasures.wake.notified(), if !pause.is_zero() => {}
+                    more = job.runtime.sleep(pause) => if !more { return },
+                    () = job.records.job_woken(), if !pause.is_zero() => {}
                 }
             }
         });
     }
 
-    fn erasure_lease(&self, until: Millis) -> ErasureLease {
-        ErasureLease { holder: self.fanout.holder().into(), until }
+    fn lease(&self, until: Millis) -> ErasureLease {
+        ErasureLease { holder: (**self.runtime.holder()).into(), until }
     }
 
     /// Takes an erasure and makes a pass. `false` if there is none to work on now.
-    async fn work_on_erasure(&self) -> Result<bool> {
+    async fn work(&self) -> Result<bool> {
         let begun = now();
-        let lease = self.erasure_lease(after(begun, LEASE));
+        let lease = self.lease(after(begun, LEASE));
         let Some(erasure) = self.ledger.claim_erasure(begun, &lease).await? else { return Ok(false) };
         // It may have been begun by another node, a moment ago.
-        self.erasures.hide(&erasure.user);
-        let mut pass = Pass { feed: self, erasure, found: 0 };
+        self.records.hide(&erasure.user);
+        let mut pass = Pass { job: self, erasure, found: 0 };
         if matches!(pass.run().await?, Outcome::Lost) {
             return Ok(true);
         }
@@ -113,23 +152,23 @@ impl Feed {
         match erasure.quiet_since {
             _ if found > 0 => {
                 erasure.quiet_since = None;
-                self.ledger.advance_erasure(&erasure, &self.erasure_lease(0)).await?;
+                self.ledger.advance_erasure(&erasure, &self.lease(0)).await?;
             }
             Some(since) if begun >= after(since, GRACE) => {
-                self.forget_channels_of(&erasure.user).await?;
-                self.ledger.finish_erasure(&erasure.user, self.fanout.holder()).await?;
+                self.drop_channels(&erasure.user).await?;
+                self.ledger.finish_erasure(&erasure.user, self.runtime.holder()).await?;
                 self.metrics.erased();
             }
             since => {
                 erasure.quiet_since = since.or(Some(now()));
-                self.ledger.advance_erasure(&erasure, &self.erasure_lease(after(now(), GRACE))).await?;
+                self.ledger.advance_erasure(&erasure, &self.lease(after(now(), GRACE))).await?;
             }
         }
         Ok(true)
     }
 
     /// Drops the logs of channels that were the user's.
-    async fn forget_channels_of(&self, user: &UserId) -> Result<()> {
+    async fn drop_channels(&self, user: &UserId) -> Result<()> {
         let channels = [inbox_channel(user), format!("notifications:{user}"), format!("user:{user}")];
         Ok(self.broker.drop_logs(&channels).await?)
     }
@@ -137,7 +176,7 @@ impl Feed {
     /// Ends a follow, and takes the posts out of the follower's timeline.
     async fn end_follow(&self, follower: &UserId, followee: &UserId) -> Result<()> {
         let now = now();
-        if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.fanout.lease()).await? {
+        if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.jobs.lease()).await? {
             self.edges.run_now(job).await;
         }
         Ok(())
@@ -167,9 +206,9 @@ impl Pass<'_> {
     /// After a page: holds the erasure for longer, and lets others write.
     async fn next(&mut self, found: usize, pause: Duration) -> Result<Outcome> {
         self.found += found;
-        let lease = self.feed.erasure_lease(after(now(), LEASE));
-        let is_held = self.feed.ledger.advance_erasure(&self.erasure, &lease).await?;
-        let goes_on = is_held && self.feed.fanout.sleep(pause).await;
+        let lease = self.job.lease(after(now(), LEASE));
+        let is_held = self.job.ledger.advance_erasure(&self.erasure, &lease).await?;
+        let goes_on = is_held && self.job.runtime.sleep(pause).await;
         Ok(if goes_on { Outcome::Complete } else { Outcome::Lost })
     }
 
@@ -177,12 +216,12 @@ impl Pass<'_> {
     async fn followers(&mut self) -> Result<Outcome> {
         let mut cursor = String::new();
         loop {
-            let (feed, user) = (self.feed, &self.erasure.user);
-            let followers = feed.ledger.followers_after(user, &cursor, PAGE).await?;
+            let (job, user) = (self.job, &self.erasure.user);
+            let followers = job.ledger.followers_after(user, &cursor, PAGE).await?;
             let Some(last) = followers.last() else { return Ok(Outcome::Complete) };
             cursor = last.to_string();
             let found = followers.len();
-            let ends = stream::iter(followers).map(|follower| async move { feed.end_follow(&follower, user).await });
+            let ends = stream::iter(followers).map(|follower| async move { job.end_follow(&follower, user).await });
             ends.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
             step!(self.next(found, PAUSE));
         }
@@ -192,15 +231,15 @@ impl Pass<'_> {
     async fn posts(&mut self) -> Result<Outcome> {
         let mut before = PostId::MAX;
         loop {
-            let (feed, user) = (self.feed, &self.erasure.user);
-            let posts = feed.ledger.author_posts(user, before, POSTS_PER_PAGE).await?;
+            let (job, user) = (self.job, &self.erasure.user);
+            let posts = job.ledger.author_posts(user, before, POSTS_PER_PAGE).await?;
             let Some(last) = posts.last() else { return Ok(Outcome::Complete) };
             before = *last;
             for post in &posts {
                 let now = now();
-                let reserved = feed.fanout.reserve(user);
-                if let Some(job) = feed.ledger.delete_post(*post, user, now, reserved.lease()).await? {
-                    feed.fanout.offer([job], reserved);
+                let reserved = job.jobs.reserve(user);
+                if let Some(deletion) = job.ledger.delete_post(*post, user, now, reserved.lease()).await? {
+                    job.jobs.offer([deletion], reserved);
                 }
             }
             step!(self.next(posts.len(), PAUSE_AFTER_POSTS));
@@ -210,12 +249,12 @@ impl Pass<'_> {
     async fn following(&mut self) -> Result<Outcome> {
         let mut after = String::new();
         loop {
-            let (feed, user) = (self.feed, &self.erasure.user);
-            let rows = feed.ledger.personal_rows(user, PersonalData::Following, &after, PAGE).await?;
+            let (job, user) = (self.job, &self.erasure.user);
+            let rows = job.ledger.personal_rows(user, PersonalData::Following, &after, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
             after.clone_from(&last.key);
             for followee in rows.iter().filter_map(|row| row.other.as_ref()) {
-                feed.end_follow(user, followee).await?;
+                job.end_follow(user, followee).await?;
             }
             step!(self.next(rows.len(), PAUSE));
         }
@@ -226,17 +265,17 @@ impl Pass<'_> {
     async fn comments(&mut self) -> Result<Outcome> {
         let mut after = String::new();
         loop {
-            let (feed, user) = (self.feed, &self.erasure.user);
-            let rows = feed.ledger.personal_rows(user, PersonalData::Comments, &after, PAGE).await?;
+            let (job, user) = (self.job, &self.erasure.user);
+            let rows = job.ledger.personal_rows(user, PersonalData::Comments, &after, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
             after.clone_from(&last.key);
             let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
             let mut logs = BTreeSet::new();
-            for comment in feed.ledger.comments(&ids).await? {
-                feed.comments.remove(&comment, None).await?;
+            for comment in job.ledger.comments(&ids).await? {
+                job.comments.remove(&comment, None).await?;
                 logs.insert(format!("post:{}", comment.post));
             }
-            feed.broker.drop_logs(&Vec::from_iter(logs)).await?;
+            job.broker.drop_logs(&Vec::from_iter(logs)).await?;
             step!(self.next(rows.len(), PAUSE));
         }
     }
@@ -244,13 +283,13 @@ impl Pass<'_> {
     async fn favourites(&mut self) -> Result<Outcome> {
         let mut after = String::new();
         loop {
-            let (feed, user) = (self.feed, &self.erasure.user);
-            let rows = feed.ledger.personal_rows(user, PersonalData::Favourites, &after, PAGE).await?;
+            let (job, user) = (self.job, &self.erasure.user);
+            let rows = job.ledger.personal_rows(user, PersonalData::Favourites, &after, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
             after.clone_from(&last.key);
             for row in &rows {
                 match serde_json::from_str::<FavouriteRow>(&row.json) {
-                    Ok(row) => _ = feed.ledger.remove_favourite(user, &row.r#type, &row.id).await?,
+                    Ok(row) => _ = job.ledger.remove_favourite(user, &row.r#type, &row.id).await?,
                     Err(error) => tracing::error!(%error, key = row.key, "a favourite cannot be read, it stays"),
                 }
             }
@@ -260,11 +299,11 @@ impl Pass<'_> {
 
     async fn likes(&mut self) -> Result<Outcome> {
         loop {
-            let tallies = self.feed.ledger.erase_likes(&self.erasure.user, PAGE).await?;
+            let tallies = self.job.ledger.erase_likes(&self.erasure.user, PAGE).await?;
             if tallies.is_empty() {
                 return Ok(Outcome::Complete);
             }
-            self.feed.tell_tallies(&tallies).await?;
+            self.job.counts.publish(&tallies).await?;
             step!(self.next(tallies.len(), PAUSE));
         }
     }
@@ -273,12 +312,12 @@ impl Pass<'_> {
     async fn notices(&mut self) -> Result<Outcome> {
         loop {
             let user = &self.erasure.user;
-            let groups = self.feed.ledger.erase_notices(user, PAGE).await?;
+            let groups = self.job.ledger.erase_notices(user, PAGE).await?;
             if groups.is_empty() {
                 return Ok(Outcome::Complete);
             }
             for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
-                self.feed.notifications.push_update(owner, *group).await?;
+                self.job.notifications.push_update(owner, *group).await?;
             }
             step!(self.next(groups.len(), PAUSE));
         }
@@ -286,7 +325,7 @@ impl Pass<'_> {
 
     async fn rest(&mut self) -> Result<Outcome> {
         loop {
-            let removed = self.feed.ledger.erase_rest(&self.erasure.user, PAGE).await?;
+            let removed = self.job.ledger.erase_rest(&self.erasure.user, PAGE).await?;
             if removed == 0 {
                 return Ok(Outcome::Complete);
             }
@@ -299,7 +338,7 @@ impl Pass<'_> {
     async fn deleted_posts(&mut self) -> Result<Outcome> {
         loop {
             let before = now().saturating_sub(millis(GRACE) / 2);
-            let removed = self.feed.ledger.erase_deleted_posts(&self.erasure.user, before, PAGE).await?;
+            let removed = self.job.ledger.erase_deleted_posts(&self.erasure.user, before, PAGE).await?;
             if removed < PAGE {
                 return Ok(Outcome::Complete);
             }

@@ -12,14 +12,14 @@ use crate::model::{Entry, GoneReason, Left, PostId, UserId, Visibility};
 const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
 
 /// Appends to the logs of shared channels.
-pub(in crate::feed) struct ChannelUpdates {
+pub(super) struct ChannelUpdates {
     broker: Arc<dyn Broker>,
     posts: Arc<PostCache>,
 }
 
 impl ChannelUpdates {
     /// Appends to the logs of this broker.
-    pub(in crate::feed) fn new(broker: Arc<dyn Broker>, posts: Arc<PostCache>) -> Self {
+    pub(super) fn new(broker: Arc<dyn Broker>, posts: Arc<PostCache>) -> Self {
         Self { broker, posts }
     }
 

@@ -1,102 +1,159 @@
-//! Carries posts to inboxes.
+//! Fan-out: brings posts, edits and removals to the inboxes of followers.
 //!
-//! A job is written with the post it carries, in one transaction. The process that wrote it holds its lease if it has room;
-//! otherwise the job waits in the ledger until a node has. Leases are renewed for as long as their jobs wait or are under way,
-//! and each has a generation: whoever claims the job of a dead worker raises it, and the dead worker, should it come back, is
-//! told that it lost the job. A lease that ran out is lost, whether or not anybody claimed the job. At most one node holds
-//! ordered jobs of an author, and an ordered job is begun only when no earlier one of its author is left.
+//! A job is written with the post, in one transaction. The process that wrote it holds its lease if it has room; otherwise the
+//! job waits in the ledger until a node has. Leases are renewed while their jobs wait or are under way, and each has a
+//! generation: a node that claims the job of a dead worker raises it, and the dead worker, should it come back, finds that
+//! it has lost the job. At most one node holds ordered jobs of an author, so they are run in order.
 //!
-//! Workers walk the followers page by page, and the broker remembers with the job which followers each page served. An attempt
-//! that is not the first begins by reading that, and with it the broker refuses the pages of all earlier attempts; so it goes
-//! on where they ended, and no inbox is searched. The cursor goes to the ledger now and then.
+//! Workers scan the followers page by page, and the broker remembers with the job which followers each page served. An attempt
+//! that is not the first begins by reading that, and with it the broker refuses the pages of all earlier attempts; so it
+//! continues where they ended, and no inbox is searched. The cursor is written to the ledger now and then.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `mod.rs` | workers, claims, renewals |
-//! | `queue.rs` | the jobs that this process holds |
-//! | `leases.rs` | their leases, and how far they can be trusted |
-//! | `creations.rs` | writes under way that create jobs |
-//! | `carry.rs` | what each kind of job does |
+//! | `dispatcher.rs` | what each kind of job does |
+//! | `running_job.rs` | the state of a worker with a job, and its lease |
+//! | `follower_scanner.rs`, `scan.rs` | scans the followers, page by page |
+//! | `connected_first.rs` | serves connected followers first |
+//! | `page_writer.rs` | writes pages of inboxes |
 //! | `channel_updates.rs` | appends to the logs of profiles, topics and posts |
-//! | `walk.rs` | the way through the followers, page by page |
-//! | `connected.rs` | who is connected is served first |
+//! | `pull_log.rs` | posts of authors with too many followers |
 
-mod carry;
 mod channel_updates;
-mod connected;
-mod creations;
-mod leases;
-mod queue;
-mod walk;
+mod connected_first;
+mod dispatcher;
+mod follower_scanner;
+mod page_writer;
+mod pull_log;
+mod running_job;
+mod scan;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+pub(crate) use pull_log::{GROWN, PullLog};
 
-use super::error::isolate;
-use super::{Feed, FeedError, now};
-use crate::broker::{JobAttempt, JobProgress};
-use crate::ledger::{Job, Lease};
+use self::channel_updates::ChannelUpdates;
+use self::connected_first::ConnectedFirst;
+use self::dispatcher::Dispatcher;
+use self::follower_scanner::FollowerScanner;
+use self::page_writer::PageWriter;
+use self::running_job::{JobLeases, Outcome, RunningJob};
+use super::content::PostCache;
+use super::error::{FeedError, isolate};
+use super::favourites::Favourites;
+use super::invalidation::Invalidator;
+use super::jobs::{JobQueue, Moment};
+use super::lineage::Lineage;
+use super::options::FanoutOptions;
+use super::quarantine::Quarantine;
+use super::runtime::{Runtime, now};
+use super::timelines::EdgeJobs;
+use super::visibility::VisibilityPolicy;
+use crate::broker::{Broker, JobAttempt};
+use crate::ledger::{Job, Ledger};
+use crate::metrics::Metrics;
 
-pub(super) use channel_updates::ChannelUpdates;
-use leases::Moment;
-pub(super) use queue::Fanout;
-
-/// How posts are carried.
-#[derive(Clone, Copy, Debug)]
-pub struct FanoutOptions {
-    /// How many followers an author may have whose posts are written to each of them.
-    pub push_limit: u64,
-    /// Followers a page: one script call of the broker each.
-    pub page: usize,
-    /// Jobs carried at once.
-    pub workers: usize,
-    /// How long a job is held without a sign of life.
-    pub lease: Duration,
-}
-
-/// How often the ledger is asked for jobs that wait, at most; and in any case four times within a lease.
+/// The longest time between two claims of waiting jobs; in any case four claims fit into a lease.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often leases are renewed within the length of one.
-const ROUNDS_IN_A_LEASE: u32 = 4;
+const RENEWALS_PER_LEASE: u32 = 4;
 
-impl Feed {
+/// The workers of this process.
+pub(crate) struct FanoutWorkers {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    runtime: Arc<Runtime>,
+    jobs: Arc<JobQueue>,
+    /// Decides when a job has failed often enough to be quarantined.
+    quarantine: Arc<Quarantine>,
+    metrics: Arc<Metrics>,
+    leases: Arc<JobLeases>,
+    dispatcher: Dispatcher,
+    /// How many renewals in a row found the broker away.
+    rounds_without_broker: AtomicU32,
+}
+
+impl FanoutWorkers {
+    /// Workers that run the jobs of this queue: see [`start`](Self::start).
+    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        runtime: Arc<Runtime>,
+        jobs: Arc<JobQueue>,
+        quarantine: Arc<Quarantine>,
+        lineage: Arc<Lineage>,
+        posts: Arc<PostCache>,
+        visibility: Arc<VisibilityPolicy>,
+        invalidator: Arc<Invalidator>,
+        favourites: Arc<Favourites>,
+        edges: Arc<EdgeJobs>,
+        metrics: Arc<Metrics>,
+        options: FanoutOptions,
+    ) -> Self {
+        let leases = Arc::new(JobLeases::new(ledger.clone(), broker.clone(), jobs.clone()));
+        let writer = PageWriter::new(broker.clone(), runtime.clone(), jobs.clone(), visibility, metrics.clone());
+        let writer = Arc::new(writer);
+        let connected_first =
+            ConnectedFirst::new(ledger.clone(), broker.clone(), leases.clone(), writer.clone(), options.page);
+        let scanner =
+            FollowerScanner::new(ledger.clone(), leases.clone(), writer.clone(), connected_first, options.page);
+        let dispatcher = Dispatcher::new(
+            ledger.clone(),
+            broker.clone(),
+            lineage,
+            jobs.clone(),
+            posts.clone(),
+            invalidator,
+            favourites,
+            edges,
+            ChannelUpdates::new(broker.clone(), posts),
+            leases.clone(),
+            writer,
+            scanner,
+            options.push_limit,
+        );
+        let rounds_without_broker = AtomicU32::new(0);
+        Self { ledger, broker, runtime, jobs, quarantine, metrics, leases, dispatcher, rounds_without_broker }
+    }
+
     /// Starts the workers, the renewal of their leases, and the claims of jobs that wait in the ledger.
-    pub(super) fn start_fanout(self: &Arc<Self>) {
-        for mut lane in self.fanout.receivers.lock().drain(..) {
-            let feed = Arc::clone(self);
-            self.fanout.tasks.spawn(async move {
-                let stopping = feed.fanout.stopping.clone();
+    pub(crate) fn start(self: &Arc<Self>) {
+        for mut lane in self.jobs.take_lanes() {
+            let workers = Arc::clone(self);
+            self.runtime.spawn(async move {
+                let stopping = workers.runtime.stopping().clone();
                 while let Some(Some(queued)) = stopping.run_until_cancelled(lane.recv()).await {
-                    feed.work(&queued.job).await;
+                    workers.work(&queued.job).await;
                     if !stopping.is_cancelled() {
-                        feed.fanout.release(&queued.job, queued.slot);
+                        workers.jobs.release(&queued.job, queued.slot);
                     }
                 }
             });
         }
-        let feed = Arc::clone(self);
-        self.fanout.tasks.spawn(async move {
-            let every = feed.fanout.options.lease / ROUNDS_IN_A_LEASE;
-            feed.measure_backlog().await;
-            while feed.fanout.sleep(every.mul_f64(rand::random_range(0.8..1.2))).await {
-                feed.look_for_broker();
-                feed.renew_leases().await;
-                feed.fanout.creations.forget_past();
-                feed.measure_backlog().await;
+        let workers = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let every = workers.jobs.lease_length() / RENEWALS_PER_LEASE;
+            workers.measure_backlog().await;
+            while workers.runtime.sleep(every.mul_f64(rand::random_range(0.8..1.2))).await {
+                workers.look_for_broker();
+                workers.renew_leases().await;
+                workers.jobs.expire_creations();
+                workers.measure_backlog().await;
             }
         });
-        let feed = Arc::clone(self);
-        self.fanout.tasks.spawn(async move {
-            let every = CLAIM_INTERVAL.min(feed.fanout.options.lease / 4);
+        let workers = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let every = CLAIM_INTERVAL.min(workers.jobs.lease_length() / 4);
             loop {
-                feed.claim_waiting().await;
+                workers.claim_waiting().await;
                 tokio::select! {
-                    more = feed.fanout.sleep(every.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
-                    () = feed.fanout.waiting.notified() => {}
+                    more = workers.runtime.sleep(every.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
+                    () = workers.jobs.claims_woken() => {}
                 }
             }
         });
@@ -107,31 +164,31 @@ impl Feed {
         if self.is_cut_off() {
             return;
         }
-        let _lock = self.fanout.claim_lock().await;
-        let Some(slots) = self.fanout.slots_for_claim() else { return };
+        let _lock = self.jobs.claim_lock().await;
+        let Some(slots) = self.jobs.slots_for_claim() else { return };
         let asked = Moment::now();
-        match self.ledger.claim_jobs(&self.fanout.lease(), slots.num_permits()).await {
-            Ok(jobs) => self.fanout.claimed(jobs, slots, asked),
+        match self.ledger.claim_jobs(&self.jobs.lease(), slots.num_permits()).await {
+            Ok(jobs) => self.jobs.claimed(jobs, slots, asked),
             Err(error) => tracing::warn!(%error, "jobs that wait could not be claimed"),
         }
     }
 
     /// Renews the leases of the jobs held here, unless this node cannot do them: another node may reach the broker.
     async fn renew_leases(&self) {
-        let held = self.fanout.held.all();
+        let held = self.jobs.held().all();
         if held.is_empty() || self.is_cut_off() {
             return;
         }
         let asked = Moment::now();
-        match self.ledger.renew_jobs(&held, &self.fanout.lease()).await {
-            Ok(renewed) => self.fanout.held.note_renewals(&held, &renewed, asked),
+        match self.ledger.renew_jobs(&held, &self.jobs.lease()).await {
+            Ok(renewed) => self.jobs.held().note_renewals(&held, &renewed, asked),
             Err(error) => tracing::warn!(%error, jobs = held.len(), "leases of jobs could not be renewed"),
         }
     }
 
-    /// Notes whether the broker answered this node within the last moments: the lease of the caches tells, at no cost.
+    /// Notes whether the broker answered this node a moment ago: the lease of the caches shows it, at no cost.
     fn look_for_broker(&self) {
-        let rounds = &self.fanout.rounds_without_broker;
+        let rounds = &self.rounds_without_broker;
         if self.broker.cache_lease().is_held() {
             rounds.store(0, Ordering::Relaxed);
         } else {
@@ -141,21 +198,12 @@ impl Feed {
 
     /// Whether the broker has been away for about the length of a lease. A pause of this process alone does not count.
     fn is_cut_off(&self) -> bool {
-        self.fanout.rounds_without_broker.load(Ordering::Relaxed) >= ROUNDS_IN_A_LEASE
+        self.rounds_without_broker.load(Ordering::Relaxed) >= RENEWALS_PER_LEASE
     }
 
-    /// Lets other nodes have the jobs that this one will not do.
-    pub(super) async fn release_leases(&self) {
-        self.release_jobs(&self.fanout.held.all()).await;
-    }
-
-    async fn release_jobs(&self, jobs: &[(i64, u64)]) {
-        let released = Lease { length: Duration::ZERO, ..self.fanout.lease() };
-        if !jobs.is_empty()
-            && let Err(error) = self.ledger.renew_jobs(jobs, &released).await
-        {
-            tracing::warn!(%error, jobs = jobs.len(), "jobs wait until their leases run out");
-        }
+    /// Gives up the jobs that this process will not run, so that other nodes can have them.
+    pub(crate) async fn release_leases(&self) {
+        self.leases.release(&self.jobs.held().all()).await;
     }
 
     async fn measure_backlog(&self) {
@@ -172,48 +220,46 @@ impl Feed {
         }
     }
 
-    /// Does a job, again and again until it is done, the lease is lost, the job is set aside, or the process stops.
+    /// Runs a job until it is done, the lease is lost, the job is quarantined, or the process stops.
     async fn work(&self, job: &Job) {
-        let mut held = Held::new(job);
+        let mut running = RunningJob::new(job);
         let mut pause = Duration::from_millis(50);
         let mut failures = 0;
         loop {
-            let (outcome, cause) = isolate(self.attempt(job, &mut held)).await;
+            let (outcome, cause) = isolate(self.dispatcher.attempt(job, &mut running)).await;
             match outcome {
-                Ok(Outcome::Done) => return self.finish(job, held.attempt).await,
-                // It stays in the ledger until its lease runs out, and somebody claims it again.
-                Ok(Outcome::Later) => return,
+                Ok(Outcome::Done) => return self.finish(job, running.attempt).await,
+                // It stays in the ledger until its lease runs out and it is claimed again.
+                Ok(Outcome::Repeat) => return,
                 Ok(Outcome::Lost) => return tracing::info!(job = job.id, "another worker has the job now"),
                 Ok(Outcome::Fenced) => {
                     tracing::info!(job = job.id, "the broker refused a page, another attempt begins");
                 }
                 Err(error) => {
                     failures = if error.is_outage() { 0 } else { failures + 1 };
-                    if self.job_quarantine.admits(failures, &error).await
-                        && self.quarantine_job(job, &error, cause).await
-                    {
+                    if self.quarantine.admits(failures, &error).await && self.set_aside(job, &error, cause).await {
                         return;
                     }
                     tracing::warn!(%error, job = job.id, failures, ?pause, "a fan-out waits for its stores");
                 }
             }
-            if !self.fanout.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
+            if !self.runtime.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
                 return;
             }
             pause = (pause * 2).min(Duration::from_secs(2));
             // A page that seemed to fail may have been written, or be on its way.
-            held.attempt.retry += 1;
+            running.attempt.retry += 1;
         }
     }
 
-    /// Sets a job aside that always fails, so that its lane goes on. `false` if the ledger could not be written.
-    async fn quarantine_job(&self, job: &Job, error: &FeedError, cause: String) -> bool {
+    /// Quarantines a job that always fails, so that its lane goes on. `false` if the ledger could not be written.
+    async fn set_aside(&self, job: &Job, error: &FeedError, cause: String) -> bool {
         let reason = if matches!(error, FeedError::Internal) { cause } else { error.to_string() };
         match self.ledger.quarantine_job(job.id, job.generation, &reason, now()).await {
             Ok(finished) => {
                 tracing::error!(job = job.id, work = ?job.work, reason, "a job always fails and was quarantined");
                 if finished.more {
-                    self.fanout.more_wait(job.work.author());
+                    self.jobs.more_wait(job.work.author());
                 }
                 true
             }
@@ -224,20 +270,20 @@ impl Feed {
         }
     }
 
-    /// Takes a job that is done out of the ledger. The broker need not remember it for long then.
+    /// Removes a finished job from the ledger. The broker need not remember it for long then.
     async fn finish(&self, job: &Job, attempt: JobAttempt) {
         match self.ledger.finish_job(job.id, job.generation).await {
             Ok(finished) => {
                 if finished.was_held {
-                    self.job_quarantine.succeeded();
+                    self.quarantine.succeeded();
                     self.retire(attempt);
                     self.metrics.fanout_done(now().saturating_sub(job.created_at));
                 } else {
-                    // Another worker does it once more: the author's later jobs wait for that.
-                    self.fanout.held.note_loss(job);
+                    // Another worker repeats it: the author's later jobs wait for that.
+                    self.jobs.held().note_loss(job);
                 }
                 if finished.more {
-                    self.fanout.more_wait(job.work.author());
+                    self.jobs.more_wait(job.work.author());
                 }
             }
             Err(error) => {
@@ -246,55 +292,17 @@ impl Feed {
         }
     }
 
-    /// The worker does not wait for it: if it fails, the broker remembers the job for a day.
+    /// Has the broker forget a job. The worker does not wait for it: if it fails, the broker remembers the job for a day.
     fn retire(&self, attempt: JobAttempt) {
         // A job for one inbox begins no attempt.
         if attempt.run.is_empty() {
             return;
         }
         let broker = Arc::clone(&self.broker);
-        self.fanout.tasks.spawn(async move {
+        self.runtime.spawn(async move {
             if let Err(error) = broker.retire_job(&attempt).await {
                 tracing::debug!(%error, job = attempt.job, "the broker remembers a finished job for a day");
             }
         });
     }
-}
-
-/// How far a worker is with a job.
-struct Held {
-    attempt: JobAttempt,
-    /// What earlier attempts wrote.
-    progress: JobProgress,
-    /// Everybody up to here is served.
-    cursor: String,
-    /// When the cursor was last written to the ledger, or the work began.
-    advanced: Instant,
-}
-
-impl Held {
-    fn new(job: &Job) -> Self {
-        Self {
-            attempt: JobAttempt { job: job.id, generation: job.generation, retry: 0, run: "".into() },
-            progress: JobProgress::default(),
-            cursor: job.cursor.clone(),
-            advanced: Instant::now(),
-        }
-    }
-
-    /// Whether nothing was written by anybody, as far as is known.
-    fn is_fresh(&self) -> bool {
-        self.cursor.is_empty() && self.progress.is_empty()
-    }
-}
-
-enum Outcome {
-    /// To be done once more.
-    Later,
-    /// Everybody is served.
-    Done,
-    /// The lease ran out and somebody else took it.
-    Lost,
-    /// A page was refused: another attempt shows whether the job is still held.
-    Fenced,
 }

@@ -1,122 +1,36 @@
 //! Identity: who callers are, and whether their credentials are in force.
 //!
+//! | file | what is in it |
+//! |---|---|
+//! | `verifier.rs` | checks callers |
+//! | `user_origins.rs` | where the ids of users come from |
+//! | `revocations.rs` | the ends of tokens and sessions, blocked users |
+//! | `socket_checks.rs` | the sockets that a revocation concerns |
+//! | `accounts.rs` | sign up, sign in, sign out, passwords |
+//! | `erased_users.rs` | hides erased users |
+//! | `erasure_records.rs`, `erasure_log.rs` | erasures on record, also beside the backups |
+//!
 //! A user's id comes either from an account that signed up here or from the application (a token, a backend's `X-User`), and
 //! that never changes: neither side can take the other's ids. The ledger decides, once for each id; this node caches it.
 //! Revoked tokens are looked up in memory. So authorising a request costs no call to a store.
 
+mod accounts;
+mod erased_users;
+mod erasure_log;
+mod erasure_records;
+mod revocations;
+mod socket_checks;
 mod user_origins;
+mod verifier;
 
-use std::sync::Arc;
-
+pub(crate) use accounts::{Accounts, PasswordChange, SignIn, SignOut, SignUp, SignedIn};
+pub(crate) use erased_users::ErasedUsers;
+pub(crate) use erasure_log::ErasureLog;
+pub use erasure_log::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
+pub(crate) use erasure_records::ErasureRecords;
+pub(crate) use revocations::{REVOKED, Revocations, TokenLifetimes};
+pub use socket_checks::PendingChecks;
+pub(crate) use socket_checks::SocketChecks;
 pub(crate) use user_origins::UserOrigins;
-
-use super::call::Credential;
-use super::erasure::{ERASED_USER, ErasedUsers};
-use super::error::{FeedError, Result};
-use super::revocations::Revocations;
-use super::runtime::now;
-use crate::auth::{Revoked, TokenIdentity};
-use crate::ledger::Ledger;
-use crate::model::{UserId, UserOrigin};
-
-/// When the ledger records a user whom an application's credential names for the first time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewUser {
-    /// Now, before the request continues.
-    Recorded,
-    /// Together with the entry that the request puts into the write-behind queue: the request does not wait for the ledger's
-    /// writer.
-    Settled,
-}
-
-/// Checks callers.
-pub(crate) struct Identity {
-    ledger: Arc<dyn Ledger>,
-    origins: Arc<UserOrigins>,
-    revocations: Arc<Revocations>,
-    erased: Arc<ErasedUsers>,
-}
-
-impl Identity {
-    /// Checks callers against these origins, revocations and erasures.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        origins: Arc<UserOrigins>,
-        revocations: Arc<Revocations>,
-        erased: Arc<ErasedUsers>,
-    ) -> Self {
-        Self { ledger, origins, revocations, erased }
-    }
-
-    /// Checks that a credential is in force and proves the user's identity. A user whom the application names for the first
-    /// time is recorded in the ledger, so that no account can be created with that id.
-    ///
-    /// # Errors
-    /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger cannot be reached.
-    pub(crate) async fn authorize(&self, user: Option<&UserId>, credential: &Credential, new: NewUser) -> Result<()> {
-        if *credential != Credential::Nothing {
-            self.revocations.catch_up().await;
-        }
-        self.check_revoked(user, credential.token().map(|token| &**token))?;
-        if *credential != Credential::Nothing && self.revocations.is_stale() {
-            return Err(FeedError::Unavailable);
-        }
-        let Some(user) = user else { return Ok(()) };
-        self.refuse_erased(user)?;
-        let wanted = credential.origin();
-        let origin = match (wanted, new) {
-            (UserOrigin::Application, NewUser::Recorded) => Some(self.origins.ensure(user).await?),
-            (UserOrigin::Application, NewUser::Settled) => match self.cached_or_stored(user).await? {
-                Some(origin) => Some(origin),
-                None => return Ok(()),
-            },
-            (UserOrigin::Account, _) => self.cached_or_stored(user).await?,
-        };
-        if origin == Some(wanted) { Ok(()) } else { Err(credential.refusal()) }
-    }
-
-    async fn cached_or_stored(&self, user: &UserId) -> Result<Option<UserOrigin>> {
-        if let Some(origin) = self.origins.peek(user) {
-            return Ok(Some(origin));
-        }
-        let origin = self.ledger.user_origin(user).await?;
-        if let Some(origin) = origin {
-            self.origins.insert(user, origin);
-        }
-        Ok(origin)
-    }
-
-    /// Checks a user and a token against the revocations, in memory.
-    ///
-    /// # Errors
-    /// Why they are refused.
-    pub(crate) fn check_revoked(
-        &self,
-        user: Option<&UserId>,
-        token: Option<&TokenIdentity>,
-    ) -> std::result::Result<(), Revoked> {
-        self.revocations.list.check(user, token, now())
-    }
-
-    /// Makes sure that the ledger has a user whom a token, or a backend, named.
-    ///
-    /// # Errors
-    /// [`FeedError::Unauthorized`] for an erased user; or the ledger cannot be reached.
-    pub(crate) async fn ensure_user(&self, user: &UserId) -> Result<()> {
-        self.refuse_erased(user)?;
-        self.origins.ensure(user).await.map(drop)
-    }
-
-    /// Whether a user was erased, as far as this node knows.
-    pub(crate) fn is_erased(&self, user: &UserId) -> bool {
-        self.erased.contains(user)
-    }
-
-    /// Refuses an erased user, whatever proves the identity.
-    ///
-    /// # Errors
-    /// [`FeedError::Unauthorized`] if the user was erased.
-    pub(crate) fn refuse_erased(&self, user: &UserId) -> Result<()> {
-        if self.is_erased(user) { Err(ERASED_USER) } else { Ok(()) }
-    }
-}
+pub(crate) use verifier::Identity;
+pub use verifier::NewUser;

@@ -1,36 +1,41 @@
-//! Gathers likes that come at the same time into one append.
+//! Intake: appends concurrent likes to the write-behind queue in one call.
 //!
-//! One append is on its way at a time. While it is, others gather, and the next takes them all: the time of a round trip,
-//! or of a flush, is shared by as many as there happen to be, and likes stay in the order in which they came.
+//! One append is under way at a time. Likes that arrive meanwhile gather, and the next append takes them all: they share a
+//! round trip, or a flush, and stay in order.
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::{Feed, FeedError, Result};
 use super::entry;
-use crate::broker::{BrokerError, Item, Place};
+use super::memory::LikeMemory;
+use super::wakers::SettlerWakers;
+use crate::broker::{BrokerError, Item, Place, Queue};
+use crate::feed::error::{FeedError, Result};
+use crate::feed::runtime::Runtime;
+use crate::metrics::Metrics;
 use crate::model::LikeChange;
 
-/// How many may wait to be appended; more are told to come again.
-pub(super) const WAITING: usize = 16_384;
+/// Likes that can wait to be appended. Further ones are refused.
+const MAX_WAITING: usize = 16_384;
 
-/// How many one append takes.
-const BATCH: usize = 1_000;
+/// Likes of one append.
+const MAX_BATCH: usize = 1_000;
 
 /// A like that waits to be appended.
-pub(super) struct Asked {
+struct WaitingLike {
     item: Item,
     change: LikeChange,
-    /// Which client of this node asks, if it is one.
+    /// The client of this node that sent it, over a socket.
     client: Option<Arc<str>>,
-    answer: oneshot::Sender<std::result::Result<Place, Refusal>>,
+    reply: oneshot::Sender<std::result::Result<Place, Refusal>>,
 }
 
 /// Why a like was not appended.
 #[derive(Clone, Copy)]
 enum Refusal {
-    /// Too many wait to be settled.
+    /// Too many likes wait to be settled.
     Full,
     /// The queue could not be reached.
     Unreachable,
@@ -48,51 +53,83 @@ impl From<Refusal> for FeedError {
     }
 }
 
-impl Feed {
-    /// Appends a like to the queue, together with those that come now. From when this returns it is safe.
-    pub(super) async fn enqueue_like(
-        &self,
-        partition: u16,
-        change: &LikeChange,
-        client: Option<Arc<str>>,
-    ) -> Result<Place> {
-        let (answer, answered) = oneshot::channel();
-        let item = Item { partition, body: entry::encode(change) };
-        let asked = Asked { item, change: change.clone(), client, answer };
-        let full = |_| FeedError::Busy("too many likes come at once, try again");
-        self.likes.intake.try_send(asked).map_err(full)?;
-        // Nobody answers if the process stops: the like may be in the queue or not.
-        answered.await.map_err(|_| FeedError::Unavailable)?.map_err(FeedError::from)
+/// Appends likes to the queue.
+pub(crate) struct LikeIntake {
+    queue: Arc<dyn Queue>,
+    runtime: Arc<Runtime>,
+    memory: Arc<LikeMemory>,
+    settlers: Arc<SettlerWakers>,
+    metrics: Arc<Metrics>,
+    /// Likes that the queue may hold (`likes.queue_length`).
+    capacity: u64,
+    waiting: mpsc::Sender<WaitingLike>,
+    /// Taken by [`start`](Self::start).
+    receiver: Mutex<Option<mpsc::Receiver<WaitingLike>>>,
+}
+
+impl LikeIntake {
+    /// An intake for this queue: see [`start`](Self::start).
+    pub(crate) fn new(
+        queue: Arc<dyn Queue>,
+        runtime: Arc<Runtime>,
+        memory: Arc<LikeMemory>,
+        settlers: Arc<SettlerWakers>,
+        metrics: Arc<Metrics>,
+        capacity: u64,
+    ) -> Self {
+        let (waiting, receiver) = mpsc::channel(MAX_WAITING);
+        Self { queue, runtime, memory, settlers, metrics, capacity, waiting, receiver: Mutex::new(Some(receiver)) }
     }
 
-    /// Appends what is asked for until the process stops.
-    pub(super) async fn take_likes(&self, mut asked: mpsc::Receiver<Asked>) {
-        let mut batch = Vec::with_capacity(BATCH);
+    /// Appends likes until the process stops.
+    pub(crate) fn start(self: &Arc<Self>) {
+        if let Some(receiver) = self.receiver.lock().take() {
+            let intake = Arc::clone(self);
+            self.runtime.spawn(async move { intake.run(receiver).await });
+        }
+    }
+
+    /// Appends a like together with concurrent ones. When it returns, the like is stored durably.
+    ///
+    /// # Errors
+    /// If too many likes wait, or the queue fails.
+    pub(super) async fn enqueue(&self, partition: u16, change: &LikeChange, client: Option<Arc<str>>) -> Result<Place> {
+        let (reply, replied) = oneshot::channel();
+        let item = Item { partition, body: entry::encode(change) };
+        let like = WaitingLike { item, change: change.clone(), client, reply };
+        let full = |_| FeedError::Busy("too many likes come at once, try again");
+        self.waiting.try_send(like).map_err(full)?;
+        // Without a reply the process stops: the like may be in the queue or not.
+        replied.await.map_err(|_| FeedError::Unavailable)?.map_err(FeedError::from)
+    }
+
+    async fn run(&self, mut receiver: mpsc::Receiver<WaitingLike>) {
+        let mut batch = Vec::with_capacity(MAX_BATCH);
         loop {
-            let come = tokio::select! {
-                come = asked.recv_many(&mut batch, BATCH) => come,
+            let received = tokio::select! {
+                received = receiver.recv_many(&mut batch, MAX_BATCH) => received,
                 () = self.runtime.stopped() => 0,
             };
-            if come == 0 {
+            if received == 0 {
                 break;
             }
-            self.append_likes(&mut batch).await;
+            self.append(&mut batch).await;
         }
-        // Those who ask from now on are told that it is too late; those who did already still get their answer.
-        asked.close();
-        while asked.recv_many(&mut batch, BATCH).await > 0 {
-            self.append_likes(&mut batch).await;
+        // New likes are refused from now on; those that wait get their reply.
+        receiver.close();
+        while receiver.recv_many(&mut batch, MAX_BATCH).await > 0 {
+            self.append(&mut batch).await;
         }
     }
 
-    async fn append_likes(&self, batch: &mut Vec<Asked>) {
-        // Whoever went away does not want it any more.
-        batch.retain(|asked| !asked.answer.is_closed());
-        let items: Vec<Item> = batch.iter().map(|asked| asked.item.clone()).collect();
+    async fn append(&self, batch: &mut Vec<WaitingLike>) {
+        // Likes of callers that gave up are dropped.
+        batch.retain(|like| !like.reply.is_closed());
+        let items: Vec<Item> = batch.iter().map(|like| like.item.clone()).collect();
         if items.is_empty() {
             return;
         }
-        let places = match self.likes.queue.enqueue(&items, self.likes.options.queue_length).await {
+        let places = match self.queue.enqueue(&items, self.capacity).await {
             Ok(places) => places.into_iter().map(|place| place.ok_or(Refusal::Full)).collect(),
             Err(error) => {
                 let refusal = match error {
@@ -104,14 +141,14 @@ impl Feed {
             }
         };
         self.metrics.likes_queued(places.iter().filter(|place| place.is_ok()).count());
-        for (asked, place) in batch.drain(..).zip(places) {
-            let partition = usize::from(asked.item.partition);
-            if let (Ok(place), Some(client)) = (place, asked.client) {
-                self.likes.asks.wait(asked.item.partition, place, client, asked.change);
+        for (like, place) in batch.drain(..).zip(places) {
+            let partition = like.item.partition;
+            if let (Ok(place), Some(client)) = (place, like.client) {
+                self.memory.receipts.wait(partition, place, client, like.change);
             }
-            // Whoever went away meanwhile does not know of it; it is settled all the same.
-            let _ = asked.answer.send(place);
-            self.likes.woken[partition].notify_one();
+            // If the caller has given up meanwhile, the like is settled all the same.
+            let _ = like.reply.send(place);
+            self.settlers.wake(partition);
         }
     }
 }

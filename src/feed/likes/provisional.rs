@@ -9,31 +9,30 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::super::caching::GenerationalCache;
-use super::super::caching::RequestCoalescer;
 use crate::broker::Place;
+use crate::feed::caching::{GenerationalCache, RequestCoalescer};
 use crate::model::{Object, Tally};
 
-/// How many objects' counts are known here.
-const MOST: usize = 100_000;
+/// Objects with a cached count.
+const MAX_OBJECTS: usize = 100_000;
 
-/// For how long after the last word of a settler. It bounds how long a node that missed a message can be wrong.
-const FRESH: Duration = Duration::from_secs(30);
+/// How long a count is cached after the last settlement. It bounds for how long a node that missed a settlement can be wrong.
+const TTL: Duration = Duration::from_secs(30);
 
-/// The counts known here.
-pub(super) struct Counts {
-    known: GenerationalCache<Object, Known>,
-    /// Those that are not, and are asked for.
-    pub(super) gather: RequestCoalescer<Object>,
+/// The cached counts.
+pub(super) struct ProvisionalCounts {
+    known: GenerationalCache<Object, ProvisionalCount>,
+    /// Misses that wait for a fetch.
+    pub(super) misses: RequestCoalescer<Object>,
 }
 
 /// The count of one object.
 #[derive(Clone)]
-pub(super) struct Known(Arc<Mutex<Count>>);
+pub(super) struct ProvisionalCount(Arc<Mutex<Count>>);
 
 struct Count {
     tally: Tally,
-    /// Up to here everything is in the tally, as far as this node heard.
+    /// Up to here everything is in the tally, as far as this node knows.
     settled: Option<(u16, Place)>,
     /// Acknowledged here and not in the tally: where, and by how much it changes the count.
     pending: VecDeque<(Place, i64)>,
@@ -41,27 +40,32 @@ struct Count {
     difference: i64,
 }
 
-impl Counts {
+impl ProvisionalCounts {
     pub(super) fn new() -> Self {
-        Self { known: GenerationalCache::new(MOST, FRESH), gather: RequestCoalescer::new() }
+        Self { known: GenerationalCache::new(MAX_OBJECTS, TTL), misses: RequestCoalescer::new() }
     }
 
-    pub(super) fn get(&self, object: Object) -> Option<Known> {
+    pub(super) fn get(&self, object: Object) -> Option<ProvisionalCount> {
         self.known.get(&object)
     }
 
-    /// Puts in what a store says, unless somebody was first.
-    pub(super) fn insert(&self, object: Object, tally: Tally) -> Known {
+    /// Adds a count that was loaded from a store, unless there is one.
+    pub(super) fn insert(&self, object: Object, tally: Tally) -> ProvisionalCount {
         self.known.get_or_insert(object, || {
-            Known(Arc::new(Mutex::new(Count { tally, settled: None, pending: VecDeque::new(), difference: 0 })))
+            ProvisionalCount(Arc::new(Mutex::new(Count {
+                tally,
+                settled: None,
+                pending: VecDeque::new(),
+                difference: 0,
+            })))
         })
     }
 
-    pub(super) fn forget_all(&self) {
+    pub(super) fn clear(&self) {
         self.known.clear();
     }
 
-    /// The settled tally of an object, if it is known here.
+    /// The settled tally of an object, if it is cached.
     pub(super) fn tally(&self, object: Object) -> Option<Tally> {
         self.known.get(&object).map(|known| known.0.lock().tally)
     }
@@ -74,11 +78,11 @@ impl Counts {
     }
 }
 
-impl Known {
+impl ProvisionalCount {
     /// A like was acknowledged: the count with it.
     pub(super) fn accept(&self, partition: u16, place: Place, difference: i64) -> u64 {
         let mut count = self.0.lock();
-        // It may be settled already, and this node heard so.
+        // It may be settled already.
         let settled = count.settled.is_some_and(|(of, through)| of == partition && place <= through);
         if difference != 0 && !settled {
             count.pending.push_back((place, difference));
@@ -122,13 +126,13 @@ mod tests {
         Place { major, minor: 0 }
     }
 
-    fn settle(counts: &Counts, through: u64, likes: u64, version: u64) {
+    fn settle(counts: &ProvisionalCounts, through: u64, likes: u64, version: u64) {
         counts.settle(0, at(through), POST, Tally { likes, comments: 0, version });
     }
 
     #[test]
     fn a_like_is_in_the_count_once_before_and_after_it_is_settled() {
-        let counts = Counts::new();
+        let counts = ProvisionalCounts::new();
         let known = counts.insert(POST, Tally { likes: 10, comments: 0, version: 4 });
         assert_eq!(known.accept(0, at(1), 1), 11);
         assert_eq!(known.accept(0, at(2), 1), 12);

@@ -1,11 +1,13 @@
 //! Notifications: who is notified of what, how notices are grouped, and how far they were read.
 //!
-//! Notices come from the event queue (`events.rs`), and of likes from the settlers (`likes/notices.rs`), so that writes do not
-//! wait for them. A batch for one user is noted in one transaction and pushed once, for any number of likes of the same
+//! Notices come from the event queue (`event_worker.rs`), so that writes do not wait for them. A batch for one user is noted in one transaction and pushed once, for any number of likes of the same
 //! post.
 //!
 //! Visibility is checked when a notice is noted, and again when the notification is read or pushed. So the log of
 //! `notifications:<user>` holds ids.
+
+mod event_worker;
+mod like_notices;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use event_worker::EventWorker;
 
 use super::call::Caller;
 use super::error::{FeedError, Result};

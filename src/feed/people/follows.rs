@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
-use crate::feed::events::EventQueue;
+use crate::feed::event_queue::EventQueue;
 use crate::feed::identity::Identity;
 use crate::feed::input::{Done, OneUser, UserList, UserPage};
 use crate::feed::runtime::now;

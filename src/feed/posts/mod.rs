@@ -20,7 +20,7 @@ use super::content::{CachedPost, PostCache, append_members, with_counts};
 use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostPage, ReadPost};
-use super::lineage::LedgerLineage;
+use super::lineage::Lineage;
 use super::options::Limits;
 use super::page_builder::PostPageBuilder;
 use super::rendering::PostRenderer;
@@ -40,7 +40,7 @@ pub(crate) struct Posts {
     cache: Arc<PostCache>,
     visibility: Arc<VisibilityPolicy>,
     renderer: Arc<PostRenderer>,
-    lineage: Arc<LedgerLineage>,
+    lineage: Arc<Lineage>,
     limits: Limits,
 }
 
@@ -54,7 +54,7 @@ impl Posts {
         cache: Arc<PostCache>,
         visibility: Arc<VisibilityPolicy>,
         renderer: Arc<PostRenderer>,
-        lineage: Arc<LedgerLineage>,
+        lineage: Arc<Lineage>,
         limits: Limits,
     ) -> Self {
         Self { ledger, broker, write, cache, visibility, renderer, lineage, limits }

@@ -15,8 +15,8 @@ use super::notification_rendering::NotificationRenderer;
 use super::render_context::{Audience, Encoded, RenderContext, Viewer, post_kind, referenced_posts};
 use crate::broker::{CACHE_LEASE, CacheLease};
 use crate::feed::content::{CachedPost, PostCache};
-use crate::feed::erasure::ErasedUsers;
 use crate::feed::error::Result;
+use crate::feed::identity::ErasedUsers;
 use crate::feed::visibility::RelationCache;
 use crate::model::{Entry, NotificationId, PostCounts, PostId, UserId};
 

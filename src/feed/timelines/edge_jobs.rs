@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::backfill::Backfill;
 use crate::broker::Invalidation;
 use crate::feed::error::Result;
-use crate::feed::fanout::Fanout;
 use crate::feed::invalidation::Invalidator;
+use crate::feed::jobs::JobQueue;
 use crate::ledger::{Job, Lease, Ledger, Work};
 use crate::model::{GoneReason, UserId};
 
@@ -35,7 +35,7 @@ pub(crate) enum EdgeOutcome {
 pub(crate) struct EdgeJobs {
     ledger: Arc<dyn Ledger>,
     invalidator: Arc<Invalidator>,
-    jobs: Arc<Fanout>,
+    jobs: Arc<JobQueue>,
     backfill: Arc<Backfill>,
 }
 
@@ -44,7 +44,7 @@ impl EdgeJobs {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         invalidator: Arc<Invalidator>,
-        jobs: Arc<Fanout>,
+        jobs: Arc<JobQueue>,
         backfill: Arc<Backfill>,
     ) -> Self {
         Self { ledger, invalidator, jobs, backfill }
@@ -137,7 +137,7 @@ impl EdgeJobs {
         let _ = self.invalidator.announce(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         // Read first: a post that is fanned out by now is in the inbox when that is read.
         let more_may_come = self.ledger.carries_posts(author, job.id).await?
-            || self.backfill.may_be_pulled(author, job.created_at, self.jobs.patience()).await?;
+            || self.backfill.may_be_pulled(author, job.created_at, self.jobs.lease_length()).await?;
         if !self.backfill.purge_author(reader, author, reason, job.cursor == PURGED).await? || !more_may_come {
             return Ok(EdgeOutcome::Done);
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::access::{AccessContext, ViewContext};
 use super::relations::{RelationCache, RelationMap};
 use crate::feed::content::{CachedPost, PostCache};
-use crate::feed::erasure::ErasedUsers;
 use crate::feed::error::{NO_POST, Result};
+use crate::feed::identity::ErasedUsers;
 use crate::ledger::{Ledger, PostOwner};
 use crate::model::{Post, PostId, Relation, User, UserId, Visibility};
 

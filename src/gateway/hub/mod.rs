@@ -28,7 +28,7 @@ use super::sockets::{DisconnectRequest, UserSockets};
 use super::transport::Framed;
 use super::{Clients, Parts};
 use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
-use crate::feed::{Audience, Feed, FeedError, Presence, Viewer, Whisper};
+use crate::feed::{Audience, DirectMessage, Feed, FeedError, Presence, Viewer};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
 use crate::protocol::{Publication, push_join, push_leave, push_publication};
@@ -244,7 +244,7 @@ impl Hub {
     }
 
     /// Tells one client something that nobody else is told, and that no log keeps. All in one frame.
-    fn whisper(&self, Whisper { client, channel, publications }: &Whisper) {
+    fn send_to_client(&self, DirectMessage { client, channel, publications }: &DirectMessage) {
         let Some(outbox) = self.clients.get(client).map(|outbox| Arc::clone(&outbox)) else { return };
         let pushes: Vec<_> = publications.iter().map(|members| push_publication(channel, members, None)).collect();
         if !outbox.push(Outgoing::Push(Framed::text(&pushes.join(&b'\n')))) {

@@ -102,23 +102,23 @@ async fn invalidate_user_tokens(site: &Site, body: &[u8]) -> Answer {
     let Invalidate { user, issued_before } = read(body)?;
     // As elsewhere on this wire, 0 is the same as nothing.
     let issued_before = issued_before.filter(|at| *at > 0);
-    done(site.gateway.feed().invalidate_user_tokens(&user, issued_before).await)
+    done(site.gateway.feed().revocations.invalidate_user_tokens(&user, issued_before).await)
 }
 
 async fn revoke_token(site: &Site, body: &[u8]) -> Answer {
     let RevokeToken { uid, expire_at } = read(body)?;
     // A backend may well want to end a token that has ended just now by itself.
-    done(site.gateway.feed().revoke_token(&uid, expire_at.filter(|at| *at > 0)).await)
+    done(site.gateway.feed().revocations.revoke_token(&uid, expire_at.filter(|at| *at > 0)).await)
 }
 
 async fn block_user(site: &Site, body: &[u8]) -> Answer {
     let BlockUser { user, expire_at } = read(body)?;
-    done(site.gateway.feed().block_user(&user, future(expire_at)?).await)
+    done(site.gateway.feed().revocations.block_user(&user, future(expire_at)?).await)
 }
 
 async fn unblock_user(site: &Site, body: &[u8]) -> Answer {
     let OneUser { user } = read(body)?;
-    done(site.gateway.feed().unblock_user(&user).await)
+    done(site.gateway.feed().revocations.unblock_user(&user).await)
 }
 
 /// A time to come, in Unix seconds; 0 is the same as nothing.

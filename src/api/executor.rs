@@ -1,0 +1,81 @@
+//! Runs operations: authorises the caller, counts the call, and runs a write with an idempotency key once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::admission::admit;
+use super::heavy_reads::{HEAVY_COST, HeavyReads};
+use super::idempotency::{IdempotencyKeys, take_key};
+use super::operations::{Access, Operation};
+use super::request::Request;
+use crate::broker::Attempt;
+use crate::feed::{Call, Feed, FeedError, NewUser, Result};
+
+/// Runs operations on the feed.
+pub struct Executor {
+    feed: Arc<Feed>,
+    keys: Arc<IdempotencyKeys>,
+    heavy: HeavyReads,
+}
+
+impl Executor {
+    /// An executor for this feed: see [`start`](Self::start).
+    pub fn new(feed: Arc<Feed>) -> Self {
+        let keys = IdempotencyKeys::new(feed.ledger.clone(), feed.ids.clone(), feed.runtime.clone());
+        Self { feed, keys: Arc::new(keys), heavy: HeavyReads::new() }
+    }
+
+    /// Removes expired idempotency keys until the feed stops.
+    pub fn start(&self) {
+        self.keys.start();
+    }
+
+    /// Runs an operation. The reply is JSON.
+    ///
+    /// # Errors
+    /// Everything in [`FeedError`].
+    pub async fn run(&self, operation: &Operation, mut request: Request) -> Result<Bytes> {
+        let identity = &self.feed.identity;
+        if operation.access == Access::User {
+            request.caller.user()?;
+        }
+        if let Some(user) = request.caller.reader() {
+            identity.refuse_erased(user)?;
+        }
+        let new = if operation.is_queued { NewUser::Settled } else { NewUser::Recorded };
+        identity.authorize(request.caller.reader(), &request.credential, new).await?;
+        let write = take_key(operation, &mut request)?;
+        if let Err(limited) = admit(&self.feed.rates, operation, &request).await {
+            // A repeat writes nothing and returns the reply of the first request. Its look-up counts as a read.
+            let stored = match &write {
+                Some(write) if self.feed.rates.take_user_reads(&write.user, 1).is_ok() => {
+                    self.keys.recall(write).await?
+                }
+                _ => None,
+            };
+            return stored.unwrap_or(Err(limited));
+        }
+        let _turn = match operation.page_cost {
+            HEAVY_COST.. => Some(self.heavy.turn(&request.caller, request.origin).await?),
+            _ => None,
+        };
+        let Request { caller, credential, origin, client, input, .. } = request;
+        let (body, feed) = (operation.body(), Arc::clone(&self.feed));
+        let Some(write) = write else {
+            let reader = caller.reader().cloned();
+            let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First };
+            let reply = body(feed, call, input).await?;
+            self.feed.rates.take_answer(reader.as_ref(), origin, reply.len())?;
+            return Ok(reply);
+        };
+        let keys = Arc::clone(&self.keys);
+        let run = move |reserved, attempt| {
+            let reserved = Some(reserved);
+            body(feed, Call { caller, credential, origin, client, reserved, attempt }, input)
+        };
+        // The task survives a client that gives up: its key must not look as if it was in use.
+        let running = self.feed.runtime.spawn(async move { keys.run_once(&write, run).await });
+        running.await.unwrap_or(Err(FeedError::Internal))
+    }
+}

@@ -1,0 +1,297 @@
+//! Idempotency keys: a write with a key runs once.
+//!
+//! A caller that sends a key (`Idempotency-Key`, or `idempotency_key` in the input) may repeat the write for 24 hours: it runs
+//! once, and every repeat gets the reply of the first. The ledger is written at both ends:
+//!
+//! 1. `begin` stores the key, a digest of the input and an id for what the operation creates.
+//! 2. The operation runs. What it creates gets that id.
+//! 3. `finish` stores the reply: success, or a lasting error. After other errors the key is released.
+//!
+//! A process that dies between 1 and 3 leaves a key without a reply. A repeat runs the operation again, with the id of the first
+//! attempt: what that created is found, and not created twice. Operations that create nothing are idempotent by
+//! themselves; for a repeated deletion, `not_found` counts as success.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::operations::{Input, Operation};
+use super::request::Request;
+use crate::broker::Attempt;
+use crate::feed::{Caller, FeedError, NodeIds, Remembered, Result, Runtime, now};
+use crate::ledger::{Begun, Keyed, Ledger, Turn};
+use crate::model::{Millis, PostId};
+
+/// The member of an input that has the key.
+const KEY_MEMBER: &str = "idempotency_key";
+
+/// How long a reply is stored, in milliseconds.
+const RETENTION: u64 = 24 * 3600 * 1000;
+
+/// The lease of a running write, in milliseconds. It is renewed twice in that time; after a crash a repeat waits for its end.
+const LEASE: u64 = 2_000;
+
+/// How long a repeat waits for the first request before it fails with `in_progress`. Longer than a lease, so that a repeat after
+/// a crash succeeds.
+const MAX_WAIT: Duration = Duration::from_secs(3);
+
+/// How often expired keys are removed, and how many at once: the ledger has one writer for all.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_REMOVED: usize = 500;
+
+/// Idempotency keys in the ledger.
+pub(super) struct IdempotencyKeys {
+    ledger: Arc<dyn Ledger>,
+    ids: Arc<NodeIds>,
+    runtime: Arc<Runtime>,
+}
+
+impl IdempotencyKeys {
+    /// Keys in this ledger. Each reserves an id for what the operation creates.
+    pub(super) fn new(ledger: Arc<dyn Ledger>, ids: Arc<NodeIds>, runtime: Arc<Runtime>) -> Self {
+        Self { ledger, ids, runtime }
+    }
+
+    /// The stored reply of a write, if it has one.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn recall(&self, write: &Keyed) -> Result<Option<Result<Bytes>>> {
+        let stored = self.ledger.recall(write, now().saturating_sub(RETENTION)).await?;
+        Ok(stored.map(|reply| decode_reply(&reply)))
+    }
+
+    /// Runs a write, unless it has a stored reply.
+    ///
+    /// # Errors
+    /// Those of the write; [`FeedError::InProgress`] and [`FeedError::KeyReused`].
+    pub(super) async fn run_once<F>(&self, write: &Keyed, run: F) -> Result<Bytes>
+    where
+        F: FnOnce(PostId, Attempt) -> BoxFuture<'static, Result<Bytes>>,
+    {
+        let (reserved, turn, attempt) = match self.begin(write).await? {
+            Plan::Run(reserved, turn, attempt) => (reserved, turn, attempt),
+            Plan::Reply(reply) => return decode_reply(&reply),
+        };
+        let mut until = turn.until;
+        let mut running = run(reserved, attempt);
+        let ran = loop {
+            tokio::select! {
+                ran = &mut running => break ran,
+                () = tokio::time::sleep(Duration::from_millis(LEASE / 2)) => until = self.renew(write, until).await,
+            }
+        };
+        let noted = match encode_reply(&ran) {
+            Some(answer) => self.ledger.finish(&write.user, &write.key, &answer).await,
+            None => self.ledger.move_turn(&write.user, &write.key, until, 0).await,
+        };
+        if let Err(error) = noted {
+            // The reply is returned all the same. A repeat will find the key without one, and run again.
+            tracing::warn!(%error, operation = write.operation, "what came of a write could not be kept");
+        }
+        ran
+    }
+
+    /// Renews the lease of a running write. Returns its end.
+    async fn renew(&self, write: &Keyed, until: Millis) -> Millis {
+        let later = now().saturating_add(LEASE);
+        match self.ledger.move_turn(&write.user, &write.key, until, later).await {
+            Ok(()) => later,
+            Err(error) => {
+                tracing::warn!(%error, operation = write.operation, "a repeat of a slow write may run beside it");
+                until
+            }
+        }
+    }
+
+    /// Begins the write, or finds its reply. Waits a little for another request that is running it.
+    async fn begin(&self, write: &Keyed) -> Result<Plan> {
+        let deadline = tokio::time::Instant::now() + MAX_WAIT;
+        let mut pause = Duration::from_millis(20);
+        loop {
+            let now = now();
+            let new = self.ids.next(now)?;
+            let turn = Turn { now, until: now.saturating_add(LEASE), since: now.saturating_sub(RETENTION) };
+            match self.ledger.begin(write, new, turn).await? {
+                Begun::Fresh => return Ok(Plan::Run(new, turn, Attempt::First)),
+                Begun::Again(reserved) => return Ok(Plan::Run(reserved, turn, Attempt::Repeated)),
+                Begun::Answered(answer) => return Ok(Plan::Reply(answer)),
+                Begun::Reused => return Err(FeedError::KeyReused),
+                Begun::Running if tokio::time::Instant::now() >= deadline => return Err(FeedError::InProgress),
+                Begun::Running => tokio::time::sleep(pause).await,
+            }
+            pause = (pause * 2).min(Duration::from_millis(500));
+        }
+    }
+
+    /// Removes expired keys until the process stops.
+    pub(super) fn start(self: &Arc<Self>) {
+        let keys = Arc::clone(self);
+        self.runtime.spawn(async move {
+            while keys.runtime.sleep(CLEANUP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                loop {
+                    match keys.ledger.forget_begun(now().saturating_sub(RETENTION), MAX_REMOVED).await {
+                        Ok(MAX_REMOVED) => {}
+                        Ok(_) => break,
+                        Err(error) => {
+                            tracing::warn!(%error, "old answers could not be removed");
+                            break;
+                        }
+                    }
+                    // Others write in between.
+                    if !keys.runtime.sleep(Duration::from_millis(50)).await {
+                        return;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// What to do about a write.
+enum Plan {
+    /// Run it, with this id for what it creates.
+    Run(PostId, Turn, Attempt),
+    /// Return this stored reply.
+    Reply(Bytes),
+}
+
+/// The write, if the operation takes a key and the request has one. Takes the key out of the input.
+///
+/// # Errors
+/// If the key is malformed.
+pub(super) fn take_key(operation: &Operation, request: &mut Request) -> Result<Option<Keyed>> {
+    let Caller::User(user) = &request.caller else { return Ok(None) };
+    if !operation.takes_key() {
+        return Ok(None);
+    }
+    let wrong = |why: &'static str| FeedError::invalid(KEY_MEMBER, why);
+    let within = match request.input.as_object_mut().and_then(|input| input.remove(KEY_MEMBER)) {
+        None => None,
+        Some(Value::String(key)) => Some(key),
+        Some(_) => return Err(wrong("an idempotency key is text")),
+    };
+    let key = match (request.key.take(), within) {
+        (Some(one), Some(other)) if one != other => return Err(wrong("two different idempotency keys")),
+        (Some(key), _) | (None, Some(key)) => key,
+        (None, None) => return Ok(None),
+    };
+    if !(1..=255).contains(&key.len()) || !key.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return Err(wrong("an idempotency key is 1 to 255 printable ASCII characters"));
+    }
+    Ok(Some(Keyed { user: user.clone(), key, operation: operation.name, input: digest(&request.input) }))
+}
+
+/// A digest of an input, the same over every transport: members are in order, and where a path or a query can only
+/// write text, a number is its digits.
+fn digest(input: &Input) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for (name, value) in input.as_object().into_iter().flatten() {
+        let value = match value {
+            Value::Number(_) | Value::Bool(_) => Value::String(value.to_string()),
+            other => other.clone(),
+        };
+        hasher.update(Value::from(name.as_str()).to_string());
+        hasher.update(b":");
+        hasher.update(value.to_string());
+        hasher.update(b",");
+    }
+    hasher.finalize().into()
+}
+
+/// The first byte of a stored success; the reply follows.
+const SUCCESS: u8 = b'+';
+/// The first byte of a stored error; [`Remembered`] follows as JSON.
+const REFUSAL: u8 = b'-';
+
+/// A reply as it is stored; `None` for a temporary error.
+fn encode_reply(ran: &Result<Bytes>) -> Option<Vec<u8>> {
+    match ran {
+        Ok(answer) => Some([&[SUCCESS], &answer[..]].concat()),
+        Err(error) => {
+            let json = serde_json::to_vec(&error.to_remember()?).ok()?;
+            Some([&[REFUSAL], &json[..]].concat())
+        }
+    }
+}
+
+/// A stored reply.
+fn decode_reply(kept: &Bytes) -> Result<Bytes> {
+    match kept.split_first() {
+        Some((&SUCCESS, _)) => Ok(kept.slice(1..)),
+        Some((&REFUSAL, json)) => Err(match serde_json::from_slice::<Remembered>(json) {
+            Ok(error) => FeedError::Remembered(Box::new(error)),
+            Err(_) => FeedError::Internal,
+        }),
+        _ => Err(FeedError::Internal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_input_is_the_same_by_path_query_and_body_and_in_any_order() {
+        let one = json!({ "id": "12", "deep": { "a": 1, "b": [true] }, "flag": true });
+        let other = json!({ "flag": "true", "deep": { "b": [true], "a": 1 }, "id": 12 });
+        assert_eq!(digest(&one), digest(&other));
+        for different in [
+            json!({ "id": 13, "deep": { "a": 1, "b": [true] }, "flag": true }),
+            json!({ "id": 12, "deep": { "a": "1", "b": [true] }, "flag": true }),
+            json!({ "id": 12, "deep": { "a": 1, "b": [true] } }),
+            json!({ "id": 12, "deep": { "a": 1, "b": [true] }, "flag": null }),
+            json!({}),
+        ] {
+            assert_ne!(digest(&one), digest(&different), "{different}");
+        }
+        assert_ne!(digest(&json!({ "a": "1\",\"b\":\"2" })), digest(&json!({ "a": "1", "b": "2" })));
+    }
+
+    #[test]
+    fn a_write_whose_input_holds_secrets_takes_no_key() {
+        let operations = super::super::operations::Operations::new();
+        for (name, takes_key) in [("accounts.password", false), ("posts.create", true), ("posts.get", false)] {
+            let operation = operations.by_rpc(name).expect(name);
+            let mut request = Request {
+                caller: Caller::User(crate::model::UserId::parse("ann").unwrap()),
+                credential: crate::feed::Credential::Nothing,
+                origin: crate::feed::Origin::Backend,
+                client: None,
+                key: Some("k".to_owned()),
+                input: json!({ "old": "correct horse", "new": "battery staple" }),
+            };
+            assert_eq!(take_key(operation, &mut request).unwrap().is_some(), takes_key, "{name}");
+        }
+    }
+
+    #[test]
+    fn success_and_lasting_errors_are_kept_and_told_as_they_were() {
+        let said = |error: &FeedError| {
+            (error.code(), error.status(), error.to_string(), error.field().map(str::to_owned), error.is_temporary())
+        };
+        assert_eq!(decode_reply(&encode_reply(&Ok("{}".into())).unwrap().into()).unwrap(), "{}");
+        for error in [
+            FeedError::invalid("text", "wrong"),
+            FeedError::Invalid { field: None, message: "wrong".into() },
+            FeedError::Forbidden("no"),
+            FeedError::NotFound("no such post"),
+            FeedError::Conflict { field: "user", message: "taken" },
+            FeedError::LimitExceeded { field: "text", what: "characters", most: 3 },
+        ] {
+            let before = said(&error);
+            let kept = encode_reply(&Err(error)).expect("it lasts");
+            assert_eq!(said(&decode_reply(&kept.into()).unwrap_err()), before);
+        }
+        let limited = FeedError::RateLimited { what: "posts", retry_after: Duration::from_millis(1_500) };
+        for error in [FeedError::Unavailable, FeedError::Internal, FeedError::TooMany("busy"), limited] {
+            assert!(encode_reply(&Err(error)).is_none());
+        }
+    }
+}

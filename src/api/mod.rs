@@ -1,0 +1,22 @@
+//! The API: one table of operations for rpc, HTTP and OpenAPI, and everything around a call of one.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `operations.rs` | the table: names, paths, access, costs, schemas |
+//! | `request.rs` | a request, from any transport |
+//! | `executor.rs` | runs an operation: authorises, admits, and runs writes with an idempotency key once |
+//! | `admission.rs` | the rate limit of each operation |
+//! | `heavy_reads.rs` | limits the concurrency of expensive reads |
+//! | `idempotency.rs` | idempotency keys and their stored replies |
+//! | `errors.rs` | error codes and HTTP statuses |
+
+mod admission;
+mod errors;
+mod executor;
+mod heavy_reads;
+mod idempotency;
+pub mod operations;
+mod request;
+
+pub use executor::Executor;
+pub use request::Request;

@@ -1,0 +1,208 @@
+//! What each kind of job does.
+
+use std::sync::Arc;
+
+use super::channel_updates::{ChannelUpdates, removed};
+use super::follower_scanner::FollowerScanner;
+use super::page_writer::PageWriter;
+use super::pull_log::GROWN;
+use super::running_job::{JobLeases, Outcome, RunningJob};
+use super::scan::FollowerScan;
+use crate::broker::{Broker, Invalidation, Page};
+use crate::feed::content::PostCache;
+use crate::feed::error::Result;
+use crate::feed::favourites::Favourites;
+use crate::feed::invalidation::Invalidator;
+use crate::feed::jobs::JobQueue;
+use crate::feed::lineage::Lineage;
+use crate::feed::runtime::now;
+use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
+use crate::feed::visibility::Recipients;
+use crate::ledger::{JOBS, Job, Ledger, VisibilityChange, Work};
+use crate::model::{Entry, GoneReason};
+
+/// Dispatches jobs: to follower scans, to the pull log, or to edge jobs.
+pub(super) struct Dispatcher {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    lineage: Arc<Lineage>,
+    jobs: Arc<JobQueue>,
+    posts: Arc<PostCache>,
+    invalidator: Arc<Invalidator>,
+    favourites: Arc<Favourites>,
+    edges: Arc<EdgeJobs>,
+    channels: ChannelUpdates,
+    leases: Arc<JobLeases>,
+    writer: Arc<PageWriter>,
+    scanner: FollowerScanner,
+    /// Followers past which an author's posts go to the pull log (`fanout.push_limit`).
+    push_limit: u64,
+}
+
+impl Dispatcher {
+    /// A dispatcher to these services.
+    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
+    pub(super) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        lineage: Arc<Lineage>,
+        jobs: Arc<JobQueue>,
+        posts: Arc<PostCache>,
+        invalidator: Arc<Invalidator>,
+        favourites: Arc<Favourites>,
+        edges: Arc<EdgeJobs>,
+        channels: ChannelUpdates,
+        leases: Arc<JobLeases>,
+        writer: Arc<PageWriter>,
+        scanner: FollowerScanner,
+        push_limit: u64,
+    ) -> Self {
+        Self {
+            ledger,
+            broker,
+            lineage,
+            jobs,
+            posts,
+            invalidator,
+            favourites,
+            edges,
+            channels,
+            leases,
+            writer,
+            scanner,
+            push_limit,
+        }
+    }
+
+    /// Makes one attempt at a job.
+    ///
+    /// # Errors
+    /// If a store cannot be reached: the attempt is repeated.
+    pub(super) async fn attempt(&self, job: &Job, running: &mut RunningJob) -> Result<Outcome> {
+        self.lineage.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()).await?;
+        if !self.leases.still_holds(running).await? {
+            return Ok(Outcome::Lost);
+        }
+        if job.work.is_ordered() && !self.leases.begin(running).await? {
+            return Ok(Outcome::Lost);
+        }
+        match &job.work {
+            Work::Post { post, author } => {
+                if !running.is_fresh() {
+                    // It may have been deleted at another node while this one could not hear of it.
+                    self.posts.invalidate(*post);
+                }
+                // A post that was deleted meanwhile is not fanned out any further.
+                let Some(cached) = self.posts.get([*post]).await?.remove(post) else { return Ok(Outcome::Done) };
+                let entry = Entry::Post(*post);
+                if running.is_fresh() {
+                    self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
+                }
+                let (recipients, created_at) = (Recipients::Viewers, job.created_at);
+                self.dispatch(&FollowerScan { author, entry: &entry, recipients, created_at }, running).await
+            }
+            Work::Delete { post, author, topics, visibility } => {
+                self.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
+                let entry = Entry::Gone(*post, GoneReason::Deleted);
+                if running.is_fresh() {
+                    let removal = removed(*post, author, visibility, GoneReason::Deleted);
+                    let removal = Entry::Left(Box::new(removal));
+                    self.channels.publish(job.id, author, topics, &removal).await?;
+                    self.channels.publish_to_post(job.id, *post, &removal).await?;
+                }
+                let (recipients, created_at) = (Recipients::Holders { before: visibility }, job.created_at);
+                let scan = FollowerScan { author, entry: &entry, recipients, created_at };
+                let outcome = self.dispatch(&scan, running).await?;
+                self.favourites.remove_deleted_post(*post).await?;
+                Ok(outcome)
+            }
+            Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => self.dispatch_edit(job, running).await,
+            Work::Follow { .. } | Work::Unfollow { .. } | Work::Part { .. } => Ok(match self.edges.run(job).await? {
+                EdgeOutcome::Done => Outcome::Done,
+                EdgeOutcome::Repeat => Outcome::Repeat,
+            }),
+        }
+    }
+
+    /// Fans an edit out.
+    async fn dispatch_edit(&self, job: &Job, running: &mut RunningJob) -> Result<Outcome> {
+        // A job of an older version has no former visibility: inboxes are searched for the post.
+        let mut created_at = job.created_at;
+        let (entry, author, recipients) = match &job.work {
+            Work::Edit { post, author, topics, visibility } => {
+                // The entry of an edit shows the post, so no node may show it as it was before. The command waits for that too, but
+                // its node may have died.
+                self.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
+                if running.is_fresh() {
+                    let before = removed(*post, author, visibility, GoneReason::Hidden);
+                    self.channels.publish_edit(job.id, before, topics).await?;
+                }
+                (Entry::Edited(*post), author, Recipients::RemainingViewers { before: visibility })
+            }
+            Work::Narrow { post, author, change } => {
+                // Another node may have edited the post, and died before this one heard of it.
+                self.posts.invalidate(*post);
+                let recipients = match change {
+                    Some(VisibilityChange { before, after }) => Recipients::FormerViewers { before, after },
+                    None => Recipients::NonViewers,
+                };
+                (Entry::Gone(*post, GoneReason::Hidden), author, recipients)
+            }
+            Work::Widen { post, author, change } => {
+                self.posts.invalidate(*post);
+                let recipients = match change {
+                    Some(VisibilityChange { before, after }) => Recipients::NewViewers { before, after },
+                    None => {
+                        created_at = 0;
+                        Recipients::Viewers
+                    }
+                };
+                (Entry::Post(*post), author, recipients)
+            }
+            _ => return Ok(Outcome::Done),
+        };
+        self.dispatch(&FollowerScan { author, entry: &entry, recipients, created_at }, running).await
+    }
+
+    /// Brings an entry to the author's followers: by a scan that writes to each of them, or, if there are too many, by the pull
+    /// log. Each entry takes one way, whatever way the author's other entries take.
+    async fn dispatch(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<Outcome> {
+        // The way of an earlier attempt stays.
+        if job.progress.own {
+            return self.append_to_pull_log(scan, job).await;
+        }
+        if !job.is_fresh() {
+            return self.scanner.run(scan, job).await;
+        }
+        let mode = self.ledger.carriage(scan.author).await?;
+        let most = self.push_limit;
+        // Hysteresis: an author whose followers fluctuate around the limit keeps the mode, so that two posts in a row rarely take
+        // different ways: one could overtake the other.
+        let lower = most - most / 5;
+        if mode.followers > most || (mode.pulled && mode.followers > lower) {
+            return self.append_to_pull_log(scan, job).await;
+        }
+        self.scanner.run(scan, job).await
+    }
+
+    /// Appends an entry to the pull log, and signals all nodes. A node that misses the signal polls the log.
+    async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<Outcome> {
+        if !job.progress.own {
+            let own = vec![scan.author.clone()];
+            let page = self.writer.write(scan, &job.attempt, Page::Own, own).await?;
+            if !self.writer.finish(page).await? {
+                return Ok(Outcome::Fenced);
+            }
+        }
+        if !self.jobs.may_write(job.attempt.job, job.attempt.generation) {
+            return Ok(Outcome::Fenced);
+        }
+        // Nodes read entries without their recipients, so some entries are for those inboxes only that hold the post.
+        let look = scan.recipients.needs_look();
+        self.ledger.pull(job.attempt.job, scan.author, scan.entry, look, now()).await?;
+        if let Err(error) = self.broker.signal(GROWN.into()).await {
+            tracing::debug!(%error, job = job.attempt.job, "an entry of the pull log was not signalled, nodes will poll it");
+        }
+        Ok(Outcome::Done)
+    }
+}

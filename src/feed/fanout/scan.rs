@@ -1,0 +1,46 @@
+//! The state of a scan of an author's followers.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::broker::JobProgress;
+use crate::feed::visibility::Recipients;
+use crate::model::{Entry, Millis, UserId};
+
+/// Pages of one job that are written concurrently, so that the broker works while the ledger is read.
+pub(super) const MAX_CONCURRENT_PAGES: usize = 3;
+
+/// An entry, and the followers that it is for.
+pub(super) struct FollowerScan<'a> {
+    pub(super) author: &'a UserId,
+    pub(super) entry: &'a Entry,
+    pub(super) recipients: Recipients<'a>,
+    /// When the job was created.
+    pub(super) created_at: Millis,
+}
+
+/// The followers that a scan has not served yet.
+pub(super) struct RemainingFollowers {
+    /// The author, whose own timeline is one of those.
+    pub(super) own: Option<UserId>,
+    /// Followers that are read already, in order.
+    pub(super) read: VecDeque<UserId>,
+    /// The follower after whom to read on.
+    pub(super) cursor: String,
+    /// Whether there may be more to read.
+    pub(super) more: bool,
+    /// Followers beyond the cursor that were served first, because they are connected.
+    pub(super) served: HashSet<UserId>,
+}
+
+impl RemainingFollowers {
+    /// All followers after `cursor`.
+    pub(super) fn after(cursor: &str, author: &UserId, progress: &JobProgress) -> Self {
+        Self {
+            own: (cursor.is_empty() && !progress.covers_author(author)).then(|| author.clone()),
+            read: VecDeque::new(),
+            cursor: cursor.to_owned(),
+            more: true,
+            served: HashSet::new(),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Favourites: objects of any type that users keep.
+//!
+//! Feedline knows only the names of most types. Posts that the reader may not see are in no list and in no count, and a deleted
+//! post is removed from all favourites.
+
+mod types;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(crate) use types::{
+    Checked, CheckedObjects, CommonList, CommonPage, Count, FavouriteItem, FavouriteList, FavouritePage, HolderItem,
+    HolderList, HolderPage, Objects, OneObject, OneType,
+};
+
+use super::call::Caller;
+use super::content::CachedPost;
+use super::error::{FeedError, NO_POST, NO_USER, Result};
+use super::expand::Expand;
+use super::identity::Identity;
+use super::input::{Done, checked_limit, cursor_of};
+use super::page_builder::PageBuilder;
+use super::rendering::PostRenderer;
+use super::runtime::now;
+use super::visibility::{ViewContext, VisibilityPolicy};
+use crate::ledger::{Added, Favourite, Ledger};
+use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
+
+/// Objects of one check.
+const MAX_CHECKED: usize = 100;
+
+/// Favourites that are read at once to count all of them.
+const COUNT_CHUNK: usize = 1_000;
+
+/// Users from whose favourites a deleted post is removed at once: other writes go between.
+const REMOVAL_CHUNK: usize = 200;
+
+/// A list of favourites in the order in which one user added them.
+struct Source<'a> {
+    user: &'a UserId,
+    kind: &'a ObjectType,
+    /// Only what they have, too.
+    other: Option<&'a UserId>,
+}
+
+/// The favourites of users.
+pub(crate) struct Favourites {
+    ledger: Arc<dyn Ledger>,
+    identity: Arc<Identity>,
+    visibility: Arc<VisibilityPolicy>,
+    renderer: Arc<PostRenderer>,
+    /// How many favourites of one type a user may have.
+    max_favourites: u64,
+}
+
+impl Favourites {
+    /// Favourites of this ledger.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<Identity>,
+        visibility: Arc<VisibilityPolicy>,
+        renderer: Arc<PostRenderer>,
+        max_favourites: u64,
+    ) -> Self {
+        Self { ledger, identity, visibility, renderer, max_favourites }
+    }
+
+    pub(crate) async fn add(&self, caller: Caller, object: OneObject) -> Result<FavouriteItem> {
+        let user = caller.user()?;
+        let id = named(&object.kind, object.id)?;
+        if let Some(post) = post_of(&object.kind, &id) {
+            self.visibility.post(Some(user), post).await?;
+        }
+        self.identity.ensure_user(user).await?;
+        let most = self.max_favourites;
+        match self.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
+            Added::Since(at) => Ok(FavouriteItem { id, at, post: None }),
+            Added::Full => Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most }),
+            Added::Absent => Err(NO_POST),
+        }
+    }
+
+    pub(crate) async fn remove(&self, caller: Caller, object: OneObject) -> Result<Done> {
+        let id = named(&object.kind, object.id)?;
+        self.ledger.remove_favourite(caller.user()?, &object.kind, &id).await?;
+        Ok(Done {})
+    }
+
+    pub(crate) async fn list(&self, caller: Caller, list: FavouriteList) -> Result<FavouritePage> {
+        let source = Source { user: caller.user()?, kind: &list.kind, other: None };
+        let (cursor, expand) = (cursor_of(list.cursor.as_deref())?, Expand::parse(list.with.as_ref())?);
+        self.page_of_favourites(&source, cursor, checked_limit(list.limit)?, &expand).await
+    }
+
+    pub(crate) async fn count(&self, caller: Caller, of: OneType) -> Result<Count> {
+        let source = Source { user: caller.user()?, kind: &of.kind, other: None };
+        Ok(Count { count: self.count_of(&source).await? })
+    }
+
+    pub(crate) async fn check(&self, caller: Caller, objects: Objects) -> Result<CheckedObjects> {
+        let user = caller.user()?;
+        if objects.ids.is_empty() {
+            return Err(FeedError::invalid("ids", "name at least one"));
+        }
+        if objects.ids.len() > MAX_CHECKED {
+            return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_CHECKED as u64 });
+        }
+        let ids = objects.ids.into_iter().map(|id| named(&objects.kind, id)).collect::<Result<Vec<_>>>()?;
+        let found = self.ledger.favourites_among(user, &objects.kind, &ids).await?;
+        let found = self.with_visibility(user, &objects.kind, found).await?;
+        let since: HashMap<ObjectId, Millis> =
+            found.into_iter().filter(Shown::is_shown).map(|shown| (shown.favourite.id, shown.favourite.at)).collect();
+        let checked = |id: ObjectId| {
+            let at = since.get(&id).copied();
+            Checked { id, favourited: at.is_some(), at }
+        };
+        Ok(CheckedObjects { items: ids.into_iter().map(checked).collect() })
+    }
+
+    pub(crate) async fn holders(&self, caller: Caller, list: HolderList) -> Result<HolderPage> {
+        let (reader, limit) = (caller.reader(), checked_limit(list.limit)?);
+        let cursor = cursor_of(list.cursor.as_deref())?;
+        let id = named(&list.kind, list.id)?;
+        if let Some(post) = post_of(&list.kind, &id) {
+            self.visibility.post(reader, post).await?;
+        }
+        let mut page = PageBuilder::new(cursor, limit);
+        while let Some((before, wanted)) = page.wants() {
+            let holders = self.ledger.holders(&list.kind, &id, before, wanted).await?;
+            let people: Vec<UserId> = holders.iter().map(|holder| holder.user.id.clone()).collect();
+            let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
+            page.take(holders.into_iter().map(|holder| {
+                let item = seen
+                    .contains(&holder.user.id)
+                    .then(|| HolderItem { person: Person::from(holder.user), at: holder.at });
+                (holder.seq, item)
+            }));
+        }
+        let count = self.ledger.holders_count(&list.kind, &id).await?;
+        let (items, next) = page.finish();
+        Ok(HolderPage { count, items, next: next.map(|seq| format!("e{seq}")) })
+    }
+
+    pub(crate) async fn common(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
+        let user = caller.user()?;
+        let cursor: Option<i64> = cursor_of(list.cursor.as_deref())?;
+        let (limit, expand) = (checked_limit(list.limit)?, Expand::parse(list.with.as_ref())?);
+        let seen = self.visibility.visible_users(Some(user), ViewContext::Direct, [list.user.clone()]).await?;
+        if seen.is_empty() || self.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
+            return Err(NO_USER);
+        }
+        let source = Source { user, kind: &list.kind, other: Some(&list.user) };
+        let count = match cursor {
+            None => Some(self.count_of(&source).await?),
+            Some(_) => None,
+        };
+        Ok(CommonPage { count, page: self.page_of_favourites(&source, cursor, limit, &expand).await? })
+    }
+
+    /// Removes a deleted post from the favourites of all users. It cannot be added any more.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written to; some users may still have it then.
+    pub(crate) async fn remove_deleted_post(&self, post: PostId) -> Result<()> {
+        let Some(kind) = ObjectType::parse(ObjectType::POST) else { return Ok(()) };
+        let id = ObjectId::from(post);
+        while self.ledger.forget_object(&kind, &id, REMOVAL_CHUNK).await? == REMOVAL_CHUNK {}
+        Ok(())
+    }
+
+    async fn page_of_favourites(
+        &self,
+        source: &Source<'_>,
+        cursor: Option<i64>,
+        limit: usize,
+        expand: &Expand,
+    ) -> Result<FavouritePage> {
+        let mut page = PageBuilder::new(cursor, limit);
+        while let Some((before, wanted)) = page.wants() {
+            let read = self.read_favourites(source, before, wanted).await?;
+            let shown = self.with_visibility(source.user, source.kind, read).await?;
+            page.take(shown.into_iter().map(|shown| (shown.favourite.seq, shown.is_shown().then_some(shown))));
+        }
+        let (shown, next) = page.finish();
+        let posts: Vec<Arc<CachedPost>> = shown.iter().filter_map(Shown::post).cloned().collect();
+        let rendered = self.renderer.render_page(Some(source.user), &posts, None, expand).await?;
+        // All of them are posts, or none is.
+        let mut rendered_posts = rendered.items.into_iter();
+        let item = |shown: Shown| FavouriteItem {
+            id: shown.favourite.id,
+            at: shown.favourite.at,
+            post: rendered_posts.next(),
+        };
+        Ok(FavouritePage {
+            items: shown.into_iter().map(item).collect(),
+            people: rendered.people,
+            next: next.map(|seq| format!("e{seq}")),
+        })
+    }
+
+    /// The number of favourites that the user may see. Posts are loaded only if they are not public, or their authors have
+    /// restrictions.
+    async fn count_of(&self, source: &Source<'_>) -> Result<u64> {
+        if !source.kind.is_post() {
+            return Ok(match source.other {
+                None => self.ledger.favourites_count(source.user, source.kind).await?,
+                Some(other) => self.ledger.common_favourites_count(source.user, other, source.kind).await?,
+            });
+        }
+        let (mut count, mut before) = (0, None);
+        loop {
+            let read = self.read_favourites(source, before, COUNT_CHUNK).await?;
+            let ended = read.len() < COUNT_CHUNK;
+            before = read.last().map(|favourite| favourite.seq);
+            let posts: Vec<PostId> = read.iter().filter_map(|favourite| favourite.id.post()).collect();
+            count += self.visibility.count_visible(source.user, &posts).await?;
+            if ended {
+                return Ok(count);
+            }
+        }
+    }
+
+    async fn read_favourites(&self, source: &Source<'_>, before: Option<i64>, limit: usize) -> Result<Vec<Favourite>> {
+        let (user, kind) = (source.user, source.kind);
+        Ok(match source.other {
+            None => self.ledger.favourites(user, kind, before, limit).await?,
+            Some(other) => self.ledger.common_favourites(user, other, kind, before, limit).await?,
+        })
+    }
+
+    /// Favourites with the posts that the reader may see.
+    async fn with_visibility(
+        &self,
+        reader: &UserId,
+        kind: &ObjectType,
+        favourites: Vec<Favourite>,
+    ) -> Result<Vec<Shown>> {
+        if !kind.is_post() {
+            return Ok(favourites.into_iter().map(|favourite| Shown { favourite, object: Object::Other }).collect());
+        }
+        let ids = favourites.iter().filter_map(|favourite| favourite.id.post());
+        let mut posts =
+            self.visibility.visible_posts(Some(reader), ViewContext::Direct, ids.collect::<Vec<_>>()).await?;
+        let look = |favourite: Favourite| {
+            let cached = favourite.id.post().and_then(|post| posts.remove(&post));
+            Shown { favourite, object: cached.map_or(Object::Invisible, Object::Post) }
+        };
+        Ok(favourites.into_iter().map(look).collect())
+    }
+}
+
+/// A favourite, and what its reader may see of it.
+struct Shown {
+    favourite: Favourite,
+    object: Object,
+}
+
+enum Object {
+    /// A post, which may be seen.
+    Post(Arc<CachedPost>),
+    /// A post that is deleted, or not for this reader.
+    Invisible,
+    /// Something that Feedline only knows the name of.
+    Other,
+}
+
+impl Shown {
+    fn is_shown(&self) -> bool {
+        !matches!(self.object, Object::Invisible)
+    }
+
+    fn post(&self) -> Option<&Arc<CachedPost>> {
+        match &self.object {
+            Object::Post(cached) => Some(cached),
+            Object::Invisible | Object::Other => None,
+        }
+    }
+}
+
+/// The id as it is kept: posts have one way of writing it.
+fn named(kind: &ObjectType, id: ObjectId) -> Result<ObjectId> {
+    if !kind.is_post() {
+        return Ok(id);
+    }
+    id.post().map(ObjectId::from).ok_or_else(|| FeedError::invalid("id", "a post's id is a whole number below 2^53"))
+}
+
+fn post_of(kind: &ObjectType, id: &ObjectId) -> Option<PostId> {
+    id.post().filter(|_| kind.is_post())
+}

@@ -1,0 +1,262 @@
+//! Built-in accounts: a name and a password, so that the page and small deployments need no other system.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::revocations::Revocations;
+use super::user_origins::UserOrigins;
+use super::verifier::Identity;
+use crate::auth::{Attempt, Passwords, SessionIssuer, SignInGuard, TokenKind, Verdict};
+use crate::feed::call::{Call, Caller, Credential, Origin};
+use crate::feed::error::{FeedError, Result};
+use crate::feed::input::{self, Done, checked_name};
+use crate::feed::rate_limits::RateLimits;
+use crate::feed::runtime::now;
+use crate::ledger::{Ledger, NewAccount};
+use crate::model::{Millis, UserId, UserOrigin};
+use crate::net::{TrustedProxies, subscriber_network};
+
+/// A new account.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignUp {
+    /// Its id.
+    user: UserId,
+    /// 8 to 200 characters.
+    password: String,
+    /// The display name, up to 100 characters; the id by default.
+    #[serde(default)]
+    name: Option<String>,
+}
+
+/// The credentials of an account.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignIn {
+    /// The id.
+    user: UserId,
+    /// The password.
+    password: String,
+}
+
+/// Which sessions end.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignOut {
+    /// All of the user's sessions and tokens, not only the one that asks.
+    #[serde(default, deserialize_with = "input::flag")]
+    all: bool,
+}
+
+/// A new password.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PasswordChange {
+    /// The one in force.
+    old: String,
+    /// The new one, 8 to 200 characters.
+    new: String,
+}
+
+/// A new session.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SignedIn {
+    /// The user.
+    user: UserId,
+    /// The session's token, for sockets and HTTP.
+    token: String,
+    /// When the token expires, in Unix milliseconds.
+    expires_at: Millis,
+}
+
+const WRONG: FeedError = FeedError::Unauthorized("unknown user or wrong password");
+
+/// Accounts, and their sessions.
+pub(crate) struct Accounts {
+    ledger: Arc<dyn Ledger>,
+    identity: Arc<Identity>,
+    origins: Arc<UserOrigins>,
+    revocations: Arc<Revocations>,
+    rates: Arc<RateLimits>,
+    passwords: Passwords,
+    /// Signs the tokens of sessions; `None` where accounts are off.
+    issuer: Option<SessionIssuer>,
+    /// Delays sign-ins after failures; `None` without a limit.
+    guard: Option<Arc<SignInGuard>>,
+    /// Addresses that many clients share.
+    trusted_proxies: Arc<TrustedProxies>,
+}
+
+impl Accounts {
+    /// Accounts of this ledger. Failed sign-ins are counted by `rates` for all nodes, and by `guard` on this one.
+    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<Identity>,
+        origins: Arc<UserOrigins>,
+        revocations: Arc<Revocations>,
+        rates: Arc<RateLimits>,
+        passwords: Passwords,
+        issuer: Option<SessionIssuer>,
+        guard: Option<Arc<SignInGuard>>,
+        trusted_proxies: Arc<TrustedProxies>,
+    ) -> Self {
+        Self { ledger, identity, origins, revocations, rates, passwords, issuer, guard, trusted_proxies }
+    }
+
+    pub(crate) async fn sign_up(&self, _: Caller, account: SignUp) -> Result<SignedIn> {
+        let issuer = self.sessions()?;
+        checked_password("password", &account.password)?;
+        if account.user.is_reserved() {
+            return Err(FeedError::invalid("user", "that id means something else here"));
+        }
+        let name = account.name.map_or_else(|| Ok(account.user.to_string()), |name| checked_name(&name))?;
+        if self.identity.is_erased(&account.user) {
+            return Err(taken(UserOrigin::Account));
+        }
+        if let Some(origin) = self.origins.get(&account.user).await? {
+            return Err(taken(origin));
+        }
+        let password = self.passwords.hash(account.password).await?;
+        let user = account.user;
+        let new = NewAccount { user: user.clone(), name, password, created_at: now() };
+        if self.ledger.create_account(new).await? {
+            open_session(issuer, user, 0)
+        } else {
+            Err(taken(self.origins.get(&user).await?.unwrap_or(UserOrigin::Account)))
+        }
+    }
+
+    pub(crate) async fn sign_in(&self, call: Call, who: SignIn) -> Result<SignedIn> {
+        let issuer = self.sessions()?;
+        let attempt = self.begin_sign_in(call.origin, &who.user)?;
+        let account = self.ledger.account(&who.user).await.map_err(FeedError::from);
+        let (account, attempt) = cancel_on_error(account, attempt)?;
+        let (generation, stored) = account.map_or((0, None), |account| (account.generation, Some(account.password)));
+        self.check_password(who.password, stored, attempt).await?;
+        self.identity.check_revoked(Some(&who.user), None)?;
+        open_session(issuer, who.user, generation)
+    }
+
+    pub(crate) async fn sign_out(&self, call: Call, which: SignOut) -> Result<Done> {
+        let user = call.caller.user()?;
+        if which.all {
+            self.revocations.invalidate_user_tokens(user, None).await?;
+            return Ok(Done {});
+        }
+        let Some(token) = call.credential.token() else {
+            return Err(FeedError::invalid("all", "a backend has no session of its own: end all of the user's"));
+        };
+        let Some(id) = &token.id else {
+            return Err(FeedError::invalid("all", "this token has no jti, so it cannot be ended alone: end all"));
+        };
+        self.revocations.revoke_own_token(user, id, token.expires_at).await?;
+        Ok(Done {})
+    }
+
+    pub(crate) async fn change_password(&self, call: Call, change: PasswordChange) -> Result<Done> {
+        self.sessions()?;
+        let user = call.caller.user()?;
+        checked_password("new", &change.new)?;
+        let spared = match &call.credential {
+            Credential::Token(token) if token.kind != TokenKind::Application => token.id.as_deref(),
+            Credential::Backend(UserOrigin::Account) => None,
+            _ => return Err(FeedError::Forbidden("this user has no account, and so no password")),
+        };
+        let attempt = self.begin_sign_in(call.origin, user)?;
+        let stored = self.ledger.account(user).await.map_err(FeedError::from);
+        let (account, attempt) = cancel_on_error(stored, attempt)?;
+        let account = account.ok_or(FeedError::Forbidden("this user has no account, and so no password"))?;
+        // The session that is to be spared may have been ended since the call was let in. What ends later changes the
+        // generation.
+        let (_, attempt) = cancel_on_error(self.check_again(user, &call.credential).await, attempt)?;
+        self.check_password(change.old, Some(account.password.clone()), attempt).await?;
+        let new = self.passwords.hash(change.new).await?;
+        let end = self.revocations.sessions_end(spared);
+        if self.ledger.change_password(user, &account.password, account.generation, &new, &end).await?.is_none() {
+            let message = "the password was changed, or all sessions were ended, meanwhile";
+            return Err(FeedError::Conflict { field: "old", message });
+        }
+        self.revocations.publish().await?;
+        Ok(Done {})
+    }
+
+    /// Checks a credential against all that has ended by now, on any node.
+    async fn check_again(&self, user: &UserId, credential: &Credential) -> Result<()> {
+        self.revocations.follow().await?;
+        Ok(self.identity.check_revoked(Some(user), credential.token().map(|token| &**token))?)
+    }
+
+    /// Signs the tokens of sessions.
+    fn sessions(&self) -> Result<&SessionIssuer> {
+        self.issuer.as_ref().ok_or(FeedError::Forbidden("accounts are not enabled on this server"))
+    }
+
+    /// Admits an attempt to sign in, unless there were too many failures. Backends are trusted to limit their own.
+    fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<Attempt>> {
+        let Some(guard) = &self.guard else { return Ok(None) };
+        let (Origin::Address(address) | Origin::Socket(address)) = origin else { return Ok(None) };
+        let is_shared = self.trusted_proxies.is_exempt(address);
+        let attempt = guard.begin(subscriber_network(address), is_shared, user, Instant::now());
+        let too_many = |retry_after| FeedError::RateLimited { what: "failed sign-ins", retry_after };
+        attempt.map(Some).map_err(too_many)
+    }
+
+    async fn check_password(&self, password: String, stored: Option<String>, attempt: Option<Attempt>) -> Result<()> {
+        let verdict = self.passwords.verify(password, stored).await.map_err(FeedError::from);
+        match cancel_on_error(verdict, attempt)? {
+            (Verdict::Right, attempt) => {
+                if let Some(attempt) = attempt {
+                    attempt.succeeded();
+                }
+                Ok(())
+            }
+            (Verdict::Wrong, attempt) => {
+                if let Some(attempt) = attempt {
+                    let (address, user) = attempt.who();
+                    let delays = self.rates.count_failed_sign_in(address, user).await;
+                    attempt.failed(delays);
+                }
+                Err(WRONG)
+            }
+        }
+    }
+}
+
+/// An attempt that fails because of the server is not counted.
+fn cancel_on_error<T>(result: Result<T>, attempt: Option<Attempt>) -> Result<(T, Option<Attempt>)> {
+    match result {
+        Ok(value) => Ok((value, attempt)),
+        Err(error) => {
+            if let Some(attempt) = attempt {
+                attempt.cancelled();
+            }
+            Err(error)
+        }
+    }
+}
+
+fn taken(origin: UserOrigin) -> FeedError {
+    let message = match origin {
+        UserOrigin::Account => "that id is taken",
+        UserOrigin::Application => "that id is taken: the application brought it, so it cannot be signed up",
+    };
+    FeedError::Conflict { field: "user", message }
+}
+
+fn checked_password(field: &'static str, password: &str) -> Result<()> {
+    let fits = (8..=200).contains(&password.chars().count());
+    if fits { Ok(()) } else { Err(FeedError::invalid(field, "a password has 8 to 200 characters")) }
+}
+
+fn open_session(issuer: &SessionIssuer, user: UserId, generation: u64) -> Result<SignedIn> {
+    let issued = issuer.issue(&user, generation, now() / 1_000).map_err(|error| {
+        tracing::error!(%error, "a token could not be signed");
+        FeedError::Internal
+    })?;
+    let token = issued.token.reveal().to_owned();
+    Ok(SignedIn { user, token, expires_at: issued.expires_at * 1_000 })
+}

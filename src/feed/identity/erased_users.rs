@@ -1,0 +1,89 @@
+//! The erased users as this node knows them: everything of theirs is hidden at once, before it is removed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use super::socket_checks::SocketChecks;
+use crate::broker::{CacheLease, Invalidation};
+use crate::feed::error::FeedError;
+use crate::feed::invalidation::Invalidated;
+use crate::model::UserId;
+
+/// Why a token of an erased user is refused.
+pub(super) const ERASED_USER: FeedError =
+    FeedError::Unauthorized("this user was erased, and the id is not given out again");
+
+/// All erased users, at some 100 bytes each. Looked up for each post and user that is rendered: in memory, and at the cost of one
+/// flag if no user was ever erased.
+pub(crate) struct ErasedUsers {
+    any: AtomicBool,
+    /// Whether each is in the erasure log of this node.
+    users: RwLock<HashMap<UserId, bool>>,
+    /// Counts a hidden user as an invalidation.
+    lease: Arc<CacheLease>,
+    /// Closes the sockets of hidden users.
+    checks: Arc<SocketChecks>,
+    /// Wakes the follower of the ledger's log of revocations, which has the erasures too.
+    log_grown: Arc<Notify>,
+}
+
+impl ErasedUsers {
+    /// Without users, until the ledger's log is read.
+    pub(crate) fn new(lease: Arc<CacheLease>, checks: Arc<SocketChecks>, log_grown: Arc<Notify>) -> Self {
+        Self { any: AtomicBool::new(false), users: RwLock::default(), lease, checks, log_grown }
+    }
+
+    /// Whether a user was erased.
+    pub(crate) fn contains(&self, user: &UserId) -> bool {
+        self.any.load(Ordering::Acquire) && self.users.read().contains_key(user)
+    }
+
+    /// Hides everything of a user on this node, and has their sockets closed.
+    pub(crate) fn hide(&self, user: &UserId) {
+        if self.insert(user) {
+            // What is being rendered now is rendered again.
+            self.lease.count_invalidation();
+            self.checks.check_user(user);
+            // The entry in the log comes later, or is read now.
+            self.log_grown.notify_one();
+        }
+    }
+
+    /// Adds a user. `false` if the user was known.
+    fn insert(&self, user: &UserId) -> bool {
+        let mut users = self.users.write();
+        let is_new = !users.contains_key(user);
+        if is_new {
+            users.insert(user.clone(), false);
+            self.any.store(true, Ordering::Release);
+        }
+        is_new
+    }
+
+    /// Whether a user is in the erasure log of this node.
+    pub(super) fn is_logged(&self, user: &UserId) -> bool {
+        self.users.read().get(user) == Some(&true)
+    }
+
+    /// Notes that a user is in the erasure log of this node.
+    pub(super) fn set_logged(&self, user: &UserId) {
+        self.users.write().insert(user.clone(), true);
+    }
+}
+
+impl Invalidated for ErasedUsers {
+    fn apply(&self, change: &Invalidation) {
+        if let Invalidation::Erased(user) = change {
+            self.hide(user);
+        }
+    }
+
+    /// Erased users stay so. The log may have grown.
+    fn clear(&self) {
+        self.log_grown.notify_one();
+    }
+}

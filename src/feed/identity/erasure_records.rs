@@ -1,0 +1,123 @@
+//! Erasures on record: in the ledger's log, in the list of erased users, and in the erasure log beside the backups.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::erased_users::ErasedUsers;
+use super::erasure_log::{ErasureLog, ErasureLogEntry};
+use crate::feed::error::{FeedError, Result};
+use crate::ledger::{Ledger, Revocation, RevocationKind};
+use crate::model::{Millis, UserId};
+
+/// Keeps these three in step.
+pub(crate) struct ErasureRecords {
+    ledger: Arc<dyn Ledger>,
+    erased: Arc<ErasedUsers>,
+    log: ErasureLog,
+    /// Entries of the ledger's log that may not be in the erasure log of this node.
+    unlogged: Mutex<Vec<(UserId, Millis)>>,
+    /// Held while missing users are found and appended to the erasure log.
+    appending: tokio::sync::Mutex<()>,
+    /// There may be an erasure to work on.
+    wake: Notify,
+}
+
+impl ErasureRecords {
+    /// Records of this ledger, the list and the file.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, erased: Arc<ErasedUsers>, log: ErasureLog) -> Self {
+        let (unlogged, appending) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { ledger, erased, log, unlogged, appending, wake: Notify::new() }
+    }
+
+    /// Wakes the job: there is an erasure to work on.
+    pub(crate) fn wake_job(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Waits until there may be an erasure to work on.
+    pub(crate) async fn job_woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Hides everything of an erased user on this node.
+    pub(crate) fn hide(&self, user: &UserId) {
+        self.erased.hide(user);
+    }
+
+    /// Hides the users that entries of the ledger's log erase. Returns them with the times of their erasures.
+    pub(super) fn hide_in(&self, entries: &[(u64, Revocation)]) -> Vec<(UserId, Millis)> {
+        let erased = entries.iter().filter(|(_, entry)| entry.kind == RevocationKind::Erased);
+        let erased: Vec<_> = erased.filter_map(|(_, entry)| Some((UserId::parse(&entry.subject)?, entry.at))).collect();
+        erased.iter().for_each(|(user, _)| self.hide(user));
+        if !erased.is_empty() {
+            self.wake_job();
+        }
+        erased
+    }
+
+    /// Notes entries of the ledger's log for [`append_unlogged`](Self::append_unlogged).
+    pub(super) fn note_unlogged(&self, mut erased: Vec<(UserId, Millis)>) {
+        self.unlogged.lock().append(&mut erased);
+    }
+
+    /// Appends noted entries to the erasure log of this node.
+    pub(super) async fn append_unlogged(&self) {
+        let mut unlogged = std::mem::take(&mut *self.unlogged.lock());
+        self.append(&mut unlogged).await;
+        self.unlogged.lock().append(&mut unlogged);
+    }
+
+    /// Appends an erasure to the erasure log of this node, unless it is there.
+    ///
+    /// # Errors
+    /// [`FeedError::Unavailable`] if the file cannot be written.
+    pub(crate) async fn record(&self, user: &UserId, at: Millis) -> Result<()> {
+        let mut entry = vec![(user.clone(), at)];
+        self.append(&mut entry).await;
+        if entry.is_empty() { Ok(()) } else { Err(FeedError::Unavailable) }
+    }
+
+    /// Appends erasures, except those that are in the file. What could not be written stays in the list.
+    async fn append(&self, entries: &mut Vec<(UserId, Millis)>) {
+        let _turn = self.appending.lock().await;
+        entries.retain(|(user, _)| !self.erased.is_logged(user));
+        if entries.is_empty() {
+            return;
+        }
+        match self.log.append(entries).await {
+            Ok(()) => entries.drain(..).for_each(|(user, _)| self.erased.set_logged(&user)),
+            Err(error) => tracing::error!(%error, "the erasure log cannot be written: a restored backup would lack it"),
+        }
+    }
+
+    /// Erases again the users that are in the erasure log and not in the ledger, because it was restored from an older backup; and
+    /// logs those that are in the ledger and not in the file. `known` has all users of the ledger's log.
+    ///
+    /// # Errors
+    /// If the log cannot be read, or the ledger cannot be reached.
+    pub(super) async fn reapply(&self, mut known: Vec<(UserId, Millis)>) -> Result<()> {
+        let logged = self.log.read().await.map_err(|error| {
+            tracing::error!(%error, "the erasure log cannot be read");
+            FeedError::Unavailable
+        })?;
+        let in_ledger: HashSet<&UserId> = known.iter().map(|(user, _)| user).collect();
+        let mut again = 0_usize;
+        for ErasureLogEntry { user, at } in logged {
+            // This node may know of an erasure that the ledger has lost.
+            if !in_ledger.contains(&user) && self.ledger.begin_erasure(&user, at).await? {
+                again += 1;
+            }
+            self.hide(&user);
+            self.erased.set_logged(&user);
+        }
+        if again > 0 {
+            tracing::warn!(users = again, "the ledger is older than the erasure log: these users are erased again");
+            self.wake_job();
+        }
+        self.append(&mut known).await;
+        Ok(())
+    }
+}

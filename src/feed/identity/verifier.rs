@@ -1,0 +1,114 @@
+//! Checks callers: whether their credentials are in force and prove who they are.
+
+use std::sync::Arc;
+
+use super::erased_users::{ERASED_USER, ErasedUsers};
+use super::revocations::Revocations;
+use super::user_origins::UserOrigins;
+use crate::auth::{Revoked, TokenIdentity};
+use crate::feed::call::Credential;
+use crate::feed::error::{FeedError, Result};
+use crate::ledger::Ledger;
+use crate::model::{UserId, UserOrigin};
+
+/// When the ledger records a user whom an application's credential names for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewUser {
+    /// Now, before the request continues.
+    Recorded,
+    /// Together with the entry that the request puts into the write-behind queue: the request does not wait for the ledger's
+    /// writer.
+    Settled,
+}
+
+/// Checks callers.
+pub(crate) struct Identity {
+    ledger: Arc<dyn Ledger>,
+    origins: Arc<UserOrigins>,
+    revocations: Arc<Revocations>,
+    erased: Arc<ErasedUsers>,
+}
+
+impl Identity {
+    /// Checks callers against these origins, revocations and erasures.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        origins: Arc<UserOrigins>,
+        revocations: Arc<Revocations>,
+        erased: Arc<ErasedUsers>,
+    ) -> Self {
+        Self { ledger, origins, revocations, erased }
+    }
+
+    /// Checks that a credential is in force and proves the user's identity. A user whom the application names for the first
+    /// time is recorded in the ledger, so that no account can be created with that id.
+    ///
+    /// # Errors
+    /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger cannot be reached.
+    pub(crate) async fn authorize(&self, user: Option<&UserId>, credential: &Credential, new: NewUser) -> Result<()> {
+        if *credential != Credential::Nothing {
+            self.revocations.catch_up().await;
+        }
+        self.check_revoked(user, credential.token().map(|token| &**token))?;
+        if *credential != Credential::Nothing && self.revocations.is_stale() {
+            return Err(FeedError::Unavailable);
+        }
+        let Some(user) = user else { return Ok(()) };
+        self.refuse_erased(user)?;
+        let wanted = credential.origin();
+        let origin = match (wanted, new) {
+            (UserOrigin::Application, NewUser::Recorded) => Some(self.origins.ensure(user).await?),
+            (UserOrigin::Application, NewUser::Settled) => match self.cached_or_stored(user).await? {
+                Some(origin) => Some(origin),
+                None => return Ok(()),
+            },
+            (UserOrigin::Account, _) => self.cached_or_stored(user).await?,
+        };
+        if origin == Some(wanted) { Ok(()) } else { Err(credential.refusal()) }
+    }
+
+    async fn cached_or_stored(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+        if let Some(origin) = self.origins.peek(user) {
+            return Ok(Some(origin));
+        }
+        let origin = self.ledger.user_origin(user).await?;
+        if let Some(origin) = origin {
+            self.origins.insert(user, origin);
+        }
+        Ok(origin)
+    }
+
+    /// Checks a user and a token against the revocations, in memory.
+    ///
+    /// # Errors
+    /// Why they are refused.
+    pub(crate) fn check_revoked(
+        &self,
+        user: Option<&UserId>,
+        token: Option<&TokenIdentity>,
+    ) -> std::result::Result<(), Revoked> {
+        self.revocations.check(user, token)
+    }
+
+    /// Makes sure that the ledger has a user whom a token, or a backend, named.
+    ///
+    /// # Errors
+    /// [`FeedError::Unauthorized`] for an erased user; or the ledger cannot be reached.
+    pub(crate) async fn ensure_user(&self, user: &UserId) -> Result<()> {
+        self.refuse_erased(user)?;
+        self.origins.ensure(user).await.map(drop)
+    }
+
+    /// Whether a user was erased, as far as this node knows.
+    pub(crate) fn is_erased(&self, user: &UserId) -> bool {
+        self.erased.contains(user)
+    }
+
+    /// Refuses an erased user, whatever proves the identity.
+    ///
+    /// # Errors
+    /// [`FeedError::Unauthorized`] if the user was erased.
+    pub(crate) fn refuse_erased(&self, user: &UserId) -> Result<()> {
+        if self.is_erased(user) { Err(ERASED_USER) } else { Ok(()) }
+    }
+}

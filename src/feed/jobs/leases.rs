@@ -1,0 +1,231 @@
+//! The leases of the jobs that this process holds, and how far they can be trusted without asking the ledger.
+//!
+//! The ledger decides who holds a job. A worker asks it before it begins a job or writes a page if the lease was not renewed
+//! lately, as after a pause of the process, or if the job may not be the first of its author: after a lease of
+//! theirs was lost here, and if an earlier one may be behind it or nowhere.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::ledger::Job;
+use crate::model::UserId;
+
+/// A moment by two clocks: the monotonic one, which steps of the wall clock do not move, and the wall clock, which goes on while
+/// a virtual machine is suspended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    monotonic: Instant,
+    wall: SystemTime,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self { monotonic: Instant::now(), wall: SystemTime::now() }
+    }
+
+    /// The time since then, by the clock that shows more. If the wall clock was set back it may be any.
+    fn elapsed(&self) -> Duration {
+        self.wall.elapsed().map_or(Duration::MAX, |wall| wall.max(self.monotonic.elapsed()))
+    }
+}
+
+/// The lease of one job.
+struct HeldLease {
+    generation: u64,
+    author: UserId,
+    /// Whose jobs it is ordered with.
+    lane: Option<UserId>,
+    /// When the last successful renewal was asked for.
+    renewed: Moment,
+    /// An earlier job of the author may be behind this one in its lane, or in no lane here.
+    in_doubt: bool,
+    /// The ledger said that no earlier job of the author is left.
+    is_first: bool,
+}
+
+/// All leases that this process holds, by job.
+#[derive(Default)]
+pub(crate) struct HeldLeases(Mutex<Leases>);
+
+#[derive(Default)]
+struct Leases {
+    held: HashMap<i64, HeldLease>,
+    /// The authors of whom the lease of an ordered job was lost, and when. Another node may have an earlier job of theirs than
+    /// those that are held here. Kept until all leases were renewed after that.
+    lost: HashMap<UserId, Instant>,
+}
+
+impl HeldLeases {
+    /// Adds the lease of a job. `asked`: before the ledger was asked for it.
+    pub(crate) fn insert(&self, job: &Job, asked: Moment, in_doubt: bool) {
+        let lane = job.work.is_ordered().then(|| job.work.author().clone());
+        let (generation, author) = (job.generation, job.work.author().clone());
+        let lease = HeldLease { generation, author, lane, renewed: asked, in_doubt, is_first: false };
+        self.0.lock().held.insert(job.id, lease);
+    }
+
+    /// Later jobs of the authors of these jobs are in lanes already, before them.
+    pub(crate) fn doubt_later_than(&self, claimed: &[Job]) {
+        let mut first: HashMap<&UserId, i64> = HashMap::new();
+        for job in claimed.iter().filter(|job| job.work.is_ordered()) {
+            first.entry(job.work.author()).and_modify(|id| *id = job.id.min(*id)).or_insert(job.id);
+        }
+        for (id, lease) in &mut self.0.lock().held {
+            let first = lease.lane.as_ref().and_then(|lane| first.get(lane));
+            lease.in_doubt |= first.is_some_and(|first| first < id);
+        }
+    }
+
+    /// Forgets a lease, unless the process has another one of the job by now.
+    pub(crate) fn remove(&self, id: i64, generation: u64) {
+        let mut leases = self.0.lock();
+        if leases.held.get(&id).is_some_and(|lease| lease.generation == generation) {
+            leases.held.remove(&id);
+        }
+    }
+
+    /// How many jobs of an author are held.
+    pub(super) fn count_of(&self, author: &UserId) -> usize {
+        self.0.lock().held.values().filter(|lease| lease.author == *author).count()
+    }
+
+    /// How long ago the lease of a job was last renewed, [`Duration::MAX`] if the ledger must be asked. `None` if it is lost.
+    pub(crate) fn age(&self, id: i64, generation: u64) -> Option<Duration> {
+        let leases = self.0.lock();
+        let lease = leases.held.get(&id).filter(|lease| lease.generation == generation)?;
+        let lost = lease.lane.as_ref().and_then(|author| leases.lost.get(author));
+        let is_doubtful = lease.in_doubt || lost.is_some_and(|lost| *lost >= lease.renewed.monotonic);
+        Some(if is_doubtful && !lease.is_first { Duration::MAX } else { lease.renewed.elapsed() })
+    }
+
+    /// Whether a lease of this length may still be in force. A last look before something is written: it asks nobody.
+    pub(crate) fn may_write(&self, id: i64, generation: u64, length: Duration) -> bool {
+        let leases = self.0.lock();
+        leases.held.get(&id).is_some_and(|lease| lease.generation == generation && lease.renewed.elapsed() < length)
+    }
+
+    /// All jobs held, with their generations.
+    pub(crate) fn all(&self) -> Vec<(i64, u64)> {
+        self.0.lock().held.iter().map(|(id, lease)| (*id, lease.generation)).collect()
+    }
+
+    /// Notes which of some leases were renewed, at a time before the ledger was asked. The others are lost.
+    pub(crate) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: Moment) {
+        let renewed: HashSet<i64> = renewed.iter().copied().collect();
+        let mut leases = self.0.lock();
+        for (id, generation) in asked {
+            let Some(lease) = leases.held.get_mut(id).filter(|lease| lease.generation == *generation) else { continue };
+            if renewed.contains(id) {
+                lease.renewed = at;
+            } else if let Some(author) = leases.held.remove(id).and_then(|lease| lease.lane) {
+                leases.lost.insert(author, Instant::now());
+            }
+        }
+        let held = std::mem::take(&mut leases.held);
+        leases.lost.retain(|_, lost| held.values().any(|lease| lease.renewed.monotonic <= *lost));
+        leases.held = held;
+    }
+
+    /// Notes that the ledger renewed the lease of a job and has no earlier one of its author.
+    pub(crate) fn note_first(&self, id: i64, generation: u64, asked: Moment) {
+        let mut leases = self.0.lock();
+        if let Some(lease) = leases.held.get_mut(&id).filter(|lease| lease.generation == generation) {
+            (lease.renewed, lease.is_first) = (asked, true);
+        }
+    }
+
+    /// Notes that the lease of a job was lost: the ledger had the job finished or claimed by another worker.
+    pub(crate) fn note_loss(&self, job: &Job) {
+        if job.work.is_ordered() {
+            self.0.lock().lost.insert(job.work.author().clone(), Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Work;
+    use crate::model::PostId;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn job(id: i64, author: &str) -> Job {
+        let work = Work::Post { post: PostId::ZERO, author: UserId::parse(author).expect("an id") };
+        Job { id, work, cursor: String::new(), created_at: 0, generation: 1 }
+    }
+
+    fn holding(jobs: &[Job]) -> HeldLeases {
+        let leases = HeldLeases::default();
+        jobs.iter().for_each(|job| leases.insert(job, Moment::now(), false));
+        leases
+    }
+
+    /// Lets the clocks go on.
+    fn tick() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+
+    /// Whether the ledger has to be asked for a job that is held.
+    fn is_doubtful(leases: &HeldLeases, id: i64) -> bool {
+        leases.age(id, 1).expect("it is held") > HOUR
+    }
+
+    #[test]
+    fn a_lease_ages_by_either_clock() {
+        let leases = HeldLeases::default();
+        let age_at = |moment| {
+            leases.insert(&job(1, "ann"), moment, false);
+            (leases.age(1, 1).expect("it is held"), leases.may_write(1, 1, HOUR))
+        };
+        let now = Moment::now();
+        assert!(age_at(now).0 < HOUR && age_at(now).1);
+        // The machine was suspended, and its monotonic clock with it.
+        let (age, may_write) = age_at(Moment { wall: now.wall - HOUR, ..now });
+        assert!(age >= HOUR && !may_write);
+        // Its clock was set back.
+        assert_eq!(age_at(Moment { wall: now.wall + HOUR, ..now }), (Duration::MAX, false));
+        assert_eq!((leases.age(1, 2), leases.age(2, 1)), (None, None));
+        // The process was paused.
+        let Some(monotonic) = now.monotonic.checked_sub(HOUR) else { return };
+        let (age, may_write) = age_at(Moment { monotonic, ..now });
+        assert!(age >= HOUR && !may_write);
+    }
+
+    #[test]
+    fn after_a_loss_the_ledger_is_asked_for_later_jobs_of_the_author() {
+        let leases = holding(&[job(1, "ann"), job(2, "ann"), job(3, "bo")]);
+        tick();
+        let asked = Moment::now();
+        leases.note_renewals(&[(1, 1)], &[], asked);
+        assert_eq!(leases.age(1, 1), None);
+        assert!(is_doubtful(&leases, 2) && !is_doubtful(&leases, 3));
+        // What was renewed at the same time as another lease was lost is in doubt, too.
+        leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], asked);
+        assert!(is_doubtful(&leases, 2));
+        leases.note_first(2, 1, asked);
+        assert!(!is_doubtful(&leases, 2));
+        tick();
+        leases.note_loss(&job(9, "bo"));
+        assert!(is_doubtful(&leases, 3) && !is_doubtful(&leases, 2));
+        tick();
+        leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], Moment::now());
+        assert!(!is_doubtful(&leases, 3));
+        assert!(leases.0.lock().lost.is_empty());
+    }
+
+    #[test]
+    fn an_earlier_job_that_comes_to_a_lane_late_puts_later_ones_in_doubt() {
+        let leases = holding(&[job(2, "ann"), job(5, "ann"), job(6, "bo")]);
+        leases.doubt_later_than(&[job(4, "ann"), job(7, "ann"), job(7, "bo")]);
+        assert!(!is_doubtful(&leases, 2) && is_doubtful(&leases, 5) && !is_doubtful(&leases, 6));
+        tick();
+        leases.note_renewals(&[(5, 1)], &[5], Moment::now());
+        assert!(is_doubtful(&leases, 5), "a renewal does not change what is before it in the lane");
+        leases.note_first(5, 1, Moment::now());
+        assert!(!is_doubtful(&leases, 5));
+    }
+}

@@ -1,0 +1,185 @@
+//! The commands: like and unlike posts and comments, and list the likers of a post.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::eligibility::{Eligibility, LEDGER_TIMEOUT};
+use super::intake::LikeIntake;
+use super::memory::LikeMemory;
+use super::provisional::ProvisionalCount;
+use crate::broker::Broker;
+use crate::feed::call::{Call, Caller};
+use crate::feed::error::{NO_POST, Result};
+use crate::feed::input::{OneComment, PostList, UserPage};
+use crate::feed::runtime::now;
+use crate::feed::visibility::{ViewContext, VisibilityPolicy};
+use crate::ledger::{Ledger, Listed};
+use crate::model::{CommentId, LikeChange, Object, PostId, User, UserId};
+
+/// The acknowledgement of a like.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AcceptedLike {
+    /// It is stored durably, and settled in a moment.
+    state: State,
+    /// Whether the user likes it now.
+    liked: bool,
+    /// The number of likes, as far as this node knows it; absent if neither store could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    likes: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Accepted,
+}
+
+/// The object of a like. Over HTTP the path names it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LikeTarget {
+    /// Its id.
+    id: PostId,
+    /// Its type.
+    #[serde(default)]
+    object: Kind,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    #[default]
+    Post,
+    Comment,
+}
+
+impl From<LikeTarget> for Object {
+    fn from(LikeTarget { id, object }: LikeTarget) -> Self {
+        match object {
+            Kind::Post => Self::Post(id),
+            Kind::Comment => Self::Comment(CommentId(id.0)),
+        }
+    }
+}
+
+/// Takes likes, and lists likers.
+pub(crate) struct Likes {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    visibility: Arc<VisibilityPolicy>,
+    eligibility: Arc<Eligibility>,
+    memory: Arc<LikeMemory>,
+    intake: Arc<LikeIntake>,
+}
+
+impl Likes {
+    /// Checks likes by `eligibility`, and appends them to the queue by `intake`.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        visibility: Arc<VisibilityPolicy>,
+        eligibility: Arc<Eligibility>,
+        memory: Arc<LikeMemory>,
+        intake: Arc<LikeIntake>,
+    ) -> Self {
+        Self { ledger, broker, visibility, eligibility, memory, intake }
+    }
+
+    pub(crate) async fn add(&self, call: Call, target: LikeTarget) -> Result<AcceptedLike> {
+        self.set(call, target.into(), true).await
+    }
+
+    pub(crate) async fn remove(&self, call: Call, target: LikeTarget) -> Result<AcceptedLike> {
+        self.set(call, target.into(), false).await
+    }
+
+    pub(crate) async fn add_to_comment(&self, call: Call, comment: OneComment) -> Result<AcceptedLike> {
+        self.set(call, Object::Comment(comment.id), true).await
+    }
+
+    pub(crate) async fn remove_from_comment(&self, call: Call, comment: OneComment) -> Result<AcceptedLike> {
+        self.set(call, Object::Comment(comment.id), false).await
+    }
+
+    pub(crate) async fn likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
+        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        let reader = caller.reader();
+        if !self.visibility.can_see_post(reader, list.id).await? {
+            return Err(NO_POST);
+        }
+        Ok(self.visible_likers(reader, list.id, cursor, limit).await?.into())
+    }
+
+    /// A page of the likers of a post, without those that the reader may not see. Reads on until the page is full.
+    async fn visible_likers(
+        &self,
+        reader: Option<&UserId>,
+        post: PostId,
+        mut before: Option<i64>,
+        limit: usize,
+    ) -> Result<Listed<User>> {
+        let mut items = Vec::with_capacity(limit);
+        loop {
+            let Listed { items: found, next } = self.ledger.likers(post, before, limit - items.len()).await?;
+            let people = found.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
+            let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
+            items.extend(found.into_iter().filter(|user| seen.contains(&user.id)));
+            if next.is_none() || items.len() >= limit {
+                return Ok(Listed { items, next });
+            }
+            before = next;
+        }
+    }
+
+    async fn set(&self, call: Call, object: Object, liked: bool) -> Result<AcceptedLike> {
+        let user = call.caller.user()?;
+        self.eligibility.check(user, object).await?;
+        // Looked up before the like is queued: settlements meanwhile name their offsets.
+        let count = match self.memory.counts.get(object) {
+            Some(count) => Some(count),
+            None => Box::pin(self.load_count(object)).await,
+        };
+        let partition = self.memory.partition(object);
+        let change = LikeChange { user: user.clone(), object, liked, at: now() };
+        let place = self.intake.enqueue(partition, &change, call.client).await?;
+        let before = self.memory.states.insert((change.user, object), liked);
+        let difference = match (before == Some(liked), liked) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => -1,
+        };
+        let likes = count.map(|count| count.accept(partition, place, difference));
+        Ok(AcceptedLike { state: State::Accepted, liked, likes })
+    }
+
+    /// Loads the count of an object from the broker, or from the ledger. `None` if neither answers in time.
+    async fn load_count(&self, object: Object) -> Option<ProvisionalCount> {
+        let counts = &self.memory.counts;
+        let cached = tokio::time::timeout(LEDGER_TIMEOUT, self.broker.tallies(&[object])).await.ok()?.ok()?;
+        if let Some(tally) = cached.into_iter().flatten().next() {
+            return Some(counts.insert(object, tally));
+        }
+        if self.eligibility.is_unchecked() {
+            return None;
+        }
+        // The time spent waiting does not count against the fetch; or those who waited longest would give up one after the other.
+        if let Ok(_turn) = tokio::time::timeout(LEDGER_TIMEOUT, counts.misses.turn(&[object])).await
+            && counts.get(object).is_none()
+        {
+            let objects = counts.misses.take(&[object], |object| counts.get(*object).is_some());
+            // Its result is in the cache, or it failed.
+            let _ = tokio::time::timeout(LEDGER_TIMEOUT, self.fetch_counts(&objects)).await;
+        }
+        counts.get(object)
+    }
+
+    async fn fetch_counts(&self, objects: &[Object]) -> Result<()> {
+        let tallies = self.ledger.like_tallies(objects).await?;
+        // The broker keeps the newer one if a settler has written it meanwhile.
+        self.broker.set_tallies(&tallies).await?;
+        tallies.into_iter().for_each(|(object, tally)| _ = self.memory.counts.insert(object, tally));
+        Ok(())
+    }
+}

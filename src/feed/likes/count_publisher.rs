@@ -1,0 +1,186 @@
+//! Publishes counts on `post:<id>`: absolute ones, a few a second for each object, and the last one always.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use tokio::time::Instant;
+
+use super::memory::LikeMemory;
+use super::settlement::{SETTLED, SettlementEvent};
+use super::throttle::Throttle;
+use crate::broker::{Append, Broker, BrokerError, Keep, Place};
+use crate::feed::error::Result;
+use crate::model::{Entry, Object, Tally};
+
+/// How much of the log of `post:` is kept for recovery.
+const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+
+/// Counts that are published in one step, and how many of those concurrently.
+const MAX_STEP: usize = 250;
+const MAX_CONCURRENT_APPENDS: usize = 64;
+
+/// The counts that a partition's settler has to publish.
+pub(super) struct PendingCounts {
+    /// The shortest time between two publications of an object.
+    interval: Duration,
+    pending: HashMap<Object, PendingCount>,
+    /// When each object was published last, as long as that matters.
+    published: HashMap<Object, Instant>,
+}
+
+/// Counts that are not published yet.
+struct PendingCount {
+    tally: Tally,
+    /// The first entry of the queue that they come from: it is kept until they are published.
+    since: Place,
+}
+
+impl PendingCounts {
+    pub(super) fn new(counts_per_second: u32) -> Self {
+        let interval = Duration::from_secs(1) / counts_per_second.max(1);
+        Self { interval, pending: HashMap::new(), published: HashMap::new() }
+    }
+
+    /// Counts changed, by entries of the queue from `since` on.
+    pub(super) fn changed(&mut self, object: Object, tally: Tally, since: Place) {
+        self.pending.entry(object).and_modify(|count| count.tally = tally).or_insert(PendingCount { tally, since });
+    }
+
+    /// Another settler published this object's counts until now, perhaps a moment ago.
+    pub(super) fn inherited(&mut self, object: Object, tally: Tally, since: Place) {
+        self.published.insert(object, Instant::now());
+        self.changed(object, tally, since);
+    }
+
+    /// The first entry of the queue whose counts are not published.
+    pub(super) fn unpublished(&self) -> Option<Place> {
+        self.pending.values().map(|count| count.since).min()
+    }
+
+    /// When the next object is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.pending.keys().map(|object| self.due(object)).min()
+    }
+
+    fn due(&self, object: &Object) -> Instant {
+        self.published.get(object).map_or_else(Instant::now, |published| *published + self.interval)
+    }
+
+    /// Drops the times of objects that may be published again.
+    fn expire(&mut self, now: Instant) {
+        self.published.retain(|_, published| *published + self.interval > now);
+    }
+
+    /// Objects that are due.
+    fn due_at(&self, now: Instant) -> Vec<(Object, Tally)> {
+        let is_due = |object: &Object| self.published.get(object).is_none_or(|at| *at + self.interval <= now);
+        let due = self.pending.iter().filter(|(object, _)| is_due(object));
+        due.take(MAX_STEP).map(|(object, count)| (*object, count.tally)).collect()
+    }
+
+    fn done(&mut self, object: Object, now: Instant) {
+        self.pending.remove(&object);
+        self.published.insert(object, now);
+    }
+}
+
+/// Publishes counts.
+pub(crate) struct CountPublisher {
+    broker: Arc<dyn Broker>,
+    memory: Arc<LikeMemory>,
+}
+
+impl CountPublisher {
+    /// Publishes by this broker. The memory knows the partitions of objects.
+    pub(crate) fn new(broker: Arc<dyn Broker>, memory: Arc<LikeMemory>) -> Self {
+        Self { broker, memory }
+    }
+
+    /// Stores the counts that are due in the broker, and pushes them to subscribers of the posts.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached; the counts stay pending.
+    pub(super) async fn publish_due(&self, counts: &mut PendingCounts, throttle: Throttle) -> Result<()> {
+        counts.expire(Instant::now());
+        for step in 0.. {
+            let now = Instant::now();
+            let due = counts.due_at(now);
+            if due.is_empty() {
+                break;
+            }
+            if step > 0 {
+                throttle.pause().await;
+            }
+            let watched = self.store(&due).await?;
+            let watched: Vec<_> = due.iter().zip(watched).filter(|(_, watched)| *watched).map(|(it, _)| *it).collect();
+            let pushed = stream::iter(watched).map(|(object, tally)| async move { self.push(object, tally).await });
+            let pushed = pushed.buffer_unordered(MAX_CONCURRENT_APPENDS).collect::<Vec<_>>().await;
+            pushed.into_iter().try_for_each(skip_refused)?;
+            due.iter().for_each(|(object, _)| counts.done(*object, now));
+        }
+        Ok(())
+    }
+
+    /// Publishes counts that changed otherwise than by the queue: to the broker, to all nodes, and to subscribers.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    pub(crate) async fn publish(&self, tallies: &[(Object, Tally)]) -> Result<()> {
+        let watched = self.store(tallies).await?;
+        for ((object, tally), _) in tallies.iter().zip(watched).filter(|(_, watched)| *watched) {
+            skip_refused(self.push(*object, *tally).await)?;
+        }
+        let mut by_partition: HashMap<u16, SettlementEvent> = HashMap::new();
+        for (object, tally) in tallies {
+            let partition = self.memory.partition(*object);
+            let event = SettlementEvent { partition, ..SettlementEvent::default() };
+            by_partition.entry(partition).or_insert(event).tallies.insert(*object, *tally);
+        }
+        for event in by_partition.values() {
+            let message = [SETTLED, &event.encode()].concat();
+            self.broker.signal(message.into()).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores counts in the broker, one by one if it refuses all of them: one that it always refuses must not hold the others up.
+    /// Returns which objects have subscribers.
+    async fn store(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
+        match self.broker.set_tallies(tallies).await {
+            Err(BrokerError::Refused(_)) if tallies.len() > 1 => {}
+            Err(BrokerError::Refused(error)) => {
+                tracing::error!(?tallies, error, "the broker refuses a count of likes");
+                return Ok(vec![false; tallies.len()]);
+            }
+            done => return Ok(done?),
+        }
+        let mut watched = Vec::with_capacity(tallies.len());
+        for tally in tallies {
+            watched.append(&mut Box::pin(self.store(std::slice::from_ref(tally))).await?);
+        }
+        Ok(watched)
+    }
+
+    /// Appends counts to the log, so that a reader that missed a hint gets the last ones. Their version keeps a settler that lost
+    /// its partition without noticing from publishing old ones.
+    async fn push(&self, object: Object, tally: Tally) -> Result<()> {
+        let Tally { likes, comments, version } = tally;
+        let id = object.number();
+        let data = format!(
+            r#""data":{{"type":"counts","id":{id},"likes":{likes},"comments":{comments},"version":{version}}}"#
+        );
+        let Some(channel) = object.channel() else { return Ok(()) };
+        let entry = Entry::Data(data.into());
+        let (keep, version) = (LOG_RETENTION, Some((version, "counts")));
+        let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: None, version };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+}
+
+/// Skips a count that the broker refuses: readers find it in the ledger. The refusal was logged.
+fn skip_refused(pushed: Result<()>) -> Result<()> {
+    pushed.or_else(|error| if error.is_outage() { Err(error) } else { Ok(()) })
+}

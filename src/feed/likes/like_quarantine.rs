@@ -1,0 +1,97 @@
+//! Sets entries of the queue aside that cannot be settled.
+//!
+//! An entry that always fails is quarantined with the reason, its user is informed that the like is reverted, and the
+//! partition continues behind it. An entry that is not a like is quarantined as well.
+
+use std::sync::Arc;
+
+use super::entry;
+use crate::broker::{Place, Waiting};
+use crate::feed::error::Result;
+use crate::feed::runtime::now;
+use crate::ledger::{LIKE, Ledger, Quarantined, REVERT, Reverted, SettledLikes, SkippedLike};
+
+/// The longest content that is kept, in bytes.
+const MAX_CONTENT: usize = 1_000;
+
+/// Writes entries of the queue to the ledger's quarantine.
+#[derive(Clone)]
+pub(crate) struct LikeQuarantine {
+    ledger: Arc<dyn Ledger>,
+}
+
+impl LikeQuarantine {
+    /// The quarantine of this ledger.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger }
+    }
+
+    /// Quarantines an entry that always fails, and moves the ledger's position from `from` to `to`, behind it. Returns what that
+    /// changed; `None` if another node has moved on.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written.
+    pub(super) async fn skip(
+        &self,
+        partition: u16,
+        from: &str,
+        to: &str,
+        item: Waiting,
+        cause: String,
+    ) -> Result<Option<SettledLikes>> {
+        tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
+        let like = entry::decode(&item.body);
+        let skipped = SkippedLike {
+            partition,
+            from: from.to_owned(),
+            to: to.to_owned(),
+            content: text(&item),
+            reason: cause,
+            like: like.clone().filter(|like| like.liked),
+            now: now(),
+        };
+        let Some(reverted) = self.ledger.skip_like(&skipped).await? else { return Ok(None) };
+        let objects: Vec<_> = like.iter().map(|like| like.object).collect();
+        // The count may be what cannot be read. Other nodes load it again after a while.
+        let tallies = self.ledger.like_tallies(&objects).await.unwrap_or_default();
+        Ok(Some(SettledLikes { tallies, added: Vec::new(), reverted }))
+    }
+
+    /// Quarantines a revert that cannot be published to its user.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written.
+    pub(super) async fn set_revert_aside(&self, reverted: &Reverted, cause: String) -> Result<()> {
+        tracing::error!(?reverted, cause, "the note of a reverted like always fails and was quarantined");
+        let Reverted { id, user, object, reason } = reverted;
+        let content = format!("{user} {} {}", object.to_text(), reason.as_str());
+        let entry = Quarantined::new(REVERT, id.to_string(), content, cause);
+        self.ledger.quarantine(&[entry]).await?;
+        Ok(self.ledger.reverts_told(&[*id]).await?)
+    }
+
+    /// Quarantines those entries of a batch that are not likes. The batch settles without them.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written.
+    pub(super) async fn set_unreadable_aside(&self, partition: u16, epoch: &str, batch: &[Waiting]) -> Result<()> {
+        let unreadable = batch.iter().filter(|item| entry::decode(&item.body).is_none()).map(|item| {
+            tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
+            let reason = "it is not a like that this version knows".to_owned();
+            Quarantined::new(LIKE, name(partition, epoch, item.place), text(item), reason)
+        });
+        let unreadable: Vec<_> = unreadable.collect();
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        Ok(self.ledger.quarantine(&unreadable).await?)
+    }
+}
+
+fn name(partition: u16, epoch: &str, place: Place) -> String {
+    format!("{partition} {epoch} {place}")
+}
+
+fn text(item: &Waiting) -> String {
+    String::from_utf8_lossy(&item.body[..item.body.len().min(MAX_CONTENT)]).into_owned()
+}

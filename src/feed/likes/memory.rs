@@ -1,0 +1,57 @@
+//! What this node remembers of likes: the states that it acknowledged, counts, and the clients that wait for receipts.
+
+use std::time::Duration;
+
+use super::provisional::ProvisionalCounts;
+use super::receipts::PendingReceipts;
+use crate::feed::caching::GenerationalCache;
+use crate::feed::lineage::DerivedState;
+use crate::model::{Object, UserId};
+
+/// Acknowledged states that are cached, and for how long.
+const MAX_STATES: usize = 200_000;
+const STATE_TTL: Duration = Duration::from_secs(600);
+
+/// The memory of this node.
+pub(crate) struct LikeMemory {
+    partitions: u16,
+    /// The last state that was acknowledged here: a repeated like is counted once.
+    pub(super) states: GenerationalCache<(UserId, Object), bool>,
+    /// Counts with the likes that are acknowledged and not settled yet.
+    pub(super) counts: ProvisionalCounts,
+    /// The clients that get a receipt when their likes are settled.
+    pub(super) receipts: PendingReceipts,
+}
+
+impl LikeMemory {
+    /// An empty memory, for a queue with so many partitions.
+    pub(crate) fn new(partitions: u16) -> Self {
+        Self {
+            partitions,
+            states: GenerationalCache::new(MAX_STATES, STATE_TTL),
+            counts: ProvisionalCounts::new(),
+            receipts: PendingReceipts::new(partitions),
+        }
+    }
+
+    /// The partition of an object: every node finds the same one.
+    pub(super) fn partition(&self, object: Object) -> u16 {
+        // Ids made in different milliseconds often share their low bits: Fibonacci hashing uses all of them.
+        let mixed = object.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        u16::try_from(mixed % u64::from(self.partitions)).unwrap_or_default()
+    }
+
+    /// This node may have missed settlements: counts are loaded again, and pending receipts are dropped.
+    pub(crate) fn on_resync(&self) {
+        self.counts.clear();
+        self.receipts.clear();
+    }
+}
+
+impl DerivedState for LikeMemory {
+    /// States and counts of another ledger mean nothing.
+    fn reset(&self) {
+        self.states.clear();
+        self.on_resync();
+    }
+}

@@ -1,0 +1,103 @@
+//! Publishes to users which of their likes were reverted.
+//!
+//! A revert is appended to the log of the user's notifications, so that devices that are away take the like back too.
+
+use std::sync::Arc;
+
+use super::like_quarantine::LikeQuarantine;
+use super::memory::LikeMemory;
+use crate::broker::{Append, Broker, Keep};
+use crate::feed::error::{Result, isolate};
+use crate::feed::lineage::Lineage;
+use crate::feed::quarantine::Quarantine;
+use crate::ledger::{Ledger, REVERTS, Reverted};
+use crate::model::Entry;
+
+/// Reverts of one step.
+const MAX_STEP: usize = 200;
+
+/// The reverts of a partition that a settler has to publish.
+pub(super) struct PendingReverts {
+    /// Whether the ledger may have some.
+    any: bool,
+    /// How often in a row the oldest of them failed although the stores answered.
+    failures: u32,
+}
+
+impl PendingReverts {
+    /// The last settler may have left some.
+    pub(super) fn unknown() -> Self {
+        Self { any: true, failures: 0 }
+    }
+
+    /// A batch had some.
+    pub(super) fn added(&mut self) {
+        self.any = true;
+    }
+}
+
+/// Publishes reverts.
+pub(crate) struct RevertPublisher {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    lineage: Arc<Lineage>,
+    memory: Arc<LikeMemory>,
+    quarantine: Arc<Quarantine>,
+    like_quarantine: LikeQuarantine,
+    /// How much of the log of notifications is kept.
+    retention: Keep,
+}
+
+impl RevertPublisher {
+    /// Publishes the reverts in this ledger by this broker.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        lineage: Arc<Lineage>,
+        memory: Arc<LikeMemory>,
+        quarantine: Arc<Quarantine>,
+        like_quarantine: LikeQuarantine,
+        retention: Keep,
+    ) -> Self {
+        Self { ledger, broker, lineage, memory, quarantine, like_quarantine, retention }
+    }
+
+    /// Publishes the pending reverts of a partition.
+    ///
+    /// # Errors
+    /// If a store cannot be reached; the reverts stay pending.
+    pub(super) async fn publish(&self, partition: u16, pending: &mut PendingReverts) -> Result<()> {
+        while pending.any {
+            let reverts = self.ledger.untold_reverts(partition, MAX_STEP).await?;
+            pending.any = reverts.len() == MAX_STEP;
+            for reverted in &reverts {
+                self.memory.states.remove(&(reverted.user.clone(), reverted.object));
+                let (published, cause) = isolate(self.push(reverted)).await;
+                let Err(error) = published else { continue };
+                pending.any = true;
+                pending.failures = if error.is_outage() { 0 } else { pending.failures + 1 };
+                if !self.quarantine.admits(pending.failures, &error).await {
+                    return Err(error);
+                }
+                pending.failures = 0;
+                self.like_quarantine.set_revert_aside(reverted, cause).await?;
+            }
+            if !reverts.is_empty() {
+                let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
+                self.ledger.reverts_told(&ids).await.inspect_err(|_| pending.any = true)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn push(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
+        self.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
+        let data =
+            format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
+        let (channel, key) = (format!("notifications:{user}"), format!("revert {id}"));
+        let (entry, keep) = (Entry::Data(data.into()), self.retention);
+        let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: Some(&key), version: None };
+        self.broker.append(append).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! The state of a settler, and the positions in the queue that the ledger stores.
+
+use std::sync::Arc;
+
+use super::count_publisher::PendingCounts;
+use super::reverts::PendingReverts;
+use crate::broker::Place;
+use crate::model::Epoch;
+
+/// The state of a settler with its partition.
+pub(super) struct SettlerState {
+    /// The epoch of the queue.
+    pub(super) epoch: Epoch,
+    /// The incarnation of the ledger that all this is about.
+    pub(super) incarnation: Arc<str>,
+    /// The ledger's position of the partition, as text.
+    pub(super) position: String,
+    /// Everything up to here is settled.
+    pub(super) through: Place,
+    pub(super) counts: PendingCounts,
+    pub(super) reverts: PendingReverts,
+    /// Below this the queue is trimmed.
+    pub(super) trimmed: Place,
+}
+
+/// A position in the queue, as the ledger stores it.
+pub(super) fn position(epoch: &Epoch, place: Place) -> String {
+    format!("{epoch} {place}")
+}
+
+/// The place of a position that the ledger stores; `None` if it is of another epoch.
+pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<Place> {
+    let (of, place) = position.split_once(' ')?;
+    (of == &**epoch).then(|| Place::parse(place)).flatten()
+}

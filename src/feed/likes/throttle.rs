@@ -1,0 +1,28 @@
+//! The pace of work on likes that are acknowledged already.
+
+use std::time::Duration;
+
+/// How fast such work is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Throttle {
+    /// With pauses: clients that wait for an acknowledgement go first.
+    Steady,
+    /// Without pauses, because there is more work than could be done with them.
+    Unthrottled,
+}
+
+impl Throttle {
+    /// No pauses if the backlog would grow with them.
+    pub(super) fn off_if(is_behind: bool) -> Self {
+        if is_behind { Self::Unthrottled } else { Self::Steady }
+    }
+
+    /// Pauses between two steps. A yield would let other tasks of this thread run, but not other threads and the clients, which
+    /// need a core too.
+    pub(super) async fn pause(self) {
+        match self {
+            Self::Steady => tokio::time::sleep(Duration::from_millis(1)).await,
+            Self::Unthrottled => tokio::task::yield_now().await,
+        }
+    }
+}

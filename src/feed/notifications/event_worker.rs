@@ -1,0 +1,393 @@
+//! The workers of the event queue: they turn events into notifications.
+//!
+//! An event (a post that mentions users, a comment, a follow, a like) is written to the ledger's queue in the transaction of the
+//! write, so that writes do not wait for notifications and none is lost. One process at a time, the holder of the lease, takes
+//! events in order, expands them to their recipients, and notes them in batches. After a batch it rests as long as the batch
+//! took: it shares the disk with posts and likes, and is the least urgent.
+//!
+//! Likes have a consumer of their own, with pauses of half a second, so that other events do not wait behind a storm of likes.
+//! While many events of likes wait, no more are written; some likes have no notification then.
+//!
+//! Delivery is at least once. The ledger keeps in each group the last event of each user, so that a repeat changes nothing. An
+//! event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.
+//!
+//! Pushes and webhooks will be further consumers of the same queue, see [`EventConsumer`].
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::like_notices::like_notices;
+use super::{Notice, Notifications};
+use crate::broker::Broker;
+use crate::feed::content::PostCache;
+use crate::feed::error::{FeedError, Result};
+use crate::feed::event_queue::{EVENTS_WRITTEN, EventQueue};
+use crate::feed::runtime::{Runtime, now};
+use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
+use crate::ledger::{EventConsumer, Ledger, QueuedEvent};
+use crate::metrics::Metrics;
+use crate::model::{Comment, CommentId, Event, Object, PostId, UserId, What};
+
+/// How long a process keeps the lease without a sign of life, and how old it may be when a batch begins.
+const LEASE: Duration = Duration::from_secs(5);
+const LEASE_RENEWAL: Duration = Duration::from_secs(1);
+
+/// How often the queue is read without a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The shortest time between two polls, and between two signals to other nodes.
+const MIN_PAUSE: Duration = Duration::from_millis(5);
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The longest rest between two batches.
+const MAX_REST: Duration = Duration::from_millis(250);
+
+/// Events that are read at once, and the recipients of a batch.
+const BATCH: usize = 200;
+const BATCH_RECIPIENTS: usize = 256;
+
+/// The pause after a batch of likes, the likes of a batch, and the events that are read first: in a storm, those have more likes
+/// than a batch.
+const LIKES_PAUSE: Duration = Duration::from_millis(500);
+const LIKES_BATCH: usize = 2_000;
+const LIKES_EVENTS: usize = 20;
+
+/// Attempts at a batch as a whole, while the ledger answers with lasting errors. After them each event is tried alone.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// The longest pause between two attempts while a store cannot be reached.
+const MAX_BACK_OFF: Duration = Duration::from_secs(3);
+
+/// The outcome of a poll.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PollOutcome {
+    /// A batch was processed; there may be more.
+    Processed,
+    /// Nothing waits.
+    Empty,
+    /// Events wait, and another process has the lease.
+    LeasedElsewhere,
+}
+
+/// The leases of this process, by consumer: until when it has each for sure.
+#[derive(Default)]
+struct Leases {
+    notifications: Mutex<Option<Instant>>,
+    likes: Mutex<Option<Instant>>,
+}
+
+impl Leases {
+    fn of(&self, consumer: EventConsumer) -> &Mutex<Option<Instant>> {
+        match consumer {
+            EventConsumer::Notifications => &self.notifications,
+            EventConsumer::Likes => &self.likes,
+        }
+    }
+}
+
+/// Turns events into notifications.
+pub(crate) struct EventWorker {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    runtime: Arc<Runtime>,
+    queue: Arc<EventQueue>,
+    posts: Arc<PostCache>,
+    comments: Arc<CommentContexts>,
+    visibility: Arc<VisibilityPolicy>,
+    notifications: Arc<Notifications>,
+    metrics: Arc<Metrics>,
+    leases: Leases,
+}
+
+impl EventWorker {
+    /// Workers of this queue: see [`start`](Self::start).
+    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        runtime: Arc<Runtime>,
+        queue: Arc<EventQueue>,
+        posts: Arc<PostCache>,
+        comments: Arc<CommentContexts>,
+        visibility: Arc<VisibilityPolicy>,
+        notifications: Arc<Notifications>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let leases = Leases::default();
+        Self { ledger, broker, runtime, queue, posts, comments, visibility, notifications, metrics, leases }
+    }
+
+    /// Works until the process stops.
+    pub(crate) fn start(self: &Arc<Self>) {
+        for consumer in [EventConsumer::Notifications, EventConsumer::Likes] {
+            let worker = Arc::clone(self);
+            self.runtime.spawn(async move {
+                worker.run(consumer).await;
+                if worker.leases.of(consumer).lock().take().is_some()
+                    && let Err(error) = worker.ledger.release_events(consumer, worker.runtime.holder()).await
+                {
+                    tracing::debug!(%error, "the lease of the event queue could not be given up and will run out");
+                }
+            });
+        }
+    }
+
+    async fn run(&self, consumer: EventConsumer) {
+        let (mut back_off, mut attempts, mut signalled_at) = (MIN_PAUSE, 0, None::<Instant>);
+        let mut written = false;
+        loop {
+            let began = Instant::now();
+            let pause = match self.poll(consumer, &mut attempts).await {
+                Ok(PollOutcome::Processed) => {
+                    back_off = MIN_PAUSE;
+                    match consumer {
+                        EventConsumer::Notifications => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
+                        EventConsumer::Likes => LIKES_PAUSE,
+                    }
+                }
+                Ok(outcome) => {
+                    back_off = MIN_PAUSE;
+                    if outcome == PollOutcome::LeasedElsewhere
+                        && written
+                        && signalled_at.is_none_or(|at| at.elapsed() > SIGNAL_INTERVAL)
+                    {
+                        signalled_at = Some(Instant::now());
+                        // If it is lost, the other process polls.
+                        let _ = self.broker.signal(EVENTS_WRITTEN.into()).await;
+                    }
+                    match (outcome, consumer) {
+                        (PollOutcome::LeasedElsewhere, EventConsumer::Likes) => LIKES_PAUSE,
+                        _ => Duration::ZERO,
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "notifications wait for the ledger");
+                    back_off = (back_off * 2).min(MAX_BACK_OFF);
+                    back_off.mul_f64(rand::random_range(0.5..1.5))
+                }
+            };
+            written = false;
+            if !pause.is_zero() {
+                if !self.runtime.sleep(pause).await {
+                    return;
+                }
+                continue;
+            }
+            match self.queue.wait(consumer, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                Some(by_this_process) => written = by_this_process,
+                None => return,
+            }
+            if !self.runtime.sleep(MIN_PAUSE).await {
+                return;
+            }
+        }
+    }
+
+    /// Processes a batch, if events wait and no other process has the lease.
+    async fn poll(&self, consumer: EventConsumer, attempts: &mut u32) -> Result<PollOutcome> {
+        let most = match consumer {
+            EventConsumer::Notifications => BATCH_RECIPIENTS,
+            EventConsumer::Likes => LIKES_BATCH,
+        };
+        let mut batch = self.read_events(consumer, most).await?;
+        if batch.is_empty() {
+            return Ok(PollOutcome::Empty);
+        }
+        if !self.lease_events(consumer).await? {
+            return Ok(PollOutcome::LeasedElsewhere);
+        }
+        let mut sum = 0;
+        let fits = batch.iter().take_while(|event| {
+            let fits = sum < most;
+            sum += recipients(event);
+            fits
+        });
+        batch.truncate(fits.count());
+        let batch = self.quarantine_unreadable(consumer, batch).await?;
+        match self.process(&batch).await {
+            Ok(()) => *attempts = 0,
+            // The stores are there, and something in the batch is wrong.
+            Err(FeedError::Internal) => {
+                *attempts += 1;
+                if *attempts < MAX_ATTEMPTS {
+                    return Err(FeedError::Internal);
+                }
+                *attempts = 0;
+                self.process_one_by_one(consumer, batch).await?;
+                return Ok(PollOutcome::Processed);
+            }
+            Err(error) => return Err(error),
+        }
+        let done: Vec<i64> = batch.iter().map(|(seq, _)| *seq).collect();
+        self.ledger.finish_events(consumer, &done).await?;
+        Ok(PollOutcome::Processed)
+    }
+
+    /// The first waiting events, enough for a batch. Measures how many wait.
+    async fn read_events(&self, consumer: EventConsumer, most: usize) -> Result<Vec<QueuedEvent>> {
+        let limit = match consumer {
+            EventConsumer::Notifications => BATCH,
+            EventConsumer::Likes => LIKES_EVENTS,
+        };
+        let mut first = self.ledger.pending_events(consumer, limit).await?;
+        let all_read = first.len() < limit;
+        if !all_read && limit < BATCH && first.iter().map(recipients).sum::<usize>() < most {
+            first = self.ledger.pending_events(consumer, BATCH).await?;
+        }
+        let waiting = match all_read {
+            true => first.len() as u64,
+            false => self.ledger.event_backlog(consumer).await?.events,
+        };
+        let oldest = first.first().map(|event| now().saturating_sub(event.at));
+        match consumer {
+            EventConsumer::Notifications => self.metrics.event_backlog(waiting, oldest),
+            EventConsumer::Likes => {
+                self.queue.set_waiting_likes(waiting);
+                self.metrics.like_event_backlog(waiting);
+            }
+        }
+        Ok(first)
+    }
+
+    async fn lease_events(&self, consumer: EventConsumer) -> Result<bool> {
+        let (now, leased_until) = (Instant::now(), self.leases.of(consumer));
+        if leased_until.lock().is_some_and(|until| until > now + LEASE - LEASE_RENEWAL) {
+            return Ok(true);
+        }
+        let is_ours = self.ledger.lease_events(consumer, self.runtime.holder(), LEASE).await?;
+        *leased_until.lock() = is_ours.then_some(now + LEASE);
+        Ok(is_ours)
+    }
+
+    async fn quarantine_unreadable(
+        &self,
+        consumer: EventConsumer,
+        batch: Vec<QueuedEvent>,
+    ) -> Result<Vec<(i64, Event)>> {
+        let mut readable = Vec::with_capacity(batch.len());
+        for queued in batch {
+            match queued.event {
+                Ok(event) => readable.push((queued.seq, event)),
+                Err(reason) => self.quarantine(consumer, queued.seq, &reason).await?,
+            }
+        }
+        Ok(readable)
+    }
+
+    async fn quarantine(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
+        tracing::error!(event = seq, reason, "an event is put aside, nobody is notified of it");
+        self.metrics.event_failed();
+        Ok(self.ledger.fail_event(consumer, seq, reason).await?)
+    }
+
+    /// Finds the event of a batch that cannot be processed.
+    async fn process_one_by_one(&self, consumer: EventConsumer, batch: Vec<(i64, Event)>) -> Result<()> {
+        for (seq, event) in batch {
+            match self.process(&[(seq, event)]).await {
+                Ok(()) => self.ledger.finish_events(consumer, &[seq]).await?,
+                Err(FeedError::Internal) => {
+                    self.quarantine(consumer, seq, "the ledger refused its notifications, see the log").await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn process(&self, batch: &[(i64, Event)]) -> Result<()> {
+        let context = self.load_comments(batch).await?;
+        let mut notices = like_notices(&self.posts, &self.comments, batch).await?;
+        for (seq, event) in batch {
+            let first = notices.len();
+            match event {
+                Event::PostCreated { post, author, mentions } | Event::PostEdited { post, author, mentions } => {
+                    let what = What::Mention(Object::Post(*post));
+                    notices.extend(mentions.iter().map(|to| Notice::new(to, what, author)));
+                }
+                Event::CommentCreated { comment, .. } => {
+                    self.add_comment_notices(*comment, event, &context, &mut notices).await?;
+                }
+                Event::Followed { follower, followee } => notices.push(Notice::new(followee, What::Follow, follower)),
+                // Expanded above.
+                Event::Liked { .. } => {}
+            }
+            notices[first..].iter_mut().for_each(|notice| notice.event = *seq);
+        }
+        self.notifications.notify(notices).await
+    }
+
+    /// Each recipient of a comment is notified once: the user it replies to, the post's author, and mentioned users. Whether they may
+    /// see its ancestors is checked when the notice of a comment is noted; for the post's author it is checked here.
+    async fn add_comment_notices(
+        &self,
+        id: CommentId,
+        event: &Event,
+        context: &CommentBatch,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
+        let Event::CommentCreated { post, parent, author, mentions, .. } = event else { return Ok(()) };
+        // A comment that is deleted by now has no notices.
+        if context.comments.get(&id).is_none_or(|comment| comment.author.is_none()) {
+            return Ok(());
+        }
+        let mut notified: HashSet<&UserId> = HashSet::from([author]);
+        let replied_to = parent.and_then(|parent| context.comments.get(&parent)?.author.as_ref());
+        if let (Some(parent), Some(to)) = (parent, replied_to)
+            && notified.insert(to)
+        {
+            notices.push(Notice::new(to, What::Reply(*parent), author));
+        }
+        if let Some(to) = context.post_authors.get(post)
+            && notified.insert(to)
+        {
+            let above = parent.and_then(|parent| context.threads.get(&parent)).into_iter().flatten();
+            if self.visibility.can_see_all(Some(to), above).await? {
+                notices.push(Notice::new(to, What::Comment(*post), author));
+            }
+        }
+        let mentioned = mentions.iter().filter(|to| !notified.contains(to));
+        notices.extend(mentioned.map(|to| Notice::new(to, What::Mention(Object::Comment(id)), author)));
+        Ok(())
+    }
+
+    /// Loads the comments of a batch, and the authors of their ancestors.
+    async fn load_comments(&self, batch: &[(i64, Event)]) -> Result<CommentBatch> {
+        let (mut ids, mut posts, mut parents) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for (_, event) in batch {
+            if let Event::CommentCreated { comment, post, parent, .. } = event {
+                ids.insert(*comment);
+                ids.extend(parent);
+                posts.insert(*post);
+                parents.extend(parent);
+            }
+        }
+        if ids.is_empty() {
+            return Ok(CommentBatch::default());
+        }
+        let comments = self.ledger.comments(&ids.into_iter().collect::<Vec<_>>()).await?;
+        let posts = self.posts.get(posts).await?;
+        Ok(CommentBatch {
+            comments: comments.into_iter().map(|comment| (comment.id, comment)).collect(),
+            post_authors: posts.into_iter().map(|(id, cached)| (id, cached.post.author.clone())).collect(),
+            threads: self.comments.authors_in_threads(parents.into_iter().map(Some)).await?,
+        })
+    }
+}
+
+/// The most notifications of an event.
+fn recipients(queued: &QueuedEvent) -> usize {
+    queued.event.as_ref().map_or(0, Event::recipients)
+}
+
+/// The comments of a batch.
+#[derive(Default)]
+struct CommentBatch {
+    comments: HashMap<CommentId, Comment>,
+    post_authors: HashMap<PostId, UserId>,
+    /// By comment, its author and the authors of its ancestors.
+    threads: HashMap<CommentId, Vec<UserId>>,
+}

@@ -1,0 +1,96 @@
+//! Notices of likes, for the authors.
+//!
+//! Settling writes events of new likes in its own transaction. They are processed in rounds with pauses, so that those of
+//! one author are noted together, and settling, which writes to the same disk, is not slowed. In a storm of likes, only some
+//! hundred likes of one object are noted in a round: notifications are the least urgent part of a like.
+
+use std::collections::HashMap;
+
+use super::Notice;
+use crate::feed::content::PostCache;
+use crate::feed::error::Result;
+use crate::feed::visibility::CommentContexts;
+use crate::model::{Event, NewLikes, Object, PostId, UserId, What};
+
+/// Likes of one object that are noted in one round.
+const MAX_PER_OBJECT: usize = 500;
+
+/// The notices of the likes among events.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(super) async fn like_notices(
+    posts: &PostCache,
+    comments: &CommentContexts,
+    batch: &[(i64, Event)],
+) -> Result<Vec<Notice>> {
+    let likes = bounded(batch);
+    if likes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let comment_ids = likes.iter().filter_map(|like| match like.object {
+        Object::Post(_) => None,
+        Object::Comment(comment) => Some(comment),
+    });
+    let contexts = comments.get(comment_ids).await?;
+    let post_ids = likes.iter().filter_map(|like| match like.object {
+        Object::Post(post) => Some(post),
+        Object::Comment(_) => None,
+    });
+    let posts = posts.get(post_ids.collect::<Vec<PostId>>()).await?;
+    let mut authors: HashMap<Object, UserId> = HashMap::new();
+    authors.extend(posts.values().map(|cached| (Object::Post(cached.post.id), cached.post.author.clone())));
+    authors.extend(contexts.into_iter().map(|(comment, context)| (Object::Comment(comment), context.author)));
+    let notice = |Like { event, by, object }: Like<'_>| {
+        // Deleted objects have no author, and users are not notified of their own likes.
+        let to = authors.get(&object).filter(|author| *author != by)?;
+        Some(Notice { event, ..Notice::new(to, What::Like(object), by) })
+    };
+    Ok(likes.into_iter().filter_map(notice).collect())
+}
+
+/// A like, and the number of its event.
+#[derive(Clone, Copy, Debug)]
+struct Like<'a> {
+    event: i64,
+    by: &'a UserId,
+    object: Object,
+}
+
+/// The likes that are noted.
+fn bounded(batch: &[(i64, Event)]) -> Vec<Like<'_>> {
+    let mut by_object: HashMap<Object, usize> = HashMap::new();
+    let mut all = Vec::new();
+    let mut dropped = 0_usize;
+    for (event, NewLikes { object, by }) in batch.iter().flat_map(|(seq, event)| match event {
+        Event::Liked { likes } => likes.iter().map(|likes| (*seq, likes)).collect(),
+        _ => Vec::new(),
+    }) {
+        let count = by_object.entry(*object).or_default();
+        let taken = by.len().min(MAX_PER_OBJECT.saturating_sub(*count));
+        *count += taken;
+        dropped += by.len() - taken;
+        all.extend(by[..taken].iter().map(|by| Like { event, by, object: *object }));
+    }
+    if dropped > 0 {
+        tracing::warn!(dropped, "likes come too fast for all of them to be notified of");
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn likes_of_a_popular_object_are_bounded() {
+        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), Object::Post(PostId(post)));
+        let hot = (0..1_200).map(|n| like(n, 1));
+        let others = (0..300).map(|n| like(n, 2 + n as u64));
+        let events = Event::liked(&hot.chain(others).collect::<Vec<_>>(), usize::MAX);
+        let batch: Vec<(i64, Event)> = (1..).zip(events).collect();
+        let kept = bounded(&batch);
+        assert_eq!(kept.len(), MAX_PER_OBJECT + 300);
+        assert!(kept.iter().filter(|like| like.object == Object::Post(PostId(1))).all(|like| like.event <= 2));
+    }
+}

@@ -1,0 +1,76 @@
+//! Notices that this process stood still: it was stopped, its machine was suspended, or it got no processor.
+//!
+//! What other nodes did meanwhile is not known here at that moment, though the last look at it seems recent.
+
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// How often [`PauseDetector::tick`] is to be called.
+pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A longer time between two ticks is a pause.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Measures the time between ticks by two clocks: the wall clock goes on while a virtual machine is suspended, and the
+/// monotonic one shows a pause during which the wall clock was set back.
+pub(crate) struct PauseDetector(Mutex<LastTick>);
+
+struct LastTick {
+    monotonic: Instant,
+    wall: SystemTime,
+    /// When the last pause was noticed.
+    resumed: Option<Instant>,
+}
+
+impl PauseDetector {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(LastTick { monotonic: Instant::now(), wall: SystemTime::now(), resumed: None }))
+    }
+
+    /// Notes that the process runs.
+    pub(crate) fn tick(&self) {
+        self.resumed();
+    }
+
+    /// When the process last went on after a pause, at the latest: nothing that was begun before that shows what happened
+    /// during the pause. `None` if there was none.
+    pub(crate) fn resumed(&self) -> Option<Instant> {
+        self.observe(Instant::now(), SystemTime::now())
+    }
+
+    fn observe(&self, monotonic: Instant, wall: SystemTime) -> Option<Instant> {
+        let mut last = self.0.lock();
+        let by_wall = wall.duration_since(last.wall).unwrap_or_default();
+        if by_wall.max(monotonic.duration_since(last.monotonic)) > PAUSE {
+            last.resumed = Some(monotonic);
+        }
+        (last.monotonic, last.wall) = (monotonic, wall);
+        last.resumed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_a_long_time_without_ticks() {
+        let detector = PauseDetector::new();
+        let (mut monotonic, mut wall) = (Instant::now(), SystemTime::now());
+        for _ in 0..20 {
+            (monotonic, wall) = (monotonic + TICK_INTERVAL, wall + TICK_INTERVAL);
+            assert_eq!(detector.observe(monotonic, wall), None);
+        }
+        monotonic += PAUSE * 2;
+        let resumed = detector.observe(monotonic, wall);
+        assert_eq!(resumed, Some(monotonic), "whoever asks first notices");
+        assert_eq!(detector.observe(monotonic + TICK_INTERVAL, wall), resumed, "it is remembered");
+        // A suspended machine: only the wall clock goes on.
+        monotonic += TICK_INTERVAL * 2;
+        assert_eq!(detector.observe(monotonic, wall + PAUSE * 2), Some(monotonic));
+        // A clock that is set back is no pause.
+        assert_eq!(detector.observe(monotonic + TICK_INTERVAL, wall - PAUSE * 9), Some(monotonic));
+    }
+}

@@ -1,0 +1,141 @@
+//! The services of the feed together: start, stop, and signals of other nodes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::erasure::{ErasureJob, Erasures};
+use super::error::Result;
+use super::event_queue::{EVENTS_WRITTEN, EventQueue};
+use super::export::Exports;
+use super::fanout::{FanoutWorkers, GROWN, PullLog};
+use super::favourites::Favourites;
+use super::identity::{Accounts, Identity, REVOKED, Revocations, SocketChecks};
+use super::invalidation::Invalidator;
+use super::likes::{LikeIntake, LikeMemory, Likes, ReceiptListener, SETTLED, Settlers};
+use super::lineage::{LEDGER_REPLACED, Lineage};
+use super::node_ids::NodeIds;
+use super::notifications::{EventWorker, Notifications};
+use super::people::{Follows, Profiles, Restrictions, UserSearch};
+use super::posts::{Comments, PostEditor, Posts};
+use super::rate_limits::RateLimits;
+use super::rendering::EventRenderer;
+use super::runtime::Runtime;
+use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
+use super::topics::Topics;
+use super::visibility::VisibilityPolicy;
+use crate::broker::Broker;
+use crate::ledger::Ledger;
+
+/// The services of the feed. The table of operations names those that clients call.
+pub struct Feed {
+    /// Read by `ready`, and by the idempotency keys of `api/`.
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(super) broker: Arc<dyn Broker>,
+    /// Background tasks, and the name of this process in leases.
+    pub(crate) runtime: Arc<Runtime>,
+    /// Makes ids; `api/` reserves one with each idempotency key.
+    pub(crate) ids: Arc<NodeIds>,
+    pub(super) lineage: Arc<Lineage>,
+    pub(super) events: Arc<EventQueue>,
+    /// Checks callers: operations and the gateway authorise with it.
+    pub(crate) identity: Arc<Identity>,
+    /// Ends tokens and sessions; backends do so for any user.
+    pub(crate) revocations: Arc<Revocations>,
+    /// The sockets that a revocation or an erasure concerns: the gateway closes them.
+    pub(crate) socket_checks: Arc<SocketChecks>,
+    /// Counts what clients read, write and publish.
+    pub(crate) rates: Arc<RateLimits>,
+    /// Decides who may see what: the gateway checks subscriptions with it.
+    pub(crate) visibility: Arc<VisibilityPolicy>,
+    /// Drops cached state: the hub passes the invalidations of other nodes to it.
+    pub(crate) invalidator: Arc<Invalidator>,
+    /// Renders log entries: the hub pushes the result.
+    pub(crate) event_renderer: Arc<EventRenderer>,
+    /// The inboxes: the hub keeps those of connected users up to date.
+    pub(crate) inboxes: Arc<Inboxes>,
+    /// Sends receipts for likes: the hub delivers them.
+    pub(crate) receipts: Arc<ReceiptListener>,
+    pub(crate) accounts: Accounts,
+    pub(crate) erasures: Erasures,
+    pub(crate) exports: Exports,
+    pub(crate) profiles: Profiles,
+    pub(crate) user_search: UserSearch,
+    pub(crate) follows: Follows,
+    pub(crate) restrictions: Restrictions,
+    pub(crate) posts: Posts,
+    pub(crate) post_editor: PostEditor,
+    pub(crate) comments: Arc<Comments>,
+    pub(crate) likes: Likes,
+    pub(crate) timelines: TimelinePages,
+    pub(crate) read_markers: Arc<ReadMarkers>,
+    pub(crate) notifications: Arc<Notifications>,
+    pub(crate) favourites: Arc<Favourites>,
+    pub(crate) topics: Topics,
+    pub(super) fanout: Arc<FanoutWorkers>,
+    pub(super) pull_log: Arc<PullLog>,
+    pub(super) event_worker: Arc<EventWorker>,
+    pub(super) like_intake: Arc<LikeIntake>,
+    pub(super) settlers: Arc<Settlers>,
+    pub(super) like_memory: Arc<LikeMemory>,
+    pub(super) erasure_job: Arc<ErasureJob>,
+}
+
+impl Feed {
+    /// Compares the stores, leases this node's number, and starts the background work until [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// If a store cannot be reached, or no number can be leased.
+    pub async fn start(&self) -> Result<()> {
+        self.lineage.start().await?;
+        self.ids.start().await?;
+        self.revocations.start().await?;
+        self.erasure_job.start();
+        self.pull_log.start().await?;
+        self.fanout.start();
+        self.event_worker.start();
+        self.like_intake.start();
+        self.settlers.start();
+        Ok(())
+    }
+
+    /// Stops the background work. Unfinished jobs stay in the ledger for other nodes.
+    pub async fn stop(&self) {
+        self.runtime.stop().await;
+        self.fanout.release_leases().await;
+    }
+
+    /// Whether both stores answer.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub async fn ready(&self) -> Result<()> {
+        self.ledger.ping().await?;
+        Ok(self.broker.ping().await?)
+    }
+
+    /// Handles a signal of another node.
+    pub fn on_signal(&self, message: &Bytes) {
+        match &message[..] {
+            GROWN => self.pull_log.on_signal(),
+            EVENTS_WRITTEN => self.events.on_signal(),
+            LEDGER_REPLACED => self.lineage.compare_soon(),
+            REVOKED => self.revocations.on_signal(),
+            other if other.starts_with(SETTLED.as_bytes()) => {
+                self.receipts.on_settled(message.slice(SETTLED.len()..));
+            }
+            _ => {}
+        }
+    }
+
+    /// This node may have missed signals.
+    pub fn on_resync(&self) {
+        self.pull_log.on_signal();
+        self.revocations.on_signal();
+        self.like_memory.on_resync();
+        // A broker that lost its record of the ledger has to have it before the next number is used.
+        self.lineage.compare_soon();
+        // A broker that lost its data gives this node's number to the next node that asks.
+        self.ids.renew_soon();
+    }
+}

@@ -1,0 +1,168 @@
+//! What nearly all services use, and the services that need little more.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::feed::content::PostCache;
+use crate::feed::erasure::ErasureJob;
+use crate::feed::event_queue::EventQueue;
+use crate::feed::fanout::FanoutWorkers;
+use crate::feed::favourites::Favourites;
+use crate::feed::identity::{ErasureRecords, Identity};
+use crate::feed::invalidation::Invalidator;
+use crate::feed::jobs::JobQueue;
+use crate::feed::likes::CountPublisher;
+use crate::feed::lineage::Lineage;
+use crate::feed::node_ids::NodeIds;
+use crate::feed::notifications::{EventWorker, Notifications};
+use crate::feed::options::FeedOptions;
+use crate::feed::people::{Follows, Profiles};
+use crate::feed::posts::{Comments, PostEditor, Posts};
+use crate::feed::quarantine::Quarantine;
+use crate::feed::rate_limits::RateLimits;
+use crate::feed::rendering::{NotificationRenderer, PostRenderer};
+use crate::feed::runtime::Runtime;
+use crate::feed::timelines::EdgeJobs;
+use crate::feed::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
+use crate::feed::write_path::WritePath;
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+/// What nearly all services use.
+pub(super) struct Base {
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) ids: Arc<NodeIds>,
+    pub(super) lineage: Arc<Lineage>,
+    pub(super) identity: Arc<Identity>,
+    pub(super) cache: Arc<PostCache>,
+    pub(super) contexts: Arc<CommentContexts>,
+    pub(super) relations: Arc<RelationCache>,
+    pub(super) visibility: Arc<VisibilityPolicy>,
+    pub(super) invalidator: Arc<Invalidator>,
+    pub(super) jobs: Arc<JobQueue>,
+    pub(super) events: Arc<EventQueue>,
+}
+
+impl Base {
+    pub(super) fn write_path(&self, rates: Arc<RateLimits>) -> WritePath {
+        WritePath {
+            identity: self.identity.clone(),
+            ids: self.ids.clone(),
+            rates,
+            jobs: self.jobs.clone(),
+            events: self.events.clone(),
+            invalidator: self.invalidator.clone(),
+        }
+    }
+
+    pub(super) fn posts(&self, write: WritePath, renderer: Arc<PostRenderer>, options: &FeedOptions) -> Posts {
+        let (cache, visibility, lineage) = (self.cache.clone(), self.visibility.clone(), self.lineage.clone());
+        let (ledger, broker) = (self.ledger.clone(), self.broker.clone());
+        Posts::new(ledger, broker, write, cache, visibility, renderer, lineage, options.limits)
+    }
+
+    pub(super) fn post_editor(
+        &self,
+        write: WritePath,
+        renderer: Arc<PostRenderer>,
+        options: &FeedOptions,
+    ) -> PostEditor {
+        let (cache, visibility) = (self.cache.clone(), self.visibility.clone());
+        PostEditor::new(self.ledger.clone(), write, cache, visibility, renderer, options.limits)
+    }
+
+    pub(super) fn comments(&self, write: WritePath, options: &FeedOptions) -> Comments {
+        let (visibility, contexts) = (self.visibility.clone(), self.contexts.clone());
+        let (ledger, broker) = (self.ledger.clone(), self.broker.clone());
+        Comments::new(ledger, broker, write, visibility, contexts, options.limits.text)
+    }
+
+    pub(super) fn favourites(&self, renderer: Arc<PostRenderer>, options: &FeedOptions) -> Favourites {
+        let (identity, visibility) = (self.identity.clone(), self.visibility.clone());
+        Favourites::new(self.ledger.clone(), identity, visibility, renderer, options.limits.favourites)
+    }
+
+    pub(super) fn notifications(&self, renderer: NotificationRenderer) -> Notifications {
+        let (ids, visibility) = (self.ids.clone(), self.visibility.clone());
+        Notifications::new(self.ledger.clone(), self.broker.clone(), ids, visibility, renderer)
+    }
+
+    pub(super) fn profiles(&self) -> Profiles {
+        let (relations, visibility) = (self.relations.clone(), self.visibility.clone());
+        Profiles::new(self.ledger.clone(), self.identity.clone(), relations, visibility)
+    }
+
+    pub(super) fn follows(&self, edges: Arc<EdgeJobs>, options: &FeedOptions) -> Follows {
+        Follows::new(
+            self.ledger.clone(),
+            self.identity.clone(),
+            self.relations.clone(),
+            self.visibility.clone(),
+            edges,
+            self.events.clone(),
+            options.limits.follows,
+        )
+    }
+
+    pub(super) fn event_worker(&self, notifications: Arc<Notifications>) -> EventWorker {
+        EventWorker::new(
+            self.ledger.clone(),
+            self.broker.clone(),
+            self.runtime.clone(),
+            self.events.clone(),
+            self.cache.clone(),
+            self.contexts.clone(),
+            self.visibility.clone(),
+            notifications,
+            self.metrics.clone(),
+        )
+    }
+
+    pub(super) fn fanout(
+        &self,
+        edges: Arc<EdgeJobs>,
+        quarantine: Arc<Quarantine>,
+        favourites: Arc<Favourites>,
+        options: &FeedOptions,
+    ) -> FanoutWorkers {
+        FanoutWorkers::new(
+            self.ledger.clone(),
+            self.broker.clone(),
+            self.runtime.clone(),
+            self.jobs.clone(),
+            quarantine,
+            self.lineage.clone(),
+            self.cache.clone(),
+            self.visibility.clone(),
+            self.invalidator.clone(),
+            favourites,
+            edges,
+            self.metrics.clone(),
+            options.fanout,
+        )
+    }
+
+    pub(super) fn erasure_job(
+        &self,
+        edges: Arc<EdgeJobs>,
+        counts: Arc<CountPublisher>,
+        records: Arc<ErasureRecords>,
+        comments: &Arc<Comments>,
+        notifications: &Arc<Notifications>,
+    ) -> ErasureJob {
+        ErasureJob::new(
+            self.ledger.clone(),
+            self.broker.clone(),
+            self.runtime.clone(),
+            records,
+            self.jobs.clone(),
+            edges,
+            comments.clone(),
+            notifications.clone(),
+            counts,
+            self.metrics.clone(),
+        )
+    }
+}

@@ -1,0 +1,72 @@
+//! Builds the services of likes.
+
+use std::sync::Arc;
+
+use super::base::Base;
+use crate::broker::Queue;
+use crate::feed::likes::{
+    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, Likes, ReceiptListener, RevertPublisher,
+    SettlerOutputs, SettlerWakers, Settlers,
+};
+use crate::feed::options::FeedOptions;
+use crate::feed::quarantine::Quarantine;
+
+/// The services of likes.
+pub(super) struct LikeServices {
+    pub(super) likes: Likes,
+    pub(super) counts: Arc<CountPublisher>,
+    pub(super) receipts: Arc<ReceiptListener>,
+    pub(super) intake: Arc<LikeIntake>,
+    pub(super) settlers: Arc<Settlers>,
+}
+
+impl LikeServices {
+    pub(super) fn new(base: &Base, queue: Arc<dyn Queue>, memory: Arc<LikeMemory>, options: &FeedOptions) -> Self {
+        let (ledger, broker) = (&base.ledger, &base.broker);
+        let eligibility = Arc::new(Eligibility::new(base.visibility.clone(), base.contexts.clone()));
+        let wakers = Arc::new(SettlerWakers::new(queue.partitions()));
+        let intake = Arc::new(LikeIntake::new(
+            queue.clone(),
+            base.runtime.clone(),
+            memory.clone(),
+            wakers.clone(),
+            base.metrics.clone(),
+            options.likes.queue_length,
+        ));
+        let counts = Arc::new(CountPublisher::new(broker.clone(), memory.clone()));
+        let quarantine = Arc::new(Quarantine::new(ledger.clone(), broker.clone()));
+        let like_quarantine = LikeQuarantine::new(ledger.clone());
+        let reverts = RevertPublisher::new(
+            ledger.clone(),
+            broker.clone(),
+            base.lineage.clone(),
+            memory.clone(),
+            quarantine.clone(),
+            like_quarantine.clone(),
+            options.likes.notifications,
+        );
+        let outputs = SettlerOutputs {
+            counts: counts.clone(),
+            reverts,
+            events: base.events.clone(),
+            like_quarantine,
+            quarantine,
+        };
+        let settlers = Arc::new(Settlers::new(
+            ledger.clone(),
+            broker.clone(),
+            queue,
+            base.runtime.clone(),
+            base.lineage.clone(),
+            eligibility.clone(),
+            wakers,
+            outputs,
+            base.metrics.clone(),
+            options.likes.counts_per_second,
+        ));
+        let receipts = Arc::new(ReceiptListener::new(memory.clone()));
+        let (visibility, intake_of) = (base.visibility.clone(), intake.clone());
+        let likes = Likes::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);
+        Self { likes, counts, receipts, intake, settlers }
+    }
+}

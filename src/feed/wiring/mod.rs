@@ -1,0 +1,189 @@
+//! Builds the services of the feed, lower ones first, and gives each what it uses.
+
+mod base;
+mod likes;
+mod timelines;
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use base::Base;
+use likes::LikeServices;
+use timelines::TimelineServices;
+
+use super::content::PostCache;
+use super::erasure::Erasures;
+use super::event_queue::EventQueue;
+use super::export::Exports;
+use super::identity::{
+    Accounts, ErasedUsers, ErasureLog, ErasureRecords, Identity, Revocations, SocketChecks, TokenLifetimes, UserOrigins,
+};
+use super::invalidation::Invalidator;
+use super::jobs::JobQueue;
+use super::likes::LikeMemory;
+use super::lineage::Lineage;
+use super::node_ids::NodeIds;
+use super::options::FeedOptions;
+use super::people::{Restrictions, UserSearch};
+use super::quarantine::Quarantine;
+use super::rate_limits::RateLimits;
+use super::rendering::{EventRenderer, NotificationRenderer, PostRenderer};
+use super::runtime::Runtime;
+use super::services::Feed;
+use super::topics::Topics;
+use super::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
+use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
+use crate::broker::{Broker, Queue};
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+
+/// What the feed is given.
+pub struct Parts {
+    /// The durable store.
+    pub ledger: Arc<dyn Ledger>,
+    /// The logs and hints.
+    pub broker: Arc<dyn Broker>,
+    /// The write-behind queue: likes are acknowledged from it, and written to the ledger later.
+    pub queue: Arc<dyn Queue>,
+    /// Hashes passwords.
+    pub passwords: Passwords,
+    /// Signs the tokens of sessions; `None` where accounts are off.
+    pub issuer: Option<SessionIssuer>,
+    /// The revocations; the feed keeps the list up to date.
+    pub revocations: Arc<RevocationList>,
+    /// The metrics of this process.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Feed {
+    /// Wires the services. Nothing runs yet: see [`start`](Self::start).
+    pub fn new(parts: Parts, options: &FeedOptions) -> Arc<Self> {
+        let Parts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
+        let lease = broker.cache_lease();
+        let runtime = Runtime::new();
+        let ids = Arc::new(NodeIds::new(broker.clone(), runtime.clone()));
+        let rates = Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone()));
+
+        let socket_checks: Arc<SocketChecks> = Arc::default();
+        let log_grown: Arc<Notify> = Arc::default();
+        let erased = Arc::new(ErasedUsers::new(lease.clone(), socket_checks.clone(), log_grown.clone()));
+        let origins = Arc::new(UserOrigins::new(ledger.clone()));
+        let cache = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
+        let relations = Arc::new(RelationCache::new(ledger.clone(), &lease));
+        let contexts = Arc::new(CommentContexts::new(ledger.clone(), lease.clone()));
+        let invalidator = Arc::new(Invalidator::new(
+            broker.clone(),
+            lease.clone(),
+            vec![cache.clone(), relations.clone(), contexts.clone(), origins.clone(), erased.clone()],
+            metrics.clone(),
+        ));
+        let like_memory = Arc::new(LikeMemory::new(queue.partitions()));
+        let derived = vec![invalidator.clone() as _, like_memory.clone() as _];
+        let lineage = Arc::new(Lineage::new(ledger.clone(), broker.clone(), runtime.clone(), derived));
+
+        let log = ErasureLog::new(options.erasure_log.clone());
+        let records = Arc::new(ErasureRecords::new(ledger.clone(), erased.clone(), log));
+        let revocations = Arc::new(Revocations::new(
+            ledger.clone(),
+            broker.clone(),
+            runtime.clone(),
+            lineage.clone(),
+            records.clone(),
+            socket_checks.clone(),
+            TokenLifetimes { session: options.session_ttl, leeway: options.leeway, revocation: options.revocation_ttl },
+            revocations,
+            log_grown,
+        ));
+        let identity = Arc::new(Identity::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
+        let accounts = Accounts::new(
+            ledger.clone(),
+            identity.clone(),
+            origins,
+            revocations.clone(),
+            rates.clone(),
+            passwords,
+            issuer,
+            SignInGuard::new(options.rates.sessions),
+            options.trusted_proxies.clone(),
+        );
+
+        let visibility =
+            Arc::new(VisibilityPolicy::new(ledger.clone(), cache.clone(), relations.clone(), erased.clone()));
+        let renderer = Arc::new(PostRenderer::new(ledger.clone(), visibility.clone()));
+        let notification_renderer = NotificationRenderer::new(ledger.clone(), visibility.clone(), contexts.clone());
+        let event_renderer = Arc::new(EventRenderer::new(
+            cache.clone(),
+            relations.clone(),
+            erased,
+            notification_renderer.clone(),
+            lease,
+        ));
+        let base = Base {
+            jobs: Arc::new(JobQueue::new(options.fanout, &runtime)),
+            events: Arc::new(EventQueue::new(runtime.clone())),
+            ledger,
+            broker,
+            runtime,
+            metrics,
+            ids,
+            lineage,
+            identity,
+            cache,
+            contexts,
+            relations,
+            visibility,
+            invalidator,
+        };
+        let job_quarantine = Arc::new(Quarantine::new(base.ledger.clone(), base.broker.clone()));
+        let timelines = TimelineServices::new(&base, options, job_quarantine.clone());
+        let write = base.write_path(rates.clone());
+        let comments = Arc::new(base.comments(write.clone(), options));
+        let favourites = Arc::new(base.favourites(renderer.clone(), options));
+        let notifications = Arc::new(base.notifications(notification_renderer.clone()));
+        let likes = LikeServices::new(&base, queue, like_memory.clone(), options);
+        let erasure_job =
+            base.erasure_job(timelines.edges.clone(), likes.counts, records.clone(), &comments, &notifications);
+        let fanout = base.fanout(timelines.edges.clone(), job_quarantine, favourites.clone(), options);
+        Arc::new(Self {
+            posts: base.posts(write.clone(), renderer.clone(), options),
+            post_editor: base.post_editor(write, renderer.clone(), options),
+            profiles: base.profiles(),
+            user_search: UserSearch::new(base.ledger.clone(), base.visibility.clone()),
+            follows: base.follows(timelines.edges.clone(), options),
+            restrictions: Restrictions::new(base.ledger.clone(), base.identity.clone(), timelines.edges.clone()),
+            timelines: timelines.pages(&base, renderer.clone(), event_renderer.clone()),
+            topics: Topics::new(base.ledger.clone(), base.visibility.clone(), renderer),
+            exports: Exports::new(base.ledger.clone(), base.identity.clone(), notification_renderer),
+            erasures: Erasures::new(base.ledger.clone(), base.invalidator.clone(), records),
+            event_worker: Arc::new(base.event_worker(notifications.clone())),
+            erasure_job: Arc::new(erasure_job),
+            fanout: Arc::new(fanout),
+            read_markers: timelines.markers,
+            inboxes: timelines.inboxes,
+            pull_log: timelines.pull_log,
+            receipts: likes.receipts,
+            like_intake: likes.intake,
+            settlers: likes.settlers,
+            likes: likes.likes,
+            like_memory,
+            ledger: base.ledger,
+            broker: base.broker,
+            runtime: base.runtime,
+            ids: base.ids,
+            lineage: base.lineage,
+            events: base.events,
+            identity: base.identity,
+            visibility: base.visibility,
+            invalidator: base.invalidator,
+            revocations,
+            socket_checks,
+            rates,
+            event_renderer,
+            accounts,
+            comments,
+            favourites,
+            notifications,
+        })
+    }
+}
