@@ -128,7 +128,7 @@ async fn cost_of_the_first(server: &Server, limit: usize) -> (u64, u64) {
 /// Round trips to the ledger and to Redis that a page takes: the fewest of a few attempts, for others ask meanwhile, too.
 pub(crate) async fn cost(server: &Server, client: &mut Client, method: &str, input: &Value) -> (u64, u64) {
     let mut fewest = (u64::MAX, u64::MAX);
-    for _ in 0..8 {
+    for _ in 0..16 {
         let before = made(server).await;
         client.rpc(method, input).await;
         let after = made(server).await;
