@@ -126,3 +126,28 @@ async fn a_killed_ledger_loses_nothing_that_was_acknowledged() {
     let wrong: Vec<&str> = wrong.iter().map(|row| row.get(0)).collect();
     assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
 }
+
+#[tokio::test]
+async fn likes_of_new_users_are_acknowledged_without_the_ledger() {
+    let mut field = Field::postgres(1, &[]).await;
+    let post = post(&field.nodes[0], "ann", "hello").await;
+    let (backend, port) = (Backend::new(), field.nodes[0].port());
+    let new = |n: usize| format!("new-{n}");
+    for n in 0..8 {
+        assert_eq!(backend.like(port, &new(n), post, true).await.expect("an answer").0, 200);
+    }
+    let mut server = field.postgres.take().expect("a server");
+    server.kill();
+    for n in 0..8 {
+        let answer = backend.like(port, &new(n), post, n % 2 == 0).await.expect("an answer");
+        assert_eq!(answer.0, 200, "{answer:?}");
+    }
+    server.start_again();
+    field.answers().await;
+    until("the likes are settled", async || {
+        // Not every connection is back at once.
+        let (_, body) = attempt(&field.nodes[0], "ann", "GET", &format!("/posts/{post}"), &json!({})).await;
+        body["likes"] == 4
+    })
+    .await;
+}

@@ -1,6 +1,6 @@
 //! Where the ids of users come from: cached for ever, since it never changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,12 +19,15 @@ const CAPACITY: usize = 200_000;
 pub(crate) struct UserOrigins {
     ledger: Arc<dyn Ledger>,
     cached: Mutex<HashMap<UserId, UserOrigin>>,
+    /// Users whom the ledger did not have when it was asked. A request of theirs that waits in the write-behind queue records
+    /// them.
+    unrecorded: Mutex<HashSet<UserId>>,
 }
 
 impl UserOrigins {
     /// An empty cache in front of the ledger.
     pub(crate) fn new(ledger: Arc<dyn Ledger>) -> Self {
-        Self { ledger, cached: Mutex::default() }
+        Self { ledger, cached: Mutex::default(), unrecorded: Mutex::default() }
     }
 
     /// The origin of a user, if it is cached.
@@ -65,6 +68,22 @@ impl UserOrigins {
             cached.clear();
         }
         cached.insert(user.clone(), origin);
+        drop(cached);
+        self.unrecorded.lock().remove(user);
+    }
+
+    /// Notes that the ledger does not have a user yet.
+    pub(super) fn note_unrecorded(&self, user: &UserId) {
+        let mut unrecorded = self.unrecorded.lock();
+        if unrecorded.len() >= CAPACITY {
+            unrecorded.clear();
+        }
+        unrecorded.insert(user.clone());
+    }
+
+    /// Whether the ledger did not have a user when it was last asked.
+    pub(super) fn was_unrecorded(&self, user: &UserId) -> bool {
+        self.unrecorded.lock().contains(user)
     }
 }
 
@@ -72,10 +91,12 @@ impl Invalidated for UserOrigins {
     fn apply(&self, change: &Invalidation) {
         if let Invalidation::User(user) | Invalidation::Erased(user) = change {
             self.cached.lock().remove(user);
+            self.unrecorded.lock().remove(user);
         }
     }
 
     fn clear(&self) {
         self.cached.lock().clear();
+        self.unrecorded.lock().clear();
     }
 }

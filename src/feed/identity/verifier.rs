@@ -58,9 +58,15 @@ impl Identity {
         let wanted = credential.origin();
         let origin = match (wanted, new) {
             (UserOrigin::Application, NewUser::Recorded) => Some(self.origins.ensure(user).await?),
-            (UserOrigin::Application, NewUser::Settled) => match self.cached_or_stored(user).await? {
-                Some(origin) => Some(origin),
-                None => return Ok(()),
+            (UserOrigin::Application, NewUser::Settled) => match self.cached_or_stored(user).await {
+                Ok(Some(origin)) => Some(origin),
+                Ok(None) => {
+                    self.origins.note_unrecorded(user);
+                    return Ok(());
+                }
+                // Likes are acknowledged while the ledger is away, also those of users who were new just now.
+                Err(FeedError::Unavailable) if self.origins.was_unrecorded(user) => return Ok(()),
+                Err(error) => return Err(error),
             },
             (UserOrigin::Account, _) => self.cached_or_stored(user).await?,
         };
