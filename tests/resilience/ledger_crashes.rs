@@ -151,3 +151,20 @@ async fn likes_of_new_users_are_acknowledged_without_the_ledger() {
     })
     .await;
 }
+
+/// A node that asked the ledger for a user before the sign-up takes no credential of the application for the account.
+#[tokio::test]
+async fn an_account_is_not_taken_for_a_new_user_without_the_ledger() {
+    let mut field = Field::postgres(2, &[]).await;
+    let post = post(&field.nodes[0], "ann", "hello").await;
+    let (backend, port) = (Backend::new(), field.nodes[1].port());
+    // No such post: nothing is queued, so nobody records the user.
+    assert_eq!(backend.like(port, "eve", post + 1, true).await.expect("an answer").0, 404);
+    let account = json!({ "user": "eve", "password": "correct horse battery" });
+    let (status, body) = attempt(&field.nodes[0], "ann", "POST", "/accounts", &account).await;
+    assert_eq!(status, 201, "{body}");
+    let mut server = field.postgres.take().expect("a server");
+    server.kill();
+    assert_ne!(backend.like(port, "eve", post, true).await.expect("an answer").0, 200);
+    server.start_again();
+}

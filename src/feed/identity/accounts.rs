@@ -10,9 +10,11 @@ use super::revocations::Revocations;
 use super::user_origins::UserOrigins;
 use super::verifier::Identity;
 use crate::auth::{Attempt, Passwords, SessionIssuer, SignInGuard, TokenKind, Verdict};
+use crate::broker::Invalidation;
 use crate::feed::call::{Call, Caller, Credential, Origin};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{self, Done, checked_name};
+use crate::feed::invalidation::Invalidator;
 use crate::feed::rate_limits::RateLimits;
 use crate::feed::runtime::now;
 use crate::ledger::{Ledger, NewAccount};
@@ -80,6 +82,7 @@ pub(crate) struct Accounts {
     identity: Arc<Identity>,
     origins: Arc<UserOrigins>,
     revocations: Arc<Revocations>,
+    invalidator: Arc<Invalidator>,
     rates: Arc<RateLimits>,
     passwords: Passwords,
     /// Signs the tokens of sessions; `None` where accounts are off.
@@ -98,13 +101,14 @@ impl Accounts {
         identity: Arc<Identity>,
         origins: Arc<UserOrigins>,
         revocations: Arc<Revocations>,
+        invalidator: Arc<Invalidator>,
         rates: Arc<RateLimits>,
         passwords: Passwords,
         issuer: Option<SessionIssuer>,
         guard: Option<Arc<SignInGuard>>,
         trusted_proxies: Arc<TrustedProxies>,
     ) -> Self {
-        Self { ledger, identity, origins, revocations, rates, passwords, issuer, guard, trusted_proxies }
+        Self { ledger, identity, origins, revocations, invalidator, rates, passwords, issuer, guard, trusted_proxies }
     }
 
     pub(crate) async fn sign_up(&self, _: Caller, account: SignUp) -> Result<SignedIn> {
@@ -124,6 +128,10 @@ impl Accounts {
         let user = account.user;
         let new = NewAccount { user: user.clone(), name, password, created_at: now() };
         if self.ledger.create_account(new).await? {
+            // A node that noted that the ledger has no such user must not take an application's credential for this one.
+            if let Err(error) = self.invalidator.invalidate(&[Invalidation::User(user.clone())]).await {
+                tracing::warn!(%error, "a new account is not announced to the other nodes");
+            }
             open_session(issuer, user, 0)
         } else {
             Err(taken(self.origins.get(&user).await?.unwrap_or(UserOrigin::Account)))

@@ -101,6 +101,7 @@ impl Feed {
             identity.clone(),
             origins,
             revocations.clone(),
+            invalidator.clone(),
             rates.clone(),
             passwords,
             issuer,
