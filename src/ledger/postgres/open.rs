@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::errors::{sort, text};
-use super::tls::Encryption;
+use super::tls;
 use super::url::{PostgresUrl, Tls};
 use crate::ledger::{Durability, LedgerError, Result};
 
@@ -86,7 +87,7 @@ pub(super) struct Endpoint {
     pub(super) timeout: Duration,
     patience: Duration,
     config: tokio_postgres::Config,
-    encryption: Encryption,
+    connector: MakeRustlsConnect,
     /// What a connection is told first.
     settings: String,
 }
@@ -99,17 +100,17 @@ impl Endpoint {
         config.connect_timeout(options.timeout / hosts);
         config.keepalives_idle(Duration::from_secs(30));
         config.tcp_user_timeout(options.timeout.max(Duration::from_secs(5)) * 2);
-        let encryption = Encryption::new(options.url.tls()).map_err(LedgerError::Failed)?;
+        let connector = tls::connector(options.url.tls()).map_err(LedgerError::Failed)?;
         let encrypted = if *options.url.tls() == Tls::Off { "" } else { " over TLS" };
         let name = format!("postgres at {}{encrypted}", options.url.place());
         let (timeout, patience) = (options.timeout, options.patience);
-        Ok(Self { name, timeout, patience, config, encryption, settings: settings(options) })
+        Ok(Self { name, timeout, patience, config, connector, settings: settings(options) })
     }
 
     /// A connection that is set up. `on_end` is called when it has ended.
     pub(super) async fn connect(&self, on_end: impl FnOnce() + Send + 'static) -> Result<Client> {
         let connecting = async {
-            let (client, connection) = self.config.connect(self.encryption.clone()).await?;
+            let (client, connection) = self.config.connect(self.connector.clone()).await?;
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(error = text(&error), "a connection to the ledger broke");
