@@ -15,7 +15,7 @@ pub(super) async fn admit(rates: &RateLimits, operation: &Operation, request: &R
         (Origin::Address(_), _) if operation.name == "sessions.create" => Ok(()),
         (Origin::Address(address), _) if operation.access == Access::Open => rates.take_account(address).await,
         (_, Caller::User(user)) if operation.writes() => rates.take_write(class_of(operation.name), user).await,
-        (Origin::Address(address) | Origin::Socket(address), caller) => {
+        (Origin::Address(address) | Origin::Connection(address), caller) => {
             rates.take_reads(caller.reader(), address, operation.cost(&request.input))
         }
     }

@@ -48,7 +48,9 @@ impl HeavyReads {
     pub(super) async fn turn(&self, caller: &Caller, origin: Origin) -> Result<HeavyReadPermit<'_>> {
         let digest = match (caller, origin) {
             (Caller::User(user), _) => self.hasher.hash_one(user.as_str()),
-            (Caller::Anonymous, Origin::Address(address) | Origin::Socket(address)) => self.hasher.hash_one(address),
+            (Caller::Anonymous, Origin::Address(address) | Origin::Connection(address)) => {
+                self.hasher.hash_one(address)
+            }
             (Caller::Anonymous, Origin::Backend) => 0,
         };
         self.turn_in(digest as usize % LANES).await

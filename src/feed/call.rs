@@ -86,8 +86,8 @@ impl Credential {
 pub enum Origin {
     /// A backend with an API key.
     Backend,
-    /// A client at this address, over a socket.
-    Socket(IpAddr),
+    /// A client at this address, over its connection to the gateway.
+    Connection(IpAddr),
     /// A client at this address, over HTTP.
     Address(IpAddr),
 }
@@ -100,7 +100,7 @@ pub(crate) struct Call {
     pub(crate) credential: Credential,
     /// Where the request comes from: backends are exempt from rate limits, sign-ins are counted by address.
     pub(crate) origin: Origin,
-    /// The client of this node that asks, over a socket: it gets the receipts of its likes.
+    /// The client of this node that sent the request, if it has a connection: it is informed when its likes are settled.
     pub(crate) client: Option<Arc<str>>,
     /// The id for what the operation creates, reserved with an idempotency key. An earlier attempt may have used it.
     pub(crate) reserved: Option<PostId>,

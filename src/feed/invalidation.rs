@@ -6,7 +6,7 @@
 //!
 //! Every cache that decides what a user may see implements [`Invalidated`] and is given to the [`Invalidator`] when the services
 //! are wired. A reply that is being put together when the change is answered may still show the state from before, as
-//! may a push that is queued for a socket already: those began before it.
+//! may a push that is queued for a connection already: those began before it.
 
 use std::sync::Arc;
 use std::time::Instant;

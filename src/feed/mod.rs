@@ -54,7 +54,7 @@ pub use call::{Caller, Credential, Origin};
 pub use error::{FeedError, Result};
 pub(crate) use error::{Remembered, whole_seconds};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
-pub use likes::DirectMessage;
+pub(crate) use likes::{SettledLike, SettlementListener};
 pub(crate) use node_ids::NodeIds;
 pub use options::{FanoutOptions, FeedOptions, LikesOptions, Limits, Rates};
 pub use posts::is_topic_name;

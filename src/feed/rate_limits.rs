@@ -165,7 +165,7 @@ impl RateLimits {
     pub(crate) fn take_answer(&self, user: Option<&UserId>, origin: Origin, bytes: usize) -> Result<()> {
         let units = u32::try_from(bytes / ANSWER_UNIT).unwrap_or(u32::MAX);
         match origin {
-            Origin::Address(address) | Origin::Socket(address) => self.take_reads(user, address, units),
+            Origin::Address(address) | Origin::Connection(address) => self.take_reads(user, address, units),
             Origin::Backend => Ok(()),
         }
     }

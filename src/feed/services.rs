@@ -10,9 +10,9 @@ use super::event_queue::{EVENTS_WRITTEN, EventQueue};
 use super::export::Exports;
 use super::fanout::{FanoutWorkers, GROWN, PullLog};
 use super::favourites::Favourites;
-use super::identity::{Accounts, Identity, REVOKED, Revocations, SocketChecks};
+use super::identity::{Accounts, AuthorizationChecks, Identity, REVOKED, Revocations};
 use super::invalidation::Invalidator;
-use super::likes::{LikeIntake, LikeMemory, Likes, ReceiptListener, SETTLED, Settlers};
+use super::likes::{LikeIntake, LikeMemory, Likes, SETTLED, SettlementListener, Settlers};
 use super::lineage::{LEDGER_REPLACED, Lineage};
 use super::node_ids::NodeIds;
 use super::notifications::{EventWorker, Notifications};
@@ -42,8 +42,8 @@ pub struct Feed {
     pub(crate) identity: Arc<Identity>,
     /// Ends tokens and sessions; backends do so for any user.
     pub(crate) revocations: Arc<Revocations>,
-    /// The sockets that a revocation or an erasure concerns: the gateway closes them.
-    pub(crate) socket_checks: Arc<SocketChecks>,
+    /// The connections that a revocation or an erasure concerns: the gateway closes them.
+    pub(crate) authorization_checks: Arc<AuthorizationChecks>,
     /// Counts what clients read, write and publish.
     pub(crate) rates: Arc<RateLimits>,
     /// Decides who may see what: the gateway checks subscriptions with it.
@@ -54,8 +54,8 @@ pub struct Feed {
     pub(crate) event_renderer: Arc<EventRenderer>,
     /// The inboxes: the hub keeps those of connected users up to date.
     pub(crate) inboxes: Arc<Inboxes>,
-    /// Sends receipts for likes: the hub delivers them.
-    pub(crate) receipts: Arc<ReceiptListener>,
+    /// Settled likes of this node's clients: the gateway informs the clients.
+    pub(crate) settlements: Arc<SettlementListener>,
     pub(crate) accounts: Accounts,
     pub(crate) erasures: Erasures,
     pub(crate) exports: Exports,
@@ -122,7 +122,7 @@ impl Feed {
             LEDGER_REPLACED => self.lineage.compare_soon(),
             REVOKED => self.revocations.on_signal(),
             other if other.starts_with(SETTLED.as_bytes()) => {
-                self.receipts.on_settled(message.slice(SETTLED.len()..));
+                self.settlements.on_settled(message.slice(SETTLED.len()..));
             }
             _ => {}
         }

@@ -260,7 +260,7 @@ impl Gateway {
         };
         let caller = call.user.map_or(Caller::Anonymous, Caller::User);
         let credential = call.token.map_or(Credential::Nothing, Credential::Token);
-        let (origin, client) = (Origin::Socket(call.address), Some(call.client));
+        let (origin, client) = (Origin::Connection(call.address), Some(call.client));
         let asked = Request { caller, credential, origin, client, key: None, input };
         let ran = self.executor.run(operation, asked).await;
         self.metrics.operation(operation.name, ran.as_ref().map_or_else(FeedError::code, |_| "ok"));

@@ -13,6 +13,8 @@
 //! | [`channels`] | what a channel's name means, and who may do what there |
 //! | [`hub`] | who is in which channel, and what they have been told |
 //! | `sockets` | the sockets by user, to be closed |
+//! | `connection_registry` | the connections by client id |
+//! | `like_receipts` | `like.settled` to the connections that sent the likes |
 //! | `presence` | who is in a channel, joins and leaves |
 //! | [`outbox`] | what waits for one socket |
 
@@ -20,7 +22,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::DashMap;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +40,9 @@ pub mod channels;
 mod commands;
 mod connection;
 pub mod connection_counts;
+mod connection_registry;
 pub mod hub;
+mod like_receipts;
 pub mod listener;
 pub mod outbox;
 mod presence;
@@ -53,7 +56,9 @@ pub use commands::{Log, clients, presence_counts};
 pub use sockets::DisconnectRequest;
 
 use connection::Connection;
+use connection_registry::ConnectionRegistry;
 use hub::Hub;
+use like_receipts::LikeReceipts;
 use outbox::{Bounds, Outbox, Outgoing};
 use session::SessionOptions;
 use sockets::UserSockets;
@@ -87,8 +92,8 @@ pub struct Gateway {
     sessions: Arc<SessionOptions>,
     metrics: Arc<Metrics>,
     options: GatewayOptions,
-    /// Every socket, by client id.
-    clients: Clients,
+    /// Every connection, by client id.
+    clients: Arc<ConnectionRegistry>,
     users: Arc<UserConnections>,
     /// The connected ones, by user.
     sockets: Arc<UserSockets>,
@@ -99,9 +104,6 @@ pub struct Gateway {
     /// Zero of the sessions' clocks.
     started: Instant,
 }
-
-/// What waits for each socket of this node, by client id.
-type Clients = Arc<DashMap<Arc<str>, Arc<Outbox>>>;
 
 /// What a gateway works with.
 pub struct Parts {
@@ -130,9 +132,9 @@ const ANSWER_FIRST: Duration = Duration::from_millis(50);
 impl Gateway {
     /// A gateway that hears the broker and serves nobody yet.
     pub fn new(parts: Parts, options: GatewayOptions) -> Arc<Self> {
-        let clients = Clients::default();
+        let clients = Arc::new(ConnectionRegistry::default());
         let sockets = Arc::new(UserSockets::default());
-        let hub = Hub::new(&parts, Arc::clone(&clients), Arc::clone(&sockets), options.recovery_limit);
+        let hub = Hub::new(&parts, Arc::clone(&sockets), options.recovery_limit);
         let Parts { feed, broker, operations, executor, sessions, metrics } = parts;
         let gateway = Arc::new(Self {
             hub,
@@ -152,6 +154,10 @@ impl Gateway {
             started: Instant::now(),
         });
         gateway.hub.start(&gateway.tasks, &gateway.stopping);
+        let settlements = Arc::clone(&gateway.feed.settlements);
+        let receipts = LikeReceipts::new(settlements, Arc::clone(&gateway.clients), Arc::clone(&gateway.metrics));
+        let stop = gateway.stopping.clone();
+        gateway.tasks.spawn(async move { stop.run_until_cancelled(receipts.run()).await });
         let (this, stop) = (Arc::clone(&gateway), gateway.stopping.clone());
         gateway.tasks.spawn(async move { stop.run_until_cancelled(this.close_revoked()).await });
         gateway
@@ -202,7 +208,7 @@ impl Gateway {
         Levels {
             connections: self.clients.len(),
             channels: self.hub.channels(),
-            queue_bytes: self.clients.iter().map(|outbox| outbox.bytes()).sum(),
+            queue_bytes: self.clients.queued_bytes(),
             broker_round_trips: self.broker.round_trips(),
             ledger_round_trips: self.feed.ledger.round_trips(),
             cache_lease: self.feed.invalidator.holds_lease(),
@@ -213,7 +219,7 @@ impl Gateway {
     /// end, for ever.
     async fn close_revoked(&self) {
         loop {
-            let pending = self.feed.socket_checks.next().await;
+            let pending = self.feed.authorization_checks.next().await;
             let refused = self.sockets.refused(&pending, |user, token| match user {
                 Some(user) if self.feed.identity.refuse_erased(user).is_err() => Err(Revoked::Token),
                 user => self.feed.identity.check_revoked(user, token),
@@ -247,7 +253,7 @@ impl Gateway {
     fn admit(self: Arc<Self>, socket: Transport, address: IpAddr) -> Box<Connection> {
         let client: Arc<str> = uuid::Uuid::new_v4().to_string().into();
         let outbox = Arc::new(Outbox::new(self.options.outbox));
-        self.clients.insert(Arc::clone(&client), Arc::clone(&outbox));
+        self.clients.add(&client, &outbox);
         self.metrics.accepted();
         if self.is_draining() {
             outbox.close(Disconnect::SHUTDOWN);
@@ -259,7 +265,7 @@ impl Gateway {
     /// that they do not all come at once, and waits for their tasks.
     pub async fn drain(&self, over: Duration) {
         self.draining.cancel();
-        let outboxes: Vec<Arc<Outbox>> = self.clients.iter().map(|outbox| Arc::clone(outbox.value())).collect();
+        let outboxes = self.clients.all();
         tracing::info!(sockets = outboxes.len(), ?over, "closing sockets");
         let started = Instant::now();
         let many = u32::try_from(outboxes.len()).unwrap_or(u32::MAX).max(1);
@@ -268,7 +274,7 @@ impl Gateway {
             outbox.close(Disconnect::SHUTDOWN);
         }
         // Those that came in while the others went.
-        self.clients.iter().for_each(|outbox| outbox.close(Disconnect::SHUTDOWN));
+        self.clients.close_all(&Disconnect::SHUTDOWN);
         self.stopping.cancel();
         self.tasks.close();
         // A close handshake is bounded, and so is what a command waits for.

@@ -67,10 +67,12 @@ impl InFlight {
         let (digest, most) = match (caller, origin) {
             (_, Origin::Backend) => return Ok(self.ticket(None)),
             (Caller::User(user), _) => (shared.hasher.hash_one(user.as_str()), MAX_OF_USER),
-            (Caller::Anonymous, Origin::Address(address) | Origin::Socket(address)) => match self.digest_of(address) {
-                Some(digest) => (digest, MAX_OF_ADDRESS),
-                None => return Ok(self.ticket(None)),
-            },
+            (Caller::Anonymous, Origin::Address(address) | Origin::Connection(address)) => {
+                match self.digest_of(address) {
+                    Some(digest) => (digest, MAX_OF_ADDRESS),
+                    None => return Ok(self.ticket(None)),
+                }
+            }
         };
         let mut count = shared.callers.entry(digest).or_insert(0);
         if *count >= most {

@@ -1,4 +1,4 @@
-//! The counts of posts that are being pushed to sockets.
+//! The counts of posts that are being pushed.
 //!
 //! A push is encoded once for all of its recipients. Its counts may be [`TTL`] old, so that a post with many recipients is
 //! counted once.

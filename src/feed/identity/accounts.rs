@@ -68,7 +68,7 @@ pub(crate) struct PasswordChange {
 pub(crate) struct SignedIn {
     /// The user.
     user: UserId,
-    /// The session's token, for sockets and HTTP.
+    /// The session's token, for connections and HTTP.
     token: String,
     /// When the token expires, in Unix milliseconds.
     expires_at: Millis,
@@ -206,7 +206,7 @@ impl Accounts {
     /// Admits an attempt to sign in, unless there were too many failures. Backends are trusted to limit their own.
     fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<Attempt>> {
         let Some(guard) = &self.guard else { return Ok(None) };
-        let (Origin::Address(address) | Origin::Socket(address)) = origin else { return Ok(None) };
+        let (Origin::Address(address) | Origin::Connection(address)) = origin else { return Ok(None) };
         let is_shared = self.trusted_proxies.is_exempt(address);
         let attempt = guard.begin(subscriber_network(address), is_shared, user, Instant::now());
         let too_many = |retry_after| FeedError::RateLimited { what: "failed sign-ins", retry_after };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use super::socket_checks::SocketChecks;
+use super::authorization_checks::AuthorizationChecks;
 use crate::broker::{CacheLease, Invalidation};
 use crate::feed::error::FeedError;
 use crate::feed::invalidation::Invalidated;
@@ -25,15 +25,15 @@ pub(crate) struct ErasedUsers {
     users: RwLock<HashMap<UserId, bool>>,
     /// Counts a hidden user as an invalidation.
     lease: Arc<CacheLease>,
-    /// Closes the sockets of hidden users.
-    checks: Arc<SocketChecks>,
+    /// Closes the connections of hidden users.
+    checks: Arc<AuthorizationChecks>,
     /// Wakes the follower of the ledger's log of revocations, which has the erasures too.
     log_grown: Arc<Notify>,
 }
 
 impl ErasedUsers {
     /// Without users, until the ledger's log is read.
-    pub(crate) fn new(lease: Arc<CacheLease>, checks: Arc<SocketChecks>, log_grown: Arc<Notify>) -> Self {
+    pub(crate) fn new(lease: Arc<CacheLease>, checks: Arc<AuthorizationChecks>, log_grown: Arc<Notify>) -> Self {
         Self { any: AtomicBool::new(false), users: RwLock::default(), lease, checks, log_grown }
     }
 
@@ -42,7 +42,7 @@ impl ErasedUsers {
         self.any.load(Ordering::Acquire) && self.users.read().contains_key(user)
     }
 
-    /// Hides everything of a user on this node, and has their sockets closed.
+    /// Hides everything of a user on this node, and has the gateway close their connections.
     pub(crate) fn hide(&self, user: &UserId) {
         if self.insert(user) {
             // What is being rendered now is rendered again.

@@ -5,7 +5,7 @@
 //! | `verifier.rs` | checks callers |
 //! | `user_origins.rs` | where the ids of users come from |
 //! | `revocations.rs` | the ends of tokens and sessions, blocked users |
-//! | `socket_checks.rs` | the sockets that a revocation concerns |
+//! | `authorization_checks.rs` | the connections that a revocation concerns |
 //! | `accounts.rs` | sign up, sign in, sign out, passwords |
 //! | `erased_users.rs` | hides erased users |
 //! | `erasure_records.rs`, `erasure_log.rs` | erasures on record, also beside the backups |
@@ -15,22 +15,22 @@
 //! Revoked tokens are looked up in memory. So authorising a request costs no call to a store.
 
 mod accounts;
+mod authorization_checks;
 mod erased_users;
 mod erasure_log;
 mod erasure_records;
 mod revocations;
-mod socket_checks;
 mod user_origins;
 mod verifier;
 
 pub(crate) use accounts::{Accounts, PasswordChange, SignIn, SignOut, SignUp, SignedIn};
+pub(crate) use authorization_checks::AuthorizationChecks;
+pub use authorization_checks::PendingChecks;
 pub(crate) use erased_users::ErasedUsers;
 pub(crate) use erasure_log::ErasureLog;
 pub use erasure_log::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 pub(crate) use erasure_records::ErasureRecords;
 pub(crate) use revocations::{REVOKED, Revocations, TokenLifetimes};
-pub use socket_checks::PendingChecks;
-pub(crate) use socket_checks::SocketChecks;
 pub(crate) use user_origins::UserOrigins;
 pub(crate) use verifier::Identity;
 pub use verifier::NewUser;

@@ -8,7 +8,7 @@
 //!
 //! **A node that cannot read the log** goes on with what it knows, since nothing can be revoked while the ledger is away for
 //! everybody. If it lasts for [`MAX_STALENESS`] the node may be the only one that is cut off: then it refuses requests and new
-//! connections with `unavailable` until it has caught up. Open sockets stay.
+//! connections with `unavailable` until it has caught up. Open connections stay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::authorization_checks::AuthorizationChecks;
 use super::erasure_records::ErasureRecords;
-use super::socket_checks::SocketChecks;
 use crate::auth::{RevocationList, Revoked, TokenIdentity};
 use crate::broker::Broker;
 use crate::feed::error::{FeedError, Result};
@@ -81,7 +81,7 @@ pub(crate) struct Revocations {
     lineage: Arc<Lineage>,
     /// The log has the erasures too.
     erasures: Arc<ErasureRecords>,
-    checks: Arc<SocketChecks>,
+    checks: Arc<AuthorizationChecks>,
     lifetimes: TokenLifetimes,
     /// The revocations that this node knows of; the gateway's sessions check it too.
     list: Arc<RevocationList>,
@@ -105,7 +105,7 @@ impl Revocations {
         runtime: Arc<Runtime>,
         lineage: Arc<Lineage>,
         erasures: Arc<ErasureRecords>,
-        checks: Arc<SocketChecks>,
+        checks: Arc<AuthorizationChecks>,
         lifetimes: TokenLifetimes,
         list: Arc<RevocationList>,
         grown: Arc<Notify>,

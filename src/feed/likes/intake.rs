@@ -144,7 +144,7 @@ impl LikeIntake {
         for (like, place) in batch.drain(..).zip(places) {
             let partition = like.item.partition;
             if let (Ok(place), Some(client)) = (place, like.client) {
-                self.memory.receipts.wait(partition, place, client, like.change);
+                self.memory.pending.add(partition, place, client, like.change);
             }
             // If the caller has given up meanwhile, the like is settled all the same.
             let _ = like.reply.send(place);

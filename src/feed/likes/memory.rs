@@ -1,9 +1,9 @@
-//! What this node remembers of likes: the states that it acknowledged, counts, and the clients that wait for receipts.
+//! What this node remembers of likes: acknowledged states, counts, and pending likes of its clients.
 
 use std::time::Duration;
 
+use super::pending_likes::PendingLikes;
 use super::provisional::ProvisionalCounts;
-use super::receipts::PendingReceipts;
 use crate::feed::caching::GenerationalCache;
 use crate::feed::lineage::DerivedState;
 use crate::model::{Object, UserId};
@@ -19,8 +19,8 @@ pub(crate) struct LikeMemory {
     pub(super) states: GenerationalCache<(UserId, Object), bool>,
     /// Counts with the likes that are acknowledged and not settled yet.
     pub(super) counts: ProvisionalCounts,
-    /// The clients that get a receipt when their likes are settled.
-    pub(super) receipts: PendingReceipts,
+    /// Likes of this node's clients: the clients are informed once they are settled.
+    pub(super) pending: PendingLikes,
 }
 
 impl LikeMemory {
@@ -30,7 +30,7 @@ impl LikeMemory {
             partitions,
             states: GenerationalCache::new(MAX_STATES, STATE_TTL),
             counts: ProvisionalCounts::new(),
-            receipts: PendingReceipts::new(partitions),
+            pending: PendingLikes::new(partitions),
         }
     }
 
@@ -41,10 +41,10 @@ impl LikeMemory {
         u16::try_from(mixed % u64::from(self.partitions)).unwrap_or_default()
     }
 
-    /// This node may have missed settlements: counts are loaded again, and pending receipts are dropped.
+    /// This node may have missed settlements: counts are loaded again, and pending likes are dropped.
     pub(crate) fn on_resync(&self) {
         self.counts.clear();
-        self.receipts.clear();
+        self.pending.clear();
     }
 }
 

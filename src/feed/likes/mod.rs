@@ -7,7 +7,7 @@
 //! | `entry.rs` | a like as the queue stores it |
 //! | `intake.rs` | appends concurrent likes to the queue in one call |
 //! | `memory.rs`, `provisional.rs` | acknowledged states, and counts that contain what is not settled yet |
-//! | `receipts.rs`, `receipt_listener.rs` | receipts for clients whose likes are settled |
+//! | `pending_likes.rs`, `settlement_listener.rs` | likes of this node's clients, until they are settled |
 //! | `settler.rs`, `settler_state.rs`, `wakers.rs` | moves batches from a partition of the queue into the ledger |
 //! | `batch_size.rs`, `like_quarantine.rs` | batches and entries that always fail |
 //! | `settlement.rs` | what a settler publishes to all nodes |
@@ -28,11 +28,11 @@ mod entry;
 mod intake;
 mod like_quarantine;
 mod memory;
+mod pending_likes;
 mod provisional;
-mod receipt_listener;
-mod receipts;
 mod reverts;
 mod settlement;
+mod settlement_listener;
 mod settler;
 mod settler_state;
 mod throttle;
@@ -44,9 +44,9 @@ pub(crate) use eligibility::Eligibility;
 pub(crate) use intake::LikeIntake;
 pub(crate) use like_quarantine::LikeQuarantine;
 pub(crate) use memory::LikeMemory;
-pub(crate) use receipt_listener::ReceiptListener;
-pub use receipts::DirectMessage;
+pub(crate) use pending_likes::SettledLike;
 pub(crate) use reverts::RevertPublisher;
 pub(crate) use settlement::SETTLED;
+pub(crate) use settlement_listener::SettlementListener;
 pub(crate) use settler::{SettlerOutputs, Settlers};
 pub(crate) use wakers::SettlerWakers;

@@ -407,7 +407,7 @@ impl Settlers {
         Ok(changes.into_iter().partition(|change| eligible.next() == Some(true) || !change.liked))
     }
 
-    /// Publishes a settlement to all nodes: they update their counts and send receipts. A lost message does no harm: the counts
+    /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm: the counts
     /// follow with the next one, and acknowledgements stay true.
     async fn publish(&self, partition: u16, through: Place, settled: SettledLikes) {
         let tallies = settled.tallies.into_iter().collect();

@@ -1,8 +1,8 @@
-//! The pace of work on likes that are acknowledged already.
+//! The rate of work on likes that are acknowledged already.
 
 use std::time::Duration;
 
-/// How fast such work is done.
+/// Whether such work pauses between two steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     /// With pauses: clients that wait for an acknowledgement go first.

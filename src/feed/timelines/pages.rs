@@ -49,7 +49,7 @@ pub(crate) struct TimelinePage {
 pub(crate) struct UpdatesPage {
     /// `false`: the position is too far back, or of another epoch; read the timeline again.
     recovered: bool,
-    /// The updates, oldest first: what a socket is pushed, with offsets.
+    /// The updates, oldest first: what a subscriber receives, with offsets.
     items: Vec<Update>,
     /// The position after the last.
     position: Position,
@@ -60,7 +60,7 @@ pub(crate) struct UpdatesPage {
 struct Update {
     /// Its offset in the log.
     offset: u64,
-    /// What a socket is pushed.
+    /// What a subscriber receives.
     #[schemars(with = "Value")]
     data: Box<RawValue>,
 }
@@ -169,7 +169,7 @@ impl TimelinePages {
         Ok(Page { items, next, held, position: inbox.top })
     }
 
-    /// What arrived in a user's timeline and left it since a position: the same as a socket's recovery.
+    /// What arrived in a user's timeline and left it since a position: the same as the recovery of a subscription.
     ///
     /// # Errors
     /// If a store cannot be reached.

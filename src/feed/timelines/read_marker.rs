@@ -94,7 +94,7 @@ impl ReadMarkers {
         Ok(unread.min(MAX_UNREAD) as u64)
     }
 
-    /// Pushes the marker to the user's sockets. It is not an entry of the log: other devices read it with their next page.
+    /// Pushes the marker to the user's connections. It is not an entry of the log: other devices read it with their next page.
     async fn push(&self, user: &UserId, marker: ReadMarker) {
         let ReadMarker { id, unread } = marker;
         let members = Bytes::from(format!(r#""data":{{"type":"read","id":{id},"unread":{unread}}}"#));

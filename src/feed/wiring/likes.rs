@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::base::Base;
 use crate::broker::Queue;
 use crate::feed::likes::{
-    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, Likes, ReceiptListener, RevertPublisher,
+    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, Likes, RevertPublisher, SettlementListener,
     SettlerOutputs, SettlerWakers, Settlers,
 };
 use crate::feed::options::FeedOptions;
@@ -15,7 +15,7 @@ use crate::feed::quarantine::Quarantine;
 pub(super) struct LikeServices {
     pub(super) likes: Likes,
     pub(super) counts: Arc<CountPublisher>,
-    pub(super) receipts: Arc<ReceiptListener>,
+    pub(super) settlements: Arc<SettlementListener>,
     pub(super) intake: Arc<LikeIntake>,
     pub(super) settlers: Arc<Settlers>,
 }
@@ -64,9 +64,9 @@ impl LikeServices {
             base.metrics.clone(),
             options.likes.counts_per_second,
         ));
-        let receipts = Arc::new(ReceiptListener::new(memory.clone()));
+        let settlements = Arc::new(SettlementListener::new(memory.clone()));
         let (visibility, intake_of) = (base.visibility.clone(), intake.clone());
         let likes = Likes::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);
-        Self { likes, counts, receipts, intake, settlers }
+        Self { likes, counts, settlements, intake, settlers }
     }
 }

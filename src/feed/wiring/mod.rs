@@ -17,7 +17,8 @@ use super::erasure::Erasures;
 use super::event_queue::EventQueue;
 use super::export::Exports;
 use super::identity::{
-    Accounts, ErasedUsers, ErasureLog, ErasureRecords, Identity, Revocations, SocketChecks, TokenLifetimes, UserOrigins,
+    Accounts, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, Identity, Revocations, TokenLifetimes,
+    UserOrigins,
 };
 use super::invalidation::Invalidator;
 use super::jobs::JobQueue;
@@ -65,9 +66,9 @@ impl Feed {
         let ids = Arc::new(NodeIds::new(broker.clone(), runtime.clone()));
         let rates = Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone()));
 
-        let socket_checks: Arc<SocketChecks> = Arc::default();
+        let authorization_checks: Arc<AuthorizationChecks> = Arc::default();
         let log_grown: Arc<Notify> = Arc::default();
-        let erased = Arc::new(ErasedUsers::new(lease.clone(), socket_checks.clone(), log_grown.clone()));
+        let erased = Arc::new(ErasedUsers::new(lease.clone(), authorization_checks.clone(), log_grown.clone()));
         let origins = Arc::new(UserOrigins::new(ledger.clone()));
         let cache = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
         let relations = Arc::new(RelationCache::new(ledger.clone(), &lease));
@@ -90,7 +91,7 @@ impl Feed {
             runtime.clone(),
             lineage.clone(),
             records.clone(),
-            socket_checks.clone(),
+            authorization_checks.clone(),
             TokenLifetimes { session: options.session_ttl, leeway: options.leeway, revocation: options.revocation_ttl },
             revocations,
             log_grown,
@@ -163,7 +164,7 @@ impl Feed {
             read_markers: timelines.markers,
             inboxes: timelines.inboxes,
             pull_log: timelines.pull_log,
-            receipts: likes.receipts,
+            settlements: likes.settlements,
             like_intake: likes.intake,
             settlers: likes.settlers,
             likes: likes.likes,
@@ -178,7 +179,7 @@ impl Feed {
             visibility: base.visibility,
             invalidator: base.invalidator,
             revocations,
-            socket_checks,
+            authorization_checks,
             rates,
             event_renderer,
             accounts,

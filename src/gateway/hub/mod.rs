@@ -20,15 +20,15 @@ use dashmap::DashMap;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::Parts;
 use super::channels::Channel;
 use super::commands::ENTRIES_PER_UNIT;
 use super::outbox::{Outbox, Outgoing};
 use super::session::Join;
 use super::sockets::{DisconnectRequest, UserSockets};
 use super::transport::Framed;
-use super::{Clients, Parts};
 use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
-use crate::feed::{Audience, DirectMessage, Feed, FeedError, Presence, Viewer};
+use crate::feed::{Audience, Feed, FeedError, Presence, Viewer};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Position};
 use crate::protocol::{Publication, push_join, push_leave, push_publication};
@@ -40,7 +40,6 @@ use worker::Work;
 /// The hub of this node.
 pub struct Hub {
     rooms: DashMap<Arc<str>, Arc<Room>>,
-    clients: Clients,
     sockets: Arc<UserSockets>,
     broker: Arc<dyn Broker>,
     feed: Arc<Feed>,
@@ -85,10 +84,9 @@ pub struct Joined {
 
 impl Hub {
     /// A hub that hears the broker. Needs [`start`](Self::start).
-    pub(super) fn new(parts: &Parts, clients: Clients, sockets: Arc<UserSockets>, recovery_limit: usize) -> Arc<Self> {
+    pub(super) fn new(parts: &Parts, sockets: Arc<UserSockets>, recovery_limit: usize) -> Arc<Self> {
         let hub = Arc::new(Self {
             rooms: DashMap::new(),
-            clients,
             sockets,
             broker: Arc::clone(&parts.broker),
             feed: Arc::clone(&parts.feed),
@@ -241,16 +239,6 @@ impl Hub {
     fn deliver(&self, state: &RoomState, name: &str, members: &[u8], position: Option<&Position>) {
         let place = position.map(|position| (position.offset, &position.epoch));
         self.broadcast(state.members(), &push_publication(name, members, place));
-    }
-
-    /// Tells one client something that nobody else is told, and that no log keeps. All in one frame.
-    fn send_to_client(&self, DirectMessage { client, channel, publications }: &DirectMessage) {
-        let Some(outbox) = self.clients.get(client).map(|outbox| Arc::clone(&outbox)) else { return };
-        let pushes: Vec<_> = publications.iter().map(|members| push_publication(channel, members, None)).collect();
-        if !outbox.push(Outgoing::Push(Framed::text(&pushes.join(&b'\n')))) {
-            self.metrics.dropped_slow();
-        }
-        self.metrics.delivered(publications.len() as u64);
     }
 
     fn broadcast<'a>(&self, members: impl Iterator<Item = &'a Member>, push: &[u8]) {

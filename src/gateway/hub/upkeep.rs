@@ -9,7 +9,6 @@ use tokio_util::task::TaskTracker;
 use super::Hub;
 use super::room::{Accepted, Room};
 use crate::broker::BrokerError;
-use crate::feed::DirectMessage;
 
 /// How long a room stays without members: somebody who comes back soon finds it warm.
 const LINGER: Duration = Duration::from_secs(10);
@@ -44,11 +43,6 @@ impl Hub {
                 }
                 hub.compare_all(&stop).await;
             }
-        });
-        let (hub, stop) = (Arc::clone(self), stopping.clone());
-        tasks.spawn(async move {
-            let send = |message: &DirectMessage| hub.send_to_client(message);
-            stop.run_until_cancelled(hub.feed.receipts.listen(send)).await;
         });
         let (hub, stop) = (Arc::clone(self), stopping.clone());
         tasks.spawn(async move {

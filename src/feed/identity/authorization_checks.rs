@@ -1,4 +1,4 @@
-//! The sockets that are to be checked again: a token was revoked, or a user was blocked or erased.
+//! Connections whose authorization is to be checked again: a token was revoked, or a user was blocked or erased.
 
 use std::collections::HashSet;
 
@@ -8,33 +8,33 @@ use tokio::sync::Notify;
 use crate::ledger::{Revocation, RevocationKind};
 use crate::model::UserId;
 
-/// Users whose sockets are checked one by one; past it all sockets are.
+/// Users that are checked one by one; past it, the connections of all users are.
 const MAX_PENDING_USERS: usize = 1_000;
 
-/// The sockets that new revocations may concern.
+/// The connections that new revocations may concern.
 #[derive(Debug, Default)]
 pub struct PendingChecks {
-    /// The sockets of these users.
+    /// The connections of these users.
     pub users: HashSet<UserId>,
-    /// All sockets.
+    /// The connections of all users, anonymous clients included.
     pub all: bool,
 }
 
 /// Submits checks to the gateway.
 #[derive(Default)]
-pub(crate) struct SocketChecks {
+pub(crate) struct AuthorizationChecks {
     pending: Mutex<PendingChecks>,
     changed: Notify,
 }
 
-impl SocketChecks {
+impl AuthorizationChecks {
     /// Waits for checks, and takes them.
     pub(crate) async fn next(&self) -> PendingChecks {
         self.changed.notified().await;
         std::mem::take(&mut *self.pending.lock())
     }
 
-    /// Submits the sockets that entries of the ledger's log concern.
+    /// Submits the users that entries of the ledger's log concern.
     pub(super) fn check_entries(&self, entries: &[(u64, Revocation)]) {
         let mut pending = self.pending.lock();
         for (_, entry) in entries {
@@ -48,13 +48,13 @@ impl SocketChecks {
         self.changed.notify_one();
     }
 
-    /// Submits the sockets of a user.
+    /// Submits a user.
     pub(super) fn check_user(&self, user: &UserId) {
         self.pending.lock().add(Some(user.clone()));
         self.changed.notify_one();
     }
 
-    /// Submits all sockets.
+    /// Submits all users.
     pub(super) fn check_all(&self) {
         self.pending.lock().all = true;
         self.changed.notify_one();

@@ -1,0 +1,170 @@
+//! Likes that clients of this node sent and that are not settled yet.
+//!
+//! Another node may settle a like; settlers publish to all nodes how far they are. Each node knows the likes of its own clients
+//! by their offsets in the queue, so the queue holds nothing about clients. The gateway informs the connection that sent the
+//! like, and no other.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::provisional::ProvisionalCounts;
+use super::settlement::SettlementEvent;
+use crate::broker::Place;
+use crate::model::{LikeChange, Object, Tally, UserId};
+
+/// Likes that can be pending, in all partitions. Clients are not informed of further likes: these are settled all the same, and
+/// their acknowledgements stay true.
+const MAX_PENDING: usize = 200_000;
+
+/// The final state of an object that a client of this node liked or unliked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SettledLike {
+    /// The client of this node that sent the requests.
+    pub(crate) client: Arc<str>,
+    /// The user of that client.
+    pub(crate) user: UserId,
+    /// The post or comment.
+    pub(crate) object: Object,
+    /// Whether the user likes it now, by the last request of any of the user's clients.
+    pub(crate) liked: bool,
+    /// The likes and unlikes of this client that are settled with it, at least 1: a client that sent more knows that another
+    /// settlement follows.
+    pub(crate) requests: u64,
+    /// The counts of the object.
+    pub(crate) tally: Tally,
+}
+
+/// The likes of clients of this node that are not settled.
+pub(super) struct PendingLikes {
+    /// By partition, each in the order of offsets.
+    partitions: Vec<Mutex<VecDeque<PendingLike>>>,
+    /// The most that are kept of each partition.
+    capacity: usize,
+}
+
+struct PendingLike {
+    place: Place,
+    client: Arc<str>,
+    change: LikeChange,
+}
+
+impl PendingLikes {
+    pub(super) fn new(partitions: u16) -> Self {
+        let capacity = MAX_PENDING / usize::from(partitions.max(1));
+        Self { partitions: (0..partitions).map(|_| Mutex::default()).collect(), capacity }
+    }
+
+    /// Adds a client's like that is in the queue. Likes of a partition are added in the order of their offsets.
+    pub(super) fn add(&self, partition: u16, place: Place, client: Arc<str>, change: LikeChange) {
+        let mut pending = self.partitions[usize::from(partition)].lock();
+        if pending.len() < self.capacity {
+            pending.push_back(PendingLike { place, client, change });
+        }
+    }
+
+    /// Drops all: it is unknown how far the partitions are.
+    pub(super) fn clear(&self) {
+        self.partitions.iter().for_each(|pending| *pending.lock() = VecDeque::new());
+    }
+
+    /// Takes the likes that a settlement covers: one result for each client and object, with the last state, covering all
+    /// requests. Reverted likes have none; all devices of the user get the revert.
+    pub(super) fn settle(&self, settled: &SettlementEvent, counts: &ProvisionalCounts) -> Vec<SettledLike> {
+        let Some(pending) = self.partitions.get(usize::from(settled.partition)) else { return Vec::new() };
+        let done: Vec<PendingLike> = {
+            let mut pending = pending.lock();
+            let covered = pending.partition_point(|like| like.place <= settled.through);
+            pending.drain(..covered).collect()
+        };
+        let reverted: HashSet<(&UserId, Object)> =
+            settled.reverted.iter().map(|(user, object)| (user, *object)).collect();
+        let last: HashMap<(&UserId, Object), bool> =
+            done.iter().map(|like| ((&like.change.user, like.change.object), like.change.liked)).collect();
+        let mut requests: HashMap<(&Arc<str>, Object), u64> = HashMap::new();
+        for PendingLike { client, change, .. } in &done {
+            *requests.entry((client, change.object)).or_default() += 1;
+        }
+        let mut likes = Vec::with_capacity(requests.len());
+        for PendingLike { client, change, .. } in &done {
+            let (user, object) = (&change.user, change.object);
+            // Removed with the first of them.
+            let Some(requests) = requests.remove(&(client, object)).filter(|_| !reverted.contains(&(user, object)))
+            else {
+                continue;
+            };
+            // A like that was settled before this node knew its offset is not in this event.
+            let tally = settled.tallies.get(&object).copied().or_else(|| counts.tally(object));
+            let Some((liked, tally)) = last.get(&(user, object)).copied().zip(tally) else { continue };
+            likes.push(SettledLike { client: Arc::clone(client), user: user.clone(), object, liked, requests, tally });
+        }
+        likes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::PostId;
+
+    fn at(major: u64) -> Place {
+        Place { major, minor: 0 }
+    }
+
+    fn user(id: &str) -> UserId {
+        UserId::parse(id).unwrap()
+    }
+
+    fn post(id: u64) -> Object {
+        Object::Post(PostId(id))
+    }
+
+    fn change(name: &str, id: u64, liked: bool) -> LikeChange {
+        LikeChange { user: user(name), object: post(id), liked, at: 1 }
+    }
+
+    #[test]
+    fn each_client_gets_the_last_state_once() {
+        let (pending, counts) = (PendingLikes::new(2), ProvisionalCounts::new());
+        pending.add(1, at(1), "phone".into(), change("ann", 7, true));
+        pending.add(1, at(2), "phone".into(), change("ann", 7, true));
+        pending.add(1, at(3), "desk".into(), change("ann", 7, false));
+        pending.add(1, at(4), "bo's".into(), change("bo", 8, true));
+        pending.add(1, at(5), "late".into(), change("cy", 7, true));
+        pending.add(0, at(1), "other".into(), change("dee", 7, true));
+        let tally = |likes| Tally { likes, comments: 0, version: 3 };
+        let settled = SettlementEvent {
+            partition: 1,
+            through: at(4),
+            tallies: HashMap::from([(post(7), tally(4)), (post(8), tally(0))]),
+            reverted: vec![(user("bo"), post(8))],
+        };
+        let expected = [("phone", 2), ("desk", 1)].map(|(client, requests)| SettledLike {
+            client: client.into(),
+            user: user("ann"),
+            object: post(7),
+            liked: false,
+            requests,
+            tally: tally(4),
+        });
+        assert_eq!(pending.settle(&settled, &counts), expected);
+        assert_eq!(pending.settle(&settled, &counts), []);
+        // The next event does not have that object: the cached count is used.
+        let next = SettlementEvent { partition: 1, through: at(5), ..SettlementEvent::default() };
+        counts.insert(post(7), tally(5));
+        let likes = pending.settle(&next, &counts);
+        assert_eq!(likes.iter().map(|like| (&*like.client, like.tally.likes)).collect::<Vec<_>>(), [("late", 5)]);
+    }
+
+    #[test]
+    fn pending_likes_are_bounded() {
+        let (pending, counts) = (PendingLikes::new(200), ProvisionalCounts::new());
+        for n in 0..=pending.capacity as u64 {
+            pending.add(0, at(n + 1), n.to_string().into(), change("ann", n, true));
+        }
+        counts.insert(post(pending.capacity as u64), Tally::default());
+        let all = SettlementEvent { through: at(u64::MAX), ..SettlementEvent::default() };
+        assert_eq!(pending.settle(&all, &counts), []);
+    }
+}

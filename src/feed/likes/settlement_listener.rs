@@ -1,0 +1,68 @@
+//! Follows the settlements of all nodes: applies their counts, and finds the likes of this node's clients that they cover.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use super::memory::LikeMemory;
+use super::pending_likes::SettledLike;
+use super::settlement::SettlementEvent;
+
+/// Settlements that can wait. A node that is further behind drops its counts, and loads them again.
+const MAX_WAITING: usize = 64;
+
+/// The most counts that are applied without yielding: a settlement may cover thousands of likes.
+const MAX_COUNTS_PER_STEP: usize = 128;
+
+/// Listens for settlements.
+pub(crate) struct SettlementListener {
+    memory: Arc<LikeMemory>,
+    /// Signals of settlers, not decoded yet.
+    signals: mpsc::Sender<Bytes>,
+    /// Held by [`next`](Self::next).
+    receiver: tokio::sync::Mutex<mpsc::Receiver<Bytes>>,
+}
+
+impl SettlementListener {
+    /// A listener that updates this memory.
+    pub(crate) fn new(memory: Arc<LikeMemory>) -> Self {
+        let (signals, receiver) = mpsc::channel(MAX_WAITING);
+        Self { memory, signals, receiver: tokio::sync::Mutex::new(receiver) }
+    }
+
+    /// A settler of any node has settled a batch.
+    pub(crate) fn on_settled(&self, message: Bytes) {
+        if let Err(TrySendError::Full(_)) = self.signals.try_send(message) {
+            tracing::warn!("settlements of likes arrive faster than this node handles them: it loads the counts again");
+            self.memory.on_resync();
+        }
+    }
+
+    /// Waits for the next settlement and applies its counts. Returns the likes of this node's clients that it covers. Must be
+    /// called in a loop, by one task: counts are applied here.
+    pub(crate) async fn next(&self) -> Vec<SettledLike> {
+        let mut receiver = self.receiver.lock().await;
+        loop {
+            // The sender lives as long as `self`.
+            let Some(message) = receiver.recv().await else { return std::future::pending().await };
+            let Some(event) = std::str::from_utf8(&message).ok().and_then(SettlementEvent::parse) else {
+                tracing::debug!("a settlement of likes could not be decoded");
+                continue;
+            };
+            let SettlementEvent { partition, through, tallies, .. } = &event;
+            for (index, (object, tally)) in tallies.iter().enumerate() {
+                if index % MAX_COUNTS_PER_STEP == MAX_COUNTS_PER_STEP - 1 {
+                    tokio::task::yield_now().await;
+                }
+                self.memory.counts.settle(*partition, *through, *object, *tally);
+            }
+            return self.memory.pending.settle(&event, &self.memory.counts);
+        }
+    }
+
+    /// Settlements that wait for [`next`](Self::next).
+    pub(crate) fn backlog(&self) -> usize {
+        MAX_WAITING - self.signals.capacity()
+    }
+}
