@@ -37,6 +37,26 @@ fn pages() -> BTreeMap<String, String> {
     names.map(|name| (name.clone(), read(&name))).collect()
 }
 
+/// The files of the repository that documents and tests are about, by their paths.
+fn files() -> Vec<String> {
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> =
+        ["src", "tests", "web", "scripts", "fuzz", "docs", ".ci"].iter().map(PathBuf::from).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = folder.join(entry.file_name());
+            match entry.file_type().unwrap().is_dir() {
+                true if matches!(entry.file_name().to_str(), Some("target" | "node_modules")) => {}
+                true => folders.push(path),
+                false => files.push(path.display().to_string()),
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
 fn row(cells: &[&str]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| cell.trim().replace('|', "\\|")).collect();
     format!("| {} |\n", cells.join(" | "))
@@ -217,6 +237,34 @@ fn metrics() -> String {
     table
 }
 
+/// By folder of `src/`, the other folders that it imports from, apart from `model/`, which nearly all use.
+fn dependencies() -> String {
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let files = files().into_iter().filter(|path| path.starts_with("src/") && path.ends_with(".rs"));
+    for path in files.filter(|path| !path.ends_with("tests.rs")) {
+        let text = read(&path);
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().lines();
+        let code = code.filter(|line| !line.trim_start().starts_with("//"));
+        let folder = path.split('/').nth(1).unwrap().trim_end_matches(".rs");
+        let prefix = if matches!(folder, "main" | "cli" | "bench") { "feedline::" } else { "crate::" };
+        let names = code.flat_map(|line| line.split(prefix).skip(1)).map(|rest| {
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            rest[..end].to_owned()
+        });
+        let exists =
+            |name: &String| root().join("src").join(name).is_dir() || root().join(format!("src/{name}.rs")).exists();
+        uses.entry(folder.to_owned()).or_default().extend(names.filter(|name| exists(name) && *name != folder));
+    }
+    let mut table = row(&["folder", "uses"]) + "|---|---|\n";
+    for (folder, mut names) in uses {
+        names.remove("model");
+        if !names.is_empty() {
+            table += &row(&[&code(folder), &names.into_iter().map(code).collect::<Vec<_>>().join(", ")]);
+        }
+    }
+    table
+}
+
 /// The contents of the tables, by name.
 fn generate(name: &str) -> String {
     match name {
@@ -228,6 +276,7 @@ fn generate(name: &str) -> String {
         "configuration" => configuration_keys(),
         "namespaces" => namespace_keys(),
         "metrics" => metrics(),
+        "dependencies" => dependencies(),
         _ => panic!("no table is called {name:?}"),
     }
 }
@@ -264,6 +313,7 @@ fn generated_tables_are_those_of_the_code() {
         "close codes",
         "command errors",
         "configuration",
+        "dependencies",
         "errors",
         "metrics",
         "namespaces",
@@ -330,4 +380,38 @@ fn lines_outside_of_tables_are_short() {
         );
     }
     assert!(long.is_empty(), "longer than {MAX_LINE_LENGTH} characters: {long:#?}");
+}
+
+/// Paths may begin below any folder (`broker/epoch.rs`); `*` and `<concept>` stand for any one name.
+#[test]
+fn paths_in_documents_exist() {
+    let files = files();
+    let has = |span: &str| {
+        let parts: Vec<&str> = span.trim_end_matches('/').split('/').collect();
+        files.iter().any(|file| {
+            let names: Vec<&str> = file.split('/').collect();
+            let fits = |names: &[&str]| {
+                names.iter().zip(&parts).all(|(name, part)| {
+                    let (before, after) = part.split_once(['*', '<']).unwrap_or((part, ""));
+                    let after = after.split_once('>').map_or(after, |(_, after)| after);
+                    name == part || (part.contains(['*', '<']) && name.starts_with(before) && name.ends_with(after))
+                })
+            };
+            let windows = names.windows(parts.len());
+            if span.ends_with('/') { windows.take(names.len() - 1).any(fits) } else { windows.last().is_some_and(fits) }
+        })
+    };
+    let is_path = |span: &&str| {
+        let file = [".rs", ".lua", ".sql"].iter().any(|end| span.ends_with(end));
+        let folder = ["src/", "tests/", "scripts/", "web/"].iter().any(|begin| span.starts_with(begin));
+        !span.contains([' ', ':']) && (file || folder || (span.ends_with('/') && !span.starts_with('/')))
+    };
+    let mut missing = Vec::new();
+    for (name, page) in pages() {
+        for (number, line) in prose(&page) {
+            let spans = line.split('`').skip(1).step_by(2).filter(is_path);
+            missing.extend(spans.filter(|span| !has(span)).map(|span| format!("{name}:{number}: {span}")));
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
 }
