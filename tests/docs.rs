@@ -72,10 +72,7 @@ fn operations() -> String {
         Access::Reader => "reader",
         Access::User => "user",
     };
-    let units = |operation: &Operation| match (operation.access, operation.writes()) {
-        (Access::Open, _) | (_, true) => "–".to_owned(),
-        (_, false) => operation.page_cost.to_string(),
-    };
+    let units = |operation: &Operation| operation.page_cost().map_or("–".to_owned(), |units| units.to_string());
     let mut table = row(&["rpc method", "HTTP", "caller", "units", "effect"]) + "|---|---|---|---:|---|\n";
     for operation in Operations::new().all() {
         let method = if operation.is_rpc() { code(operation.name) } else { "–".to_owned() };

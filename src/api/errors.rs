@@ -48,7 +48,8 @@ impl FeedError {
         }
     }
 
-    /// The HTTP status, which is the rpc code too: it lies in the range 400–1999 that the client protocol leaves to applications.
+    /// The HTTP status, which is the rpc code too: it lies in the range 400–1999 that the client protocol leaves to
+    /// applications.
     pub fn status(&self) -> u16 {
         match self {
             Self::Invalid { .. } => 400,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::admission::admit;
 use super::heavy_reads::{HEAVY_COST, HeavyReads};
 use super::idempotency::{IdempotencyKeys, take_key};
-use super::operations::{Access, Operation};
+use super::operations::{Access, Effect, Operation};
 use super::request::Request;
 use crate::broker::Attempt;
 use crate::feed::{Call, Feed, FeedError, NewUser, Result};
@@ -43,7 +43,10 @@ impl Executor {
         if let Some(user) = request.caller.reader() {
             identity.refuse_erased(user)?;
         }
-        let new = if operation.is_queued { NewUser::Settled } else { NewUser::Recorded };
+        let new = match operation.effect {
+            Effect::QueuedWrite(_) => NewUser::Settled,
+            _ => NewUser::Recorded,
+        };
         identity.authorize(request.caller.reader(), &request.credential, new).await?;
         let write = take_key(operation, &mut request)?;
         if let Err(limited) = admit(&self.feed.rates, operation, &request).await {
@@ -56,23 +59,23 @@ impl Executor {
             };
             return stored.unwrap_or(Err(limited));
         }
-        let _turn = match operation.page_cost {
-            HEAVY_COST.. => Some(self.heavy.turn(&request.caller, request.origin).await?),
+        let _permit = match operation.effect {
+            Effect::Read(HEAVY_COST..) => Some(self.heavy.acquire(&request.caller, request.origin).await?),
             _ => None,
         };
         let Request { caller, credential, origin, client, input, .. } = request;
-        let (body, feed) = (operation.body(), Arc::clone(&self.feed));
+        let (handler, feed) = (Arc::clone(&operation.handler), Arc::clone(&self.feed));
         let Some(write) = write else {
             let reader = caller.reader().cloned();
             let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First };
-            let reply = body(feed, call, input).await?;
+            let reply = handler(feed, call, input).await?;
             self.feed.rates.take_answer(reader.as_ref(), origin, reply.len())?;
             return Ok(reply);
         };
         let keys = Arc::clone(&self.keys);
         let run = move |reserved, attempt| {
             let reserved = Some(reserved);
-            body(feed, Call { caller, credential, origin, client, reserved, attempt }, input)
+            handler(feed, Call { caller, credential, origin, client, reserved, attempt }, input)
         };
         // The task survives a client that gives up: its key must not look as if it was in use.
         let running = self.feed.runtime.spawn(async move { keys.run_once(&write, run).await });

@@ -7,29 +7,29 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::feed::{Caller, FeedError, Origin, Result};
 
-/// Reads with this cost of a page, or more, are expensive.
+/// Reads whose page costs this many units or more are expensive.
 pub(super) const HEAVY_COST: u32 = 10;
 
-/// Expensive reads that run concurrently on a node. Fewer than PostgreSQL has connections by default.
+/// Expensive reads that run concurrently on a node. Fewer than the default number of PostgreSQL connections.
 const MAX_RUNNING: usize = 4;
 
-/// Expensive reads of one caller.
+/// Expensive reads of one caller that run concurrently.
 const MAX_PER_CALLER: usize = 2;
 
-/// Lanes of callers; a secret digest assigns callers to lanes.
+/// Semaphores for callers. A keyed digest assigns each caller to one.
 const LANES: usize = 1_024;
 
-/// How long an expensive read waits for its turn.
+/// How long an expensive read waits for a permit.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Admits expensive reads, a few at a time.
+/// Limits expensive reads, per caller and per node.
 pub(super) struct HeavyReads {
     running: Semaphore,
     lanes: Vec<Semaphore>,
     hasher: RandomState,
 }
 
-/// The turn of a read, until this is dropped.
+/// The permit of a running read. Dropping it lets the next one run.
 pub(super) struct HeavyReadPermit<'a> {
     _lane: SemaphorePermit<'a>,
     _running: SemaphorePermit<'a>,
@@ -41,11 +41,11 @@ impl HeavyReads {
         Self { running: Semaphore::new(MAX_RUNNING), lanes, hasher: RandomState::new() }
     }
 
-    /// Waits for the turn of this caller.
+    /// Waits for a permit for this caller.
     ///
     /// # Errors
-    /// [`FeedError::TooMany`] if it does not come in time.
-    pub(super) async fn turn(&self, caller: &Caller, origin: Origin) -> Result<HeavyReadPermit<'_>> {
+    /// [`FeedError::TooMany`] if there is none within [`MAX_WAIT`].
+    pub(super) async fn acquire(&self, caller: &Caller, origin: Origin) -> Result<HeavyReadPermit<'_>> {
         let digest = match (caller, origin) {
             (Caller::User(user), _) => self.hasher.hash_one(user.as_str()),
             (Caller::Anonymous, Origin::Address(address) | Origin::Connection(address)) => {
@@ -53,17 +53,17 @@ impl HeavyReads {
             }
             (Caller::Anonymous, Origin::Backend) => 0,
         };
-        self.turn_in(digest as usize % LANES).await
+        self.acquire_in(digest as usize % LANES).await
     }
 
-    async fn turn_in(&self, lane: usize) -> Result<HeavyReadPermit<'_>> {
-        let turn = async {
+    async fn acquire_in(&self, lane: usize) -> Result<HeavyReadPermit<'_>> {
+        let permit = async {
             // The caller's lane first: a waiting caller holds no permit of the node.
             let lane = self.lanes[lane].acquire().await.ok()?;
             Some(HeavyReadPermit { _lane: lane, _running: self.running.acquire().await.ok()? })
         };
-        let turn = tokio::time::timeout(MAX_WAIT, turn).await.ok().flatten();
-        turn.ok_or(FeedError::TooMany("too many expensive reads at once, try again"))
+        let permit = tokio::time::timeout(MAX_WAIT, permit).await.ok().flatten();
+        permit.ok_or(FeedError::TooMany("too many expensive reads at once, try again"))
     }
 }
 
@@ -74,11 +74,11 @@ mod tests {
     #[tokio::test]
     async fn one_caller_leaves_room_for_others() {
         let heavy = HeavyReads::new();
-        let held = [heavy.turn_in(1).await, heavy.turn_in(1).await];
+        let held = [heavy.acquire_in(1).await, heavy.acquire_in(1).await];
         assert!(held.iter().all(Result::is_ok));
-        let mut third = Box::pin(heavy.turn_in(1));
+        let mut third = Box::pin(heavy.acquire_in(1));
         assert!(futures::poll!(&mut third).is_pending(), "the caller has two");
-        assert!(heavy.turn_in(2).await.is_ok(), "and others go on");
+        assert!(heavy.acquire_in(2).await.is_ok(), "and others go on");
         drop(held);
         assert!(third.await.is_ok());
     }

@@ -1,15 +1,15 @@
 //! Idempotency keys: a write with a key runs once.
 //!
-//! A caller that sends a key (`Idempotency-Key`, or `idempotency_key` in the input) may repeat the write for 24 hours: it runs
-//! once, and every repeat gets the reply of the first. The ledger is written at both ends:
+//! A caller that sends a key (`Idempotency-Key`, or `idempotency_key` in the input) may repeat the write for 24 hours:
+//! it runs once, and every repeat gets the reply of the first. The ledger is written at both ends:
 //!
 //! 1. `begin` stores the key, a digest of the input and an id for what the operation creates.
 //! 2. The operation runs. What it creates gets that id.
 //! 3. `finish` stores the reply: success, or a lasting error. After other errors the key is released.
 //!
-//! A process that dies between 1 and 3 leaves a key without a reply. A repeat runs the operation again, with the id of the first
-//! attempt: what that created is found, and not created twice. Operations that create nothing are idempotent by
-//! themselves; for a repeated deletion, `not_found` counts as success.
+//! A process that dies between 1 and 3 leaves a key without a reply. A repeat runs the operation again, with the id of
+//! the first attempt: what that created is found, and not created twice. Operations that create nothing are idempotent
+//! by themselves; for a repeated deletion, `not_found` counts as success.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +32,12 @@ const KEY_MEMBER: &str = "idempotency_key";
 /// How long a reply is stored, in milliseconds.
 const RETENTION: u64 = 24 * 3600 * 1000;
 
-/// The lease of a running write, in milliseconds. It is renewed twice in that time; after a crash a repeat waits for its end.
+/// The lease of a running write, in milliseconds. It is renewed twice in that time; after a crash a repeat waits for
+/// its end.
 const LEASE: u64 = 2_000;
 
-/// How long a repeat waits for the first request before it fails with `in_progress`. Longer than a lease, so that a repeat after
-/// a crash succeeds.
+/// How long a repeat waits for the first request before it fails with `in_progress`. Longer than a lease, so that a
+/// repeat after a crash succeeds.
 const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// How often expired keys are removed, and how many at once: the ledger has one writer for all.

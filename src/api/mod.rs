@@ -2,7 +2,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `operations.rs` | the table: names, paths, access, costs, schemas |
+//! | `operations/` | the table: names, paths, access, effects, costs, schemas |
 //! | `request.rs` | a request, from any transport |
 //! | `executor.rs` | runs an operation: authorises, admits, and runs writes with an idempotency key once |
 //! | `admission.rs` | the rate limit of each operation |

@@ -12,6 +12,7 @@ use crate::model::{Comment, Person, ShownPost, UserId};
 /// A part of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "Part")]
 pub(crate) enum ExpandField {
     /// The latest 8 likers of each post.
     Likers,
@@ -72,6 +73,7 @@ pub(crate) struct PageItem {
 /// A single post, with its preview and people.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes JSON that is put together as text")]
+#[schemars(rename = "LonePost")]
 pub(crate) struct SinglePost {
     #[serde(flatten)]
     item: PageItem,

@@ -1,14 +1,15 @@
 //! Rate limits: how often a user may write and read, and an address may sign up and in.
 //!
-//! Each limit has a bucket for each user or address that refills at the configured rate and holds twice a minute's worth
-//! (`crate::limiter`). Backends with an API key are trusted and not counted.
+//! Each limit has a bucket for each user or address that refills at the configured rate and holds twice a minute's
+//! worth (`crate::limiter`). Backends with an API key are trusted and not counted.
 //!
 //! | counted | where | while the broker cannot be reached |
 //! |---|---|---|
 //! | posts, mentions, new accounts, attempts to sign in | for the whole cluster, in the broker | by each node for itself |
 //! | everything else | by each node for itself | the same |
 //!
-//! Reads are weighted by their cost. `api/admission.rs` assigns operations to these limits.
+//! Reads are weighted by their cost. The table of operations (`api/operations/table.rs`) assigns operations to these
+//! limits.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -198,8 +199,8 @@ impl RateLimits {
         taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
     }
 
-    /// Counts the users that a text mentions against what its author may mention. A repeated attempt is counted again: the one
-    /// before may have been refused.
+    /// Counts the users that a text mentions against what its author may mention. A repeated attempt is counted again:
+    /// the one before may have been refused.
     ///
     /// # Errors
     /// [`FeedError::RateLimited`] if they are too many; nothing is written then.
@@ -216,8 +217,8 @@ impl RateLimits {
         self.charge(&self.mentions, Subject::User(author), units).await
     }
 
-    /// Counts a failed sign-in on behalf of all nodes. Answers how long the next one is to be delayed, from this address and at
-    /// this account.
+    /// Counts a failed sign-in on behalf of all nodes. Answers how long the next one is to be delayed, from this
+    /// address and at this account.
     pub(crate) async fn count_failed_sign_in(&self, address: IpAddr, user: &UserId) -> [Option<Duration>; 2] {
         let of_address = self.charge(&self.failed_sign_ins, Subject::Address(address), 1);
         let at_account = self.charge(&self.account_failures, Subject::User(user), 1);
@@ -289,8 +290,8 @@ impl Limit {
 struct Buckets {
     rate: Rate,
     limiter: RateLimiter,
-    /// Of a limit that all nodes share: until when the broker denies a key, so that nobody makes it answer that again and
-    /// again.
+    /// Of a limit that all nodes share: until when the broker denies a key, so that nobody makes it answer that again
+    /// and again.
     denials: Option<Cache<u64, Instant>>,
 }
 
@@ -300,8 +301,8 @@ impl Buckets {
         Some(Self { rate, limiter: RateLimiter::new(rate, CAPACITY, MonotonicClock), denials })
     }
 
-    /// Takes units from the broker's bucket, or from this node's if the broker does not answer. What the broker grants is taken
-    /// from this node's too, so that it is not full once it is needed.
+    /// Takes units from the broker's bucket, or from this node's if the broker does not answer. What the broker grants
+    /// is taken from this node's too, so that it is not full once it is needed.
     async fn take_shared(
         &self,
         broker: &dyn Broker,

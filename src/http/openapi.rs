@@ -126,3 +126,102 @@ fn error_schema() -> Value {
         } },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of the schemas. Generated clients use them as type names: a renamed Rust type keeps its schema's name
+    /// with `#[schemars(rename = "...")]`.
+    const SCHEMAS: &[&str] = &[
+        "About",
+        "Accepted",
+        "AuthorList",
+        "Change",
+        "Checked",
+        "CheckedObjects",
+        "Comment",
+        "CommentDraft",
+        "CommentId",
+        "CommentList",
+        "CommentPage",
+        "CommonList",
+        "CommonPage",
+        "Count",
+        "Done",
+        "Draft",
+        "Edges",
+        "Edit",
+        "ErasureRequest",
+        "Error",
+        "Export",
+        "ExportRequest",
+        "FavouriteItem",
+        "FavouriteList",
+        "FavouritePage",
+        "HolderItem",
+        "HolderList",
+        "HolderPage",
+        "Kind",
+        "Left",
+        "Location",
+        "LonePost",
+        "Marking",
+        "Media",
+        "MediaKind",
+        "Notification",
+        "NotificationId",
+        "NotificationPage",
+        "ObjectId",
+        "ObjectType",
+        "Objects",
+        "OneComment",
+        "OneObject",
+        "OnePost",
+        "OneType",
+        "OneUser",
+        "OwnList",
+        "PageItem",
+        "Part",
+        "PasswordChange",
+        "Person",
+        "Position",
+        "PostId",
+        "PostList",
+        "PostPage",
+        "Profile",
+        "Read",
+        "ReadPost",
+        "ReadUpTo",
+        "Search",
+        "ShownPost",
+        "SignIn",
+        "SignOut",
+        "SignUp",
+        "SignedIn",
+        "Since",
+        "State",
+        "Suggestion",
+        "SuggestionPage",
+        "Target",
+        "TimelineList",
+        "TimelinePage",
+        "TopicItem",
+        "TopicList",
+        "TopicPage",
+        "Update",
+        "UpdatesPage",
+        "User",
+        "UserId",
+        "UserList",
+        "UserPage",
+        "Visibility",
+    ];
+
+    #[test]
+    fn schemas_keep_their_names() {
+        let document = document(&Operations::new());
+        let schemas = document["components"]["schemas"].as_object().expect("an object");
+        assert_eq!(schemas.keys().collect::<Vec<_>>(), SCHEMAS);
+    }
+}

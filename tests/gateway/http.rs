@@ -310,7 +310,7 @@ async fn the_openapi_document_describes_every_operation() {
         let is_list = |parameter: &&Value| parameter["schema"]["type"] == "array";
         for list in parameters.iter().filter(is_list) {
             assert_eq!((&list["in"], &list["explode"]), (&json!("query"), &json!(false)), "{id}");
-            assert_eq!(list["schema"]["items"]["$ref"], "#/components/schemas/ExpandField", "{id}");
+            assert_eq!(list["schema"]["items"]["$ref"], "#/components/schemas/Part", "{id}");
         }
         let lists =
             ["timeline.read", "users.posts", "topics.read", "favourites.list", "favourites.common", "posts.get"];

@@ -20,6 +20,7 @@ use crate::model::{CommentId, LikeChange, Object, PostId, User, UserId};
 
 /// The acknowledgement of a like.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Accepted")]
 pub(crate) struct AcceptedLike {
     /// It is stored durably, and settled in a moment.
     state: State,
@@ -39,6 +40,7 @@ enum State {
 /// The object of a like. Over HTTP the path names it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Target")]
 pub(crate) struct LikeTarget {
     /// Its id.
     id: PostId,

@@ -81,6 +81,7 @@ pub(crate) struct NotificationPage {
 
 /// Counts of unread notifications.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "Left")]
 pub(crate) struct UnreadCounts {
     /// How many are not read; 100 stands for 100 or more.
     unread: usize,
@@ -91,6 +92,7 @@ pub(crate) struct UnreadCounts {
 /// How far notifications were read or seen.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Marking")]
 pub(crate) struct MarkRead {
     /// Up to this one, and it too; absent: all.
     #[serde(default)]

@@ -20,6 +20,7 @@ const MAX_POST_ALERTS: u64 = 1_000;
 /// A change of one's own profile. Absent members stay.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Change")]
 pub(crate) struct ProfileUpdate {
     /// The display name, 1 to 100 characters.
     #[serde(default)]

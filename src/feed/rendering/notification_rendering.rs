@@ -50,6 +50,7 @@ pub(crate) struct Notification {
 /// The object of a notification.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
+#[schemars(rename = "About")]
 pub(crate) enum Subject {
     /// A post.
     Post {

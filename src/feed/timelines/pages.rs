@@ -24,6 +24,7 @@ use crate::model::{Entry, Position, PostId, UserId};
 /// A position in the log of a timeline.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Since")]
 pub(crate) struct PositionInput {
     /// The last offset seen.
     #[serde(deserialize_with = "input::number")]

@@ -22,6 +22,7 @@ const MAX_UNREAD: usize = 100;
 /// A new read marker.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ReadUpTo")]
 pub(crate) struct MarkReadUpTo {
     /// The newest post that was seen. An older one than before changes nothing.
     id: PostId,
@@ -29,6 +30,7 @@ pub(crate) struct MarkReadUpTo {
 
 /// The read marker of a timeline.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Read")]
 pub(crate) struct ReadMarker {
     /// The newest post that was seen; 0 before the first mark. It never goes back.
     id: PostId,

@@ -1,0 +1,42 @@
+//! The operations: rpc over the socket, HTTP, the OpenAPI document and `docs/api.md` all read one table.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `table.rs` | the table, one row an operation |
+//! | `operation.rs` | the columns of a row, and what follows from them |
+//! | `codec.rs` | decodes inputs and encodes outputs |
+
+mod codec;
+mod operation;
+mod table;
+
+pub(super) use operation::Effect;
+pub use operation::{Access, Input, Operation, Verb};
+
+/// All operations.
+pub struct Operations {
+    list: Vec<Operation>,
+}
+
+impl Default for Operations {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Operations {
+    /// The operations of the table.
+    pub fn new() -> Self {
+        Self { list: table::rows() }
+    }
+
+    /// All of them, in the order of the documentation.
+    pub fn all(&self) -> &[Operation] {
+        &self.list
+    }
+
+    /// The operation with this rpc method.
+    pub fn by_rpc(&self, method: &str) -> Option<&Operation> {
+        self.list.iter().find(|operation| operation.name == method && operation.is_rpc())
+    }
+}

@@ -1,0 +1,144 @@
+//! An operation: a row of the table, and what follows from its columns.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::Value;
+
+use crate::feed::input::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::feed::{Call, Feed, RateClass, Result};
+
+/// An HTTP method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Read.
+    Get,
+    /// Create.
+    Post,
+    /// Set.
+    Put,
+    /// Change in part.
+    Patch,
+    /// Remove.
+    Delete,
+}
+
+impl Verb {
+    /// The name of the method in HTTP.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Whether its requests have a body.
+    pub fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put | Self::Patch)
+    }
+}
+
+/// Who may call an operation, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anyone, over HTTP only: this is how one becomes a user.
+    Open,
+    /// Any connection or token, anonymous ones included.
+    Reader,
+    /// A user.
+    User,
+}
+
+/// What an operation does, and the rate limit that it counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::api) enum Effect {
+    /// Reads. The number is the cost of a page of 20 items, in units of the budget for reads (`rates.reads`); a look-up
+    /// by id costs 1. See [`Operation::read_cost`].
+    Read(u32),
+    /// Changes data in the name of the caller. Takes an idempotency key.
+    Write(RateClass),
+    /// A write that is acknowledged from the write-behind queue. It does not wait for the ledger: the settler records a
+    /// new user together with what the user did.
+    QueuedWrite(RateClass),
+    /// A write whose input holds secrets. It takes no idempotency key: the ledger would store a digest of the input.
+    SecretWrite(RateClass),
+    /// Creates an account. Addresses are limited to `rates.accounts`.
+    SignUp,
+    /// Signs in. Failed attempts are limited to `rates.sessions`; the operation itself counts them.
+    SignIn,
+}
+
+/// An operation's input: a JSON object.
+pub type Input = Value;
+
+/// The number of parts that a client can request with posts (`with`): more are refused, and cost as many as these.
+const MAX_EXPAND_FIELDS: usize = 3;
+
+/// Runs an operation on the feed. The output is JSON.
+pub(in crate::api) type Handler = dyn Fn(Arc<Feed>, Call, Input) -> BoxFuture<'static, Result<Bytes>> + Send + Sync;
+
+/// An operation.
+pub struct Operation {
+    /// Its rpc method, and its name in the OpenAPI document.
+    pub name: &'static str,
+    /// Its HTTP method.
+    pub verb: Verb,
+    /// Its HTTP path below `/api/v1`; `{id}` is a field of the input.
+    pub path: &'static str,
+    /// The HTTP status of success.
+    pub status: u16,
+    /// Who may call it.
+    pub access: Access,
+    /// What it does, and the rate limit that it counts against.
+    pub(in crate::api) effect: Effect,
+    /// What it does, in a line for clients.
+    pub summary: &'static str,
+    /// The JSON schema of its input.
+    pub input: fn(&mut SchemaGenerator) -> Schema,
+    /// The JSON schema of its output.
+    pub output: fn(&mut SchemaGenerator) -> Schema,
+    /// Its implementation.
+    pub(in crate::api) handler: Arc<Handler>,
+}
+
+impl Operation {
+    /// Whether it can be called by rpc.
+    pub fn is_rpc(&self) -> bool {
+        self.access != Access::Open
+    }
+
+    /// Whether a caller may send an idempotency key with it.
+    pub fn takes_key(&self) -> bool {
+        matches!(self.effect, Effect::Write(_) | Effect::QueuedWrite(_))
+    }
+
+    /// The cost of a page of 20 items in units of the budget for reads; `None` for a write.
+    pub fn page_cost(&self) -> Option<u32> {
+        match self.effect {
+            Effect::Read(cost) => Some(cost),
+            _ => None,
+        }
+    }
+
+    /// The cost of a call in units of the budget for reads: for each 20 items started, the operation's cost and one
+    /// more for each part that is requested with posts. 0 for a write.
+    pub(in crate::api) fn read_cost(&self, input: &Input) -> u32 {
+        let Some(page_cost) = self.page_cost() else { return 0 };
+        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        // A limit that is too large is refused, and costs as much as the largest.
+        let limit = input.get("limit").and_then(number).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let pages = u32::try_from(limit.div_ceil(DEFAULT_LIMIT)).unwrap_or(1);
+        let parts = match input.get("with") {
+            Some(Value::String(text)) if !text.is_empty() => text.split(',').count(),
+            Some(Value::Array(parts)) => parts.len(),
+            _ => 0,
+        };
+        let parts = u32::try_from(parts.min(MAX_EXPAND_FIELDS)).unwrap_or(0);
+        (page_cost + parts) * pages
+    }
+}

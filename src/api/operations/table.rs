@@ -1,0 +1,272 @@
+//! The table of operations.
+//!
+//! A row has these columns:
+//!
+//! ```text
+//! /// summary, for clients
+//! "rpc method" HttpMethod "path below /api/v1" status access effect
+//!     => service.method(Input) -> Output;
+//! ```
+//!
+//! `access` is an [`Access`]; `effect` is an [`Effect`](super::Effect), with the cost of a read or the rate limit of a
+//! write. `service` is a field of [`Feed`](crate::feed::Feed).
+
+use std::sync::Arc;
+
+use schemars::SchemaGenerator;
+
+use super::codec::{decode, encode};
+use super::operation::Effect::{QueuedWrite, Read, SecretWrite, SignIn, SignUp, Write};
+use super::operation::{Access, Operation, Verb};
+use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
+use crate::feed::input::{
+    AuthorList, CommentList, Done, OneComment, OnePost, OneUser, OwnList, PostList, PostPage, ReadPost, Search,
+    TimelineList, TopicList, UserList, UserPage,
+};
+use crate::feed::{
+    erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
+};
+use crate::model::{Comment, Profile, ShownPost, User};
+
+/// Expands a table of rows into a list of [`Operation`].
+macro_rules! operations {
+    ($(
+        $(#[doc = $summary:literal])+
+        $name:literal $verb:ident $path:literal $status:literal $access:ident $effect:expr
+            => $service:ident.$method:ident($input:ty) -> $output:ty;
+    )*) => {
+        vec![$(Operation {
+            name: $name,
+            verb: Verb::$verb,
+            path: $path,
+            status: $status,
+            access: Access::$access,
+            effect: $effect,
+            summary: concat!($($summary),+).trim_ascii(),
+            input: SchemaGenerator::subschema_for::<$input>,
+            output: SchemaGenerator::subschema_for::<$output>,
+            handler: Arc::new(|feed, call, input| Box::pin(async move {
+                encode(&feed.$service.$method(call.into(), decode::<$input>(input)?).await?)
+            })),
+        }),*]
+    };
+}
+
+/// All operations, in the order of the documentation.
+pub(super) fn rows() -> Vec<Operation> {
+    operations! {
+        // Accounts and sessions.
+
+        /// Creates an account and signs in.
+        "accounts.create"   Post   "/accounts"          201 Open SignUp
+            => accounts.sign_up(identity::SignUp) -> identity::SignedIn;
+
+        /// Signs in.
+        "sessions.create"   Post   "/sessions"          201 Open SignIn
+            => accounts.sign_in(identity::SignIn) -> identity::SignedIn;
+
+        /// Ends this session, or with `all` all sessions and tokens of the user.
+        "sessions.delete"   Delete "/sessions"          200 User Write(Writes)
+            => accounts.sign_out(identity::SignOut) -> Done;
+
+        /// Changes the password and ends all other sessions.
+        "accounts.password" Put    "/accounts/password" 200 User SecretWrite(Writes)
+            => accounts.change_password(identity::PasswordChange) -> Done;
+
+        /// Exports all data of the caller as JSON, in pages.
+        "accounts.export"   Get    "/accounts/export"   200 User Read(25)
+            => exports.own(export::ExportRequest) -> export::Export;
+
+        /// Erases the caller and all their data. The id is never reused.
+        "accounts.delete"   Delete "/accounts"          200 User Write(Writes)
+            => erasures.erase_own(erasure::ErasureRequest) -> Done;
+
+        // Users, follows and restrictions.
+
+        /// Returns a profile with counts and the relations to the caller.
+        "users.get"       Get    "/users/{id}"           200 Reader Read(2)
+            => profiles.get(OneUser) -> Profile;
+
+        /// Changes the caller's name or picture.
+        "users.update"    Patch  "/users/me"             200 User   Write(Writes)
+            => profiles.update(people::ProfileUpdate) -> User;
+
+        /// Finds users by the beginning of their id or name, ignoring case.
+        "users.search"    Get    "/users"                200 Reader Read(5)
+            => user_search.search(Search) -> UserPage;
+
+        /// Suggests users that the caller's followees follow, most mutual first.
+        "users.suggest"   Get    "/users/suggested"      200 User   Read(25)
+            => user_search.suggest(OwnList) -> people::SuggestionPage;
+
+        /// Enables alerts about a user's posts.
+        "users.notify"    Put    "/users/{id}/notify"    200 User   Write(Follows)
+            => profiles.enable_post_alerts(OneUser) -> Done;
+
+        /// Disables alerts about a user's posts.
+        "users.unnotify"  Delete "/users/{id}/notify"    200 User   Write(Follows)
+            => profiles.disable_post_alerts(OneUser) -> Done;
+
+        /// Lists all posts of an author, newest first.
+        "users.posts"     Get    "/users/{id}/posts"     200 Reader Read(2)
+            => posts.by_author(AuthorList) -> PostPage;
+
+        /// Follows a user. Their posts appear in the timeline at once.
+        "users.follow"    Put    "/users/{id}/follow"    200 User   Write(Follows)
+            => follows.follow(OneUser) -> Done;
+
+        /// Unfollows a user. Their posts disappear from the timeline at once.
+        "users.unfollow"  Delete "/users/{id}/follow"    200 User   Write(Follows)
+            => follows.unfollow(OneUser) -> Done;
+
+        /// Lists the followers of a user, latest first.
+        "users.followers" Get    "/users/{id}/followers" 200 Reader Read(2)
+            => follows.followers(UserList) -> UserPage;
+
+        /// Lists the users that a user follows, latest first.
+        "users.following" Get    "/users/{id}/following" 200 Reader Read(2)
+            => follows.following(UserList) -> UserPage;
+
+        /// Hides the caller's posts from a user.
+        "users.hide"      Put    "/users/{id}/hide"      200 User   Write(Follows)
+            => restrictions.hide(OneUser) -> Done;
+
+        /// Shows them to the user again.
+        "users.unhide"    Delete "/users/{id}/hide"      200 User   Write(Follows)
+            => restrictions.unhide(OneUser) -> Done;
+
+        /// Removes a user's posts from the caller's timeline, topics and notifications.
+        "users.mute"      Put    "/users/{id}/mute"      200 User   Write(Follows)
+            => restrictions.mute(OneUser) -> Done;
+
+        /// Ends muting. Posts of a followed user return.
+        "users.unmute"    Delete "/users/{id}/mute"      200 User   Write(Follows)
+            => restrictions.unmute(OneUser) -> Done;
+
+        /// Hides both users from each other and ends follows in both directions.
+        "users.block"     Put    "/users/{id}/block"     200 User   Write(Follows)
+            => restrictions.block(OneUser) -> Done;
+
+        /// Ends blocking. Follows are not restored.
+        "users.unblock"   Delete "/users/{id}/block"     200 User   Write(Follows)
+            => restrictions.unblock(OneUser) -> Done;
+
+        // Posts.
+
+        /// Publishes a post.
+        "posts.create" Post   "/posts"      201 User   Write(Posts)
+            => posts.create(posts::Draft) -> ShownPost;
+
+        /// Returns a post.
+        "posts.get"    Get    "/posts/{id}" 200 Reader Read(1)
+            => posts.get(ReadPost) -> expand::SinglePost;
+
+        /// Edits the caller's own post. Omitted members stay, null clears.
+        "posts.edit"   Patch  "/posts/{id}" 200 User   Write(Posts)
+            => post_editor.edit(posts::Edit) -> ShownPost;
+
+        /// Deletes the caller's own post.
+        "posts.delete" Delete "/posts/{id}" 200 User   Write(Writes)
+            => posts.delete(OnePost) -> Done;
+
+        // Comments.
+
+        /// Creates a comment on a post, or a reply to a comment.
+        "comments.create" Post   "/posts/{id}/comments" 201 User   Write(Comments)
+            => comments.create(posts::CommentDraft) -> Comment;
+
+        /// Lists the comments on a post, or the replies to a comment, newest first.
+        "comments.list"   Get    "/posts/{id}/comments" 200 Reader Read(2)
+            => comments.list(CommentList) -> posts::CommentPage;
+
+        /// Deletes the caller's own comment, or a comment on the caller's post.
+        "comments.delete" Delete "/comments/{id}"       200 User   Write(Writes)
+            => comments.delete(OneComment) -> Done;
+
+        // Notifications.
+
+        /// Lists the caller's notifications in groups, latest first.
+        "notifications.list"      Get "/notifications"      200 User Read(3)
+            => notifications.list(OwnList) -> notifications::NotificationPage;
+
+        /// Marks notifications as read or seen, up to one or all.
+        "notifications.mark_read" Put "/notifications/read" 200 User Write(Writes)
+            => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts;
+
+        // Likes.
+
+        /// Likes a post. Acknowledged at once, settled shortly afterwards.
+        "likes.add"       Put    "/posts/{id}/like"    200 User   QueuedWrite(Likes)
+            => likes.add(likes::LikeTarget) -> likes::AcceptedLike;
+
+        /// Removes a like of a post.
+        "likes.remove"    Delete "/posts/{id}/like"    200 User   QueuedWrite(Likes)
+            => likes.remove(likes::LikeTarget) -> likes::AcceptedLike;
+
+        /// Likes a comment. Equivalent to likes.add with the object comment.
+        "comments.like"   Put    "/comments/{id}/like" 200 User   QueuedWrite(Likes)
+            => likes.add_to_comment(OneComment) -> likes::AcceptedLike;
+
+        /// Removes a like of a comment.
+        "comments.unlike" Delete "/comments/{id}/like" 200 User   QueuedWrite(Likes)
+            => likes.remove_from_comment(OneComment) -> likes::AcceptedLike;
+
+        /// Lists the users who like a post, latest first.
+        "likes.list"      Get    "/posts/{id}/likes"   200 Reader Read(2)
+            => likes.likers(PostList) -> UserPage;
+
+        // Timelines.
+
+        /// Returns a page of the caller's timeline and the log position at which it was read.
+        "timeline.read"      Get "/timeline"         200 User Read(2)
+            => timelines.read(TimelineList) -> timelines::TimelinePage;
+
+        /// Returns the changes of the caller's timeline since a position.
+        "timeline.updates"   Get "/timeline/updates" 200 User Read(5)
+            => timelines.updates(timelines::PositionInput) -> timelines::UpdatesPage;
+
+        /// Sets the read marker of the caller's timeline and pushes it to the user's other sockets.
+        "timeline.mark_read" Put "/timeline/read"    200 User Write(Writes)
+            => read_markers.mark(timelines::MarkReadUpTo) -> timelines::ReadMarker;
+
+        // Favourites.
+
+        /// Adds an object of any type to the caller's favourites. Adding again keeps the first time.
+        "favourites.add"     Put    "/favourites/{type}/{id}"          200 User   Write(Writes)
+            => favourites.add(favourites::OneObject) -> favourites::FavouriteItem;
+
+        /// Removes an object from the caller's favourites.
+        "favourites.remove"  Delete "/favourites/{type}/{id}"          200 User   Write(Writes)
+            => favourites.remove(favourites::OneObject) -> Done;
+
+        /// Lists the caller's favourites of a type, latest first.
+        "favourites.list"    Get    "/favourites/{type}"               200 User   Read(2)
+            => favourites.list(favourites::FavouriteList) -> favourites::FavouritePage;
+
+        /// Counts the caller's favourites of a type.
+        "favourites.count"   Get    "/favourites/{type}/count"         200 User   Read(10)
+            => favourites.count(favourites::OneType) -> favourites::Count;
+
+        /// Returns which of these objects are favourites of the caller.
+        "favourites.check"   Post   "/favourites/{type}/check"         200 User   Read(2)
+            => favourites.check(favourites::Objects) -> favourites::CheckedObjects;
+
+        /// Counts and lists the users with an object among their favourites, latest first.
+        "favourites.holders" Get    "/objects/{type}/{id}/favourites"  200 Reader Read(3)
+            => favourites.holders(favourites::HolderList) -> favourites::HolderPage;
+
+        /// Counts and lists the favourites that the caller and another user share.
+        "favourites.common"  Get    "/favourites/{type}/common/{user}" 200 User   Read(10)
+            => favourites.common(favourites::CommonList) -> favourites::CommonPage;
+
+        // Topics.
+
+        /// Lists topics of public posts, latest activity first.
+        "topics.list" Get "/topics"              200 Reader Read(2)
+            => topics.list(OwnList) -> topics::TopicPage;
+
+        /// Lists the newest 1,000 posts of a topic.
+        "topics.read" Get "/topics/{name}/posts" 200 Reader Read(2)
+            => topics.posts(TopicList) -> PostPage;
+    }
+}
