@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer, Verifier};
-use crate::broker::{Broker, Flush, InboxOptions, Journal, Keep, MemoryBroker, Queue, RedisBroker, RedisOptions};
+use crate::broker::{Broker, Flush, InboxOptions, Journal, MemoryBroker, Queue, RedisBroker, RedisOptions};
 use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secret, Secrets};
 use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits, Rates};
-use crate::gateway::channels::{Channels, NOTIFICATIONS};
+use crate::gateway::channels::Channels;
 use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits, connections_for};
 use crate::gateway::listener::{self, ListenerOptions};
 use crate::gateway::outbox::Bounds;
@@ -24,6 +24,7 @@ use crate::gateway::{Gateway, GatewayOptions};
 use crate::http::{Probes, Site, admin_router, router};
 use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
 use crate::metrics::Metrics;
+use crate::model::Retention;
 
 /// A running server.
 pub struct App {
@@ -273,7 +274,6 @@ fn feed_options(config: &Config) -> FeedOptions {
         likes: LikesOptions {
             queue_length: config.likes.queue_length,
             counts_per_second: config.likes.counts_per_second,
-            notifications: Keep { size: NOTIFICATIONS, ttl: idle },
         },
     }
 }
@@ -287,7 +287,7 @@ fn session_options(
     Ok(SessionOptions {
         verifier: Verifier::new(&config.auth, secrets)?,
         revocations,
-        channels: Channels::new(&config.namespaces, idle),
+        channels: Channels::new(&config.namespaces, Retention::notifications(idle)),
         anonymous: config.auth.anonymous,
         max_channels: config.client.channels,
         channel_length: config.client.channel_length,

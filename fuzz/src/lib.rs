@@ -8,10 +8,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use feedline::gateway::channels::Channel;
 use feedline::gateway::hub::Joined;
 use feedline::gateway::session::{Action, Due, Join, Moment, Session, SessionOptions};
-use feedline::model::{Position, UserId};
+use feedline::model::{Channel, Position, UserId};
 use feedline::protocol::{Command, Disconnect, decode_frame};
 use serde_json::Value;
 
@@ -117,12 +116,15 @@ impl Driver {
             Action::Open(opening) => {
                 assert!(self.stage == Stage::Fresh && opening.id == id);
                 let user = opening.user.as_ref();
-                opening.joins.iter().for_each(|join| assert!(is_own(&join.channel, user), "opened {}", join.name));
+                opening
+                    .joins
+                    .iter()
+                    .for_each(|join| assert!(is_own(&join.channel.channel, user), "opened {}", join.name));
             }
             Action::Join(join) => {
                 assert!(open && join.id == id && !self.is_in(&join.name), "joined {} twice", join.name);
                 assert!(
-                    !matches!(join.channel, Channel::Timeline(_) | Channel::Notifications(_)),
+                    !matches!(join.channel.channel, Channel::Timeline(_) | Channel::Notifications(_)),
                     "a client let itself into {}",
                     join.name
                 );

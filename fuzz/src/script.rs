@@ -7,6 +7,7 @@ use feedline::auth::Verifier;
 use feedline::config::{Config, Secrets};
 use feedline::gateway::channels::Channels;
 use feedline::gateway::session::SessionOptions;
+use feedline::model::Retention;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
     Arc::new(SessionOptions {
         verifier: Verifier::new(&config.auth, &secrets).expect("keys"),
         revocations: Arc::default(),
-        channels: Channels::new(&config.namespaces, Duration::from_secs(60)),
+        channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: true,
         max_channels: 4,
         channel_length: 40,

@@ -23,7 +23,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Epoch, PostId};
+use crate::model::{ChannelKind, Epoch, PostId};
 
 /// How long the position (offset and epoch) of a log stays known after its entries went.
 pub const POSITION_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -58,7 +58,7 @@ fn derived_parts(epoch: &str) -> Option<(&str, u64, &str)> {
 
 /// The post whose changes the channel carries, if it is one's.
 pub(super) fn posted_on(channel: &str) -> Option<PostId> {
-    channel.strip_prefix("post:").and_then(PostId::parse)
+    ChannelKind::Post.id_of(channel).and_then(PostId::parse)
 }
 
 /// A new epoch: 8 random letters and digits.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{FanOut, FannedOut, JobAttempt, JobProgress, Pull, Receipt, Result};
-use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
+use crate::model::{Channel, ChannelKind, Entry, Epoch, GoneReason, Position, PostId, UserId};
 
 /// An inbox is cut back to its length when its offset is a multiple of this, and after a fill, merge or purge that
 /// left it longer by this: it never grows beyond its length by twice this and what one merge brings.
@@ -118,12 +118,12 @@ pub trait Inboxes: Send + Sync {
 
 /// The channel of a user's timeline: its log is the inbox.
 pub fn inbox_channel(user: &UserId) -> String {
-    format!("timeline:{user}")
+    Channel::Timeline(user.clone()).to_string()
 }
 
 /// The user whose inbox the channel is, if it is one.
 pub fn inbox_owner(channel: &str) -> Option<&str> {
-    channel.strip_prefix("timeline:")
+    ChannelKind::Timeline.id_of(channel)
 }
 
 /// What both engines are told at start.

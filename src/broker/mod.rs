@@ -57,7 +57,7 @@ pub use self::tallies::{TALLY_TTL, Tallies};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::model::{Entry, Millis, Position, UserId};
+use crate::model::{Entry, Millis, Position, Retention, UserId};
 
 /// What can go wrong with a broker.
 #[derive(Debug, thiserror::Error)]
@@ -100,15 +100,6 @@ pub enum Notice {
     Leave(Bytes),
 }
 
-/// How much of a log is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// How many entries, at least; a few more may be there.
-    pub size: u64,
-    /// How long after the last write the entries stay. The position outlives them by [`POSITION_TTL`].
-    pub ttl: Duration,
-}
-
 /// How long a repeated [idempotency key](Append::idempotency_key) is answered as before.
 const IDEMPOTENCY_TTL: Duration = Duration::from_secs(300);
 
@@ -119,8 +110,8 @@ pub struct Append<'a> {
     pub channel: &'a str,
     /// What.
     pub entry: &'a Entry,
-    /// How much stays.
-    pub keep: Keep,
+    /// How much of the log is kept. The position outlives the entries by [`POSITION_TTL`].
+    pub retention: Retention,
     /// The same key again within five minutes on this channel changes nothing and answers as the first did.
     pub idempotency_key: Option<&'a str>,
     /// A version and the life it belongs to: an entry whose version is not greater than the last known one of

@@ -6,9 +6,7 @@ use std::time::Duration;
 use super::layers::{Kind, Layers, Origin, Table, Value};
 use super::suggest::nearest;
 use super::value::{self, Read};
-
-/// The namespaces that Feedline itself uses.
-const BUILT_IN: [&str; 5] = ["timeline", "notifications", "user", "topic", "post"];
+use crate::model::ChannelKind;
 
 /// A configured namespace. Its channels are `name:anything`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,7 +105,7 @@ fn name(value: &Value) -> Read<String> {
     if !plain || name.len() > 64 {
         return Err(format!("expected up to 64 of a-z 0-9 _ -, not {name:?}"));
     }
-    if BUILT_IN.contains(&name.as_str()) {
+    if ChannelKind::ALL.iter().any(|kind| kind.as_str() == name) {
         return Err(format!("{name:?} is one of Feedline's own"));
     }
     Ok(name)

@@ -57,7 +57,6 @@ pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, 
 pub(crate) use likes::{SettledLike, SettlementListener};
 pub(crate) use node_ids::NodeIds;
 pub use options::{FanoutOptions, FeedOptions, LikesOptions, Limits, Rates};
-pub use posts::is_topic_name;
 pub use rate_limits::ADDRESS_READS;
 pub(crate) use rate_limits::{RateClass, RateLimits};
 pub use rendering::{Audience, RenderContext, RenderedEvent, Viewer};

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::broker::Keep;
 use crate::net::TrustedProxies;
 
 /// The options of the feed.
@@ -75,8 +74,6 @@ pub struct LikesOptions {
     pub queue_length: u64,
     /// Publications of one object's counts, a second.
     pub counts_per_second: u32,
-    /// How much of the logs of `notifications:` is kept.
-    pub notifications: Keep,
 }
 
 /// Rate limits, a minute each; `None`: no limit. Bursts may be twice as large (`rates.*`).

@@ -9,11 +9,10 @@ use super::call::Caller;
 use super::error::{FeedError, Result};
 use super::input::{Cursor, OwnList, PostPage, TopicList};
 use super::page_builder::PostPageBuilder;
-use super::posts::is_topic;
 use super::rendering::PostRenderer;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, Topic, TopicCursor};
-use crate::model::{Millis, PostId};
+use crate::model::{Millis, PostId, is_topic};
 
 /// The newest posts of a topic that can be read.
 const MAX_TOPIC_POSTS: usize = 1_000;

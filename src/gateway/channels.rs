@@ -1,56 +1,19 @@
-//! What a channel's name means, and who may do what there.
+//! The channels that clients may use, and which rights they have there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::broker::Keep;
 use crate::config::{Access, Namespace};
-use crate::feed::{Audience, is_topic_name};
-use crate::model::{PostId, UserId};
+use crate::feed::Audience;
+use crate::model::{Channel, Retention, UserId};
 
-/// How much of the logs of `user:`, `topic:` and `post:` is kept, for readers that come back.
-const LIVE: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
-
-/// How many notifications the log keeps.
-pub const NOTIFICATIONS: u64 = 100;
-
-/// What a channel is.
+/// A channel of the feed or of a configured namespace, with the rules that apply to it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Channel {
-    /// Somebody's inbox: theirs alone.
-    Timeline(UserId),
-    /// What happened to somebody: theirs alone.
-    Notifications(UserId),
-    /// A profile.
-    User(UserId),
-    /// A topic's plaza.
-    Topic(Arc<str>),
-    /// What happens under a post.
-    Post(PostId),
-    /// Application data.
-    App(AppChannel),
-}
-
-/// A channel of a configured namespace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AppChannel {
-    /// How much of its log is kept; `None`: it has none.
-    pub keep: Option<Keep>,
-    /// The name begins with `$`: every right needs a subscription token.
-    pub private: bool,
-    /// Who may subscribe without a token.
-    pub subscribe: Access,
-    /// Who may publish.
-    pub publish: Access,
-    /// Who may read the history.
-    pub history: Access,
-    /// Whether it is known who is there.
-    pub presence: bool,
-    /// Whether it is told who comes and goes.
-    pub join_leave: bool,
-    /// Where the name ends in `#ann,bo`: every right is limited to these users.
-    pub members: Option<Vec<String>>,
+pub struct ResolvedChannel {
+    /// The channel.
+    pub channel: Channel,
+    /// The namespace of a channel of the application; `None` for channels of the feed.
+    namespace: Option<Arc<Namespace>>,
 }
 
 /// What a client may ask of a channel.
@@ -77,105 +40,82 @@ pub struct Credentials<'a> {
     pub token: bool,
 }
 
-/// The channels that this server knows.
+/// The channels that this server has: those of the feed, and those of the configured namespaces.
 #[derive(Debug)]
 pub struct Channels {
-    namespaces: HashMap<String, Namespace>,
-    /// How long notifications are kept.
-    idle: Duration,
+    namespaces: HashMap<String, Arc<Namespace>>,
+    /// How much of the logs of notifications is kept.
+    notifications: Retention,
 }
 
 impl Channels {
-    /// The built-in channels and those of these namespaces. `idle`: how long notifications are kept.
-    pub fn new(namespaces: &[Namespace], idle: Duration) -> Self {
-        Self { namespaces: namespaces.iter().map(|space| (space.name.clone(), space.clone())).collect(), idle }
+    /// The channels of the feed and of these namespaces. `notifications`: see [`Retention::notifications`].
+    pub fn new(namespaces: &[Namespace], notifications: Retention) -> Self {
+        let by_name = |namespace: &Namespace| (namespace.name.clone(), Arc::new(namespace.clone()));
+        Self { namespaces: namespaces.iter().map(by_name).collect(), notifications }
     }
 
-    /// What a name means. `None`: nothing here.
-    pub fn find(&self, name: &str) -> Option<Channel> {
-        let public = name.strip_prefix('$');
-        let (private, name) = (public.is_some(), public.unwrap_or(name));
-        // A name without a colon belongs to the namespace without a name.
-        let (space, rest) = match name.split_once(':') {
-            Some(("", _)) => return None,
-            Some(split) => split,
-            None => ("", name),
+    /// The channel of this name; `None` if there is none.
+    pub fn find(&self, name: &str) -> Option<ResolvedChannel> {
+        let channel = Channel::parse(name)?;
+        let namespace = match &channel {
+            Channel::App(app) => Some(Arc::clone(self.namespaces.get(app.namespace())?)),
+            _ => None,
         };
-        if rest.is_empty() {
-            return None;
-        }
-        Some(match space {
-            "timeline" if !private => Channel::Timeline(UserId::parse(rest)?),
-            "notifications" if !private => Channel::Notifications(UserId::parse(rest)?),
-            "user" if !private => Channel::User(UserId::parse(rest)?),
-            // Names under which nothing is ever said are refused: each subscription to one would take room for nothing.
-            "topic" if !private => Channel::Topic(is_topic_name(rest).then(|| rest.into())?),
-            "post" if !private => Channel::Post(PostId::parse(rest).filter(|id| id.to_string() == rest)?),
-            _ => {
-                let namespace = self.namespaces.get(space)?;
-                let members = rest.split_once('#').map(|(_, names)| names.split(',').map(str::to_owned).collect());
-                Channel::App(AppChannel {
-                    keep: (namespace.history_size > 0)
-                        .then_some(Keep { size: namespace.history_size, ttl: namespace.history_ttl }),
-                    private,
-                    subscribe: namespace.subscribe,
-                    publish: namespace.publish,
-                    history: namespace.history,
-                    presence: namespace.presence,
-                    join_leave: namespace.join_leave,
-                    members,
-                })
-            }
-        })
+        Some(ResolvedChannel { channel, namespace })
     }
 
-    /// How much of a channel's log is kept; `None` where there is no log, or the log is an inbox, which keeps itself.
-    pub fn keep(&self, channel: &Channel) -> Option<Keep> {
-        match channel {
-            Channel::Timeline(_) => None,
-            Channel::Notifications(_) => Some(Keep { size: NOTIFICATIONS, ttl: self.idle }),
-            Channel::User(_) | Channel::Topic(_) | Channel::Post(_) => Some(LIVE),
-            Channel::App(app) => app.keep,
+    /// How much of a channel's log is kept; `None` if it has no log, or if the log is an inbox, which has a bound of its
+    /// own.
+    pub fn retention(&self, channel: &ResolvedChannel) -> Option<Retention> {
+        match &channel.namespace {
+            Some(namespace) if namespace.history_size == 0 => None,
+            Some(namespace) => Some(Retention { size: namespace.history_size, ttl: namespace.history_ttl }),
+            None => channel.channel.retention(self.notifications),
         }
     }
 }
 
-impl Channel {
-    /// Whether publications have places in a log, so that what was missed can be told.
+impl ResolvedChannel {
+    /// Whether its publications are in a log, so that clients can recover them.
     pub fn has_log(&self) -> bool {
-        !matches!(self, Self::App(AppChannel { keep: None, .. }))
+        self.namespace.as_ref().is_none_or(|namespace| namespace.history_size > 0)
     }
 
-    /// What decides who may hear what is said there.
+    /// The audience of its entries: it decides who may receive which entry.
     pub fn audience(&self) -> Audience {
-        match self {
-            Self::Timeline(user) => Audience::Timeline(user.clone()),
-            Self::User(_) => Audience::Profile,
-            Self::Topic(name) => Audience::Topic(Arc::clone(name)),
-            Self::Post(id) => Audience::Post(*id),
-            Self::Notifications(user) => Audience::Notifications(user.clone()),
-            Self::App(_) => Audience::Plain,
+        match &self.channel {
+            Channel::Timeline(user) => Audience::Timeline(user.clone()),
+            Channel::User(_) => Audience::Profile,
+            Channel::Topic(name) => Audience::Topic(Arc::clone(name)),
+            Channel::Post(id) => Audience::Post(*id),
+            Channel::Notifications(user) => Audience::Notifications(user.clone()),
+            Channel::App(_) => Audience::Plain,
         }
     }
 
-    /// Whether it is known who is there.
+    /// Whether the server keeps track of its subscribers.
     pub fn has_presence(&self) -> bool {
-        matches!(self, Self::App(app) if app.presence)
+        self.namespace.as_ref().is_some_and(|namespace| namespace.presence)
     }
 
-    /// Whether it is told who comes and goes.
+    /// Whether subscribers receive joins and leaves.
     pub fn tells_joins(&self) -> bool {
-        matches!(self, Self::App(app) if app.join_leave)
+        self.namespace.as_ref().is_some_and(|namespace| namespace.join_leave)
     }
 
-    /// Whether a client has a right, as far as the name and the namespace decide. Whether the user may see the post or
-    /// the profile behind a channel is for the feed to say.
+    /// Whether a client has a right, as far as the name and the namespace decide. The feed decides whether the user may see
+    /// the post or the profile of a channel.
     pub fn permits(&self, right: Right, client: Credentials<'_>) -> bool {
-        match self {
-            Self::App(app) => app.permits(right, client),
-            _ => match right {
+        match (&self.channel, &self.namespace) {
+            (Channel::App(app), Some(namespace)) => {
+                // A subscriber of a private channel has shown a token.
+                let has_token = !app.is_private() || client.token || client.subscribed;
+                app.admits(client.user) && has_token && namespace_permits(namespace, right, client)
+            }
+            (channel, _) => match right {
                 // The server subscribes their owner; a token opens neither.
-                Right::Subscribe => !matches!(self, Self::Timeline(_) | Self::Notifications(_)),
+                Right::Subscribe => !matches!(channel, Channel::Timeline(_) | Channel::Notifications(_)),
                 Right::Publish => false,
                 Right::History | Right::Presence => client.subscribed,
             },
@@ -184,48 +124,39 @@ impl Channel {
 
     /// Whether a connect token may subscribe its user.
     pub fn permits_server_side(&self, user: Option<&UserId>) -> bool {
-        match self {
-            Self::Timeline(owner) | Self::Notifications(owner) => user == Some(owner),
+        match &self.channel {
+            Channel::Timeline(owner) | Channel::Notifications(owner) => user == Some(owner),
             _ => self.permits(Right::Subscribe, Credentials { user, subscribed: false, token: true }),
         }
     }
 
     /// Whether a backend may publish: only where the feed itself does not.
     pub fn is_app(&self) -> bool {
-        matches!(self, Self::App(_))
+        self.namespace.is_some()
     }
 }
 
-impl AppChannel {
-    fn permits(&self, right: Right, client: Credentials<'_>) -> bool {
-        let Credentials { user, subscribed, token } = client;
-        // An anonymous client is no member, not even where the list has an empty entry.
-        let member = |members: &Vec<String>| user.is_some_and(|user| members.iter().any(|name| name == user.as_str()));
-        if !self.members.as_ref().is_none_or(member) {
-            return false;
-        }
-        // Who is subscribed to a private channel has shown a token.
-        if self.private && !(token || subscribed) {
-            return false;
-        }
-        let access = match right {
-            Right::Subscribe if token => Access::Anyone,
-            Right::Subscribe => self.subscribe,
-            Right::Publish => self.publish,
-            Right::History => self.history,
-            Right::Presence => Access::Subscriber,
-        };
-        match access {
-            Access::Anyone => true,
-            Access::User => user.is_some(),
-            Access::Subscriber => subscribed,
-            Access::Nobody => false,
-        }
+fn namespace_permits(namespace: &Namespace, right: Right, client: Credentials<'_>) -> bool {
+    let Credentials { user, subscribed, token } = client;
+    let access = match right {
+        Right::Subscribe if token => Access::Anyone,
+        Right::Subscribe => namespace.subscribe,
+        Right::Publish => namespace.publish,
+        Right::History => namespace.history,
+        Right::Presence => Access::Subscriber,
+    };
+    match access {
+        Access::Anyone => true,
+        Access::User => user.is_some(),
+        Access::Subscriber => subscribed,
+        Access::Nobody => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn channels() -> Channels {
@@ -239,40 +170,35 @@ mod tests {
             presence: true,
             join_leave: false,
         };
-        Channels::new(&[chat], Duration::from_secs(60))
+        Channels::new(&[chat], Retention::notifications(Duration::from_secs(60)))
     }
 
     #[test]
-    fn names_mean_what_they_say() {
+    fn channels_of_the_feed_and_of_configured_namespaces_are_found() {
         let channels = channels();
-        assert!(matches!(channels.find("timeline:ann"), Some(Channel::Timeline(_))));
-        assert!(matches!(channels.find("post:12"), Some(Channel::Post(PostId(12)))));
-        assert!(matches!(channels.find("topic:größe_2"), Some(Channel::Topic(_))));
-        assert!(matches!(channels.find("$chat:1"), Some(Channel::App(AppChannel { private: true, .. }))));
-        let nothing =
-            ["", "chat", "chat:", "$chat:", "post:x", "timeline:a b", "other:1", ":", ":1", "$:1", "$", "$topic:x"];
-        for nothing in nothing {
-            assert_eq!(channels.find(nothing), None, "{nothing}");
+        for (name, size) in [("notifications:ann", 100), ("post:12", 100), ("$chat:1", 10)] {
+            let channel = channels.find(name).expect(name);
+            assert_eq!(channels.retention(&channel).map(|retention| retention.size), Some(size), "{name}");
+            assert!(channel.has_log(), "{name}");
         }
-        let long = format!("topic:{}", "x".repeat(101));
-        let unused = ["topic:a b", "topic:#a", "topic:Rust", "topic:a-b", "post:007", "post:+7", "user:a b", &long];
-        for unused in unused {
-            assert_eq!(channels.find(unused), None, "{unused}");
+        for name in ["", "chat", "chat:", "lobby", "other:1", "$post:12", "post:x"] {
+            assert_eq!(channels.find(name), None, "{name}");
         }
     }
 
     #[test]
     fn a_namespace_without_a_name_has_the_names_without_a_colon() {
-        let space = Namespace { name: String::new(), ..Namespace::default() };
-        let channels = Channels::new(&[space], Duration::ZERO);
-        for (name, private, members) in
-            [("lobby", false, None), ("$lobby", true, None), ("#ann", false, Some(vec!["ann".to_owned()]))]
-        {
-            let Some(Channel::App(app)) = channels.find(name) else { panic!("{name}") };
-            assert_eq!((app.private, app.members), (private, members), "{name}");
+        let namespace = Namespace { subscribe: Access::Anyone, ..Namespace::default() };
+        let channels = Channels::new(&[namespace], Retention::notifications(Duration::ZERO));
+        let ann = UserId::parse("ann");
+        for (name, with_token, without) in [("lobby", true, true), ("$lobby", true, false), ("#bo", false, false)] {
+            let channel = channels.find(name).expect(name);
+            let may_subscribe =
+                |token| channel.permits(Right::Subscribe, Credentials { user: ann.as_ref(), subscribed: false, token });
+            assert_eq!((may_subscribe(true), may_subscribe(false)), (with_token, without), "{name}");
         }
-        for nothing in ["", "$", ":", ":1", "$:1", "other:1"] {
-            assert_eq!(channels.find(nothing), None, "{nothing}");
+        for name in ["", "$", ":", ":1", "$:1", "other:1"] {
+            assert_eq!(channels.find(name), None, "{name}");
         }
     }
 }

@@ -10,7 +10,6 @@ use futures::future::join_all;
 use serde_json::value::RawValue;
 
 use super::Gateway;
-use super::channels::Channel;
 use super::hub::Joined;
 use super::outbox::Outbox;
 use super::presence::Subscriber;
@@ -19,7 +18,7 @@ use super::sockets::{Registration, closing};
 use crate::api::Request;
 use crate::broker::{Append, PresenceStats, Span, continues};
 use crate::feed::{Audience, Caller, Credential, FeedError, NewUser, Origin, Viewer};
-use crate::model::Entry;
+use crate::model::{Channel, Entry};
 use crate::protocol::{
     Disconnect, ErrorCode, HistoryResult, PresenceResult, PresenceStatsResult, ReplyBody, reply, reply_error,
 };
@@ -151,7 +150,7 @@ impl Gateway {
 
     /// Whether the user may see the post or the profile that a channel is about.
     async fn may_read(&self, join: &Join) -> Result<bool, FeedError> {
-        match &join.channel {
+        match &join.channel.channel {
             Channel::Post(post) => self.feed.visibility.can_see_post(join.user.as_ref(), *post).await,
             Channel::User(user) => self.feed.visibility.can_see_profile(join.user.as_ref(), user).await,
             _ => Ok(true),
@@ -165,10 +164,10 @@ impl Gateway {
             return failed(publish.id, &error);
         }
         let entry = Entry::Data(publish.members);
-        let published = match self.sessions.channels.keep(&publish.channel) {
-            Some(keep) => {
+        let published = match self.sessions.channels.retention(&publish.channel) {
+            Some(retention) => {
                 let append =
-                    Append { channel: &publish.name, entry: &entry, keep, idempotency_key: None, version: None };
+                    Append { channel: &publish.name, entry: &entry, retention, idempotency_key: None, version: None };
                 self.broker.append(append).await
             }
             None => self.broker.publish(&publish.name, &entry).await,
@@ -299,7 +298,7 @@ fn failed(id: u32, error: &FeedError) -> Done {
 /// What a subscription costs of the budget for reads, apart from the entries that it recovers. One to an application's channel
 /// that recovers nothing reads nothing.
 fn cost_of(join: &Join) -> u32 {
-    match join.channel {
+    match join.channel.channel {
         Channel::App(_) => u32::from(join.recover.recover),
         _ => 1,
     }

@@ -15,7 +15,7 @@ use super::outbox::Outgoing;
 use super::transport::Framed;
 use crate::feed::{SettledLike, SettlementListener};
 use crate::metrics::Metrics;
-use crate::model::Tally;
+use crate::model::{Channel, Tally};
 use crate::protocol::push_publication;
 
 /// Receipts are sent in about this many steps, with pauses between them: some 80 ms in all, since a partition is settled every
@@ -101,7 +101,8 @@ fn batch(likes: &[SettledLike]) -> Vec<Batch> {
             Some(batch) if batch.publications.len() < MAX_PER_FRAME => batch.publications.push(receipt(like)),
             _ => {
                 last_of_client.insert(&like.client, batches.len());
-                let (client, channel) = (Arc::clone(&like.client), format!("notifications:{}", like.user));
+                let (client, channel) =
+                    (Arc::clone(&like.client), Channel::Notifications(like.user.clone()).to_string());
                 batches.push(Batch { client, channel, publications: vec![receipt(like)] });
             }
         }

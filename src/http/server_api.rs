@@ -177,18 +177,18 @@ async fn publish_to(site: &Site, name: &str, publication: &Publication, entry: &
         // The feed's own channels say what the ledger holds, and nothing else.
         return Err(ErrorCode::PERMISSION_DENIED);
     }
-    let keep = sessions.channels.keep(&channel).filter(|_| !publication.skip_history);
+    let retention = sessions.channels.retention(&channel).filter(|_| !publication.skip_history);
     let broker = site.gateway.broker();
-    let appended = match keep {
+    let appended = match retention {
         None => broker.publish(name, entry).await,
-        Some(keep) => {
+        Some(retention) => {
             let idempotency_key = Some(publication.idempotency_key.as_str()).filter(|key| !key.is_empty());
             let version = (publication.version > 0).then_some((publication.version, &*publication.version_epoch));
-            broker.append(Append { channel: name, entry, keep, idempotency_key, version }).await
+            broker.append(Append { channel: name, entry, retention, idempotency_key, version }).await
         }
     };
     match appended {
-        Ok(appended) if keep.is_some() => Ok(position(&appended.position)),
+        Ok(appended) if retention.is_some() => Ok(position(&appended.position)),
         Ok(_) => Ok(json!({})),
         Err(error) => Err(failed(&error.into())),
     }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here does anything: these are types, their limits and their text forms.
 
+mod channel;
 mod comment;
 mod entry;
 mod event;
@@ -11,8 +12,10 @@ mod notice;
 mod object;
 mod post;
 mod relation;
+mod topic;
 mod user;
 
+pub use channel::{AppChannel, Channel, ChannelKind, Retention};
 pub use comment::Comment;
 pub use entry::{Entry, Epoch, GoneReason, Left, Position};
 pub use event::{Event, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
@@ -22,6 +25,7 @@ pub use notice::{Object, What};
 pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Barrier, Relation};
+pub use topic::{is_topic, is_topic_name};
 pub use user::{Edges, Person, Profile, User, UserOrigin};
 
 /// Milliseconds since the Unix epoch.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommentId, PostId};
+use super::{Channel, CommentId, PostId};
 
 /// Something that others do something with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,10 +23,10 @@ impl Object {
         }
     }
 
-    /// Where it is told what came of it, if anywhere.
-    pub fn channel(self) -> Option<String> {
+    /// The channel that its counts are published on; `None` for comments.
+    pub fn channel(self) -> Option<Channel> {
         match self {
-            Self::Post(id) => Some(format!("post:{id}")),
+            Self::Post(id) => Some(Channel::Post(id)),
             Self::Comment(_) => None,
         }
     }

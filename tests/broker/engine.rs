@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use feedline::broker::{
-    Append, Appended, Broker, FanOut, FannedOut, InboxOptions, JobAttempt, Keep, Listener, MemoryBroker, Notice,
-    Opening, Page, Receipt, RedisBroker, RedisOptions,
+    Append, Appended, Broker, FanOut, FannedOut, InboxOptions, JobAttempt, Listener, MemoryBroker, Notice, Opening,
+    Page, Receipt, RedisBroker, RedisOptions,
 };
-use feedline::model::{Entry, Epoch, Position, PostId, UserId};
+use feedline::model::{Entry, Epoch, Position, PostId, Retention, UserId};
 use tokio::sync::mpsc;
 
 use crate::redis_server::RedisServer;
@@ -236,6 +236,6 @@ pub(crate) fn data(text: &'static str) -> Entry {
 
 /// A plain append to channel `app:1`.
 pub(crate) fn to(entry: &Entry) -> Append<'_> {
-    let keep = Keep { size: 100, ttl: Duration::from_secs(60) };
-    Append { channel: "app:1", entry, keep, idempotency_key: None, version: None }
+    let retention = Retention { size: 100, ttl: Duration::from_secs(60) };
+    Append { channel: "app:1", entry, retention, idempotency_key: None, version: None }
 }

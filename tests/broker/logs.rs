@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use feedline::broker::{Append, Keep, Span, continues};
-use feedline::model::Position;
+use feedline::broker::{Append, Span, continues};
+use feedline::model::{Position, Retention};
 use futures::future::join_all;
 
 use crate::engine::{Engine, PATIENCE, data, post, to};
@@ -114,14 +114,14 @@ pub(crate) async fn channels_that_nothing_was_written_to_cost_nothing(engine: En
 pub(crate) async fn a_forgotten_log_is_not_mistaken_for_the_next(engine: Engine) {
     let engine = engine.with_position_ttl(Duration::from_millis(600)).await;
     let position = async || engine.broker.position("app:1").await.unwrap().unwrap();
-    let keep = Keep { size: 10, ttl: Duration::from_millis(1) };
+    let retention = Retention { size: 10, ttl: Duration::from_millis(1) };
     let (mut last, mut asked, mut steps) = (position().await, Instant::now(), 0);
     let stepped = async {
         loop {
             let now = Instant::now();
             let written = steps == 3;
             let next = match written {
-                true => engine.broker.append(Append { keep, ..to(&post(1)) }).await.unwrap().position,
+                true => engine.broker.append(Append { retention, ..to(&post(1)) }).await.unwrap().position,
                 false => position().await,
             };
             // On a busy machine more than a period may have passed.
@@ -148,15 +148,15 @@ pub(crate) async fn a_forgotten_log_is_not_mistaken_for_the_next(engine: Engine)
     let now = tokio::time::timeout(PATIENCE, forgotten).await.expect("the position goes");
     assert!(!continues(&written.epoch, &now.epoch), "{written:?} {now:?}");
     assert!(!continues(&last.epoch, &now.epoch), "{last:?} {now:?}");
-    let next = engine.broker.append(Append { keep, ..to(&post(2)) }).await.unwrap().position;
+    let next = engine.broker.append(Append { retention, ..to(&post(2)) }).await.unwrap().position;
     assert_eq!(next.offset, 1);
     assert!(!continues(&written.epoch, &next.epoch), "{written:?} {next:?}");
 }
 
 pub(crate) async fn a_trimmed_log_keeps_what_it_must(engine: Engine) {
-    let keep = Keep { size: 10, ttl: Duration::from_secs(60) };
+    let retention = Retention { size: 10, ttl: Duration::from_secs(60) };
     for id in 1..=500 {
-        engine.broker.append(Append { keep, ..to(&post(id)) }).await.unwrap();
+        engine.broker.append(Append { retention, ..to(&post(id)) }).await.unwrap();
         if id % 50 == 0 {
             let slice = engine.broker.read("app:1", Span::After(0, usize::MAX)).await.unwrap().unwrap();
             assert!((10..=210).contains(&slice.entries.len()), "{} entries", slice.entries.len());
@@ -167,8 +167,8 @@ pub(crate) async fn a_trimmed_log_keeps_what_it_must(engine: Engine) {
 }
 
 pub(crate) async fn the_position_outlives_the_entries(engine: Engine) {
-    let keep = Keep { size: 10, ttl: Duration::from_millis(50) };
-    let here = engine.broker.append(Append { keep, ..to(&post(1)) }).await.unwrap().position;
+    let retention = Retention { size: 10, ttl: Duration::from_millis(50) };
+    let here = engine.broker.append(Append { retention, ..to(&post(1)) }).await.unwrap().position;
     let gone = async {
         while !engine.broker.read("app:1", Span::After(0, 1)).await.unwrap().unwrap().entries.is_empty() {
             tokio::task::yield_now().await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use feedline::broker::{Append, Broker, InboxOptions, Keep, LedgerRecord as _, RedisBroker, RedisOptions};
-use feedline::model::{Entry, UserId};
+use feedline::broker::{Append, Broker, InboxOptions, LedgerRecord as _, RedisBroker, RedisOptions};
+use feedline::model::{Entry, Retention, UserId};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
@@ -143,9 +143,9 @@ async fn what_somebody_did_under_a_post_is_heard_by_those_who_may_see_both() {
     }
     // dee does not see what cy does, and ann's post is not for bo any more in the end.
     done(a, "cy", "PUT", "/users/dee/block").await;
-    let keep = Keep { size: 100, ttl: Duration::from_secs(60) };
+    let retention = Retention { size: 100, ttl: Duration::from_secs(60) };
     let say = async |entry: Entry| {
-        let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: None, version: None };
+        let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: None, version: None };
         broker.append(append).await.expect("it is said");
     };
     let cy = UserId::parse("cy").expect("an id");

@@ -11,7 +11,7 @@ use crate::broker::{
     Attempt, BrokerError, FanOut, FannedOut, Inbox, Inboxes, JobAttempt, JobProgress, Opening, Pull, Receipt, Result,
     Span, inbox_channel,
 };
-use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
+use crate::model::{ChannelKind, Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
 
 /// By what way an entry comes to an inbox.
 #[derive(Clone, Copy)]
@@ -149,7 +149,7 @@ impl Inboxes for MemoryBroker {
         let mut channel = String::new();
         let receipts = page.users.iter().map(|user| {
             channel.clear();
-            channel.push_str("timeline:");
+            channel.push_str(ChannelKind::Timeline.prefix());
             channel.push_str(user.as_str());
             self.fan(&channel, page.entry, How::FannedOut { since: page.since() })
         });

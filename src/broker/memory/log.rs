@@ -52,13 +52,13 @@ impl Log {
     pub(super) fn push(&mut self, append: &Append<'_>, now: Instant, position_ttl: Duration) {
         self.top += 1;
         self.entries.push_back(append.entry.clone());
-        while self.entries.len() as u64 > append.keep.size {
+        while self.entries.len() as u64 > append.retention.size {
             self.entries.pop_front();
         }
         if let Some((version, life)) = append.version {
             self.version = Some((version, life.into()));
         }
-        self.entries_until = later(now, append.keep.ttl);
+        self.entries_until = later(now, append.retention.ttl);
         self.known_until = later(self.entries_until, position_ttl);
     }
 

@@ -32,7 +32,7 @@ impl Tallies for MemoryBroker {
                 *kept = *tally;
             }
             drop(kept);
-            let is_wanted = object.channel().is_some_and(|channel| self.has_log_or_subscriber(&channel));
+            let is_wanted = object.channel().is_some_and(|channel| self.has_log_or_subscriber(&channel.to_string()));
             if let (Object::Post(post), false) = (object, is_wanted) {
                 self.derived.note_unseen(*post, tally.version, Instant::now());
             }

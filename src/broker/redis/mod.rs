@@ -256,8 +256,8 @@ impl Broker for RedisBroker {
         call.arg(&self.log_keys(append.channel)[..]).arg(mark);
         let answer = self.ask_log(call, |call| {
             let (kind, body) = append.entry.encode();
-            call.arg(&[kind][..]).arg(&body[..]).arg(append.keep.size);
-            call.arg(millis(append.keep.ttl)).arg(millis(append.keep.ttl.saturating_add(self.position_ttl)));
+            call.arg(&[kind][..]).arg(&body[..]).arg(append.retention.size);
+            call.arg(millis(append.retention.ttl)).arg(millis(append.retention.ttl.saturating_add(self.position_ttl)));
             // 20 digits compare as text as they do as numbers.
             let version = append.version.map_or(String::new(), |(version, _)| format!("{version:020}"));
             call.arg(version).arg(append.version.map_or("", |(_, life)| life)).arg(IDEMPOTENCY_TTL.as_secs());

@@ -21,8 +21,9 @@ impl Tallies for RedisBroker {
         for (object, _) in tallies {
             let tally = self.keys.tally(*object, &incarnation);
             // An object without a channel has no log: its tally stands in for the names.
-            let log =
-                object.channel().map_or_else(|| [tally.clone(), tally.clone()], |channel| self.keys.log(&channel));
+            let log = object
+                .channel()
+                .map_or_else(|| [tally.clone(), tally.clone()], |channel| self.keys.log(&channel.to_string()));
             call.arg(&log[..]).arg(&tally);
         }
         call.arg(millis(TALLY_TTL));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
-use crate::broker::{Broker, inbox_channel};
+use crate::broker::Broker;
 use crate::feed::error::Result;
 use crate::feed::identity::ErasureRecords;
 use crate::feed::jobs::JobQueue;
@@ -22,7 +22,7 @@ use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::EdgeJobs;
 use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData};
 use crate::metrics::Metrics;
-use crate::model::{CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
+use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
 /// How long a write that was under way when its user was erased may take: longer than any call of the ledger.
 const GRACE: Duration = Duration::from_secs(12);
@@ -169,8 +169,9 @@ impl ErasureJob {
 
     /// Drops the logs of channels that were the user's.
     async fn drop_channels(&self, user: &UserId) -> Result<()> {
-        let channels = [inbox_channel(user), format!("notifications:{user}"), format!("user:{user}")];
-        Ok(self.broker.drop_logs(&channels).await?)
+        let user = || user.clone();
+        let channels = [Channel::Timeline(user()), Channel::Notifications(user()), Channel::User(user())];
+        Ok(self.broker.drop_logs(&channels.map(|channel| channel.to_string())).await?)
     }
 
     /// Ends a follow, and takes the posts out of the follower's timeline.
@@ -273,7 +274,7 @@ impl Pass<'_> {
             let mut logs = BTreeSet::new();
             for comment in job.ledger.comments(&ids).await? {
                 job.comments.remove(&comment, None).await?;
-                logs.insert(format!("post:{}", comment.post));
+                logs.insert(Channel::Post(comment.post).to_string());
             }
             job.broker.drop_logs(&Vec::from_iter(logs)).await?;
             step!(self.next(rows.len(), PAUSE));

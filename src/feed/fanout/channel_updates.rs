@@ -1,15 +1,11 @@
 //! Appends what a job changes to the logs of profiles, topics and posts, once for each job.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::broker::{Append, Broker, Keep};
+use crate::broker::{Append, Broker};
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
-use crate::model::{Entry, GoneReason, Left, PostId, UserId, Visibility};
-
-/// How much of the logs of `user:`, `topic:` and `post:` is kept for recovery.
-const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+use crate::model::{Channel, Entry, GoneReason, Left, PostId, Retention, UserId, Visibility};
 
 /// Appends to the logs of shared channels.
 pub(super) struct ChannelUpdates {
@@ -29,8 +25,8 @@ impl ChannelUpdates {
     /// If the broker cannot be reached.
     pub(super) async fn publish(&self, job: i64, author: &UserId, topics: &[String], entry: &Entry) -> Result<()> {
         let key = format!("job {job}");
-        let channels = topics.iter().map(|topic| format!("topic:{topic}"));
-        for channel in std::iter::once(format!("user:{author}")).chain(channels) {
+        let channels = topics.iter().map(|topic| topic_channel(topic));
+        for channel in std::iter::once(Channel::User(author.clone())).chain(channels) {
             self.append(&channel, entry, &key).await?;
         }
         Ok(())
@@ -41,7 +37,7 @@ impl ChannelUpdates {
     /// # Errors
     /// If the broker cannot be reached.
     pub(super) async fn publish_to_post(&self, job: i64, post: PostId, entry: &Entry) -> Result<()> {
-        self.append(&format!("post:{post}"), entry, &format!("job {job}")).await
+        self.append(&Channel::Post(post), entry, &format!("job {job}")).await
     }
 
     /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for those who could see
@@ -53,7 +49,7 @@ impl ChannelUpdates {
         let id = before.post;
         let Some(cached) = self.posts.get([id]).await?.remove(&id) else { return Ok(()) };
         let edited = Entry::Edited(id);
-        let everywhere = [format!("user:{}", before.author), format!("post:{id}")];
+        let everywhere = [Channel::User(before.author.clone()), Channel::Post(id)];
         let narrowed = before.visibility != cached.post.visibility;
         let removed = Entry::Left(Box::new(before));
         for channel in &everywhere {
@@ -64,24 +60,29 @@ impl ChannelUpdates {
         }
         for topic in &cached.post.topics {
             let entry = if topics.contains(topic) { edited.clone() } else { Entry::Post(id) };
-            self.append_kind(job, &format!("topic:{topic}"), &entry).await?;
+            self.append_kind(job, &topic_channel(topic), &entry).await?;
         }
         for topic in topics.iter().filter(|topic| narrowed || !cached.post.topics.contains(topic)) {
-            self.append_kind(job, &format!("topic:{topic}"), &removed).await?;
+            self.append_kind(job, &topic_channel(topic), &removed).await?;
         }
         Ok(())
     }
 
     /// Appends an entry, once of each kind for each job.
-    async fn append_kind(&self, job: i64, channel: &str, entry: &Entry) -> Result<()> {
+    async fn append_kind(&self, job: i64, channel: &Channel, entry: &Entry) -> Result<()> {
         self.append(channel, entry, &format!("job {job} {}", char::from(entry.encode().0))).await
     }
 
-    async fn append(&self, channel: &str, entry: &Entry, key: &str) -> Result<()> {
-        let append = Append { channel, entry, keep: LOG_RETENTION, idempotency_key: Some(key), version: None };
+    async fn append(&self, channel: &Channel, entry: &Entry, key: &str) -> Result<()> {
+        let (channel, retention) = (channel.to_string(), Retention::SHARED);
+        let append = Append { channel: &channel, entry, retention, idempotency_key: Some(key), version: None };
         self.broker.append(append).await?;
         Ok(())
     }
+}
+
+fn topic_channel(topic: &str) -> Channel {
+    Channel::Topic(topic.into())
 }
 
 /// The removal of a post for all who could see it under its former visibility.

@@ -10,12 +10,9 @@ use tokio::time::Instant;
 use super::memory::LikeMemory;
 use super::settlement::{SETTLED, SettlementEvent};
 use super::throttle::Throttle;
-use crate::broker::{Append, Broker, BrokerError, Keep, Place};
+use crate::broker::{Append, Broker, BrokerError, Place};
 use crate::feed::error::Result;
-use crate::model::{Entry, Object, Tally};
-
-/// How much of the log of `post:` is kept for recovery.
-const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
+use crate::model::{Entry, Object, Retention, Tally};
 
 /// Counts that are published in one step, and how many of those concurrently.
 const MAX_STEP: usize = 250;
@@ -173,8 +170,9 @@ impl CountPublisher {
         );
         let Some(channel) = object.channel() else { return Ok(()) };
         let entry = Entry::Data(data.into());
-        let (keep, version) = (LOG_RETENTION, Some((version, "counts")));
-        let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: None, version };
+        let (channel, version) = (channel.to_string(), Some((version, "counts")));
+        let append =
+            Append { channel: &channel, entry: &entry, retention: Retention::SHARED, idempotency_key: None, version };
         self.broker.append(append).await?;
         Ok(())
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::like_quarantine::LikeQuarantine;
 use super::memory::LikeMemory;
-use crate::broker::{Append, Broker, Keep};
+use crate::broker::{Append, Broker};
 use crate::feed::error::{Result, isolate};
 use crate::feed::lineage::Lineage;
 use crate::feed::quarantine::Quarantine;
 use crate::ledger::{Ledger, REVERTS, Reverted};
-use crate::model::Entry;
+use crate::model::{Channel, Entry, Retention};
 
 /// Reverts of one step.
 const MAX_STEP: usize = 200;
@@ -45,7 +45,7 @@ pub(crate) struct RevertPublisher {
     quarantine: Arc<Quarantine>,
     like_quarantine: LikeQuarantine,
     /// How much of the log of notifications is kept.
-    retention: Keep,
+    retention: Retention,
 }
 
 impl RevertPublisher {
@@ -57,7 +57,7 @@ impl RevertPublisher {
         memory: Arc<LikeMemory>,
         quarantine: Arc<Quarantine>,
         like_quarantine: LikeQuarantine,
-        retention: Keep,
+        retention: Retention,
     ) -> Self {
         Self { ledger, broker, lineage, memory, quarantine, like_quarantine, retention }
     }
@@ -94,9 +94,9 @@ impl RevertPublisher {
         self.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
         let data =
             format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
-        let (channel, key) = (format!("notifications:{user}"), format!("revert {id}"));
-        let (entry, keep) = (Entry::Data(data.into()), self.retention);
-        let append = Append { channel: &channel, entry: &entry, keep, idempotency_key: Some(&key), version: None };
+        let (channel, key) = (Channel::Notifications(user.clone()).to_string(), format!("revert {id}"));
+        let (entry, retention) = (Entry::Data(data.into()), self.retention);
+        let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: Some(&key), version: None };
         self.broker.append(append).await?;
         Ok(())
     }

@@ -26,18 +26,15 @@ use super::node_ids::NodeIds;
 use super::rendering::{Notification, NotificationRenderer, VisibleGroup, encode_data};
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
-use crate::broker::{Append, Broker, Keep};
+use crate::broker::{Append, Broker};
 use crate::ledger::{Happening, Ledger, Mark, Marked, Notified};
-use crate::model::{Entry, NotificationId, UserId, What};
+use crate::model::{Channel, Entry, NotificationId, Retention, UserId, What};
 
 /// How long a group grows, counted from its first notice: "alice and 12 others" covers a day.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// Unread notifications are counted up to this number: it bounds the cost of a list.
 const MAX_COUNTED: usize = 100;
-
-/// How much of the log is kept for recovery.
-const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(14 * 24 * 3600) };
 
 /// Users whose notices are checked concurrently. Few: they use the same stores as posts and likes, and are the least urgent.
 const MAX_CONCURRENT_USERS: usize = 4;
@@ -109,18 +106,21 @@ pub(crate) struct Notifications {
     ids: Arc<NodeIds>,
     visibility: Arc<VisibilityPolicy>,
     renderer: NotificationRenderer,
+    /// How much of the log of each user is kept.
+    retention: Retention,
 }
 
 impl Notifications {
-    /// Notifications kept in this ledger and pushed by this broker.
+    /// Notifications that are kept in this ledger and pushed by this broker, in logs of this retention.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
         ids: Arc<NodeIds>,
         visibility: Arc<VisibilityPolicy>,
         renderer: NotificationRenderer,
+        retention: Retention,
     ) -> Self {
-        Self { ledger, broker, ids, visibility, renderer }
+        Self { ledger, broker, ids, visibility, renderer, retention }
     }
 
     /// Notes and pushes a batch: the notices of one user in order, several users concurrently. Users are not notified of what they
@@ -206,8 +206,9 @@ impl Notifications {
     }
 
     async fn push(&self, user: &UserId, entry: &Entry) -> Result<()> {
-        let channel = format!("notifications:{user}");
-        let append = Append { channel: &channel, entry, keep: LOG_RETENTION, idempotency_key: None, version: None };
+        let channel = Channel::Notifications(user.clone()).to_string();
+        let append =
+            Append { channel: &channel, entry, retention: self.retention, idempotency_key: None, version: None };
         self.broker.append(append).await?;
         Ok(())
     }

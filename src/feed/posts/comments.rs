@@ -6,14 +6,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::draft::mentioned;
-use crate::broker::{Append, Broker, Invalidation, Keep};
+use crate::broker::{Append, Broker, Invalidation};
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
 use crate::feed::input::{CommentList, Done, OneComment};
@@ -22,7 +21,7 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::feed::write_path::WritePath;
 use crate::ledger::{Commented, DEEPEST, EventConsumer, Ledger, Tally, Thread};
-use crate::model::{Comment, CommentId, Entry, Person, PostId, UserId};
+use crate::model::{Channel, Comment, CommentId, Entry, Person, PostId, Retention, UserId};
 
 /// A comment as its author writes it.
 #[derive(Deserialize, JsonSchema)]
@@ -48,9 +47,6 @@ pub(crate) struct CommentPage {
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
-
-/// How much of the log of `post:` is kept for recovery.
-const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
 
 /// Reads for one page if the reader may not see enough of the comments. After that the page is short, and its cursor continues.
 const MAX_READS: usize = 5;
@@ -275,11 +271,16 @@ impl Comments {
     /// Pushes events of a post, and then its counts. The version of the counts keeps an older count from following a newer one.
     /// A failed push does no harm: clients find the change when they read the comments.
     async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Tally) {
-        let channel = format!("post:{post}");
+        let channel = Channel::Post(post).to_string();
         let counts = (Entry::Data(counts(post, tally)), Some((tally.version, "counts")));
         for (entry, version) in events.into_iter().map(|entry| (entry, None)).chain([counts]) {
-            let append =
-                Append { channel: &channel, entry: &entry, keep: LOG_RETENTION, idempotency_key: None, version };
+            let append = Append {
+                channel: &channel,
+                entry: &entry,
+                retention: Retention::SHARED,
+                idempotency_key: None,
+                version,
+            };
             if let Err(error) = self.broker.append(append).await {
                 tracing::warn!(%error, %post, "a change under a post is stored and not pushed");
                 return;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::feed::error::{FeedError, Result};
 use crate::feed::options::Limits;
-use crate::model::{Location, Media, Post, PostId, UserId, Visibility};
+use crate::model::{Location, Media, Post, PostId, UserId, Visibility, is_topic};
 
 /// Users that a post's visibility may name: each delivery searches the list.
 const MAX_NAMED: usize = 200;
@@ -132,16 +132,6 @@ impl Draft {
         }
         Ok(())
     }
-}
-
-/// Whether a text, without the `#`, names a topic.
-pub(crate) fn is_topic(name: &str) -> bool {
-    (1..=100).contains(&name.chars().count()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-}
-
-/// Whether a text is the name of a topic as it is stored: lower case, without the `#`.
-pub fn is_topic_name(name: &str) -> bool {
-    is_topic(name) && name.to_lowercase() == name
 }
 
 /// The users that a text mentions, each once.

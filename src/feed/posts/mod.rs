@@ -11,8 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub(crate) use comments::{CommentDraft, CommentPage, Comments};
-pub use draft::is_topic_name;
-pub(crate) use draft::{Draft, is_topic};
+pub(crate) use draft::Draft;
 pub(crate) use edits::{Edit, PostEditor};
 
 use super::call::{Call, Caller};

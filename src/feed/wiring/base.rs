@@ -27,6 +27,7 @@ use crate::feed::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
 use crate::feed::write_path::WritePath;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::model::Retention;
 /// What nearly all services use.
 pub(super) struct Base {
     pub(super) ledger: Arc<dyn Ledger>,
@@ -84,9 +85,10 @@ impl Base {
         Favourites::new(self.ledger.clone(), identity, visibility, renderer, options.limits.favourites)
     }
 
-    pub(super) fn notifications(&self, renderer: NotificationRenderer) -> Notifications {
+    pub(super) fn notifications(&self, renderer: NotificationRenderer, options: &FeedOptions) -> Notifications {
+        let retention = Retention::notifications(options.timeline_idle);
         let (ids, visibility) = (self.ids.clone(), self.visibility.clone());
-        Notifications::new(self.ledger.clone(), self.broker.clone(), ids, visibility, renderer)
+        Notifications::new(self.ledger.clone(), self.broker.clone(), ids, visibility, renderer, retention)
     }
 
     pub(super) fn profiles(&self) -> Profiles {

@@ -10,6 +10,7 @@ use crate::feed::likes::{
 };
 use crate::feed::options::FeedOptions;
 use crate::feed::quarantine::Quarantine;
+use crate::model::Retention;
 
 /// The services of likes.
 pub(super) struct LikeServices {
@@ -43,7 +44,7 @@ impl LikeServices {
             memory.clone(),
             quarantine.clone(),
             like_quarantine.clone(),
-            options.likes.notifications,
+            Retention::notifications(options.timeline_idle),
         );
         let outputs = SettlerOutputs {
             counts: counts.clone(),

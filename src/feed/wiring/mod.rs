@@ -142,7 +142,7 @@ impl Feed {
         let write = base.write_path(rates.clone());
         let comments = Arc::new(base.comments(write.clone(), options));
         let favourites = Arc::new(base.favourites(renderer.clone(), options));
-        let notifications = Arc::new(base.notifications(notification_renderer.clone()));
+        let notifications = Arc::new(base.notifications(notification_renderer.clone(), options));
         let likes = LikeServices::new(&base, queue, like_memory.clone(), options);
         let erasure_job =
             base.erasure_job(timelines.edges.clone(), likes.counts, records.clone(), &comments, &notifications);

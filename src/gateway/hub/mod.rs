@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Parts;
-use super::channels::Channel;
+use super::channels::ResolvedChannel;
 use super::commands::ENTRIES_PER_UNIT;
 use super::outbox::{Outbox, Outgoing};
 use super::session::Join;
@@ -30,7 +30,7 @@ use super::transport::Framed;
 use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
 use crate::feed::{Audience, Feed, FeedError, Presence, Viewer};
 use crate::metrics::Metrics;
-use crate::model::{Entry, Position};
+use crate::model::{Channel, Entry, Position};
 use crate::protocol::{Publication, push_join, push_leave, push_publication};
 
 use catch_up::{CATCH_UP_TIMEOUT, fits};
@@ -118,7 +118,7 @@ impl Hub {
                 continue;
             }
             if channel.has_log() {
-                let position = match channel {
+                let position = match &channel.channel {
                     Channel::Timeline(user) => {
                         let (position, here) = self.feed.inboxes.track_presence(user).await?;
                         presence = Some(here);
@@ -149,7 +149,7 @@ impl Hub {
         Ok((seat, Joined { position, missed }))
     }
 
-    fn room(&self, name: &Arc<str>, channel: &Channel) -> Arc<Room> {
+    fn room(&self, name: &Arc<str>, channel: &ResolvedChannel) -> Arc<Room> {
         if let Some(room) = self.rooms.get(name) {
             return Arc::clone(&room);
         }

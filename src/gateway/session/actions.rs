@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::auth::TokenIdentity;
 use crate::broker::Span;
-use crate::gateway::channels::Channel;
+use crate::gateway::channels::ResolvedChannel;
 use crate::model::UserId;
 use crate::protocol::{ClientInfo, Disconnect, Recover};
 
@@ -60,7 +60,7 @@ pub struct Join {
     /// The channel.
     pub name: Arc<str>,
     /// What it is.
-    pub channel: Channel,
+    pub channel: ResolvedChannel,
     /// Where the client left it.
     pub recover: Recover,
     /// When it ends, in Unix seconds.
@@ -87,7 +87,7 @@ pub struct Publish {
     /// The channel.
     pub name: String,
     /// What it is.
-    pub channel: Channel,
+    pub channel: ResolvedChannel,
     /// The publication's members.
     pub members: Bytes,
 }
@@ -128,7 +128,7 @@ pub struct History {
     /// The channel.
     pub name: String,
     /// What it is.
-    pub channel: Channel,
+    pub channel: ResolvedChannel,
     /// Which part; with a limit of 0 only the position is asked for.
     pub span: Span,
     /// The life of the log that it is asked of, if any.

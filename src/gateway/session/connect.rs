@@ -8,10 +8,10 @@ use super::subscriptions::subscribed;
 use super::time::{Moment, Remaining, remaining, ttl};
 use super::{Action, Identity, Join, Opening, Session, Side, State, Subscription, VERSION, refuse};
 use crate::auth::{ConnectClaims, TokenError, TokenIdentity};
-use crate::gateway::channels::Channel;
+use crate::gateway::channels::ResolvedChannel;
 use crate::gateway::hub::Joined;
 use crate::gateway::sockets::closing;
-use crate::model::UserId;
+use crate::model::{Channel, ChannelKind, UserId};
 use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, RefreshResult, ReplyBody, reply};
 
 impl Session {
@@ -42,7 +42,8 @@ impl Session {
             return Action::Close(why);
         }
         let token = Arc::new(claims.identity.clone());
-        let own = claims.user.iter().flat_map(|user| [format!("timeline:{user}"), format!("notifications:{user}")]);
+        let own = |user: &UserId| [Channel::Timeline(user.clone()), Channel::Notifications(user.clone())];
+        let own = claims.user.iter().flat_map(own).map(|channel| channel.to_string());
         let channels = named_channels(&claims);
         let identity = Identity {
             user: claims.user.clone(),
@@ -56,7 +57,7 @@ impl Session {
         let mut joins: Vec<Join> = Vec::new();
         for (name, chan_info) in named.chain(plain) {
             // A token opens any channel to its user, except channels that are limited to others.
-            let permitted = |channel: &Channel| channel.permits_server_side(identity.user.as_ref());
+            let permitted = |channel: &ResolvedChannel| channel.permits_server_side(identity.user.as_ref());
             let channel = self.options.channels.find(&name).filter(|_| name.len() <= self.options.channel_length);
             let Some(channel) = channel.filter(permitted) else { return Action::Close(Disconnect::BAD_REQUEST) };
             if joins.iter().any(|join| *join.name == *name) {
@@ -162,8 +163,8 @@ fn invalid_token(error: TokenError) -> Disconnect {
 /// there, so it is small.
 fn named_channels(claims: &ConnectClaims) -> u64 {
     let own = |name: &str| {
-        let (space, owner) = name.split_once(':').unwrap_or_default();
-        matches!(space, "timeline" | "notifications") && claims.user.as_ref().is_some_and(|user| user.as_str() == owner)
+        let owner = ChannelKind::Timeline.id_of(name).or_else(|| ChannelKind::Notifications.id_of(name));
+        owner.is_some() && owner == claims.user.as_ref().map(UserId::as_str)
     };
     let names: BTreeSet<&String> = claims.channels.iter().chain(claims.subs.keys()).filter(|name| !own(name)).collect();
     if names.is_empty() {

@@ -2,14 +2,14 @@
 
 use super::{Action, History, Look, Publish, Refusal, Session, State, Wants, refuse};
 use crate::broker::Span;
-use crate::gateway::channels::{Channel, Credentials, Right};
+use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::protocol::{
     ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members,
 };
 
 impl Session {
     /// The channel of a command, if the session has that right to it.
-    fn permitted(&self, name: &str, right: Right) -> Result<Channel, Refusal> {
+    fn permitted(&self, name: &str, right: Right) -> Result<ResolvedChannel, Refusal> {
         if name.is_empty() {
             return Err(Refusal::Close(Disconnect::BAD_REQUEST));
         }

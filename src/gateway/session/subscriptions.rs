@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::time::{Moment, Remaining, remaining, ttl};
 use super::{Action, Identity, Join, Session, Side, State, Subscription, SubscriptionTokens, refuse};
 use crate::auth::{TokenError, TokenIdentity};
-use crate::gateway::channels::{Channel, Credentials, Right};
+use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::gateway::hub::Joined;
 use crate::protocol::{
     ClientInfo, Disconnect, ErrorCode, RefreshResult, ReplyBody, SubRefreshRequest, SubscribeRequest, SubscribeResult,
@@ -79,7 +79,7 @@ impl Session {
     pub(super) fn info_for(
         &self,
         identity: &Identity,
-        channel: &Channel,
+        channel: &ResolvedChannel,
         chan_info: Option<Box<RawValue>>,
     ) -> Option<ClientInfo> {
         (channel.has_presence() || channel.tells_joins()).then(|| ClientInfo {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::{Config, Secrets};
 use crate::gateway::hub::Joined;
-use crate::model::Position;
+use crate::model::{Position, Retention};
 use crate::protocol::decode_frame;
 
 const UNIX: u64 = 1_800_000_000;
@@ -30,7 +30,7 @@ fn options() -> SessionOptions {
     SessionOptions {
         verifier: Verifier::new(&config.auth, &Secrets::load(&config).unwrap()).unwrap(),
         revocations: Arc::default(),
-        channels: Channels::new(&config.namespaces, Duration::from_secs(60)),
+        channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: false,
         max_channels: 2,
         channel_length: 20,
