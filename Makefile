@@ -1,4 +1,4 @@
-# Feedline: `make test` is all that CI does, in the same order. See scripts/ for what needs more than a line.
+# Feedline: `make test` runs everything that CI runs, in the same order. Longer commands are in scripts/.
 
 CARGO ?= cargo
 BENCH ?= broadcast
@@ -7,11 +7,12 @@ SECONDS ?= 600
 .DELETE_ON_ERROR:
 .PHONY: test lint unit page sdk browser deps bench soak chaos fuzz-build build
 
-# Everything, and one line at the end that sums it up.
+# Everything; the last line is the summary.
 test: deps lint
 	scripts/run-tests
 
-# Format, clippy (also of the server without `feedline bench`), documentation: warnings are errors. No circles between files.
+# Format, clippy (also of the server without `feedline bench`), documentation: warnings are errors. No cycles between
+# files.
 lint:
 	$(CARGO) fmt --all --check
 	if command -v python3 >/dev/null; then scripts/check-cycles feed && scripts/check-cycles api; fi
@@ -23,7 +24,7 @@ lint:
 unit:
 	$(CARGO) test --workspace --no-fail-fast
 
-# The page's modules, by themselves.
+# The modules of the page, without a browser.
 page: tests/node_modules/.package-lock.json
 	npm run --silent --prefix tests page
 
@@ -35,7 +36,7 @@ sdk: build tests/node_modules/.package-lock.json
 browser: build tests/node_modules/.package-lock.json
 	npm run --silent --prefix tests browser
 
-# The tools that the tests need: says what it installs.
+# Installs the tools that the tests need, and prints their names.
 deps: tests/node_modules/.package-lock.json
 	scripts/install-deps
 
@@ -51,8 +52,8 @@ build:
 bench:
 	$(CARGO) run --release -- bench $(BENCH)
 
-# The oracle for as long as one likes, on all stores or on some: make soak SECONDS=3600 ON=postgres. FEEDLINE_SEED begins
-# with that seed. What fails prints the command that repeats it.
+# The oracle for SECONDS, on all stores or on those that match ON: make soak SECONDS=3600 ON=postgres. FEEDLINE_SEED
+# sets the first seed. A failure prints the command that repeats it.
 soak:
 	FEEDLINE_SOAK=$(SECONDS) $(CARGO) test --test oracle $(ON) -- --nocapture
 

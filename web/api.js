@@ -2,7 +2,7 @@
 
 const TIMEOUT_MS = 10_000;
 
-/** What the API refused, or that it could not be reached (`code` is then "unreachable"). */
+/** An error of the API, or of the network (`code` is then "unreachable"). */
 export class ApiError extends Error {
   /** @param {number} status the HTTP status; 0 without an answer */
   constructor(status, { code, message, field }) {
@@ -13,7 +13,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The operations that the page uses, in the name of whom `token()` says. */
+/** The operations that the page uses, on behalf of the user of `token()`. */
 export class Api {
   #token;
   #fetch;
@@ -76,10 +76,11 @@ export class Api {
       response = await this.#fetch(`/api/v1${path}`, request);
       answer = parse(await response.text());
     } catch {
-      throw new ApiError(0, { code: "unreachable", message: "The server cannot be reached just now. Try again." });
+      throw new ApiError(0, { code: "unreachable", message: "The server cannot be reached. Try again." });
     }
     if (response.ok) return answer;
-    throw new ApiError(response.status, answer?.error ?? { code: "unknown", message: `The server answered ${response.status}.` });
+    const unknown = { code: "unknown", message: `The server answered ${response.status}.` };
+    throw new ApiError(response.status, answer?.error ?? unknown);
   }
 }
 

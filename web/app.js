@@ -1,4 +1,4 @@
-// The page: it ties the forms, the connection and the timeline together.
+// The page: connects the forms, the connection and the timeline.
 
 import { Api } from "./api.js";
 import { Connection } from "./socket.js";
@@ -9,16 +9,16 @@ import * as view from "./view.js";
 const PAGE = 20;
 const RETRY_READ_MS = 2_000;
 const CLOCK_MS = 30_000;
-const EMPTY = "Nothing here yet. Write something, or follow somebody.";
+const EMPTY = "Nothing here yet. Write a post, or follow a user.";
 
 const { elements } = view;
 const api = new Api(() => home?.session.token ?? null);
 
-/** What belongs to whoever is signed in, or null. Replaced as a whole, so nothing leaks into the next session. */
+/** The state of the signed-in user, or null. Replaced as a whole, so that nothing leaks into the next session. */
 let home = null;
 let mode = "sign-in";
 
-/** Somebody's page, for as long as they are signed in. */
+/** The page of a user, while signed in. */
 class Home {
   session;
   #timeline = new Timeline();
@@ -27,7 +27,7 @@ class Home {
   #names = new Map();
   #following = [];
   #retry = null;
-  /** Counts the reads of the first page, so that an answer to an outdated one is dropped. */
+  /** Counts the reads of the first page, so that the reply to an outdated one is dropped. */
   #reads = 0;
 
   constructor(session) {
@@ -75,7 +75,7 @@ class Home {
     else this.#connection.open();
   }
 
-  /** Whether this page is, or tries to be, connected. */
+  /** Whether this page is connected, or tries to connect. */
   online = false;
 
   #connectionChanged(state) {
@@ -88,7 +88,7 @@ class Home {
 
   #subscribed({ wasRecovering, recovered, missed }) {
     if (recovered) view.showRecovered(`Recovered ${missed} ${missed === 1 ? "entry" : "entries"}`);
-    else if (wasRecovering) view.showRecovered("Missed too much: read anew");
+    else if (wasRecovering) view.showRecovered("Missed too much: timeline reloaded");
     if (!recovered || !this.#timeline.isRead) this.#readFirst();
   }
 
@@ -112,7 +112,7 @@ class Home {
       this.#show();
     } catch (error) {
       if (read !== this.#reads || home !== this) return;
-      // Without a connection there is nothing to ask; the next one reads.
+      // The next connection reads again.
       if (!this.#connection.isOnline) return;
       view.showNote(`The timeline could not be read: ${error.message}. Trying again…`);
       this.#retry = setTimeout(() => this.#readFirst(), RETRY_READ_MS * (0.5 + Math.random()));
@@ -164,7 +164,7 @@ class Home {
     await this.#readFollowing();
   }
 
-  /** Who signs in says an id; what they are called is the server's to say. */
+  /** A sign-in has the id only: loads the name. */
   async #readName() {
     const { name } = await api.user(this.session.user).catch(() => this.session);
     if (home !== this || name === this.session.name) return;
@@ -208,12 +208,12 @@ class Home {
     const more = this.#timeline.next !== null;
     view.showOlder(more);
     if (this.#timeline.isRead) view.showNote(posts.length === 0 && !more ? EMPTY : "");
-    // All that was loaded is gone, as after unfollowing somebody busy: there is still what lies below.
+    // All loaded posts were removed, for example by an unfollow: shows older ones.
     if (posts.length === 0 && more) this.readOlder();
   }
 }
 
-/** Whether the server ended a connection because of its token: expired, or not valid (any more). */
+/** Whether the server ended a connection because its token expired or is not valid. */
 function isAboutToken(code) {
   return code === 109 || code === 3500;
 }
@@ -225,7 +225,7 @@ function enter(session) {
 
 function signOut(message) {
   const left = home;
-  // The request has its token before `home` goes. Whoever is offline signs out of this tab only.
+  // The request takes its token before `home` is cleared. While offline, only this tab is signed out.
   if (left && message === undefined) api.signOut().catch(() => {});
   home = null;
   left?.stop();
@@ -244,8 +244,8 @@ elements.gateForm.addEventListener("submit", (event) => {
   const { user, password, name } = Object.fromEntries(new FormData(elements.gateForm));
   const id = user.trim();
   view.showGateError({ message: "" });
-  if (id === "") return view.showGateError({ field: "user", message: "Say who you are." });
-  if (password === "") return view.showGateError({ field: "password", message: "A password is needed." });
+  if (id === "") return view.showGateError({ field: "user", message: "Enter an id." });
+  if (password === "") return view.showGateError({ field: "password", message: "Enter a password." });
   view.busy(elements.gateForm, async () => {
     try {
       const given = name.trim();
@@ -277,7 +277,7 @@ elements.writeForm.addEventListener("submit", (event) => {
     const text = elements.writeText.value;
     try {
       await home.post(text);
-          elements.writeForm.reset();
+      elements.writeForm.reset();
       view.showCount("");
       elements.writeText.focus();
     } catch (error) {
@@ -290,7 +290,7 @@ elements.followForm.addEventListener("submit", (event) => {
   event.preventDefault();
   view.showError("follow", "");
   const id = elements.followUser.value.trim().replace(/^@/, "");
-  if (id === "") return view.showError("follow", "Whom? An id is needed.");
+  if (id === "") return view.showError("follow", "Enter the id of a user.");
   view.busy(elements.followForm, async () => {
     try {
       await home.follow(id);

@@ -1,16 +1,16 @@
-// How far into each channel's log this client has seen.
+// The position of this client in the log of each channel.
 
 /** The positions that a reconnect asks to recover from. */
 export class Positions {
   #seen = new Map();
 
-  /** Begins, or begins again, where the server says that a subscription stands. */
+  /** Sets the position of a subscription that begins, or begins again. */
   start(channel, { recoverable, offset = 0, epoch = "" }) {
     if (recoverable) this.#seen.set(channel, { offset, epoch });
     else this.#seen.delete(channel);
   }
 
-  /** Moves on to a publication. False if it was seen before. */
+  /** Advances to a publication. False if it was processed before. */
   advance(channel, { offset, epoch }) {
     const seen = this.#seen.get(channel);
     if (!seen || !offset) return true;

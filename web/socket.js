@@ -1,17 +1,17 @@
-// A small client of the wire protocol: one socket, server-side subscriptions with recovery, rpc.
+// A small client of the protocol: one socket, server-side subscriptions with recovery, rpc.
 
 import { Positions } from "./positions.js";
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const REPLY_TIMEOUT_MS = 10_000;
-/** How much later than announced a ping may come. */
+/** How late a ping may be. */
 const PING_GRACE_MS = 10_000;
 const BACKOFF_FIRST_MS = 500;
 const BACKOFF_MOST_MS = 20_000;
-/** A close that this side decided on: there is no code from the server. */
+/** The code of a close by this client: the server sent none. */
 const LOCAL = 0;
 
-/** What the server refused: a command, or the connection itself. */
+/** An error reply to a command, or the refusal of the connection. */
 export class WireError extends Error {
   constructor({ code, message, temporary = false, field = null }) {
     super(message);
@@ -19,24 +19,24 @@ export class WireError extends Error {
   }
 }
 
-/** Whether a close code means: never again. */
+/** Whether the client must not reconnect after this close code. */
 export function isTerminal(code) {
   return (code >= 3500 && code < 4000) || (code >= 4500 && code < 5000);
 }
 
-/** How long to wait before an attempt (0 is the first): full jitter below a ceiling that doubles. */
+/** The wait before an attempt (0 is the first): full jitter below a ceiling that doubles. */
 export function backoff(attempt, random = Math.random) {
   return random() * Math.min(BACKOFF_MOST_MS, BACKOFF_FIRST_MS * 2 ** attempt);
 }
 
 /**
- * A connection that comes back by itself.
+ * A connection that reconnects automatically.
  *
- * It tells its owner, by the handlers given:
- * - `state({name, code, reason})`: "connecting", "online", "waiting" (to try again), "offline" (asked for) or "ended"
- *   (the server wants this client no more);
- * - `subscribed(channel, {wasRecovering, recovered, missed})`: where a subscription stands after a connect;
- * - `publication(channel, {data, offset})`: each once, in order, those that were missed first.
+ * It calls these handlers:
+ * - `state({name, code, reason})`: "connecting", "online", "waiting" (for the next attempt), "offline" (requested) or
+ *   "ended" (refused by the server for good);
+ * - `subscribed(channel, {wasRecovering, recovered, missed})`: the state of a subscription after a connect;
+ * - `publication(channel, {data, offset})`: each once, in order, missed ones first.
  */
 export class Connection {
   #url;
@@ -55,7 +55,7 @@ export class Connection {
   #pingMs = 0;
   #pong = false;
 
-  /** `env` stands in for the browser in tests. */
+  /** Tests replace the browser's functions with `env`. */
   constructor({ url, token, on, env = {} }) {
     this.#url = url;
     this.#token = token;
@@ -73,7 +73,7 @@ export class Connection {
     return this.#online;
   }
 
-  /** Connects and stays connected, until `close`. */
+  /** Connects, and reconnects until `close`. */
   open() {
     if (this.#wanted) return;
     this.#wanted = true;
@@ -81,24 +81,24 @@ export class Connection {
     this.#connect();
   }
 
-  /** Goes offline. The positions stay, so that `open` recovers what happens meanwhile. */
+  /** Goes offline. The positions are kept, so that `open` recovers missed publications. */
   close() {
     this.#wanted = false;
     this.#leave();
     this.#on.state({ name: "offline" });
   }
 
-  /** Loses the connection, as a tunnel would. */
+  /** Drops the connection, as a network failure would. */
   drop() {
     if (this.#socket) this.#lost(LOCAL, "dropped");
   }
 
-  /** Tries at once if a retry is due: the network is back, or somebody looks at the page. */
+  /** Ends the wait for a retry: the network is back, or the page became visible. */
   nudge() {
     if (this.#retryTimer !== null) this.#connect();
   }
 
-  /** Calls an operation. Rejects with a `WireError`; code 0 if the connection is not there or goes away. */
+  /** Calls an operation. Rejects with a `WireError`; its code is 0 if there is no connection, or it is lost. */
   rpc(method, data) {
     if (!this.#online) return Promise.reject(new WireError({ code: 0, message: "not connected", temporary: true }));
     return new Promise((resolve, reject) => {
@@ -153,7 +153,7 @@ export class Connection {
     this.#on.publication(channel, { data: publication.data, offset: publication.offset ?? 0 });
   }
 
-  /** A connect that the server answered with an error: temporary ones are tried again, others end it. */
+  /** Handles an error reply to a connect: temporary errors are retried, others end the connection. */
   #refused(error) {
     if (!this.#socket) return;
     if (error.temporary) this.#lost(LOCAL, error.message);
@@ -165,11 +165,11 @@ export class Connection {
     try {
       messages = String(text).split("\n").filter(Boolean).map((line) => JSON.parse(line));
     } catch {
-      this.#lost(LOCAL, "the server said something that is not the protocol");
+      this.#lost(LOCAL, "the server violated the protocol");
       return;
     }
     for (const message of messages) {
-      // A message before may have ended the connection.
+      // An earlier message may have ended the connection.
       if (this.#socket) this.#message(message);
     }
   }
@@ -202,8 +202,8 @@ export class Connection {
   }
 
   /**
-   * Sends a command; `done` or `failed` is called with its reply. Callbacks, not promises: a connect's reply must be dealt
-   * with before the pushes that stand behind it in the same frame.
+   * Sends a command; `done` or `failed` is called with its reply. Callbacks, not promises: the reply to a connect must
+   * be handled before the pushes that follow it in the same frame.
    */
   #command(command, done, failed) {
     const id = ++this.#lastId;
@@ -246,7 +246,7 @@ export class Connection {
     this.#retryTimer = this.#env.setTimeout(() => this.#connect(), wait);
   }
 
-  /** Lets go of the socket and of everything that waits for it. */
+  /** Drops the socket and fails all commands that wait for it. */
   #leave() {
     this.#clearRetry();
     this.#env.clearTimeout(this.#aliveTimer);

@@ -1,4 +1,4 @@
-// Who is signed in, remembered for as long as the tab lives. Each tab can be somebody else.
+// The session of this tab, stored until the tab is closed. Each tab can have another user.
 
 const KEY = "feedline.session";
 
@@ -14,12 +14,12 @@ export function loadSession() {
   }
 }
 
-/** Remembers a session. A browser that forbids storage only forgets it on reload. */
+/** Stores a session. In a browser that forbids storage, it ends at the next reload. */
 export function saveSession(session) {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(session));
   } catch {
-    // The session goes on in memory.
+    // The session continues in memory.
   }
 }
 
@@ -28,6 +28,6 @@ export function clearSession() {
   try {
     sessionStorage.removeItem(KEY);
   } catch {
-    // There is nothing stored where storage is forbidden.
+    // Nothing is stored where storage is forbidden.
   }
 }

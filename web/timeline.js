@@ -1,29 +1,29 @@
-// A timeline as a model, without a page around it: posts by id, newest first, each once.
+// The model of a timeline: posts by id, newest first, each once. It does not know the page.
 //
-// Pages are read over rpc while the log moves on underneath. Every event has an offset, and every page the offset it
-// was read at, so that whichever comes first, the later truth wins.
+// Pages are read over rpc while the log grows. Every event has an offset, and every page the offset at which it was
+// read: whichever arrives first, the later state is kept.
 
-/** How many departed posts are remembered, lest an older page brings them back. */
+/** The number of removed posts that are remembered, so that an older page does not add them again. */
 const GONE_MOST = 1000;
-/** The offset of what this tab did itself, which no page can be older than. */
+/** The offset of this tab's own changes: every page is older. */
 const OWN = Infinity;
 
 /** The timeline of one user. */
 export class Timeline {
   #posts = [];
-  /** Id → offset at which it left. */
+  /** By id, the offset of the removal. */
   #gone = new Map();
-  /** Posts older than this belong to pages that are not loaded: kept, but not shown above a gap. */
+  /** Older posts belong to pages that are not loaded: they are kept, but not shown above the gap. */
   #floor = Infinity;
-  /** The offset that the first page was read at. */
+  /** The offset at which the first page was read. */
   #readAt = 0;
-  /** Events that came while the first page was being read; null when none is. */
+  /** Events that arrived while the first page is being read; otherwise null. */
   #meanwhile = null;
 
-  /** Where the next older page begins, or null at the end. */
+  /** The cursor of the next older page, or null at the end. */
   next = null;
 
-  /** Whether the first page is there, and nobody began to read it again. */
+  /** Whether the first page is loaded and not being read again. */
   isRead = false;
 
   /** The posts to show, newest first. */
@@ -31,14 +31,14 @@ export class Timeline {
     return this.#posts.filter((post) => post.id >= this.#floor);
   }
 
-  /** Says that the first page is about to be read: what happens from now on is applied again on top of it. */
+  /** Call before the first page is read: events from now on are applied again on top of it. */
   begin() {
     this.isRead = false;
     this.#meanwhile = [];
     this.#readAt = 0;
   }
 
-  /** Takes the first page in place of everything. */
+  /** Replaces everything with the first page. */
   fill(page) {
     const meanwhile = this.#meanwhile ?? [];
     this.isRead = true;
@@ -51,7 +51,7 @@ export class Timeline {
     for (const { event, offset } of meanwhile) this.apply(event, offset);
   }
 
-  /** Takes an older page. */
+  /** Adds an older page. */
   extend(page) {
     for (const post of page.items) {
       const leftAt = this.#gone.get(post.id) ?? 0;
@@ -61,7 +61,7 @@ export class Timeline {
     this.#floor = this.next === null ? 0 : Math.min(this.#floor, ...page.items.map((post) => post.id));
   }
 
-  /** Applies what was pushed. Kinds of events that are not known are stepped over. */
+  /** Applies a pushed event. Unknown types are skipped. */
   apply(event, offset) {
     this.#meanwhile?.push({ event, offset });
     if (offset <= this.#readAt) return;
@@ -75,13 +75,13 @@ export class Timeline {
     this.apply({ type: "post", post }, OWN);
   }
 
-  /** Takes an own post away before that is pushed. */
+  /** Removes an own post before its removal is pushed. */
   remove(id) {
     this.apply({ type: "gone", id, reason: "deleted" }, OWN);
   }
 
   #arrived(post) {
-    // What was deleted stays so; what left for another reason may come back.
+    // Deleted posts do not return; posts that were removed for other reasons may.
     if (this.#gone.get(post.id) !== OWN) this.#merge(post);
   }
 
@@ -97,7 +97,7 @@ export class Timeline {
     if (this.#posts[at]?.id === id) this.#posts.splice(at, 1);
   }
 
-  /** Puts a post where it belongs; of two versions the one edited last stays. */
+  /** Inserts a post in order; of two versions, the one that was edited last is kept. */
   #merge(post) {
     const at = this.#place(post.id);
     const known = this.#posts[at];
@@ -105,7 +105,7 @@ export class Timeline {
     else if ((post.edited_at ?? 0) > (known.edited_at ?? 0)) this.#posts[at] = post;
   }
 
-  /** The index of an id, or where it would stand. */
+  /** The index of an id, or the one at which it would be inserted. */
   #place(id) {
     let low = 0;
     let high = this.#posts.length;

@@ -1,8 +1,8 @@
-// The page's elements. What users wrote enters the document as text, never as markup.
+// The elements of the page. Text of users enters the document as text, never as markup.
 
 const byId = (id) => document.getElementById(id);
 
-/** Elements that others listen to. */
+/** Elements with listeners in `app.js`. */
 export const elements = {
   gateForm: byId("gate-form"),
   gateSwitch: byId("gate-switch"),
@@ -24,7 +24,7 @@ function element(name, properties = {}, ...children) {
   return made;
 }
 
-// The gate: signing in and up.
+// The gate: sign in and sign up.
 
 const GATES = {
   "sign-in": {
@@ -41,13 +41,13 @@ const GATES = {
   },
 };
 
-/** Shows the form of a mode, "sign-in" or "sign-up", and perhaps why. */
+/** Shows the form of a mode, "sign-in" or "sign-up", with a message if there is one. */
 export function showGate(mode, message = "") {
   const gate = GATES[mode];
   byId("home").hidden = true;
   byId("who").hidden = true;
   byId("gate").hidden = false;
-  // What the last one here saw is not kept for the next one.
+  // The next user must not see the posts of the last one.
   byId("posts").replaceChildren();
   showFollowing([]);
   showMe({ user: "", name: "" });
@@ -63,7 +63,7 @@ export function showGate(mode, message = "") {
   byId("gate-user").focus();
 }
 
-/** Shows an error at the field that it names, or below the form. An empty message takes all errors away. */
+/** Shows an error at the field that it names, or below the form. An empty message removes all errors. */
 export function showGateError({ message, field = null }) {
   let shown = false;
   for (const name of ["user", "name", "password"]) {
@@ -76,7 +76,7 @@ export function showGateError({ message, field = null }) {
   byId("gate-error").textContent = shown ? "" : message;
 }
 
-// The home of somebody signed in.
+// The home of a signed-in user.
 
 /** Shows the page of a session. */
 export function showHome(session) {
@@ -96,7 +96,7 @@ export function showHome(session) {
   elements.writeText.focus();
 }
 
-/** Shows who is signed in. */
+/** Shows the signed-in user. */
 export function showMe({ user, name }) {
   byId("my-name").textContent = name;
   byId("my-id").textContent = `@${user}`;
@@ -108,7 +108,7 @@ export function showError(form, message) {
   byId(`${form}-error`).textContent = message;
 }
 
-/** Makes a form wait (and not be sent twice) while `work` runs. */
+/** Disables a form while `work` runs, so that it is not sent twice. */
 export async function busy(form, work) {
   const button = form.querySelector("button[type=submit]");
   button.disabled = true;
@@ -122,7 +122,7 @@ export async function busy(form, work) {
 const TEXT_MOST = 5000;
 const TEXT_NEAR = 500;
 
-/** Shows how many characters are left, once they become few. */
+/** Shows how many characters are left, when they are few. */
 export function showCount(text) {
   const left = TEXT_MOST - [...text].length;
   const count = byId("write-count");
@@ -148,12 +148,12 @@ export function showConnection({ name, reason }) {
   elements.drop.disabled = name !== "online";
 }
 
-/** Shows what the last reconnect brought back. */
+/** Shows what the last reconnect recovered. */
 export function showRecovered(text) {
   byId("recovered").textContent = text;
 }
 
-/** Shows whom the user follows. */
+/** Shows the users that the user follows. */
 export function showFollowing(users, onUnfollow = () => {}) {
   const items = users.map(({ id, name }) => {
     const button = element("button", { type: "button", className: "quiet", textContent: "Unfollow" });
@@ -162,11 +162,12 @@ export function showFollowing(users, onUnfollow = () => {}) {
       button.disabled = true;
       onUnfollow(id);
     });
+    const handle = element("span", { className: "handle", textContent: `@${id}` });
     return element(
       "li",
       { dataset: { user: id, testid: "followed" } },
       avatar(id, name, "small"),
-      element("span", { className: "person" }, bidi(name), element("span", { className: "handle", textContent: `@${id}` })),
+      element("span", { className: "person" }, bidi(name), handle),
       button,
     );
   });
@@ -176,23 +177,23 @@ export function showFollowing(users, onUnfollow = () => {}) {
 
 // The timeline.
 
-/** Shows what stands in for, or above, the posts. */
+/** Shows a note above the posts, or instead of them. */
 export function showNote(text) {
   byId("timeline-note").textContent = text;
 }
 
-/** Says something to those who listen instead of looking. */
+/** Announces a text to screen readers. */
 export function announce(text) {
   byId("announce").textContent = text;
 }
 
-/** Shows or hides the way to older posts. */
+/** Shows or hides the button that loads older posts. */
 export function showOlder(there) {
   elements.older.hidden = !there;
 }
 
 /**
- * Makes the list show these posts. What stays is not touched, so reading, focus and selection are not disturbed.
+ * Makes the list show these posts. Items that stay are not touched, so that focus and selection are kept.
  *
  * @param {object[]} posts newest first
  * @param {{me: string, nameOf: (user: string) => string, onDelete: (post: object) => Promise<void>}} how
@@ -223,14 +224,15 @@ export function showPosts(posts, how) {
   if (heldFocus && !list.contains(document.activeElement)) byId("timeline-title").focus({ preventScroll: true });
 }
 
-/** Writes the times anew: they are told from now. */
+/** Updates the times, which are relative to now. */
 export function refreshTimes() {
   for (const time of document.querySelectorAll("#posts time")) time.textContent = ago(Date.parse(time.dateTime));
 }
 
 function postItem(post, name, { me, onDelete }) {
   const when = new Date(post.created_at);
-  const time = element("time", { dateTime: when.toISOString(), title: when.toLocaleString(), textContent: ago(post.created_at) });
+  const times = { dateTime: when.toISOString(), title: when.toLocaleString() };
+  const time = element("time", { ...times, textContent: ago(post.created_at) });
   const head = element(
     "header",
     {},
@@ -239,16 +241,19 @@ function postItem(post, name, { me, onDelete }) {
     time,
   );
   if (post.edited_at) head.append(element("span", { className: "edited", textContent: "edited" }));
-  const text = element("p", { className: "text", dir: "auto", textContent: post.text, dataset: { testid: "post-body" } });
+  const dataset = { testid: "post-body" };
+  const text = element("p", { className: "text", dir: "auto", textContent: post.text, dataset });
   const body = element("div", { className: "post-body" }, head, text);
   if (post.author === me) body.append(deletion(post, onDelete));
-  const item = element("li", { className: "post", dataset: { id: String(post.id), testid: "post" } }, avatar(post.author, name), body);
+  const properties = { className: "post", dataset: { id: String(post.id), testid: "post" } };
+  const item = element("li", properties, avatar(post.author, name), body);
   return Object.assign(item, { post, authorName: name });
 }
 
-/** A button that asks once more before it deletes, and says so if that fails. */
+/** A button that asks for a confirmation, deletes, and shows the error if that fails. */
 function deletion(post, onDelete) {
-  const button = element("button", { type: "button", className: "quiet delete", textContent: "Delete", dataset: { testid: "delete" } });
+  const dataset = { testid: "delete" };
+  const button = element("button", { type: "button", className: "quiet delete", textContent: "Delete", dataset });
   const error = element("p", { className: "form-error" });
   error.setAttribute("role", "alert");
   const calm = () => {
@@ -291,7 +296,7 @@ function dressAvatar(made, user, name) {
   made.textContent = ([...name.trim()][0] ?? "?").toUpperCase();
 }
 
-/** A name kept from turning the direction of what stands beside it. */
+/** A name that cannot change the direction of the text beside it. */
 function bidi(text) {
   return element("bdi", { textContent: text });
 }

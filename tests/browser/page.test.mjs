@@ -86,7 +86,7 @@ async function remove(browser, text) {
 test("an empty form says what it wants", async () => {
   await ann.open(server.origin);
   await ann.click("gate-submit");
-  await ann.sees("user-error", "Say who you are");
+  await ann.sees("user-error", "Enter an id");
   await ann.shot("sign-in");
 });
 
