@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use feedline::config::{Access, BrokerUrl, Config, Durability, LedgerUrl, LogFormat, Origins};
+use feedline::config::{AllowedOrigins, BrokerUrl, Config, Durability, LedgerUrl, LogFormat, NamespaceAccess};
 
 const DEFAULTS: &str = include_str!("../config.toml");
 
@@ -183,7 +183,7 @@ fn values_become_what_they_mean() {
     assert_eq!((config.server.connections, config.server.connections_per_address), (None, Some(4096)));
     assert!(config.server.trusted_proxies.is_empty() && !config.server.proxy_protocol);
     assert_eq!((config.server.admin_listen, config.client.connections_per_user), (None, None));
-    assert_eq!(config.server.origins, Origins::Listed(vec![]));
+    assert_eq!(config.server.origins, AllowedOrigins::Listed(vec![]));
     assert_eq!(config.server.log_format, LogFormat::Text);
     assert_eq!(config.client.ping_interval, Duration::from_secs(25));
     assert_eq!(config.client.commands_per_second, Some(200));
@@ -196,7 +196,7 @@ fn values_become_what_they_mean() {
     let elsewhere = parse_env(&[("FEEDLINE__SERVER__DATA_DIR", "/var/lib/feedline")]).unwrap();
     assert_eq!(elsewhere.ledger.url, LedgerUrl::Sqlite(PathBuf::from("/var/lib/feedline/feedline.db")));
     let any = parse("server.origins = [\"https://a.example\", \"*\"]").unwrap();
-    assert_eq!(any.server.origins, Origins::Any);
+    assert_eq!(any.server.origins, AllowedOrigins::Any);
     let keys = parse_env(&[("FEEDLINE__AUTH__API_KEYS", "one, two")]).unwrap().auth.api_keys;
     assert_eq!(keys.iter().map(|key| key.reveal()).collect::<Vec<_>>(), ["one", "two"]);
     assert!(parse_env(&[("FEEDLINE__AUTH__API_KEYS", "")]).unwrap().auth.api_keys.is_empty());
@@ -264,7 +264,10 @@ fn the_commented_example_is_valid_and_shows_every_key() {
     let namespaces = parse(&example()).unwrap().namespaces;
     let [chat] = namespaces.as_slice() else { panic!("{namespaces:?}") };
     assert_eq!((chat.name.as_str(), chat.history_size, chat.history_ttl), ("chat", 100, Duration::from_secs(300)));
-    assert_eq!((chat.subscribe, chat.publish, chat.history), (Access::Anyone, Access::Subscriber, Access::Subscriber));
+    assert_eq!(
+        (chat.subscribe, chat.publish, chat.history),
+        (NamespaceAccess::Anyone, NamespaceAccess::Subscriber, NamespaceAccess::Subscriber)
+    );
     assert!(chat.presence && chat.join_leave);
     // Debug names the fields of the struct, and those are the keys.
     let fields = format!("{chat:#?}").lines().filter(|line| line.contains(": ")).count();
@@ -276,14 +279,20 @@ fn namespaces_come_from_the_environment_too() {
     let json = r#"[{"name":"chat","publish":"anyone"},{"name":"news","history_size":10,"history_ttl":"1h"}]"#;
     let namespaces = parse_env(&[("FEEDLINE__NAMESPACES", json)]).unwrap().namespaces;
     assert_eq!(namespaces.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["chat", "news"]);
-    assert_eq!((namespaces[0].publish, namespaces[0].subscribe), (Access::Anyone, Access::Anyone));
+    assert_eq!((namespaces[0].publish, namespaces[0].subscribe), (NamespaceAccess::Anyone, NamespaceAccess::Anyone));
     assert_eq!((namespaces[0].history_size, namespaces[1].history_size), (0, 10));
-    assert_eq!((namespaces[1].publish, namespaces[1].presence), (Access::Nobody, false));
-    assert_eq!((namespaces[0].history, namespaces[1].history), (Access::Subscriber, Access::Subscriber));
+    assert_eq!((namespaces[1].publish, namespaces[1].presence), (NamespaceAccess::Nobody, false));
+    assert_eq!(
+        (namespaces[0].history, namespaces[1].history),
+        (NamespaceAccess::Subscriber, NamespaceAccess::Subscriber)
+    );
     let json = r#"[{"name":"","subscribe":"user","publish":"user","history":"anyone"}]"#;
     let namespaces = parse_env(&[("FEEDLINE__NAMESPACES", json)]).unwrap().namespaces;
     let none = &namespaces[0];
-    assert_eq!((none.subscribe, none.publish, none.history), (Access::User, Access::User, Access::Anyone));
+    assert_eq!(
+        (none.subscribe, none.publish, none.history),
+        (NamespaceAccess::User, NamespaceAccess::User, NamespaceAccess::Anyone)
+    );
     let twice = wrong_env(&[("FEEDLINE__NAMESPACES", r#"[{"name":""},{"name":""}]"#)]);
     assert!(twice.contains("there is another namespace \"\""), "{twice}");
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::KeyError;
 use super::tokens::{SESSION_KID, SESSION_USE};
-use crate::config::{Auth, Secret, Secrets};
+use crate::config::{AuthConfig, Secret, Secrets};
 use crate::model::UserId;
 
 /// Makes tokens of the application: HS256 under its secret.
@@ -44,7 +44,7 @@ struct IssuedClaims<'a> {
 
 impl Issuer {
     /// Takes the secret that is configured or was made. `None`: there is none, tokens come from elsewhere.
-    pub fn new(auth: &Auth, secrets: &Secrets) -> Option<Self> {
+    pub fn new(auth: &AuthConfig, secrets: &Secrets) -> Option<Self> {
         let secret = secrets.hmac_secret.as_ref()?;
         Some(Self {
             key: EncodingKey::from_secret(secret.reveal().as_bytes()),
@@ -98,7 +98,7 @@ struct SessionClaims<'a> {
 
 impl SessionIssuer {
     /// Takes the key that is configured or was made. `None`: accounts are off.
-    pub fn new(auth: &Auth, secrets: &Secrets) -> Option<Self> {
+    pub fn new(auth: &AuthConfig, secrets: &Secrets) -> Option<Self> {
         let key = EncodingKey::from_secret(secrets.session_key.as_ref()?.reveal().as_bytes());
         Some(Self { key, ttl: auth.token_ttl })
     }

@@ -13,7 +13,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::value::RawValue;
 
 use super::claims::{RawClaims, RawOptions, expiry, in_time, json};
-use crate::config::{Auth, Secret, Secrets};
+use crate::config::{AuthConfig, Secret, Secrets};
 use crate::model::UserId;
 
 /// The `kid` of Feedline's own sessions.
@@ -176,7 +176,7 @@ impl Verifier {
     /// # Errors
     ///
     /// When a public key is none.
-    pub fn new(auth: &Auth, secrets: &Secrets) -> Result<Self, KeyError> {
+    pub fn new(auth: &AuthConfig, secrets: &Secrets) -> Result<Self, KeyError> {
         let mut keys = Vec::new();
         keys.extend(secrets.hmac_secret.as_ref().map(Key::hs256));
         keys.extend(auth.hmac_secret_previous.as_ref().map(Key::hs256));

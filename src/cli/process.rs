@@ -4,7 +4,7 @@ use std::env::VarError;
 use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
-use feedline::config::{LogFormat, Server};
+use feedline::config::{LogFormat, ServerConfig};
 use tracing_subscriber::EnvFilter;
 
 /// More files than any configuration asks for; the hard limit is what it comes to.
@@ -16,7 +16,7 @@ const PLENTY: u64 = 1 << 24;
 /// # Errors
 ///
 /// When `RUST_LOG` is not a filter, or logging was started before.
-pub(crate) fn init_logs(server: &Server) -> anyhow::Result<()> {
+pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<()> {
     let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Err(VarError::NotPresent) => String::new(),
         written => written.context(EnvFilter::DEFAULT_ENV)?,

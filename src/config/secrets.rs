@@ -1,125 +1,87 @@
-//! What nobody may see: the secrets that are configured, and those that a first start makes.
+//! The secrets in use: configured ones, and those that the first start generates.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rand::TryRng as _;
-use rand::rngs::SysRng;
 use serde::Deserialize;
 
 use super::Config;
+use super::secret::Secret;
 
-/// The file in `server.data_dir`.
+/// The name of the file in `server.data_dir`.
 const FILE: &str = "secrets.toml";
 
-/// How many random bytes a secret is made of.
-const RANDOM_BYTES: usize = 32;
-
-/// A text that is not shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides a text.
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Shows it. For keys and comparisons, never for a log or an answer.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether it is shorter than a secret ought to be: 32 characters.
-    pub fn is_short(&self) -> bool {
-        self.0.chars().count() < RANDOM_BYTES
-    }
-
-    fn random() -> Result<Self, io::Error> {
-        let mut bytes = [0; RANDOM_BYTES];
-        SysRng.try_fill_bytes(&mut bytes).map_err(io::Error::other)?;
-        Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
-    }
-}
-
-/// The secrets in force: the configured ones, and for those that are not, the ones made at the first start.
+/// The secrets in use. Secrets that are not configured are generated at the first start and kept in a file.
 #[derive(Clone, Debug)]
 pub struct Secrets {
-    /// What HS256 tokens are signed with. `None`: there are none, only public keys.
+    /// The key of HS256 tokens. `None`: only public keys are configured.
     pub hmac_secret: Option<Secret>,
-    /// What Feedline signs its own sessions with. `None`: there are none, accounts are off.
+    /// The key of Feedline's own sessions. `None`: built-in accounts are disabled.
     pub session_key: Option<Secret>,
-    /// What backends may present; at least one.
+    /// The API keys of backends; at least one.
     pub api_keys: Vec<Secret>,
-    /// The file that something of this came from, if anything did.
+    /// The file of generated secrets, if one of them is in use.
     pub file: Option<PathBuf>,
-    /// Whether the file was made just now.
+    /// Whether this start created the file.
     pub created: bool,
 }
 
-/// Why the secrets are not to be had.
+/// Why the secrets cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// A file or directory could not be read or made.
+    /// A file or folder could not be read or created.
     #[error("{}: cannot be {what}: {error}", path.display())]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// `read` or `created`.
+        /// The operation: `read` or `created`.
         what: &'static str,
-        /// Why.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// Others than the owner may read or write the file.
-    #[error("{}: others may read or write it (mode {mode:04o}): run `chmod 600`, or delete it to have new ones", path.display())]
+    /// The permissions of the file allow access to other users.
+    #[error(
+        "{}: others may read or write it (mode {mode:04o}): run `chmod 600`, or delete it to have new ones",
+        path.display()
+    )]
     Open {
         /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// The file is not what Feedline wrote.
+    /// The file is not a file of secrets.
     #[error("{}: is not a file of secrets: {reason}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong, without any of what is in it.
+        /// The reason, without any content of the file.
         reason: &'static str,
     },
 }
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct SecretsFile {
     hmac_secret: Secret,
     api_key: Secret,
-    /// Missing in files that versions without it made.
+    /// Missing in files of versions before sessions had a key of their own.
     session_key: Option<Secret>,
 }
 
 impl Secrets {
-    /// Takes what is configured. For what is missing, reads `<data_dir>/secrets.toml`, and makes it if there is none.
-    /// Processes that start at the same moment agree on one.
+    /// Loads the secrets. Those that are not configured come from `<data_dir>/secrets.toml`, which is created if it
+    /// does not exist. Processes that start at the same time use the same file.
     ///
-    /// A secret for tokens is needed unless a public key is configured, a key for sessions where accounts are on. A key for
-    /// backends is always needed.
+    /// A secret for tokens is needed unless a public key is configured, a session key if built-in accounts are enabled.
+    /// An API key is always needed.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or made, is open to others, or is something else.
+    /// If the file cannot be read or created, is accessible to other users, or has other content.
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
         let auth = &config.auth;
         let public_key = auth.rsa_public_key.is_some() || auth.ecdsa_public_key.is_some();
@@ -160,8 +122,8 @@ fn io_error(path: &Path, what: &'static str, error: io::Error) -> SecretsError {
     SecretsError::Io { path: path.to_owned(), what, error }
 }
 
-/// What is in the file, if there is one.
-fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
+/// Reads the file; `None` if it does not exist.
+fn read(path: &Path) -> Result<Option<SecretsFile>, SecretsError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -174,8 +136,8 @@ fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|error| io_error(path, "read", error))?;
     let malformed = |reason| SecretsError::Malformed { path: path.to_owned(), reason };
-    // The parser's own words would quote the line, and with it the secret.
-    let stored: Stored =
+    // The parser's error would quote the line, and the secret in it.
+    let stored: SecretsFile =
         toml::from_str(&text).map_err(|_| malformed("expected hmac_secret and api_key, each a text"))?;
     let secrets = [Some(&stored.hmac_secret), Some(&stored.api_key), stored.session_key.as_ref()];
     if secrets.into_iter().flatten().any(Secret::is_short) {
@@ -184,7 +146,7 @@ fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
     Ok(Some(stored))
 }
 
-/// Makes the file, unless another process was faster. Whether it was us.
+/// Creates the file; `false` if another process created it first.
 fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
     let failed = |error| io_error(path, "created", error);
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error(dir, "created", error))?;
@@ -195,18 +157,18 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
          api_key = \"{}\"\n\
          # Feedline signs the sessions of accounts with this one. No application needs it.\n\
          session_key = \"{}\"\n",
-        Secret::random().map_err(failed)?.0,
-        Secret::random().map_err(failed)?.0,
-        Secret::random().map_err(failed)?.0,
+        Secret::random().map_err(failed)?.reveal(),
+        Secret::random().map_err(failed)?.reveal(),
+        Secret::random().map_err(failed)?.reveal(),
     );
-    // Complete under a name of its own first: a link appears at once, whole, and only if there is none yet.
+    // Written under another name first: the link then appears with its full content, and only if no file exists.
     let draft = dir.join(format!("{FILE}.{}", uuid::Uuid::new_v4()));
     let linked = write_draft(&draft, &text).and_then(|()| fs::hard_link(&draft, path));
     let created = match linked {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => {
-            // The draft may not even exist; the error that counts is the first.
+            // The draft may not exist. The first error is reported.
             let _ = fs::remove_file(&draft);
             return Err(failed(error));
         }
@@ -216,8 +178,8 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
     Ok(created)
 }
 
-/// Adds a key for sessions to a file without one. Of processes that start at once one does it, holding the lock of the file
-/// that it replaces; the others find it done.
+/// Adds a session key to a file without one. If several processes start at once, one of them does it under the lock of
+/// the file that it replaces.
 fn add_session_key(path: &Path) -> Result<Secret, SecretsError> {
     let failed = |error| io_error(path, "given a session_key", error);
     let old = File::open(path).map_err(|error| io_error(path, "read", error))?;
@@ -231,11 +193,11 @@ fn add_session_key(path: &Path) -> Result<Secret, SecretsError> {
     let text = format!(
         "{}\n# Feedline signs the sessions of accounts with this one. No application needs it.\nsession_key = \"{}\"\n",
         text.trim_end(),
-        key.0
+        key.reveal()
     );
     let draft = path.with_file_name(format!("{FILE}.{}", uuid::Uuid::new_v4()));
     if let Err(error) = write_draft(&draft, &text).and_then(|()| fs::rename(&draft, path)) {
-        // The draft may not even exist; the error that counts is the first.
+        // The draft may not exist. The first error is reported.
         let _ = fs::remove_file(&draft);
         return Err(failed(error));
     }

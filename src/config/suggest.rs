@@ -1,7 +1,6 @@
-//! What somebody may have meant who wrote a key that does not exist.
+//! Suggestions for unknown keys.
 
-/// The known dotted key that is nearest to an unknown one, if one is near enough to be worth saying: a slip of the
-/// keyboard away, or the same key of another section.
+/// The known dotted key nearest to an unknown one: a few typing errors away, or the same key of another section.
 pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
     let slips = (unknown.chars().count() / 4).clamp(1, 3);
@@ -15,7 +14,7 @@ pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
-/// How many characters must be put in, taken out or exchanged to make one text the other.
+/// The edit distance of two texts (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
-use super::layers::Value;
-use super::value::{Read, text};
+use super::parse::{Parsed, text};
+use super::value::ConfigValue;
 use crate::ledger::PostgresUrl;
 
-/// Where the broker is.
+/// The address of the broker.
 #[derive(Clone, PartialEq, Eq)]
 pub enum BrokerUrl {
-    /// In this process.
+    /// The broker of this process.
     Memory,
-    /// On a Redis: the whole URL, which may hold a password. Displayed without it.
+    /// Redis: the whole URL, which may contain a password. Displayed without user and password.
     Redis(String),
 }
 
 impl BrokerUrl {
-    /// Reads `memory:`, `redis://…` or `rediss://…`. The URL is never repeated in an error: it may hold a password.
-    pub(super) fn read(value: &Value) -> Read<Self> {
+    /// Parses `memory:`, `redis://…` or `rediss://…`. Errors do not contain the URL, which may contain a password.
+    pub(super) fn parse(value: &ConfigValue) -> Parsed<Self> {
         let url = text(value)?;
         if url == "memory:" {
             return Ok(Self::Memory);
@@ -29,7 +29,7 @@ impl BrokerUrl {
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let scheme = matches!(uri.scheme_str(), Some("redis" | "rediss"));
         let host = uri.host().is_some_and(|host| !host.is_empty());
-        // A port that is no port leaves the URI valid and without one.
+        // An invalid port leaves the URI valid, without a port.
         let port = uri.port_u16().is_some_and(|port| port != 0) || !has_port(&uri);
         let database = uri.path().trim_start_matches('/');
         let database = database.is_empty() || database.parse::<u32>().is_ok();
@@ -61,18 +61,18 @@ impl fmt::Debug for BrokerUrl {
     }
 }
 
-/// Where the ledger is.
+/// The address of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerUrl {
-    /// In this SQLite file.
+    /// A SQLite file.
     Sqlite(PathBuf),
-    /// In this PostgreSQL database. Displayed without user and password.
+    /// A PostgreSQL database. Displayed without user and password.
     Postgres(PostgresUrl),
 }
 
 impl LedgerUrl {
-    /// Reads `sqlite://PATH`, `postgres://…`, or nothing, which means the usual file among Feedline's data.
-    pub(super) fn read(value: &Value, data_dir: &Path) -> Read<Self> {
+    /// Parses `sqlite://PATH` or `postgres://…`. Empty: `feedline.db` in the data folder.
+    pub(super) fn parse(value: &ConfigValue, data_dir: &Path) -> Parsed<Self> {
         let url = text(value)?;
         if url.is_empty() {
             return Ok(Self::Sqlite(data_dir.join("feedline.db")));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::config::{Access, Namespace};
+use crate::config::{Namespace, NamespaceAccess};
 use crate::feed::Audience;
 use crate::model::{Channel, Retention, UserId};
 
@@ -139,17 +139,17 @@ impl ResolvedChannel {
 fn namespace_permits(namespace: &Namespace, right: Right, client: Credentials<'_>) -> bool {
     let Credentials { user, subscribed, token } = client;
     let access = match right {
-        Right::Subscribe if token => Access::Anyone,
+        Right::Subscribe if token => NamespaceAccess::Anyone,
         Right::Subscribe => namespace.subscribe,
         Right::Publish => namespace.publish,
         Right::History => namespace.history,
-        Right::Presence => Access::Subscriber,
+        Right::Presence => NamespaceAccess::Subscriber,
     };
     match access {
-        Access::Anyone => true,
-        Access::User => user.is_some(),
-        Access::Subscriber => subscribed,
-        Access::Nobody => false,
+        NamespaceAccess::Anyone => true,
+        NamespaceAccess::User => user.is_some(),
+        NamespaceAccess::Subscriber => subscribed,
+        NamespaceAccess::Nobody => false,
     }
 }
 
@@ -164,9 +164,9 @@ mod tests {
             name: "chat".into(),
             history_size: 10,
             history_ttl: Duration::from_secs(60),
-            subscribe: Access::Anyone,
-            publish: Access::Subscriber,
-            history: Access::Subscriber,
+            subscribe: NamespaceAccess::Anyone,
+            publish: NamespaceAccess::Subscriber,
+            history: NamespaceAccess::Subscriber,
             presence: true,
             join_leave: false,
         };
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_namespace_without_a_name_has_the_names_without_a_colon() {
-        let namespace = Namespace { subscribe: Access::Anyone, ..Namespace::default() };
+        let namespace = Namespace { subscribe: NamespaceAccess::Anyone, ..Namespace::default() };
         let channels = Channels::new(&[namespace], Retention::notifications(Duration::ZERO));
         let ann = UserId::parse("ann");
         for (name, with_token, without) in [("lobby", true, true), ("$lobby", true, false), ("#bo", false, false)] {

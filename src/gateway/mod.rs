@@ -31,9 +31,9 @@ use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::auth::Revoked;
 use crate::broker::Broker;
-use crate::config::Origins;
 use crate::feed::Feed;
 use crate::metrics::{Levels, Metrics};
+use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
 
 pub mod channels;
@@ -75,7 +75,7 @@ pub struct GatewayOptions {
     /// How long one write may take.
     pub write_timeout: Duration,
     /// Browser origins that may connect besides the page's own host.
-    pub origins: Origins,
+    pub origins: AllowedOrigins,
     /// Connections of one user on this node.
     pub connections_per_user: Option<u32>,
     /// How many missed entries one recovery tells.
@@ -189,7 +189,7 @@ impl Gateway {
     }
 
     /// The browser origins that may connect besides the page's own host.
-    pub fn origins(&self) -> &Origins {
+    pub fn origins(&self) -> &AllowedOrigins {
         &self.options.origins
     }
 

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use axum::middleware::Next;
 
 use super::{Site, problem};
-use crate::config::Origins;
+use crate::net::AllowedOrigins;
 use crate::net::origin;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
@@ -52,11 +52,11 @@ pub(super) async fn cors(State(site): State<Arc<Site>>, request: Request, next: 
 }
 
 /// What the answer says about the origin of a request. `None`: it has none, or it may not read the answer.
-fn allow_origin(origins: &Origins, headers: &HeaderMap) -> Option<HeaderValue> {
+fn allow_origin(origins: &AllowedOrigins, headers: &HeaderMap) -> Option<HeaderValue> {
     let origin = headers.get(ORIGIN)?;
     match origins {
-        Origins::Any => Some(HeaderValue::from_static("*")),
-        Origins::Listed(_) => origin::allowed(origins, headers).then(|| origin.clone()),
+        AllowedOrigins::Any => Some(HeaderValue::from_static("*")),
+        AllowedOrigins::Listed(_) => origin::allowed(origins, headers).then(|| origin.clone()),
     }
 }
 

@@ -17,6 +17,7 @@ pub mod proxy_protocol;
 mod trusted;
 
 pub use forwarded::client_address;
+pub use origin::AllowedOrigins;
 pub use trusted::{TrustedProxies, subscriber_network};
 
 /// The address of the client that sent a request, as far as trusted proxies tell: the listener notes it in each request.

@@ -3,16 +3,23 @@
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
 
-use crate::config::Origins;
+/// Browser origins that may connect in addition to the page's own host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedOrigins {
+    /// Every origin.
+    Any,
+    /// These, each as a browser sends it: `scheme://host` or `scheme://host:port`, in lower case.
+    Listed(Vec<String>),
+}
 
 /// Whether the page that makes a request may do so. Browsers send where the page came from; other clients send nothing,
 /// and are identified by their token alone.
-pub fn allowed(origins: &Origins, headers: &HeaderMap) -> bool {
+pub fn allowed(origins: &AllowedOrigins, headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return true };
     let Ok(origin) = origin.to_str().map(str::to_ascii_lowercase) else { return false };
     match origins {
-        Origins::Any => true,
-        Origins::Listed(list) => {
+        AllowedOrigins::Any => true,
+        AllowedOrigins::Listed(list) => {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_ascii_lowercase);
             let own = origin.split_once("://").map(|(_, host)| host.to_owned());
             (own.is_some() && own == host) || list.contains(&origin)
@@ -37,13 +44,13 @@ mod tests {
 
     #[test]
     fn a_page_of_another_origin_is_let_in_only_if_it_is_listed() {
-        let listed = Origins::Listed(vec!["https://app.example.org".into()]);
+        let listed = AllowedOrigins::Listed(vec!["https://app.example.org".into()]);
         for origin in [None, Some("http://feed.example.org:8000"), Some("https://App.example.org")] {
             assert!(allowed(&listed, &headers(origin)), "{origin:?}");
         }
         for origin in ["https://evil.example.org", "null", "http://feed.example.org", "feed.example.org:8000"] {
             assert!(!allowed(&listed, &headers(Some(origin))), "{origin}");
-            assert!(allowed(&Origins::Any, &headers(Some(origin))), "{origin}");
+            assert!(allowed(&AllowedOrigins::Any, &headers(Some(origin))), "{origin}");
         }
     }
 }

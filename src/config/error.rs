@@ -1,0 +1,37 @@
+//! The errors of a configuration.
+
+use std::fmt;
+
+/// Everything that is wrong with a configuration. Displayed as one line for each problem: `place: message`.
+#[derive(Debug)]
+pub struct ConfigError {
+    pub(super) problems: Vec<ConfigProblem>,
+}
+
+impl ConfigError {
+    /// An error with a single problem.
+    pub(super) fn one(place: String, message: String) -> Self {
+        Self { problems: vec![ConfigProblem { place, message }] }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, ConfigProblem { place, message }) in self.problems.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "\n" };
+            write!(f, "{separator}{place}: {message}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// One invalid value, unknown key or unreadable file.
+#[derive(Debug)]
+pub(super) struct ConfigProblem {
+    /// Where it was written: `config.toml:12:3: server.listen`, or the name of an environment variable.
+    pub(super) place: String,
+    /// What was expected. Never contains a secret.
+    pub(super) message: String,
+}

@@ -1,0 +1,176 @@
+//! Parsers of values: one function for each type.
+//!
+//! Each converts a [`ConfigValue`] to the type of its key, or returns what was expected instead. Errors never contain a
+//! value that may be secret.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::secret::Secret;
+use super::value::{ConfigValue, ValueKind};
+
+/// A parsed value, or what was expected.
+pub(super) type Parsed<T> = Result<T, String>;
+
+/// Text, possibly empty.
+pub(super) fn text(value: &ConfigValue) -> Parsed<String> {
+    match &value.kind {
+        ValueKind::Text(text) | ValueKind::Env(text) => Ok(text.clone()),
+        other => Err(format!("expected text in quotes, not {}", other.name())),
+    }
+}
+
+/// Text; `None` if it is empty.
+pub(super) fn optional_text(value: &ConfigValue) -> Parsed<Option<String>> {
+    text(value).map(|text| Some(text).filter(|text| !text.is_empty()))
+}
+
+/// Text that is not empty.
+pub(super) fn nonempty_text(value: &ConfigValue) -> Parsed<String> {
+    optional_text(value)?.ok_or_else(|| "must not be empty".into())
+}
+
+/// A secret; `None` if it is empty.
+pub(super) fn optional_secret(value: &ConfigValue) -> Parsed<Option<Secret>> {
+    Ok(optional_text(value)?.map(Secret::new))
+}
+
+/// `true` or `false`.
+pub(super) fn boolean(value: &ConfigValue) -> Parsed<bool> {
+    match &value.kind {
+        ValueKind::Boolean(flag) => Ok(*flag),
+        ValueKind::Env(text) => text.parse().map_err(|_| format!("expected true or false, not {text:?}")),
+        other => Err(format!("expected true or false, not {}", other.name())),
+    }
+}
+
+/// `true`, `false`, or `"auto"` as `None`.
+pub(super) fn boolean_or_auto(value: &ConfigValue) -> Parsed<Option<bool>> {
+    match &value.kind {
+        ValueKind::Text(text) | ValueKind::Env(text) if text == "auto" => Ok(None),
+        ValueKind::Boolean(_) | ValueKind::Env(_) => {
+            boolean(value).map(Some).map_err(|error| error.replace("true or false", "true, false or \"auto\""))
+        }
+        other => Err(format!("expected true, false or \"auto\", not {}", other.name())),
+    }
+}
+
+/// A whole number within a range, as an unsigned type that can represent the range.
+pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&ConfigValue) -> Parsed<T> {
+    move |value| {
+        let (low, high) = (*range.start(), *range.end());
+        let expected = |what: &str| format!("expected a whole number from {low} to {high}, not {what}");
+        let number = match &value.kind {
+            ValueKind::Integer(number) => u64::try_from(*number).map_err(|_| expected(&number.to_string()))?,
+            ValueKind::Env(text) => text.parse().map_err(|_| expected(&format!("{text:?}")))?,
+            other => return Err(expected(other.name())),
+        };
+        if !range.contains(&number) {
+            return Err(expected(&number.to_string()));
+        }
+        T::try_from(number).map_err(|_| expected(&number.to_string()))
+    }
+}
+
+/// A limit: a whole number; 0, which disables it, is `None`.
+pub(super) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> Parsed<Option<T>> {
+    move |value| match integer::<u64>(0..=highest)(value)? {
+        0 => Ok(None),
+        _ => integer::<T>(0..=highest)(value).map(Some),
+    }
+}
+
+/// A duration within a range.
+pub(super) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigValue) -> Parsed<Duration> {
+    move |value| {
+        let text = match &value.kind {
+            ValueKind::Text(text) | ValueKind::Env(text) => text,
+            other => return Err(format!("expected a duration in quotes, such as \"10s\", not {}", other.name())),
+        };
+        let duration = parse_duration(text)?;
+        let within = parse_duration(range.start())? <= duration && duration <= parse_duration(range.end())?;
+        within
+            .then_some(duration)
+            .ok_or_else(|| format!("expected a duration from {} to {}, not {text:?}", range.start(), range.end()))
+    }
+}
+
+/// Parses a whole number followed by `ms`, `s`, `m`, `h` or `d`.
+///
+/// # Errors
+///
+/// If the text is something else, or the duration is too long to represent. The error says what was expected.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("expected a duration such as 250ms, 10s, 5m, 24h or 14d, not {text:?}");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit_millis = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60 * 1000,
+        "h" => 3600 * 1000,
+        "d" => 24 * 3600 * 1000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit_millis).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// An address and a port.
+pub(super) fn address(value: &ConfigValue) -> Parsed<SocketAddr> {
+    let text = text(value)?;
+    text.parse().map_err(|_| format!("expected an address and a port, such as 127.0.0.1:8000, not {text:?}"))
+}
+
+/// An address and a port; `None` if empty.
+pub(super) fn optional_address(value: &ConfigValue) -> Parsed<Option<SocketAddr>> {
+    optional_text(value)?.map(|_| address(value)).transpose()
+}
+
+/// One of several keywords.
+pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&ConfigValue) -> Parsed<T> {
+    move |value| {
+        let text = text(value)?;
+        words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let words: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+            format!("expected {}, not {text:?}", words.join(" or "))
+        })
+    }
+}
+
+/// A list of texts that are not empty. In the environment they are separated by commas.
+pub(super) fn text_list(value: &ConfigValue) -> Parsed<Vec<String>> {
+    match &value.kind {
+        ValueKind::List(items) => items.iter().map(nonempty_text).collect(),
+        ValueKind::Env(text) if text.trim().is_empty() => Ok(Vec::new()),
+        ValueKind::Env(text) => text
+            .split(',')
+            .map(|item| Some(item.trim()).filter(|item| !item.is_empty()))
+            .map(|item| item.map(str::to_owned).ok_or_else(|| "must not hold an empty item".into()))
+            .collect(),
+        other => Err(format!("expected a list of texts, not {}", other.name())),
+    }
+}
+
+/// A list of secrets.
+pub(super) fn secret_list(value: &ConfigValue) -> Parsed<Vec<Secret>> {
+    Ok(text_list(value)?.into_iter().map(Secret::new).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_a_number_and_a_unit() {
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("14d"), Ok(Duration::from_secs(14 * 24 * 3600)));
+        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
+        for wrong in
+            ["", "5", "s", "-1s", "1.5h", "1h30m", "5 s", "10S", "99999999999999999999s", "18446744073709551615d"]
+        {
+            assert!(parse_duration(wrong).is_err(), "{wrong:?} passed");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `[client]`: the limits of one client connection.
+
+use std::time::Duration;
+
+use crate::config::layers::SectionReader;
+use crate::config::parse;
+
+/// `[client]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConfig {
+    /// The maximum size of a message from the client, in bytes.
+    pub message_bytes: usize,
+    /// The maximum size of the client's send queue, in bytes.
+    pub queue_bytes: usize,
+    /// The maximum number of messages in the client's send queue.
+    pub queue_messages: usize,
+    /// The interval of pings, in whole seconds: the protocol has no finer unit.
+    pub ping_interval: Duration,
+    /// How long a pong may take; less than [`ping_interval`](Self::ping_interval).
+    pub pong_timeout: Duration,
+    /// How long a new socket may stay without a connect command.
+    pub connect_timeout: Duration,
+    /// How long one write to the socket may take.
+    pub write_timeout: Duration,
+    /// The maximum number of subscriptions.
+    pub channels: usize,
+    /// The maximum length of a channel name, in bytes.
+    pub channel_length: usize,
+    /// The maximum number of commands a second, with bursts of twice as many; `None`: no limit.
+    pub commands_per_second: Option<u32>,
+    /// The maximum number of publications in the reply to one history command.
+    pub history_limit: usize,
+    /// The maximum number of publications of one recovery.
+    pub recovery_limit: usize,
+    /// The maximum number of clients in the reply to one presence command.
+    pub presence_limit: usize,
+    /// The maximum number of connections of one user on a node; `None`: no limit.
+    pub connections_per_user: Option<u32>,
+}
+
+impl ClientConfig {
+    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+        let client = Self {
+            message_bytes: section.read("message_bytes", parse::integer(1024..=64 << 20)),
+            queue_bytes: section.read("queue_bytes", parse::integer(1024..=1 << 30)),
+            queue_messages: section.read("queue_messages", parse::integer(1..=10_000_000)),
+            ping_interval: section.read("ping_interval", parse::duration("1s"..="1h")),
+            pong_timeout: section.read("pong_timeout", parse::duration("100ms"..="1h")),
+            connect_timeout: section.read("connect_timeout", parse::duration("100ms"..="10m")),
+            write_timeout: section.read("write_timeout", parse::duration("100ms"..="10m")),
+            channels: section.read("channels", parse::integer(1..=1_000_000)),
+            channel_length: section.read("channel_length", parse::integer(1..=4096)),
+            commands_per_second: section.read("commands_per_second", parse::limit(1_000_000)),
+            history_limit: section.read("history_limit", parse::integer(1..=100_000)),
+            recovery_limit: section.read("recovery_limit", parse::integer(1..=100_000)),
+            presence_limit: section.read("presence_limit", parse::integer(1..=10_000)),
+            connections_per_user: section.read("connections_per_user", parse::limit(1_000_000)),
+        };
+        if client.ping_interval.subsec_nanos() != 0 {
+            section.problem(&["ping_interval"], "expected whole seconds");
+        }
+        if client.pong_timeout >= client.ping_interval {
+            section.problem(&["pong_timeout", "ping_interval"], "pong_timeout must be shorter than ping_interval");
+        }
+        client
+    }
+}

@@ -1,0 +1,69 @@
+//! `[timeline]`, `[fanout]` and `[likes]`: how posts and likes are distributed.
+
+use std::time::Duration;
+
+use crate::config::layers::SectionReader;
+use crate::config::parse;
+
+/// `[timeline]`: the inbox of a timeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimelineConfig {
+    /// The minimum number of entries that an inbox keeps.
+    pub length: u64,
+    /// Days after which the inbox of an inactive user is removed.
+    pub idle_days: u32,
+    /// The maximum number of posts that a follow adds to the inbox.
+    pub follow_merge: usize,
+}
+
+impl TimelineConfig {
+    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+        Self {
+            length: section.read("length", parse::integer(1..=100_000)),
+            idle_days: section.read("idle_days", parse::integer(1..=3650)),
+            follow_merge: section.read("follow_merge", parse::integer(0..=10_000)),
+        }
+    }
+}
+
+/// `[fanout]`: the jobs that write posts to inboxes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FanoutConfig {
+    /// The maximum number of followers whose inboxes are written to. Posts of authors with more followers are pulled.
+    pub push_limit: u64,
+    /// Followers in one step of a job.
+    pub page: usize,
+    /// Jobs that a node runs at the same time.
+    pub workers: usize,
+    /// The lease of a job: how long it stays with a worker that does not renew it.
+    pub lease: Duration,
+}
+
+impl FanoutConfig {
+    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+        Self {
+            push_limit: section.read("push_limit", parse::integer(0..=1_000_000_000)),
+            page: section.read("page", parse::integer(1..=10_000)),
+            workers: section.read("workers", parse::integer(1..=256)),
+            lease: section.read("lease", parse::duration("100ms"..="10m")),
+        }
+    }
+}
+
+/// `[likes]`: the write-behind queue of likes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LikesConfig {
+    /// The maximum number of likes that wait to be settled.
+    pub queue_length: u64,
+    /// The maximum number of count events a second for one post.
+    pub counts_per_second: u32,
+}
+
+impl LikesConfig {
+    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+        Self {
+            queue_length: section.read("queue_length", parse::integer(1..=100_000_000)),
+            counts_per_second: section.read("counts_per_second", parse::integer(1..=1000)),
+        }
+    }
+}

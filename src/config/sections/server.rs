@@ -1,0 +1,98 @@
+//! `[server]`: the socket that Feedline listens on, its files and its logs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+
+use crate::config::layers::SectionReader;
+use crate::config::parse::{self, Parsed};
+use crate::config::value::ConfigValue;
+use crate::net::{AllowedOrigins, TrustedProxies};
+
+/// `[server]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// The address and port for HTTP and WebSockets.
+    pub listen: SocketAddr,
+    /// The folder for Feedline's own files: the SQLite ledger, the queue of likes, generated secrets.
+    pub data_dir: PathBuf,
+    /// Browser origins that may connect in addition to the page's own host.
+    pub origins: AllowedOrigins,
+    /// The maximum number of open connections; `None`: limited only by the number of open files.
+    pub connections: Option<usize>,
+    /// The maximum number of connections of one client address; `None`: no limit.
+    pub connections_per_address: Option<usize>,
+    /// The time limit for the head of a request.
+    pub header_timeout: Duration,
+    /// How long a request body or a response may make no progress.
+    pub stall_timeout: Duration,
+    /// Proxies whose headers about the client's address are trusted.
+    pub trusted_proxies: TrustedProxies,
+    /// Whether connections of trusted proxies begin with a PROXY header.
+    pub proxy_protocol: bool,
+    /// A separate address for `/health`, `/ready` and `/metrics`; `None`: [`listen`](Self::listen) serves them.
+    pub admin_listen: Option<SocketAddr>,
+    /// The period over which a shutdown closes sockets.
+    pub drain: Duration,
+    /// The lowest level that is logged.
+    pub log_level: LevelFilter,
+    /// The format of log lines.
+    pub log_format: LogFormat,
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Plain text
+    Text,
+    /// One JSON object for each line
+    Json,
+}
+
+impl ServerConfig {
+    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+        const LEVELS: &[(&str, LevelFilter)] = &[
+            ("error", LevelFilter::ERROR),
+            ("warn", LevelFilter::WARN),
+            ("info", LevelFilter::INFO),
+            ("debug", LevelFilter::DEBUG),
+            ("trace", LevelFilter::TRACE),
+        ];
+        Self {
+            listen: section.read("listen", parse::address),
+            data_dir: section.read("data_dir", parse::nonempty_text).into(),
+            origins: section.read("origins", origins),
+            connections: section.read("connections", parse::limit(10_000_000)),
+            connections_per_address: section.read("connections_per_address", parse::limit(10_000_000)),
+            header_timeout: section.read("header_timeout", parse::duration("100ms"..="10m")),
+            stall_timeout: section.read("stall_timeout", parse::duration("100ms"..="10m")),
+            trusted_proxies: section.read("trusted_proxies", trusted_proxies),
+            proxy_protocol: section.read("proxy_protocol", parse::boolean),
+            admin_listen: section.read("admin_listen", parse::optional_address),
+            drain: section.read("drain", parse::duration("0s"..="10m")),
+            log_level: section.read("log_level", parse::one_of(LEVELS)),
+            log_format: section
+                .read("log_format", parse::one_of(&[("text", LogFormat::Text), ("json", LogFormat::Json)])),
+        }
+    }
+}
+
+fn trusted_proxies(value: &ConfigValue) -> Parsed<TrustedProxies> {
+    TrustedProxies::parse(parse::text_list(value)?.iter().map(String::as_str))
+}
+
+fn origins(value: &ConfigValue) -> Parsed<AllowedOrigins> {
+    let origins = parse::text_list(value)?;
+    if origins.iter().any(|origin| origin == "*") {
+        return Ok(AllowedOrigins::Any);
+    }
+    let origin = |text: String| match text.split_once("://") {
+        Some((scheme, host)) if !scheme.is_empty() && !host.is_empty() && !host.contains('/') => {
+            Ok(text.to_ascii_lowercase())
+        }
+        _ => Err(format!("expected origins such as https://app.example.org, or \"*\", not {text:?}")),
+    };
+    origins.into_iter().map(origin).collect::<Parsed<_>>().map(AllowedOrigins::Listed)
+}

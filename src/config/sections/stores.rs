@@ -1,0 +1,67 @@
+//! `[broker]` and `[ledger]`: the two stores.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::config::layers::SectionReader;
+use crate::config::parse::{self, Parsed};
+use crate::config::urls::{BrokerUrl, LedgerUrl};
+use crate::config::value::ConfigValue;
+use crate::ledger::Durability;
+
+/// `[broker]`: the store of live state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BrokerConfig {
+    /// The address of the broker.
+    pub url: BrokerUrl,
+    /// The time limit of one call.
+    pub timeout: Duration,
+    /// The prefix of every key and channel in Redis. Deployments with different prefixes can share a Redis.
+    pub prefix: String,
+    /// The interval at which a node checks that pub/sub delivers its own messages.
+    pub probe_interval: Duration,
+}
+
+impl BrokerConfig {
+    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+        Self {
+            url: section.read("url", BrokerUrl::parse),
+            timeout: section.read("timeout", parse::duration("50ms"..="1m")),
+            prefix: section.read("prefix", prefix),
+            probe_interval: section.read("probe_interval", parse::duration("100ms"..="1m")),
+        }
+    }
+}
+
+/// Braces are hash tags of Redis Cluster; other characters are patterns or separators.
+fn prefix(value: &ConfigValue) -> Parsed<String> {
+    let prefix = parse::text(value)?;
+    let plain = prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+    let fits = plain && (1..=64).contains(&prefix.len());
+    fits.then(|| prefix.clone()).ok_or_else(|| format!("expected 1 to 64 of A-Z a-z 0-9 _ - ., not {prefix:?}"))
+}
+
+/// `[ledger]`: the durable store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerConfig {
+    /// The address of the ledger.
+    pub url: LedgerUrl,
+    /// Which failures an acknowledged write survives.
+    pub durability: Durability,
+    /// The time limit of one call.
+    pub timeout: Duration,
+    /// The number of connections to PostgreSQL.
+    pub connections: usize,
+}
+
+impl LedgerConfig {
+    pub(in crate::config) fn read(mut section: SectionReader<'_>, data_dir: &Path) -> Self {
+        const DURABILITIES: &[(&str, Durability)] = &[("full", Durability::Full), ("normal", Durability::Normal)];
+        Self {
+            url: section.read("url", |value| LedgerUrl::parse(value, data_dir)),
+            durability: section.read("durability", parse::one_of(DURABILITIES)),
+            timeout: section.read("timeout", parse::duration("50ms"..="1m")),
+            connections: section.read("connections", parse::integer(1..=1_000)),
+        }
+    }
+}
