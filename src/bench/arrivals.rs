@@ -7,7 +7,7 @@ use anyhow::{Error, Result, anyhow};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
-use super::client::Socket;
+use super::client::LoadClient;
 
 /// Which publications have arrived everywhere.
 #[derive(Debug)]
@@ -48,15 +48,15 @@ impl Arrivals {
 
 /// Sockets that do nothing but count.
 #[derive(Debug)]
-pub(super) struct Audience {
+pub(super) struct ReceiverGroup {
     /// What they have seen.
     pub arrivals: Arc<Arrivals>,
     sockets: JoinSet<Result<()>>,
 }
 
-impl Audience {
+impl ReceiverGroup {
     /// Lets them count from now on.
-    pub(super) fn new(sockets: impl ExactSizeIterator<Item = Socket>) -> Self {
+    pub(super) fn new(sockets: impl ExactSizeIterator<Item = LoadClient>) -> Self {
         let arrivals = Arc::new(Arrivals::new(sockets.len() as u32));
         let mut listening = JoinSet::new();
         for socket in sockets {
@@ -82,7 +82,7 @@ fn reason(ended: Result<Result<()>, JoinError>) -> Error {
     }
 }
 
-async fn count(mut socket: Socket, arrivals: Arc<Arrivals>) -> Result<()> {
+async fn count(mut socket: LoadClient, arrivals: Arc<Arrivals>) -> Result<()> {
     let mut seen = 0;
     loop {
         let marks = u64::from(socket.read().await?.marks);

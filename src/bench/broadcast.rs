@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use tokio::time::sleep_until;
 
-use super::Bench;
-use super::arrivals::Audience;
-use super::client::{Socket, Target, open_all};
+use super::arrivals::ReceiverGroup;
+use super::client::{LoadClient, open_all};
+use super::context::BenchContext;
 use super::floor::JOIN;
 use super::frames::push_text;
-use super::report::{Better, Report, Row, Target as Goal, median};
+use super::process::Process;
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
-use super::server::Process;
+use super::target::SocketTarget;
 
 /// How many listen.
 pub(super) const SOCKETS: usize = 1_000;
@@ -24,12 +25,12 @@ const WINDOWS: [usize; 3] = [1, 8, 32];
 /// How long it runs before it is measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// After how long without an answer a run has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The channel.
 const CHANNEL: &str = "bench:room";
 
 /// What one run came to.
-pub(super) struct Tally {
+pub(super) struct BroadcastRun {
     /// Deliveries a second.
     pub rate: f64,
     /// How long a publication took on average, in milliseconds.
@@ -41,44 +42,47 @@ pub(super) struct Tally {
 }
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let (own, target, secret) = match &bench.options.server {
-        Some(addr) => (None, Target::feedline(*addr), seed::secret_from_environment()?),
+        Some(addr) => (None, SocketTarget::feedline(*addr), seed::secret_from_environment()?),
         None => {
-            let setup = bench.setup().await?;
-            let server = bench.serve(&setup).await?;
+            let setup = bench.server_setup().await?;
+            let server = bench.start_server(&setup).await?;
             let (target, secret) = (server.feedline(), setup.secret.clone());
             (Some((server, setup)), target, secret)
         }
     };
-    let floor = bench.floor().await?;
-    let server = Side {
-        room: Room::feedline(bench, target, &secret).await?,
+    let floor = bench.start_floor().await?;
+    let server = BroadcastSide {
+        room: BroadcastRoom::feedline(bench, target, &secret).await?,
         process: own.as_ref().map(|(server, _)| &server.process),
         tallies: Vec::new(),
     };
-    let bare =
-        Side { room: Room::floor(bench, floor.floor()).await?, process: Some(&floor.process), tallies: Vec::new() };
+    let bare = BroadcastSide {
+        room: BroadcastRoom::floor(bench, floor.floor()).await?,
+        process: Some(&floor.process),
+        tallies: Vec::new(),
+    };
     let report = compare(bench, [server, bare]).await?;
     if let Some((server, setup)) = own {
         server.stop().await?;
-        bench.strike(setup).await?;
+        bench.tear_down(setup).await?;
     }
     floor.stop().await?;
     Ok(report)
 }
 
 /// The server, or the floor.
-struct Side<'a> {
-    room: Room,
+struct BroadcastSide<'a> {
+    room: BroadcastRoom,
     process: Option<&'a Process>,
-    tallies: Vec<Tally>,
+    tallies: Vec<BroadcastRun>,
 }
 
 /// Measures both in turn, window by window.
-async fn compare(bench: &Bench, mut sides: [Side<'_>; 2]) -> Result<Report> {
+async fn compare(bench: &BenchContext, mut sides: [BroadcastSide<'_>; 2]) -> Result<Report> {
     let mut report = Report::new("broadcast");
-    bench.begin(WINDOWS.len() * bench.options.runs * 2);
+    bench.start_progress(WINDOWS.len() * bench.options.runs * 2);
     for window in WINDOWS {
         for run in 0..bench.options.runs {
             bench.bar.set_message(format!("{window} in flight, run {}", run + 1));
@@ -92,7 +96,7 @@ async fn compare(bench: &Bench, mut sides: [Side<'_>; 2]) -> Result<Report> {
         let [served, bare] = sides.each_mut().map(|side| std::mem::take(&mut side.tallies));
         report.rows.push(row(window, &served, &bare));
         for (who, tallies) in [("server", &served), ("floor", &bare)] {
-            let middle = |of: fn(&Tally) -> f64| median(&tallies.iter().map(of).collect::<Vec<_>>());
+            let middle = |of: fn(&BroadcastRun) -> f64| median(&tallies.iter().map(of).collect::<Vec<_>>());
             report.notes.push(format!(
                 "{window} in flight: {who} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of its CPU time",
                 middle(|tally| tally.server) * 100.0,
@@ -104,7 +108,7 @@ async fn compare(bench: &Bench, mut sides: [Side<'_>; 2]) -> Result<Report> {
     Ok(report)
 }
 
-fn row(window: usize, served: &[Tally], bare: &[Tally]) -> Row {
+fn row(window: usize, served: &[BroadcastRun], bare: &[BroadcastRun]) -> Row {
     Row {
         name: format!("broadcast to {SOCKETS}, {window} in flight"),
         unit: "deliveries/s",
@@ -116,16 +120,16 @@ fn row(window: usize, served: &[Tally], bare: &[Tally]) -> Row {
 }
 
 /// A publisher and those who listen.
-pub(super) struct Room {
-    publisher: Socket,
+pub(super) struct BroadcastRoom {
+    publisher: LoadClient,
     /// A frame with the number `n` of a publication.
     frame: fn(u64, &mut Vec<u8>),
-    audience: Audience,
+    audience: ReceiverGroup,
 }
 
-impl Room {
+impl BroadcastRoom {
     /// At a Feedline: everyone signed in, and subscribed to the channel.
-    async fn feedline(bench: &Bench, target: Target, secret: &str) -> Result<Self> {
+    async fn feedline(bench: &BenchContext, target: SocketTarget, secret: &str) -> Result<Self> {
         let greetings: Vec<String> = (0..SOCKETS)
             .map(|n| {
                 let connect = seed::connect(secret, &seed::user(n))?;
@@ -133,7 +137,7 @@ impl Room {
             })
             .collect::<Result<_>>()?;
         let sockets = open_all(target, &greetings, "\"id\":2", bench).await?;
-        let mut publisher = Socket::open(target).await?;
+        let mut publisher = LoadClient::open(target).await?;
         publisher.send(&seed::connect(secret, "publisher")?).await?;
         publisher.expect("\"connect\":").await?;
         Ok(Self::new(publisher, sockets, |n, frame| {
@@ -144,17 +148,22 @@ impl Room {
     }
 
     /// At the floor, which sends the payload and nothing else.
-    pub(super) async fn floor(bench: &Bench, target: Target) -> Result<Self> {
+    pub(super) async fn floor(bench: &BenchContext, target: SocketTarget) -> Result<Self> {
         let sockets = open_all(target, &vec![JOIN.to_owned(); SOCKETS], JOIN, bench).await?;
-        Ok(Self::new(Socket::open(target).await?, sockets, |_, frame| push_text(frame, seed::payload().as_bytes())))
+        Ok(Self::new(LoadClient::open(target).await?, sockets, |_, frame| push_text(frame, seed::payload().as_bytes())))
     }
 
-    fn new(publisher: Socket, sockets: Vec<(Socket, String)>, frame: fn(u64, &mut Vec<u8>)) -> Self {
-        Self { publisher, frame, audience: Audience::new(sockets.into_iter().map(|(socket, _)| socket)) }
+    fn new(publisher: LoadClient, sockets: Vec<(LoadClient, String)>, frame: fn(u64, &mut Vec<u8>)) -> Self {
+        Self { publisher, frame, audience: ReceiverGroup::new(sockets.into_iter().map(|(socket, _)| socket)) }
     }
 
     /// Publishes for a while, and counts.
-    pub(super) async fn measure(&mut self, bench: &Bench, server: Option<&Process>, window: usize) -> Result<Tally> {
+    pub(super) async fn measure(
+        &mut self,
+        bench: &BenchContext,
+        server: Option<&Process>,
+        window: usize,
+    ) -> Result<BroadcastRun> {
         let length = Duration::from_secs(bench.options.seconds);
         self.publish(WARM_UP, window).await?;
         let (before, own) = (server.map(Process::cpu).transpose()?, Process::own_cpu()?);
@@ -167,7 +176,7 @@ impl Room {
             _ => f64::NAN,
         };
         let publications = count as f64;
-        Ok(Tally {
+        Ok(BroadcastRun {
             rate: publications * f64::from(self.audience.arrivals.sockets) / took,
             millis: took * 1e3 * window as f64 / publications,
             server,
@@ -204,7 +213,7 @@ impl Room {
                     refuse_errors(&mut replies)?;
                 }
                 error = audience.failure() => return Err(error),
-                () = sleep_until(deadline + PATIENCE) => bail!("publications did not arrive within {PATIENCE:?}"),
+                () = sleep_until(deadline + TIMEOUT) => bail!("publications did not arrive within {TIMEOUT:?}"),
             }
         }
     }

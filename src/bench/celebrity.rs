@@ -10,20 +10,20 @@ use anyhow::{Context as _, Result, ensure};
 use feedline::model::UserId;
 use hdrhistogram::Histogram;
 
-use super::Bench;
-use super::arrivals::Audience;
+use super::arrivals::ReceiverGroup;
 use super::client::open_all;
-use super::fanout::Author;
+use super::context::BenchContext;
+use super::fanout::PostAuthor;
 use super::ledger;
 use super::live;
-use super::report::{Better, Report, Row, Target, median};
+use super::process::Process;
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
-use super::server::Process;
 
 /// Whom few follow.
 const FEW: &str = "few";
 /// How many people come into the ledger at once.
-const AT_ONCE: usize = 10_000;
+const USERS_PER_LOAD: usize = 10_000;
 /// Posts before those that are measured, in each run.
 const WARM_UP: usize = 3;
 /// How long a post may take to the last of those who are connected, in milliseconds.
@@ -33,7 +33,7 @@ const FIGURES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
 /// How many people there are, and how many posts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(super) struct CelebritySize {
     /// Who follow the celebrity.
     pub followers: usize,
     /// Those of them who are connected.
@@ -42,7 +42,7 @@ pub(super) struct Size {
     pub posts: usize,
 }
 
-impl Size {
+impl CelebritySize {
     /// Every so many-th follower is connected.
     fn step(self) -> usize {
         self.followers / self.connected
@@ -65,14 +65,14 @@ impl Size {
 }
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench, size: Size) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext, size: CelebritySize) -> Result<Report> {
     ensure!(size.followers >= size.few(), "--followers is at least twice --connected");
     let mut report = Report::new("celebrity");
-    let mut setup = bench.setup_as_asked(&mut report).await?;
+    let mut setup = bench.server_setup_noted(&mut report).await?;
     // Both authors are past it.
     setup.push_limit = Some(size.few() - 1);
     let begun = Instant::now();
-    gather(bench, &setup.ledger, size).await?;
+    load(bench, &setup.ledger, size).await?;
     report.notes.push(format!(
         "{} people and {} edges put into the ledger in {:.0} s, {:.0} MB",
         size.followers,
@@ -81,18 +81,18 @@ pub(super) async fn run(bench: &Bench, size: Size) -> Result<Report> {
         setup.ledger_size()? as f64 / 1e6,
     ));
 
-    let server = bench.serve(&setup).await?;
+    let server = bench.start_server(&setup).await?;
     let greetings: Vec<String> =
         size.connected().map(|n| seed::connect(&setup.secret, &seed::user(n))).collect::<Result<_>>()?;
     bench.bar.set_message(format!("connecting {}", size.connected));
     let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
-    let mut audience = Audience::new(sockets.into_iter().map(|(socket, _)| socket));
+    let mut audience = ReceiverGroup::new(sockets.into_iter().map(|(socket, _)| socket));
     let mut sides = Vec::new();
     for name in [AUTHOR, FEW] {
-        let author = Author::sign_in(server.feedline(), &setup.secret, name).await?;
-        sides.push(Side { author, times: FIGURES.map(|_| Vec::new()), cpu: Vec::new() });
+        let author = PostAuthor::sign_in(server.feedline(), &setup.secret, name).await?;
+        sides.push(CelebritySide { author, times: FIGURES.map(|_| Vec::new()), cpu: Vec::new() });
     }
-    bench.begin(2 * bench.options.runs * (WARM_UP + size.posts));
+    bench.start_progress(2 * bench.options.runs * (WARM_UP + size.posts));
     for run in 0..bench.options.runs {
         bench.bar.set_message(format!("run {}", run + 1));
         // Who goes first alternates.
@@ -103,20 +103,20 @@ pub(super) async fn run(bench: &Bench, size: Size) -> Result<Report> {
     compare(&mut report, size, &sides);
     report.notes.push(format!("server's memory: {:.0} MB", server.process.resident()? as f64 / 1e6));
     server.stop().await?;
-    bench.strike(setup).await?;
+    bench.tear_down(setup).await?;
     Ok(report)
 }
 
 /// Puts the people into a ledger before its server starts, and lets them follow.
-async fn gather(bench: &Bench, ledger: &str, size: Size) -> Result<()> {
+async fn load(bench: &BenchContext, ledger: &str, size: CelebritySize) -> Result<()> {
     let ledger = ledger::open(ledger).await?;
     let id = |name: &str| UserId::parse(name).context("a name that is no id");
     let (author, few, now) = (id(AUTHOR)?, id(FEW)?, feedline::feed::now());
     ledger.load_users(&[author.clone(), few.clone()], now).await?;
     bench.bar.set_message(format!("{} people", size.followers));
-    bench.begin(size.followers);
-    for first in (0..size.followers).step_by(AT_ONCE) {
-        let numbers = first..size.followers.min(first + AT_ONCE);
+    bench.start_progress(size.followers);
+    for first in (0..size.followers).step_by(USERS_PER_LOAD) {
+        let numbers = first..size.followers.min(first + USERS_PER_LOAD);
         let people: Vec<UserId> = numbers.clone().map(|n| id(&seed::user(n))).collect::<Result<_>>()?;
         let mut edges: Vec<(UserId, UserId)> = people.iter().map(|person| (person.clone(), author.clone())).collect();
         let among_few = people.iter().zip(numbers).filter(|(_, n)| size.is_among_few(*n));
@@ -130,17 +130,23 @@ async fn gather(bench: &Bench, ledger: &str, size: Size) -> Result<()> {
 }
 
 /// One of the two authors.
-struct Side {
-    author: Author,
+struct CelebritySide {
+    author: PostAuthor,
     /// Of each run, each of [`FIGURES`], in milliseconds.
     times: [Vec<f64>; 3],
     /// Of each run, the server's CPU time for a post, in milliseconds.
     cpu: Vec<f64>,
 }
 
-impl Side {
+impl CelebritySide {
     /// Writes one post after the other.
-    async fn measure(&mut self, bench: &Bench, audience: &mut Audience, server: &Process, posts: usize) -> Result<()> {
+    async fn measure(
+        &mut self,
+        bench: &BenchContext,
+        audience: &mut ReceiverGroup,
+        server: &Process,
+        posts: usize,
+    ) -> Result<()> {
         for _ in 0..WARM_UP {
             live::post(&mut self.author, audience).await?;
             bench.bar.inc(1);
@@ -163,7 +169,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn compare(report: &mut Report, size: Size, sides: &[Side]) {
+fn compare(report: &mut Report, size: CelebritySize, sides: &[CelebritySide]) {
     let [celebrity, few] = sides else { return };
     for (at, (name, _)) in FIGURES.iter().enumerate() {
         report.rows.push(Row {
@@ -172,7 +178,7 @@ fn compare(report: &mut Report, size: Size, sides: &[Side]) {
             better: Better::Less,
             measured: celebrity.times[at].clone(),
             against: Some(("with few followers", few.times[at].clone())),
-            goal: Some(Target::AtMost(GOAL)),
+            goal: Some(Goal::AtMost(GOAL)),
         });
     }
     report.notes.push(format!(
@@ -192,7 +198,7 @@ mod tests {
     #[test]
     fn who_is_connected_follows_both() {
         for (followers, connected) in [(2, 1), (20, 10), (23, 7), (1_000_000, 1_000)] {
-            let size = Size { followers, connected, posts: 1 };
+            let size = CelebritySize { followers, connected, posts: 1 };
             assert_eq!(size.connected().count(), connected);
             assert!(size.connected().all(|n| size.is_among_few(n)));
             assert_eq!((0..followers).filter(|n| size.is_among_few(*n)).count(), size.few());

@@ -16,52 +16,37 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::Bench;
-use super::frames::{Frames, Seen, push_text};
+use super::context::BenchContext;
+use super::frames::{FrameCounts, FrameReader, push_text};
+use super::target::SocketTarget;
 
 /// How long a handshake or an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How many sockets are being opened at a time: below any listen backlog, enough to keep a core busy.
-const OPENING: usize = 256;
+const MAX_HANDSHAKES: usize = 256;
 /// Connections from one source address; Linux has some 28,000 ports for each.
-const PER_ADDRESS: u32 = 8_000;
+const CONNECTIONS_PER_ADDRESS: u32 = 8_000;
 /// How many sockets one process may hold: a usual limit of open files is 20,000.
-pub(super) const MOST_SOCKETS: usize = 19_000;
+pub(super) const MAX_SOCKETS: usize = 19_000;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 * 1024]);
 }
 
-/// Where to connect to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    /// The server; always a loopback address.
-    pub addr: SocketAddr,
-    /// The path of its WebSocket endpoint.
-    pub path: &'static str,
-}
-
-impl Target {
-    /// A Feedline.
-    pub(super) fn feedline(addr: SocketAddr) -> Self {
-        Self { addr, path: "/connection/websocket" }
-    }
-}
-
 /// One open socket.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct LoadClient {
     stream: TcpStream,
-    frames: Frames,
+    frames: FrameReader,
 }
 
-impl Socket {
+impl LoadClient {
     /// Opens one.
-    pub(super) async fn open(target: Target) -> Result<Self> {
-        timeout(PATIENCE, Self::handshake(target)).await.context("the handshake took too long")?
+    pub(super) async fn open(target: SocketTarget) -> Result<Self> {
+        timeout(TIMEOUT, Self::handshake(target)).await.context("the handshake took too long")?
     }
 
-    async fn handshake(Target { addr, path }: Target) -> Result<Self> {
+    async fn handshake(SocketTarget { addr, path }: SocketTarget) -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(source())?;
         let mut stream = socket.connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
@@ -78,7 +63,7 @@ impl Socket {
         }
         let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
         ensure!(line.starts_with("HTTP/1.1 101"), "the server did not upgrade: {line}");
-        Ok(Self { stream, frames: Frames::default() })
+        Ok(Self { stream, frames: FrameReader::default() })
     }
 
     /// Sends frames made by [`push_text`].
@@ -96,12 +81,12 @@ impl Socket {
     /// Waits for bytes and says what was in them. Answers pings. An error once the server closed.
     ///
     /// Nothing is lost if this is dropped while no bytes have come.
-    pub(super) async fn read(&mut self) -> Result<Seen> {
+    pub(super) async fn read(&mut self) -> Result<FrameCounts> {
         self.read_with(|_| {}).await
     }
 
     /// The same, and shows the text to `payload`.
-    pub(super) async fn read_with(&mut self, mut payload: impl FnMut(&[u8])) -> Result<Seen> {
+    pub(super) async fn read_with(&mut self, mut payload: impl FnMut(&[u8])) -> Result<FrameCounts> {
         let Self { stream, frames } = self;
         let seen = poll_fn(|context| {
             BUFFER.with_borrow_mut(|buffer| {
@@ -124,7 +109,7 @@ impl Socket {
 
     /// Whether everything that was begun with has come: what was read so far are whole messages.
     pub(super) fn is_between_frames(&self) -> bool {
-        self.frames.are_whole()
+        self.frames.is_between_frames()
     }
 
     /// Reads until `needle` appears, and returns everything up to the end of the frame it is in. An error reply is an
@@ -134,7 +119,7 @@ impl Socket {
             let mut text = Vec::new();
             loop {
                 self.read_with(|segment| text.extend_from_slice(segment)).await?;
-                if !self.frames.are_whole() {
+                if !self.frames.is_between_frames() {
                     continue;
                 }
                 let so_far = String::from_utf8_lossy(&text);
@@ -144,7 +129,7 @@ impl Socket {
                 }
             }
         };
-        timeout(PATIENCE, reading).await.with_context(|| format!("no {needle} came"))?
+        timeout(TIMEOUT, reading).await.with_context(|| format!("no {needle} came"))?
     }
 
     /// Reads until so many marks have come.
@@ -156,7 +141,7 @@ impl Socket {
             }
             Ok::<(), anyhow::Error>(())
         };
-        let ended = timeout(PATIENCE, reading).await;
+        let ended = timeout(TIMEOUT, reading).await;
         let told = || format!("{seen} of {marks} entries came: {}", String::from_utf8_lossy(&text));
         ended.with_context(told)?.with_context(told)?;
         ensure!(seen == marks, told());
@@ -167,7 +152,7 @@ impl Socket {
 /// The next source address.
 fn source() -> SocketAddr {
     static OPENED: AtomicU32 = AtomicU32::new(0);
-    let block = OPENED.fetch_add(1, Ordering::Relaxed) / PER_ADDRESS;
+    let block = OPENED.fetch_add(1, Ordering::Relaxed) / CONNECTIONS_PER_ADDRESS;
     let host = block % (250 * 250);
     let ip = Ipv4Addr::new(127, 0, 1 + (host / 250) as u8, 1 + (host % 250) as u8);
     SocketAddr::new(IpAddr::V4(ip), 0)
@@ -175,22 +160,22 @@ fn source() -> SocketAddr {
 
 /// Opens a socket for each of `greetings`, sends it, and waits for `answer`. Answers with the sockets and what each was told, in order.
 pub(super) async fn open_all(
-    target: Target,
+    target: SocketTarget,
     greetings: &[String],
     answer: &str,
-    bench: &Bench,
-) -> Result<Vec<(Socket, String)>> {
-    ensure!(greetings.len() <= MOST_SOCKETS, "more than {MOST_SOCKETS} sockets do not fit into one process");
-    bench.begin(greetings.len());
+    bench: &BenchContext,
+) -> Result<Vec<(LoadClient, String)>> {
+    ensure!(greetings.len() <= MAX_SOCKETS, "more than {MAX_SOCKETS} sockets do not fit into one process");
+    bench.start_progress(greetings.len());
     stream::iter(greetings)
         .map(|greeting| async move {
-            let mut socket = Socket::open(target).await?;
+            let mut socket = LoadClient::open(target).await?;
             socket.send(greeting).await?;
             let told = socket.expect(answer).await?;
             bench.bar.inc(1);
             Ok((socket, told))
         })
-        .buffered(OPENING)
+        .buffered(MAX_HANDSHAKES)
         .try_collect()
         .await
 }

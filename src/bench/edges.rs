@@ -11,20 +11,21 @@ use hyper::Method;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Bench;
-use super::client::{Socket, Target as Address};
-use super::crowd::{self, author};
-use super::report::{Better, Report, Row, Target, median};
+use super::client::LoadClient;
+use super::context::BenchContext;
+use super::dataset::{self, author};
+use super::http_client::HttpClient;
+use super::process::ServerProcess;
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
-use super::server::Listening;
-use super::web::Web;
+use super::target::SocketTarget;
 
 /// People with full inboxes.
 const READERS: usize = 200;
 /// Connections that change edges.
-const HANDS: usize = 4;
+const CONNECTIONS: usize = 4;
 /// How often the author writes.
-const WRITE_EVERY: Duration = Duration::from_millis(20);
+const POST_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What is measured of each operation, in the order in which each hand does them.
 const STEPS: [(&str, Method, &str); 5] = [
@@ -36,29 +37,29 @@ const STEPS: [(&str, Method, &str); 5] = [
 ];
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("edges");
-    let setup = bench.setup_as_asked(&mut report).await?;
-    crowd::gather(bench, &setup.ledger, READERS).await?;
-    let server = bench.serve(&setup).await?;
+    let setup = bench.server_setup_noted(&mut report).await?;
+    dataset::load(bench, &setup.ledger, READERS).await?;
+    let server = bench.start_server(&setup).await?;
     bench.bar.set_message("filling inboxes");
-    bench.begin(READERS);
-    let mut web = Web::open(server.addr).await?;
+    bench.start_progress(READERS);
+    let mut http = HttpClient::open(server.addr).await?;
     for n in 0..READERS {
-        web.call(Method::GET, "/api/v1/timeline", &seed::token(&setup.secret, &seed::user(n))?).await?;
+        http.call(Method::GET, "/api/v1/timeline", &seed::token(&setup.secret, &seed::user(n))?).await?;
         bench.bar.inc(1);
     }
-    let mut wire = Wire::connect(server.feedline(), &setup.secret).await?;
+    let mut probe = LiveProbe::connect(server.feedline(), &setup.secret).await?;
     let length = Duration::from_secs(bench.options.seconds);
     let (mut quiet, mut busy) = (Vec::new(), Vec::new());
     let mut steps = STEPS.map(|_| (Vec::new(), Vec::new()));
-    bench.begin(bench.options.runs * 2);
+    bench.start_progress(bench.options.runs * 2);
     for run in 1..=bench.options.runs {
         bench.bar.set_message(format!("run {run}: nothing else happens"));
-        quiet.push(wire.worst(length).await?);
+        quiet.push(probe.worst(length).await?);
         bench.bar.inc(1);
         bench.bar.set_message(format!("run {run}: edges change"));
-        let (worst, times) = tokio::try_join!(wire.worst(length), change(&server, &setup.secret, length))?;
+        let (worst, times) = tokio::try_join!(probe.worst(length), change(&server, &setup.secret, length))?;
         busy.push(worst);
         for ((medians, tails), times) in steps.iter_mut().zip(times) {
             medians.push(millis(times.value_at_quantile(0.5)));
@@ -71,13 +72,13 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
         report.rows.push(row((*name).to_owned(), medians, None));
     }
     report.notes.push(format!("slowest live delivery with nothing else going on: {:.2} ms", median(&quiet)));
-    report.rows.push(row("slowest live delivery meanwhile".to_owned(), busy, Some(Target::AtMost(20.0))));
+    report.rows.push(row("slowest live delivery meanwhile".to_owned(), busy, Some(Goal::AtMost(20.0))));
     server.stop().await?;
-    bench.strike(setup).await?;
+    bench.tear_down(setup).await?;
     Ok(report)
 }
 
-fn row(name: String, measured: Vec<f64>, goal: Option<Target>) -> Row {
+fn row(name: String, measured: Vec<f64>, goal: Option<Goal>) -> Row {
     Row { name, unit: "ms", better: Better::Less, measured, against: None, goal }
 }
 
@@ -86,31 +87,31 @@ fn millis(micros: u64) -> f64 {
 }
 
 /// An author, and a follower who listens.
-struct Wire {
-    author: Socket,
-    follower: Socket,
+struct LiveProbe {
+    author: LoadClient,
+    follower: LoadClient,
     /// The id of the author's last command.
     last: u64,
 }
 
-impl Wire {
-    async fn connect(target: Address, secret: &str) -> Result<Self> {
+impl LiveProbe {
+    async fn connect(target: SocketTarget, secret: &str) -> Result<Self> {
         let mut sockets = Vec::new();
         // The first reader follows the first author.
         for user in [author(0), seed::user(0)] {
-            let mut socket = Socket::open(target).await?;
+            let mut socket = LoadClient::open(target).await?;
             socket.send(&seed::connect(secret, &user)?).await?;
             socket.expect("\"connect\":").await?;
             sockets.push(socket);
         }
-        let [author, follower] = <[Socket; 2]>::try_from(sockets).ok().context("two sockets")?;
+        let [author, follower] = <[LoadClient; 2]>::try_from(sockets).ok().context("two sockets")?;
         Ok(Self { author, follower, last: 1 })
     }
 
     /// Writes for so long. The slowest post's way to the follower, in milliseconds.
     async fn worst(&mut self, length: Duration) -> Result<f64> {
         let (start, mut worst) = (Instant::now(), Duration::ZERO);
-        let mut ticks = interval(WRITE_EVERY);
+        let mut ticks = interval(POST_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         while start.elapsed() < length {
             ticks.tick().await;
@@ -126,16 +127,16 @@ impl Wire {
 }
 
 /// Changes edges for so long. What each kind of step took, in microseconds.
-async fn change(server: &Listening, secret: &str, length: Duration) -> Result<Vec<Histogram<u64>>> {
+async fn change(server: &ServerProcess, secret: &str, length: Duration) -> Result<Vec<Histogram<u64>>> {
     let start = Instant::now();
     let mut hands = JoinSet::new();
-    for hand in 0..HANDS {
+    for hand in 0..CONNECTIONS {
         let (addr, secret) = (server.addr, secret.to_owned());
         hands.spawn(async move {
-            let mut web = Web::open(addr).await?;
+            let mut http = HttpClient::open(addr).await?;
             let mut times = new_times()?;
             // The first reader listens.
-            let mut turns = (1..READERS).skip(hand).step_by(HANDS).cycle();
+            let mut turns = (1..READERS).skip(hand).step_by(CONNECTIONS).cycle();
             while start.elapsed() < length {
                 let reader = turns.next().context("nobody")?;
                 let token = seed::token(&secret, &seed::user(reader))?;
@@ -143,7 +144,7 @@ async fn change(server: &Listening, secret: &str, length: Duration) -> Result<Ve
                 let other = author(reader * 7 + 1);
                 for ((_, method, edge), times) in STEPS.iter().zip(&mut times) {
                     let asked = Instant::now();
-                    web.call(method.clone(), &format!("/api/v1/users/{other}/{edge}"), &token).await?;
+                    http.call(method.clone(), &format!("/api/v1/users/{other}/{edge}"), &token).await?;
                     times.record(asked.elapsed().as_micros() as u64)?;
                 }
             }

@@ -8,59 +8,60 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use tokio::time::sleep_until;
 
-use super::Bench;
-use super::client::{Socket, Target};
-use super::report::{Better, Report, Row, Target as Goal, median};
+use super::client::LoadClient;
+use super::context::BenchContext;
+use super::fanout_setup::{FOLLOWERS, FanoutSetup, HintCounter, RedisBaseline};
+use super::process::Process;
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
-use super::server::Process;
-use super::stage::{Alone, Ears, FOLLOWERS, Stage};
+use super::target::SocketTarget;
 
 /// Posts in flight: accepted, but not yet with the last follower.
 const WINDOWS: [u64; 2] = [1, 4];
 /// How long it runs before it is measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// After how long without an answer a run has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
-    let stage = Stage::set(bench).await?;
-    let alone = Alone::connect(&stage.setup.broker, &stage.setup.prefix).await?;
-    let server = bench.serve(&stage.setup).await?;
-    let author = Author::sign_in(server.feedline(), &stage.setup.secret, AUTHOR).await?;
-    let mut pair = Pair { stage: &stage, server: &server.process, author, alone };
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
+    let setup = FanoutSetup::prepare(bench).await?;
+    let alone = RedisBaseline::connect(&setup.server.broker, &setup.server.prefix).await?;
+    let server = bench.start_server(&setup.server).await?;
+    let author = PostAuthor::sign_in(server.feedline(), &setup.server.secret, AUTHOR).await?;
+    let mut pair = FanoutComparison { setup: &setup, server: &server.process, author, alone };
     let mut report = Report::new("fanout");
-    bench.begin(WINDOWS.len() * bench.options.runs * 2);
+    bench.start_progress(WINDOWS.len() * bench.options.runs * 2);
     for window in WINDOWS {
         pair.measure(bench, &mut report, window).await?;
     }
     server.stop().await?;
-    stage.strike(bench).await?;
+    setup.tear_down(bench).await?;
     Ok(report)
 }
 
 /// The two that are compared.
-struct Pair<'a> {
-    stage: &'a Stage,
+struct FanoutComparison<'a> {
+    setup: &'a FanoutSetup,
     server: &'a Process,
-    author: Author,
+    author: PostAuthor,
     /// The same inboxes, without a server.
-    alone: Alone,
+    alone: RedisBaseline,
 }
 
-impl Pair<'_> {
+impl FanoutComparison<'_> {
     /// All runs with so many posts in flight, each of the two in turn.
-    async fn measure(&mut self, bench: &Bench, report: &mut Report, window: u64) -> Result<()> {
+    async fn measure(&mut self, bench: &BenchContext, report: &mut Report, window: u64) -> Result<()> {
         let length = Duration::from_secs(bench.options.seconds);
-        let redis = self.stage.redis.as_ref().map(|redis| &redis.process);
+        let redis = self.setup.redis.as_ref().map(|redis| &redis.process);
         let (mut rates, mut shares) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new(), Vec::new()]);
         for run in 0..bench.options.runs {
             bench.bar.set_message(format!("{window} posts in flight, run {}", run + 1));
             for turn in [run % 2, (run + 1) % 2] {
-                let (own, below) = (Used::since(self.server)?, redis.map(Used::since).transpose()?);
+                let (own, below) = (CpuUsage::since(self.server)?, redis.map(CpuUsage::since).transpose()?);
                 rates[turn].push(if turn == 0 {
-                    self.author.write(&self.stage.ears, WARM_UP, window).await?;
-                    self.author.write(&self.stage.ears, length, window).await?
+                    self.author.write(&self.setup.hints, WARM_UP, window).await?;
+                    self.author.write(&self.setup.hints, length, window).await?
                 } else {
                     self.redis_alone(length).await?
                 });
@@ -88,22 +89,22 @@ impl Pair<'_> {
     }
 
     async fn redis_alone(&mut self, length: Duration) -> Result<f64> {
-        let heard = self.stage.ears.heard();
-        let rate = self.alone.measure(&self.stage.followers, length).await?;
-        self.stage.ears.quiet().await;
-        ensure!(self.stage.ears.heard() > heard, "nothing was heard of Redis alone");
+        let heard = self.setup.hints.heard();
+        let rate = self.alone.measure(&self.setup.followers, length).await?;
+        self.setup.hints.wait_until_quiet().await;
+        ensure!(self.setup.hints.heard() > heard, "nothing was heard of Redis alone");
         Ok(rate)
     }
 }
 
 /// What a process uses of a core.
-struct Used<'a> {
+struct CpuUsage<'a> {
     process: &'a Process,
     before: Duration,
     start: Instant,
 }
 
-impl<'a> Used<'a> {
+impl<'a> CpuUsage<'a> {
     fn since(process: &'a Process) -> Result<Self> {
         Ok(Self { process, before: process.cpu()?, start: Instant::now() })
     }
@@ -114,16 +115,16 @@ impl<'a> Used<'a> {
 }
 
 /// Whoever writes the posts.
-pub(super) struct Author {
-    socket: Socket,
+pub(super) struct PostAuthor {
+    socket: LoadClient,
     /// The id of the last command.
     last: u64,
 }
 
-impl Author {
+impl PostAuthor {
     /// Connects.
-    pub(super) async fn sign_in(target: Target, secret: &str, name: &str) -> Result<Self> {
-        let mut socket = Socket::open(target).await?;
+    pub(super) async fn sign_in(target: SocketTarget, secret: &str, name: &str) -> Result<Self> {
+        let mut socket = LoadClient::open(target).await?;
         socket.send(&seed::connect(secret, name)?).await?;
         socket.expect("\"connect\":").await?;
         Ok(Self { socket, last: 1 })
@@ -137,12 +138,12 @@ impl Author {
     }
 
     /// Keeps `window` posts in flight for so long, and waits for the last. Answers with followers a second.
-    async fn write(&mut self, ears: &Ears, length: Duration, window: u64) -> Result<f64> {
-        let (start, first) = (Instant::now(), ears.heard());
+    async fn write(&mut self, hints: &HintCounter, length: Duration, window: u64) -> Result<f64> {
+        let (start, first) = (Instant::now(), hints.heard());
         let deadline = tokio::time::Instant::now() + length;
         let (mut sent, mut replies) = (0, Vec::new());
         loop {
-            let complete = (ears.heard() - first) / Ears::COUNT;
+            let complete = (hints.heard() - first) / HintCounter::COUNT;
             let over = tokio::time::Instant::now() >= deadline;
             if over && complete >= sent {
                 return Ok(sent as f64 * FOLLOWERS as f64 / start.elapsed().as_secs_f64());
@@ -153,14 +154,14 @@ impl Author {
                 sent += 1;
             }
             tokio::select! {
-                () = ears.changed() => {}
+                () = hints.changed() => {}
                 seen = self.socket.read_with(|segment| replies.extend_from_slice(segment)) => {
                     seen?;
                     let text = String::from_utf8_lossy(&replies);
                     ensure!(!text.contains("\"error\":"), "the server refused a post: {text}");
                     replies.clear();
                 }
-                () = sleep_until(deadline + PATIENCE) => bail!("posts did not arrive within {PATIENCE:?}"),
+                () = sleep_until(deadline + TIMEOUT) => bail!("posts did not arrive within {TIMEOUT:?}"),
             }
         }
     }

@@ -23,13 +23,13 @@ pub(super) const JOIN: &str = "+";
 
 /// What waits for one socket.
 #[derive(Default)]
-struct Outbox {
+struct FloorOutbox {
     queue: Mutex<VecDeque<Utf8Bytes>>,
     /// The socket's task.
     waker: AtomicWaker,
 }
 
-impl Outbox {
+impl FloorOutbox {
     fn push(&self, message: Utf8Bytes) {
         self.queue.lock().push_back(message);
         self.waker.wake();
@@ -48,17 +48,17 @@ impl Outbox {
 }
 
 /// Those who listen.
-type Room = Arc<Mutex<Vec<Arc<Outbox>>>>;
+type FloorRoom = Arc<Mutex<Vec<Arc<FloorOutbox>>>>;
 
 /// Accepts for ever.
 async fn serve(listener: TcpListener) -> Result<()> {
-    let room = Room::default();
+    let room = FloorRoom::default();
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let room = Arc::clone(&room);
         tokio::spawn(async move {
-            let outbox = Arc::new(Outbox::default());
+            let outbox = Arc::new(FloorOutbox::default());
             // A socket that fails is gone; whoever measures notices that on the other side.
             let _gone = converse(stream, &room, &outbox).await;
             room.lock().retain(|other| !Arc::ptr_eq(other, &outbox));
@@ -66,7 +66,7 @@ async fn serve(listener: TcpListener) -> Result<()> {
     }
 }
 
-async fn converse(stream: TcpStream, room: &Room, outbox: &Arc<Outbox>) -> Result<(), Error> {
+async fn converse(stream: TcpStream, room: &FloorRoom, outbox: &Arc<FloorOutbox>) -> Result<(), Error> {
     let config = WebSocketConfig::default().read_buffer_size(1024).write_buffer_size(4096);
     let mut socket = accept_async_with_config(stream, Some(config)).await?;
     let mut batch = VecDeque::new();

@@ -8,7 +8,7 @@ pub(super) const MARK: u8 = b'~';
 
 /// What was in some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct FrameCounts {
     /// Deliveries.
     pub marks: u32,
     /// The server's pings, each of which wants a pong: `{}` alone on a line.
@@ -21,7 +21,7 @@ pub(super) struct Seen {
 
 /// Reads the frames of one server, cut anywhere.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct FrameReader {
     /// The frame header so far.
     header: [u8; 10],
     /// How many bytes of it are there; 0 while a payload is being read.
@@ -32,10 +32,10 @@ pub(super) struct Frames {
     last: [u8; 2],
 }
 
-impl Frames {
+impl FrameReader {
     /// Takes the next bytes of the stream; `payload` is shown the text in them.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], mut payload: impl FnMut(&[u8])) -> Seen {
-        let mut seen = Seen::default();
+    pub(super) fn feed(&mut self, mut bytes: &[u8], mut payload: impl FnMut(&[u8])) -> FrameCounts {
+        let mut seen = FrameCounts::default();
         while !bytes.is_empty() {
             if self.left == 0 {
                 self.header[self.have] = bytes[0];
@@ -60,12 +60,12 @@ impl Frames {
     }
 
     /// Whether the last frame has ended and the next not begun.
-    pub(super) fn are_whole(&self) -> bool {
+    pub(super) fn is_between_frames(&self) -> bool {
         self.left == 0 && self.have == 0
     }
 
     /// Looks whether the header is complete, and if so begins with the payload.
-    fn begin(&mut self, seen: &mut Seen) {
+    fn begin(&mut self, seen: &mut FrameCounts) {
         let length = self.header[1] & 0x7f;
         let size = match length {
             126 => 4,
@@ -169,7 +169,7 @@ mod tests {
             cuts in prop::collection::vec(1_usize..900, 1..40),
         ) {
             let lines = || frames.iter().flatten();
-            let expected = Seen {
+            let expected = FrameCounts {
                 marks: lines().filter(|line| line.contains('~')).count() as u32,
                 pings: lines().filter(|line| *line == "{}").count() as u32,
                 frames: frames.len() as u32,
@@ -177,7 +177,7 @@ mod tests {
             };
             let texts: Vec<String> = frames.iter().map(|lines| lines.join("\n")).collect();
             let stream: Vec<u8> = texts.iter().flat_map(|text| frame(text)).collect();
-            let (mut reader, mut seen, mut text) = (Frames::default(), Seen::default(), Vec::new());
+            let (mut reader, mut seen, mut text) = (FrameReader::default(), FrameCounts::default(), Vec::new());
             let (mut rest, mut cuts) = (&stream[..], cuts.iter().cycle());
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(rest.len().min(cuts.next().copied().unwrap_or(1)));
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn a_close_gives_its_code() {
-        let mut reader = Frames::default();
+        let mut reader = FrameReader::default();
         assert_eq!(reader.feed(&[0x88, 2, 0x0b, 0xc0], |_| {}).close, Some(3008));
-        assert_eq!(Frames::default().feed(&[0x88, 0], |_| {}).close, Some(1005));
+        assert_eq!(FrameReader::default().feed(&[0x88, 0], |_| {}).close, Some(1005));
     }
 }

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
-use super::Bench;
 use super::client::open_all;
-use super::report::{Better, Report, Row, Target};
+use super::context::BenchContext;
+use super::report::{Better, Goal, Report, Row};
 use super::seed;
 
 /// How many connections.
@@ -13,7 +13,7 @@ const CONNECTIONS: usize = 10_000;
 const WARM_UP: usize = 100;
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("idle");
     let mut measured = Vec::new();
     for run in 1..=bench.options.runs {
@@ -26,17 +26,17 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
         better: Better::Less,
         measured,
         against: None,
-        goal: Some(Target::AtMost(8192.0)),
+        goal: Some(Goal::AtMost(8192.0)),
     });
     Ok(report)
 }
 
-async fn measure(bench: &Bench, report: &mut Report) -> Result<f64> {
-    let setup = bench.setup_as_asked(report).await?;
+async fn measure(bench: &BenchContext, report: &mut Report) -> Result<f64> {
+    let setup = bench.server_setup_noted(report).await?;
     let greetings: Vec<String> =
         (0..CONNECTIONS + WARM_UP).map(|n| seed::connect(&setup.secret, &seed::user(n))).collect::<Result<_>>()?;
     let (first, all) = greetings.split_at(WARM_UP);
-    let server = bench.serve(&setup).await?;
+    let server = bench.start_server(&setup).await?;
     drop(open_all(server.feedline(), first, "\"connect\":", bench).await?);
     server.process.settle().await?;
     let before = server.process.resident()?;
@@ -45,6 +45,6 @@ async fn measure(bench: &Bench, report: &mut Report) -> Result<f64> {
     let after = server.process.resident()?;
     drop(sockets);
     server.stop().await?;
-    bench.strike(setup).await?;
+    bench.tear_down(setup).await?;
     Ok(after.saturating_sub(before) as f64 / CONNECTIONS as f64)
 }

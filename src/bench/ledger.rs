@@ -8,7 +8,7 @@ use feedline::ledger::{
 
 /// Which one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Kind {
+pub(super) enum LedgerKind {
     /// A file
     #[default]
     Sqlite,

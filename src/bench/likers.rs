@@ -11,30 +11,30 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::client::Socket;
+use super::client::LoadClient;
 use super::frames::push_text;
 
 /// Likes that one person asks for before the first is answered, where the top rate is measured.
 const WINDOW: usize = 4;
 /// After how long without an answer a run has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often somebody with nothing to say looks up.
-const LOOK_UP: Duration = Duration::from_millis(50);
+const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// Two people begin so many posts apart, so that they do not all like the same one at the same time.
-const APART: usize = 7_919;
+const START_STRIDE: usize = 7_919;
 
 /// What is liked: all people like all of it in turn, take it back in turn, and begin again.
 #[derive(Clone)]
-pub(super) struct Aim {
+pub(super) struct LikeTargets {
     /// The posts.
     pub posts: Arc<[u64]>,
-    /// Which of the counters of [`Person::asked`] counts.
+    /// Which of the counters of [`Liker::asked`] counts.
     pub which: usize,
 }
 
 /// How fast.
 #[derive(Clone, Copy)]
-pub(super) enum Pace {
+pub(super) enum LoadPace {
     /// [`WINDOW`] likes of each person are always under way.
     FlatOut,
     /// So many likes a second, of all people together, whether or not earlier ones are answered.
@@ -42,9 +42,9 @@ pub(super) enum Pace {
 }
 
 /// One measurement.
-pub(super) struct Load {
-    pace: Pace,
-    aim: Aim,
+pub(super) struct LikeLoad {
+    pace: LoadPace,
+    aim: LikeTargets,
     people: usize,
     start: Instant,
     /// From when it counts.
@@ -61,9 +61,15 @@ pub(super) struct Load {
     pub settling: Mutex<Histogram<u64>>,
 }
 
-impl Load {
+impl LikeLoad {
     /// Begins now.
-    pub(super) fn begin(pace: Pace, aim: Aim, people: usize, warm_up: Duration, length: Duration) -> Result<Arc<Self>> {
+    pub(super) fn begin(
+        pace: LoadPace,
+        aim: LikeTargets,
+        people: usize,
+        warm_up: Duration,
+        length: Duration,
+    ) -> Result<Arc<Self>> {
         let start = Instant::now();
         Ok(Arc::new(Self {
             pace,
@@ -95,15 +101,15 @@ impl Load {
 }
 
 /// Somebody who likes.
-pub(super) struct Person {
-    socket: Socket,
+pub(super) struct Liker {
+    socket: LoadClient,
     number: usize,
     /// How many likes, and takings back, were asked for of each aim.
     asked: [usize; 2],
     /// The id of the last command.
     last: u64,
     /// What is not acknowledged yet, oldest first.
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<PendingLike>,
     /// What was acknowledged and is not settled yet, by post, oldest first: since when.
     unsettled: HashMap<u64, VecDeque<Instant>>,
     /// What was heard of the frame under way.
@@ -111,14 +117,14 @@ pub(super) struct Person {
 }
 
 /// A like that was asked for, or a taking back.
-struct Asked {
+struct PendingLike {
     due: Instant,
     post: u64,
 }
 
-impl Person {
+impl Liker {
     /// Somebody who is connected.
-    pub(super) fn new(socket: Socket, number: usize) -> Self {
+    pub(super) fn new(socket: LoadClient, number: usize) -> Self {
         Self {
             socket,
             number,
@@ -131,7 +137,7 @@ impl Person {
     }
 
     /// Likes until the load is over.
-    async fn like(mut self, load: Arc<Load>) -> Result<Self> {
+    async fn run(mut self, load: Arc<LikeLoad>) -> Result<Self> {
         let mut sent = 0;
         let (mut commands, mut frame) = (String::new(), Vec::new());
         loop {
@@ -141,13 +147,13 @@ impl Person {
                 self.unsettled.clear();
                 return Ok(self);
             }
-            let later = now + LOOK_UP;
+            let later = now + IDLE_INTERVAL;
             let wake = loop {
                 let due = match load.pace {
                     _ if now >= load.until => break later,
-                    Pace::FlatOut if self.waiting.len() == WINDOW => break later,
-                    Pace::FlatOut => now,
-                    Pace::Rate(rate) => {
+                    LoadPace::FlatOut if self.waiting.len() == WINDOW => break later,
+                    LoadPace::FlatOut => now,
+                    LoadPace::Rate(rate) => {
                         let place = sent * load.people + self.number;
                         load.start + Duration::from_secs_f64(place as f64 / rate)
                     }
@@ -155,7 +161,7 @@ impl Person {
                 if due > now {
                     break due;
                 }
-                self.ask(&load.aim, due, &mut commands);
+                self.append_command(&load.aim, due, &mut commands);
                 sent += 1;
             };
             if !commands.is_empty() {
@@ -168,28 +174,28 @@ impl Person {
             tokio::select! {
                 seen = socket.read_with(|segment| text.extend_from_slice(segment)) => {
                     seen?;
-                    self.hear(&load)?;
+                    self.read_replies(&load)?;
                 }
-                () = sleep_until(wake) => ensure!(now < load.until + PATIENCE, "not settled in {PATIENCE:?}"),
+                () = sleep_until(wake) => ensure!(now < load.until + TIMEOUT, "not settled in {TIMEOUT:?}"),
             }
         }
     }
 
     /// Writes a command down.
-    fn ask(&mut self, aim: &Aim, due: Instant, commands: &mut String) {
+    fn append_command(&mut self, aim: &LikeTargets, due: Instant, commands: &mut String) {
         let (asked, many) = (self.asked[aim.which], aim.posts.len());
-        let post = aim.posts[(self.number * APART + asked) % many];
+        let post = aim.posts[(self.number * START_STRIDE + asked) % many];
         let liked = (asked / many).is_multiple_of(2);
         let method = if liked { "likes.add" } else { "likes.remove" };
         self.asked[aim.which] += 1;
         self.last += 1;
         let id = self.last;
         *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"id\":{post}}}}}}}\n");
-        self.waiting.push_back(Asked { due, post });
+        self.waiting.push_back(PendingLike { due, post });
     }
 
     /// Reads what has come, once it is whole. Answers come in the order of the commands.
-    fn hear(&mut self, load: &Load) -> Result<()> {
+    fn read_replies(&mut self, load: &LikeLoad) -> Result<()> {
         if !self.socket.is_between_frames() {
             return Ok(());
         }
@@ -197,7 +203,7 @@ impl Person {
         ensure!(!text.contains("\"error\":"), "the server refused a like: {text}");
         let now = Instant::now();
         for _ in text.matches("\"state\":\"accepted\"") {
-            let Asked { due, post } = self.waiting.pop_front().context("an answer that nobody asked for")?;
+            let PendingLike { due, post } = self.waiting.pop_front().context("an answer that nobody asked for")?;
             self.unsettled.entry(post).or_default().push_back(now);
             if load.counts(now) {
                 load.acknowledged.fetch_add(1, Ordering::Relaxed);
@@ -226,8 +232,8 @@ impl Person {
 }
 
 /// Has everybody like until the load is over.
-pub(super) async fn all(people: Vec<Person>, load: &Arc<Load>) -> Result<Vec<Person>> {
-    let mut liking: JoinSet<Result<Person>> = people.into_iter().map(|person| person.like(Arc::clone(load))).collect();
+pub(super) async fn all(people: Vec<Liker>, load: &Arc<LikeLoad>) -> Result<Vec<Liker>> {
+    let mut liking: JoinSet<Result<Liker>> = people.into_iter().map(|person| person.run(Arc::clone(load))).collect();
     let mut people = Vec::with_capacity(load.people);
     while let Some(person) = liking.join_next().await {
         people.push(person??);

@@ -19,15 +19,15 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
-use super::Bench;
 use super::client::open_all;
-use super::crowd;
+use super::context::BenchContext;
+use super::dataset;
+use super::http_client::HttpClient;
 use super::ledger;
-use super::likers::{self, Aim, Load, Pace, Person};
-use super::report::{Better, Report, Row, Target, median};
+use super::likers::{self, LikeLoad, LikeTargets, Liker, LoadPace};
+use super::process::{Process, ServerProcess};
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
-use super::server::{Listening, Process};
-use super::web::Web;
 
 /// How many like, each over a socket: more than a batch of settling takes from one post would need to repeat somebody.
 const PEOPLE: usize = 1_000;
@@ -37,17 +37,17 @@ const AUTHORS: usize = 100;
 /// How long it runs before it is measured.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// How often it is looked whether everything is settled, and how long that may take.
-const LOOK: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_secs(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_secs(50);
 /// `XADD`s in a pipeline of the floor, and such pipelines under way.
-const PIPELINE: usize = 200;
-const PIPELINES: usize = 8;
+const PIPELINE_LENGTH: usize = 200;
+const MAX_PIPELINES: usize = 8;
 /// Streams of the floor: as many as the queue has.
 const STREAMS: usize = 8;
 
 /// What keeps what is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Kept {
+pub(super) enum QueueKind {
     /// Memory and files
     Embedded,
     /// Redis, with an append-only file if it has one
@@ -55,7 +55,7 @@ pub(super) enum Kept {
 }
 
 /// What one load came to.
-struct Tally {
+struct LikeRun {
     /// Acknowledged a second.
     rate: f64,
     /// Settled a second meanwhile.
@@ -77,33 +77,36 @@ pub(super) fn part(text: &str) -> std::result::Result<f64, String> {
 }
 
 /// Runs the scenario; times are taken at `load` times the top rate.
-pub(super) async fn run(bench: &Bench, kept: Option<Kept>, load: f64) -> Result<Report> {
-    let on_redis = kept.map_or(bench.options.redis.is_some(), |kept| kept == Kept::Redis);
+pub(super) async fn run(bench: &BenchContext, kept: Option<QueueKind>, load: f64) -> Result<Report> {
+    let on_redis = kept.map_or(bench.options.redis.is_some(), |kept| kept == QueueKind::Redis);
     let mut report = Report::new("likes");
-    let mut setup = bench.setup().await?;
+    let mut setup = bench.server_setup().await?;
     let mut floor = None;
     let mut redis = None;
     if on_redis {
-        let (own, url) = bench.redis().await?;
-        floor = Some(Floor::connect(&url, &setup.prefix).await?);
+        let (own, url) = bench.start_redis().await?;
+        floor = Some(XaddBaseline::connect(&url, &setup.prefix).await?);
         redis = own;
         setup.broker = url;
     }
     let posts = write(bench, &setup.ledger).await?;
-    let server = bench.serve(&setup).await?;
-    let mut crowd = Crowd::gather(bench, &server, &setup.secret).await?;
-    let aims = [Aim { posts: posts[..POSTS].into(), which: 0 }, Aim { posts: posts[POSTS..].into(), which: 1 }];
+    let server = bench.start_server(&setup).await?;
+    let mut crowd = LikeClients::connect(bench, &server, &setup.secret).await?;
+    let aims = [
+        LikeTargets { posts: posts[..POSTS].into(), which: 0 },
+        LikeTargets { posts: posts[POSTS..].into(), which: 1 },
+    ];
     let length = Duration::from_secs(bench.options.seconds);
     let (mut tops, mut parts) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
     let mut alone = Vec::new();
-    bench.begin(bench.options.runs * (4 + usize::from(on_redis)));
+    bench.start_progress(bench.options.runs * (4 + usize::from(on_redis)));
     for run in 1..=bench.options.runs {
         for (aim, what) in aims.iter().zip(["of all posts", "of one post"]) {
             bench.bar.set_message(format!("run {run}: {what}, as fast as answered"));
-            let top = crowd.like(Pace::FlatOut, aim, length).await?;
+            let top = crowd.like(LoadPace::FlatOut, aim, length).await?;
             bench.bar.inc(1);
             bench.bar.set_message(format!("run {run}: {what}, at {load} of that"));
-            parts[aim.which].push(crowd.like(Pace::Rate(load * top.rate), aim, length).await?);
+            parts[aim.which].push(crowd.like(LoadPace::Rate(load * top.rate), aim, length).await?);
             tops[aim.which].push(top);
             bench.bar.inc(1);
         }
@@ -114,33 +117,33 @@ pub(super) async fn run(bench: &Bench, kept: Option<Kept>, load: f64) -> Result<
         }
     }
     let spread = each(&tops[0], |tally| tally.rate);
-    let goal = if on_redis { Target::RatioAtLeast(0.6) } else { Target::AtLeast(40_000.0) };
+    let goal = if on_redis { Goal::RatioAtLeast(0.6) } else { Goal::AtLeast(40_000.0) };
     let against = on_redis.then_some(("XADDs", alone));
     rows(&mut report, "spread over 10,000 posts", &tops[0], (load, &parts[0]), against, Some(goal));
-    let goal = Target::RatioAtLeast(1.0);
+    let goal = Goal::RatioAtLeast(1.0);
     rows(&mut report, "all of one post", &tops[1], (load, &parts[1]), Some(("spread", spread)), Some(goal));
     let queue = if on_redis { "Redis" } else { "files" };
     report.notes.push(format!("{PEOPLE} people, a socket each; {}, queue of likes in {queue}", setup.note()));
     drop(crowd);
     server.stop().await?;
-    bench.strike(setup).await?;
+    bench.tear_down(setup).await?;
     match redis {
         Some(redis) => redis.stop().await.map(|()| report),
         None => Ok(report),
     }
 }
 
-fn each(tallies: &[Tally], of: impl Fn(&Tally) -> f64) -> Vec<f64> {
+fn each(tallies: &[LikeRun], of: impl Fn(&LikeRun) -> f64) -> Vec<f64> {
     tallies.iter().map(of).collect()
 }
 
 fn rows(
     report: &mut Report,
     what: &str,
-    tops: &[Tally],
-    (load, parts): (f64, &[Tally]),
+    tops: &[LikeRun],
+    (load, parts): (f64, &[LikeRun]),
     against: Option<(&'static str, Vec<f64>)>,
-    goal: Option<Target>,
+    goal: Option<Goal>,
 ) {
     report.rows.push(Row {
         name: format!("acknowledged, {what}"),
@@ -153,10 +156,10 @@ fn rows(
     let mut row = |name: &str, unit, better, measured, goal| {
         report.rows.push(Row { name: format!("  {name}"), unit, better, measured, against: None, goal });
     };
-    let least = what.contains("one post").then_some(Target::AtLeast(500.0));
+    let least = what.contains("one post").then_some(Goal::AtLeast(500.0));
     row("likes a transaction of the ledger", "likes", Better::More, each(tops, |tally| tally.batch), least);
     // The goals are for half the top rate.
-    let goal = |most: f64| load.total_cmp(&0.5).is_eq().then_some(Target::AtMost(most));
+    let goal = |most: f64| load.total_cmp(&0.5).is_eq().then_some(Goal::AtMost(most));
     for (place, name, most) in [(0, "half", None), (1, "99 of 100", goal(10.0))] {
         let name = format!("at {load} of that, {name} acknowledged within");
         row(&name, "ms", Better::Less, each(parts, |tally| tally.answers[place]), most);
@@ -166,7 +169,7 @@ fn rows(
         row(&name, "ms", Better::Less, each(parts, |tally| tally.settling[place]), most);
     }
     for (when, tallies) in [("at the top".to_owned(), tops), (format!("at {load} of that"), parts)] {
-        let middle = |of: fn(&Tally) -> f64| median(&each(tallies, of));
+        let middle = |of: fn(&LikeRun) -> f64| median(&each(tallies, of));
         report.notes.push(format!(
             "{what}, {when}: {:.0} acknowledged and {:.0} settled a second, {:.0} a transaction; server {:.0} % of a core, \
              clients {:.0} %",
@@ -180,43 +183,43 @@ fn rows(
 }
 
 /// Fills a ledger before its server starts: [`POSTS`] posts, and one more.
-async fn write(bench: &Bench, ledger: &str) -> Result<Vec<u64>> {
+async fn write(bench: &BenchContext, ledger: &str) -> Result<Vec<u64>> {
     bench.bar.set_message(format!("writing {POSTS} posts"));
     let ledger = ledger::open(ledger).await?;
     let id = |name: String| UserId::parse(&name).context("a name that is no id");
-    let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(crowd::author(n))).collect::<Result<_>>()?;
+    let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(dataset::author(n))).collect::<Result<_>>()?;
     let people: Vec<UserId> = (0..PEOPLE).map(|n| id(seed::user(n))).collect::<Result<_>>()?;
     let now = feedline::feed::now();
     ledger.load_users(&authors, now).await?;
     ledger.load_users(&people, now).await?;
     let begin = now.saturating_sub(3_600_000);
     let ids: Vec<PostId> = (0..=POSTS as u64).map(|n| PostId::from_parts(begin + n, 0, 0)).collect();
-    let posts: Vec<_> = ids.iter().enumerate().map(|(n, id)| crowd::post(*id, &authors[n % AUTHORS])).collect();
+    let posts: Vec<_> = ids.iter().enumerate().map(|(n, id)| dataset::post(*id, &authors[n % AUTHORS])).collect();
     ledger.load_posts(&posts).await?;
     ledger.close().await;
     Ok(ids.into_iter().map(|id| id.0).collect())
 }
 
 /// Those who like, and the server at which they do.
-struct Crowd<'a> {
-    people: Vec<Person>,
-    server: &'a Listening,
+struct LikeClients<'a> {
+    people: Vec<Liker>,
+    server: &'a ServerProcess,
     /// With which the server is asked for what it counts.
     token: String,
 }
 
-impl<'a> Crowd<'a> {
-    async fn gather(bench: &Bench, server: &'a Listening, secret: &str) -> Result<Self> {
+impl<'a> LikeClients<'a> {
+    async fn connect(bench: &BenchContext, server: &'a ServerProcess, secret: &str) -> Result<Self> {
         bench.bar.set_message(format!("{PEOPLE} people connect"));
         let greetings: Vec<String> =
             (0..PEOPLE).map(|n| seed::connect(secret, &seed::user(n))).collect::<Result<_>>()?;
         let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
-        let people = sockets.into_iter().enumerate().map(|(n, (socket, _))| Person::new(socket, n)).collect();
+        let people = sockets.into_iter().enumerate().map(|(n, (socket, _))| Liker::new(socket, n)).collect();
         Ok(Self { people, server, token: seed::token(secret, &seed::user(0))? })
     }
 
-    async fn like(&mut self, pace: Pace, aim: &Aim, length: Duration) -> Result<Tally> {
-        let load = Load::begin(pace, aim.clone(), PEOPLE, WARM_UP, length)?;
+    async fn like(&mut self, pace: LoadPace, aim: &LikeTargets, length: Duration) -> Result<LikeRun> {
+        let load = LikeLoad::begin(pace, aim.clone(), PEOPLE, WARM_UP, length)?;
         let people = std::mem::take(&mut self.people);
         let (people, tally) = tokio::try_join!(likers::all(people, &load), self.watch(&load, length))?;
         self.people = people;
@@ -224,7 +227,7 @@ impl<'a> Crowd<'a> {
     }
 
     /// Sees what comes of a load, and ends it once everything is settled.
-    async fn watch(&self, load: &Load, length: Duration) -> Result<Tally> {
+    async fn watch(&self, load: &LikeLoad, length: Duration) -> Result<LikeRun> {
         load.warmed_up().await;
         let before = self.counted().await?;
         let (server, own) = (self.server.process.cpu()?, Process::own_cpu()?);
@@ -233,14 +236,14 @@ impl<'a> Crowd<'a> {
         let after = self.counted().await?;
         let start = Instant::now();
         while !self.counted().await?.is_settled() {
-            ensure!(start.elapsed() < PATIENCE, "not settled in {PATIENCE:?}");
-            sleep(LOOK).await;
+            ensure!(start.elapsed() < TIMEOUT, "not settled in {TIMEOUT:?}");
+            sleep(POLL_INTERVAL).await;
         }
         // The last words are on their way.
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
         load.over.store(true, Ordering::Relaxed);
         let seconds = length.as_secs_f64();
-        Ok(Tally {
+        Ok(LikeRun {
             rate: load.acknowledged.load(Ordering::Relaxed) as f64 / seconds,
             settled: (after.settled - before.settled) / seconds,
             batch: (after.settled - before.settled) / (after.batches - before.batches),
@@ -250,15 +253,15 @@ impl<'a> Crowd<'a> {
         })
     }
 
-    async fn counted(&self) -> Result<Counted> {
+    async fn counted(&self) -> Result<LikeCounters> {
         // A connection of its own each time: one that is not used for long is closed.
-        let mut web = Web::open(self.server.addr).await?;
-        let text = String::from_utf8(web.call(Method::GET, "/metrics", &self.token).await?.into())?;
+        let mut http = HttpClient::open(self.server.addr).await?;
+        let text = String::from_utf8(http.call(Method::GET, "/metrics", &self.token).await?.into())?;
         let value = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             line.and_then(|value| value.parse::<f64>().ok()).with_context(|| format!("no {name} is counted"))
         };
-        Ok(Counted {
+        Ok(LikeCounters {
             acknowledged: value("feedline_likes_queued_total")?,
             settled: value("feedline_likes_batch_sum")?,
             batches: value("feedline_likes_batch_count")?,
@@ -267,13 +270,13 @@ impl<'a> Crowd<'a> {
 }
 
 /// What a server counted since it started.
-struct Counted {
+struct LikeCounters {
     acknowledged: f64,
     settled: f64,
     batches: f64,
 }
 
-impl Counted {
+impl LikeCounters {
     fn is_settled(&self) -> bool {
         self.settled >= self.acknowledged
     }
@@ -286,12 +289,12 @@ fn middle_and_tail(micros: &Mutex<Histogram<u64>>) -> [f64; 2] {
 }
 
 /// What Redis does with nobody in between.
-struct Floor {
+struct XaddBaseline {
     connection: MultiplexedConnection,
     streams: Vec<String>,
 }
 
-impl Floor {
+impl XaddBaseline {
     async fn connect(url: &str, prefix: &str) -> Result<Self> {
         let streams = (0..STREAMS).map(|n| format!("{prefix}:floor:{n}")).collect();
         Ok(Self { connection: seed::connection(url).await?, streams })
@@ -301,19 +304,19 @@ impl Floor {
     async fn measure(&mut self, post: u64, length: Duration) -> Result<f64> {
         let body = format!("+ p{post} {} {}", feedline::feed::now(), seed::user(0));
         let mut pipe = redis::pipe();
-        for n in 0..PIPELINE {
+        for n in 0..PIPELINE_LENGTH {
             pipe.cmd("XADD").arg(&self.streams[n % STREAMS]).arg("*").arg("b").arg(&body).ignore();
         }
         let pipe = Arc::new(pipe);
         let (start, mut in_flight, mut done) = (Instant::now(), FuturesUnordered::new(), 0);
         while start.elapsed() < length || !in_flight.is_empty() {
-            while in_flight.len() < PIPELINES && start.elapsed() < length {
+            while in_flight.len() < MAX_PIPELINES && start.elapsed() < length {
                 let (mut connection, pipe) = (self.connection.clone(), Arc::clone(&pipe));
                 in_flight.push(async move { pipe.exec_async(&mut connection).await });
             }
             if let Some(answer) = in_flight.next().await {
                 answer?;
-                done += PIPELINE;
+                done += PIPELINE_LENGTH;
             }
         }
         let took = start.elapsed().as_secs_f64();

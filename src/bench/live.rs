@@ -9,46 +9,46 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tokio::time::sleep_until;
 
-use super::Bench;
-use super::arrivals::Audience;
-use super::broadcast::{Room, SOCKETS};
+use super::arrivals::ReceiverGroup;
+use super::broadcast::{BroadcastRoom, SOCKETS};
 use super::client::open_all;
-use super::fanout::Author;
-use super::report::{Better, Report, Row, Target as Goal, median};
+use super::context::BenchContext;
+use super::fanout::PostAuthor;
+use super::fanout_setup::{FOLLOWERS, FanoutSetup, RedisBaseline, fill, millis_a_post};
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
-use super::stage::{Alone, FOLLOWERS, Stage, fill, millis_a_post};
 
 /// How long a post may take to the last socket.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Posts before it is measured.
 const WARM_UP: usize = 3;
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
-    let stage = Stage::set(bench).await?;
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
+    let setup = FanoutSetup::prepare(bench).await?;
     // Redis alone writes to inboxes of its own: what it writes is not to reach the sockets.
-    let prefix = format!("{}-alone", stage.setup.prefix);
-    fill(bench, &*seed::broker(&stage.setup.broker, &prefix, &stage.incarnation).await?, &stage.followers).await?;
-    let mut alone = Alone::connect(&stage.setup.broker, &prefix).await?;
-    let server = bench.serve(&stage.setup).await?;
-    let floor = bench.floor().await?;
-    let mut room = Room::floor(bench, floor.floor()).await?;
+    let prefix = format!("{}-alone", setup.server.prefix);
+    fill(bench, &*seed::broker(&setup.server.broker, &prefix, &setup.incarnation).await?, &setup.followers).await?;
+    let mut alone = RedisBaseline::connect(&setup.server.broker, &prefix).await?;
+    let server = bench.start_server(&setup.server).await?;
+    let floor = bench.start_floor().await?;
+    let mut room = BroadcastRoom::floor(bench, floor.floor()).await?;
     let connected = (0..FOLLOWERS).step_by(FOLLOWERS / SOCKETS);
     let greetings: Vec<String> =
-        connected.map(|n| seed::connect(&stage.setup.secret, &seed::user(n))).collect::<Result<_>>()?;
+        connected.map(|n| seed::connect(&setup.server.secret, &seed::user(n))).collect::<Result<_>>()?;
     bench.bar.set_message("connecting");
     let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
-    let mut audience = Audience::new(sockets.into_iter().map(|(socket, _)| socket));
-    let mut author = Author::sign_in(server.feedline(), &stage.setup.secret, AUTHOR).await?;
+    let mut audience = ReceiverGroup::new(sockets.into_iter().map(|(socket, _)| socket));
+    let mut author = PostAuthor::sign_in(server.feedline(), &setup.server.secret, AUTHOR).await?;
 
     let length = Duration::from_secs(bench.options.seconds);
     let (mut measured, mut bounds, mut parts) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
-    bench.begin(bench.options.runs);
+    bench.start_progress(bench.options.runs);
     for run in 0..bench.options.runs {
         bench.bar.set_message(format!("run {}", run + 1));
         measured.push(posts(&mut author, &mut audience, length).await?);
         let broadcast = room.measure(bench, Some(&floor.process), 1).await?.millis;
-        let redis = millis_a_post(alone.measure(&stage.followers, length).await?);
+        let redis = millis_a_post(alone.measure(&setup.followers, length).await?);
         bounds.push(2.0 * broadcast + redis);
         parts[0].push(broadcast);
         parts[1].push(redis);
@@ -67,12 +67,12 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     report.notes.push(format!("floor's broadcast {broadcast:.2} ms, Redis's script for all followers {redis:.2} ms"));
     server.stop().await?;
     floor.stop().await?;
-    stage.strike(bench).await?;
+    setup.tear_down(bench).await?;
     Ok(report)
 }
 
 /// Writes one post after the other for so long. Answers with the median time from acceptance to the last socket, in milliseconds.
-async fn posts(author: &mut Author, audience: &mut Audience, length: Duration) -> Result<f64> {
+async fn posts(author: &mut PostAuthor, audience: &mut ReceiverGroup, length: Duration) -> Result<f64> {
     let (mut times, start) = (Vec::new(), Instant::now());
     while times.len() < WARM_UP + 1 || start.elapsed() < length {
         times.push(post(author, audience).await?.as_secs_f64() * 1e3);
@@ -81,11 +81,11 @@ async fn posts(author: &mut Author, audience: &mut Audience, length: Duration) -
 }
 
 /// Writes one post. Answers with the time from its acceptance to the last socket.
-pub(super) async fn post(author: &mut Author, audience: &mut Audience) -> Result<Duration> {
+pub(super) async fn post(author: &mut PostAuthor, audience: &mut ReceiverGroup) -> Result<Duration> {
     let arrivals = Arc::clone(&audience.arrivals);
     let wanted = arrivals.complete() + 1;
     let (mut accepted, mut arrived) = (None, None);
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     let mut writing = std::pin::pin!(author.write_one());
     loop {
         if let (Some(accepted), Some(arrived)) = (accepted, arrived) {
@@ -98,7 +98,7 @@ pub(super) async fn post(author: &mut Author, audience: &mut Audience) -> Result
                 arrived = (arrivals.complete() >= wanted).then(Instant::now);
             }
             error = audience.failure() => return Err(error),
-            () = sleep_until(deadline) => bail!("a post did not reach every socket within {PATIENCE:?}"),
+            () = sleep_until(deadline) => bail!("a post did not reach every socket within {TIMEOUT:?}"),
         }
     }
 }

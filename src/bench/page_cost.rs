@@ -7,11 +7,11 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Bench;
-use super::crowd;
-use super::report::{Better, Report, Row, Target, median};
+use super::context::BenchContext;
+use super::dataset;
+use super::http_client::HttpClient;
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
-use super::web::Web;
 
 /// Posts on a page.
 const PAGE: usize = 30;
@@ -24,24 +24,24 @@ const READERS: usize = 20;
 
 /// A page, as far as it matters here.
 #[derive(Deserialize)]
-struct Page {
+struct PageBody {
     items: Vec<Value>,
     next: Option<String>,
 }
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("page-cost");
-    let setup = bench.setup_as_asked(&mut report).await?;
-    crowd::gather(bench, &setup.ledger, READERS).await?;
-    let server = bench.serve(&setup).await?;
-    let mut web = Web::open(server.addr).await?;
-    bench.begin(READERS + bench.options.runs);
+    let setup = bench.server_setup_noted(&mut report).await?;
+    dataset::load(bench, &setup.ledger, READERS).await?;
+    let server = bench.start_server(&setup).await?;
+    let mut http = HttpClient::open(server.addr).await?;
+    bench.start_progress(READERS + bench.options.runs);
     let mut readers = Vec::new();
     for n in 0..READERS {
         bench.bar.set_message("walking to the last page");
         let token = seed::token(&setup.secret, &seed::user(n))?;
-        let paths = walk(&mut web, &token).await?;
+        let paths = walk(&mut http, &token).await?;
         readers.push((token, paths));
         bench.bar.inc(1);
     }
@@ -53,7 +53,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
             let (token, paths) = &readers[read % READERS];
             for (path, times) in paths.iter().zip(&mut times) {
                 let start = Instant::now();
-                web.call(Method::GET, path, token).await?;
+                http.call(Method::GET, path, token).await?;
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
         }
@@ -70,20 +70,20 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
             better: Better::Less,
             measured: runs,
             against: (page > 1).then(|| ("page 1", first.clone())),
-            goal: (page > 1).then_some(Target::RatioAtMost(3.0)),
+            goal: (page > 1).then_some(Goal::RatioAtMost(3.0)),
         });
     }
     server.stop().await?;
-    bench.strike(setup).await?;
+    bench.tear_down(setup).await?;
     Ok(report)
 }
 
 /// Walks from the first page to the last of [`PAGES`]: how each of those is asked for.
-async fn walk(web: &mut Web, token: &str) -> Result<Vec<String>> {
+async fn walk(http: &mut HttpClient, token: &str) -> Result<Vec<String>> {
     let mut path = format!("/api/v1/timeline?limit={PAGE}");
     let mut paths = Vec::new();
     for number in 1..=PAGES[PAGES.len() - 1] {
-        let page: Page = serde_json::from_slice(&web.call(Method::GET, &path, token).await?)?;
+        let page: PageBody = serde_json::from_slice(&http.call(Method::GET, &path, token).await?)?;
         ensure!(page.items.len() == PAGE, "page {number} has {} posts", page.items.len());
         if PAGES.contains(&number) {
             paths.push(path);

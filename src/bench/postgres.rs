@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, ensure};
 use tokio::process::Command;
 
-use super::server::{Listening, Process, free_address};
+use super::process::{Process, ServerProcess, free_address};
 
 /// The user and the database.
 const NAME: &str = "feedline";
@@ -17,9 +17,9 @@ const SETTINGS: [&str; 3] = ["shared_buffers=512MB", "max_wal_size=4GB", "max_co
 
 /// Its data. They may belong to another user, so they go as a whole.
 #[derive(Debug)]
-pub(super) struct Data(PathBuf);
+pub(super) struct PostgresData(PathBuf);
 
-impl Data {
+impl PostgresData {
     /// How much they take, in bytes.
     pub(super) fn size(&self) -> Result<u64> {
         fn below(folder: &Path) -> std::io::Result<u64> {
@@ -33,7 +33,7 @@ impl Data {
     }
 }
 
-impl Drop for Data {
+impl Drop for PostgresData {
     fn drop(&mut self) {
         // What cannot be removed is the system's to remove: it is in the folder for temporary files.
         let _left = std::fs::remove_dir_all(&self.0);
@@ -41,10 +41,10 @@ impl Drop for Data {
 }
 
 /// Starts one, on one core if told to. Answers with it and the address of its database.
-pub(super) async fn start(core: Option<usize>) -> Result<(Listening, Data, String)> {
+pub(super) async fn start(core: Option<usize>) -> Result<(ServerProcess, PostgresData, String)> {
     let programs = programs()?;
     let made = said(command(Path::new("mktemp")).args(["-d", "--suffix=-feedline-bench"])).await?;
-    let data = Data(made.trim().into());
+    let data = PostgresData(made.trim().into());
     let mut initdb = command(&programs.join("initdb"));
     initdb.arg("-D").arg(&data.0).args(["-U", NAME, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
     said(&mut initdb).await?;
@@ -55,7 +55,7 @@ pub(super) async fn start(core: Option<usize>) -> Result<(Listening, Data, Strin
         postgres.args(["-c", setting]);
     }
     let url = format!("postgres://{NAME}@{addr}/{NAME}");
-    let start = Listening::start("postgres", postgres, core, addr, async || is_ready(&url).await);
+    let start = ServerProcess::start("postgres", postgres, core, addr, async || is_ready(&url).await);
     Ok((start.await?, data, url))
 }
 

@@ -6,21 +6,22 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::Bench;
-use super::client::{Socket, Target, open_all};
-use super::report::{Better, Report, Row, Target as Goal, median};
+use super::client::{LoadClient, open_all};
+use super::context::BenchContext;
+use super::process::Process;
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
-use super::server::Process;
+use super::target::SocketTarget;
 
 /// How many connections.
 const CONNECTIONS: usize = 10_000;
 /// What each missed.
 const MISSED: u32 = 5;
 /// Handshakes at a time.
-const AT_ONCE: usize = 512;
+const MAX_HANDSHAKES: usize = 512;
 
 /// What a run came to.
-struct Tally {
+struct ReconnectRun {
     /// Reconnects a second of the server's CPU time.
     per_core: f64,
     /// Reconnects a second of time.
@@ -32,14 +33,14 @@ struct Tally {
 }
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("reconnect");
     let mut tallies = Vec::new();
     for run in 1..=bench.options.runs {
         bench.bar.set_message(format!("run {run}"));
         tallies.push(measure(bench, &mut report).await?);
     }
-    let each = |of: fn(&Tally) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
+    let each = |of: fn(&ReconnectRun) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
     report.rows.push(Row {
         name: format!("{CONNECTIONS} reconnect, each recovers {MISSED} entries"),
         unit: "a second a core",
@@ -58,10 +59,10 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-async fn measure(bench: &Bench, report: &mut Report) -> Result<Tally> {
-    let setup = bench.setup_as_asked(report).await?;
+async fn measure(bench: &BenchContext, report: &mut Report) -> Result<ReconnectRun> {
+    let setup = bench.server_setup_noted(report).await?;
     seed::followers(&setup.ledger, CONNECTIONS).await?;
-    let server = bench.serve(&setup).await?;
+    let server = bench.start_server(&setup).await?;
     let target = server.feedline();
     let greet = |n: usize| seed::connect(&setup.secret, &seed::user(n));
 
@@ -71,7 +72,7 @@ async fn measure(bench: &Bench, report: &mut Report) -> Result<Tally> {
         sockets.iter().enumerate().map(|(n, (_, told))| comeback(&setup.secret, n, told)).collect::<Result<_>>()?;
     drop(sockets);
     // The last in order of id is the last to be written to: what this second socket of theirs has, all have.
-    let mut witness = Socket::open(target).await?;
+    let mut witness = LoadClient::open(target).await?;
     witness.send(&greet(CONNECTIONS - 1)?).await?;
     witness.expect("\"connect\":").await?;
     write_posts(target, &setup.secret).await?;
@@ -85,9 +86,9 @@ async fn measure(bench: &Bench, report: &mut Report) -> Result<Tally> {
     let own = (Process::own_cpu()? - own).as_secs_f64();
     drop(back);
     server.stop().await?;
-    bench.strike(setup).await?;
+    bench.tear_down(setup).await?;
     let count = CONNECTIONS as f64;
-    Ok(Tally { per_core: count / used, rate: count / took, server: used / took, clients: own / took })
+    Ok(ReconnectRun { per_core: count / used, rate: count / took, server: used / took, clients: own / took })
 }
 
 /// What person `n` says on return, from what it was told when it first came.
@@ -104,8 +105,8 @@ fn comeback(secret: &str, n: usize, told: &str) -> Result<String> {
 }
 
 /// The author writes what the others miss.
-async fn write_posts(target: Target, secret: &str) -> Result<()> {
-    let mut author = Socket::open(target).await?;
+async fn write_posts(target: SocketTarget, secret: &str) -> Result<()> {
+    let mut author = LoadClient::open(target).await?;
     author.send(&seed::connect(secret, AUTHOR)?).await?;
     author.expect("\"connect\":").await?;
     for n in 0..MISSED {
@@ -117,17 +118,17 @@ async fn write_posts(target: Target, secret: &str) -> Result<()> {
 }
 
 /// All return, and each gets what it missed.
-async fn come_back(bench: &Bench, target: Target, returns: &[String]) -> Result<Vec<Socket>> {
-    bench.begin(returns.len());
+async fn come_back(bench: &BenchContext, target: SocketTarget, returns: &[String]) -> Result<Vec<LoadClient>> {
+    bench.start_progress(returns.len());
     stream::iter(returns)
         .map(|hello| async {
-            let mut socket = Socket::open(target).await?;
+            let mut socket = LoadClient::open(target).await?;
             socket.send(hello).await?;
             socket.expect_marks(MISSED).await?;
             bench.bar.inc(1);
             Ok(socket)
         })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(MAX_HANDSHAKES)
         .try_collect()
         .await
 }

@@ -13,7 +13,7 @@ pub(super) enum Better {
 
 /// What a figure is to reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Target {
+pub(super) enum Goal {
     /// At least this, absolutely.
     AtLeast(f64),
     /// At most this, absolutely.
@@ -38,7 +38,7 @@ pub(super) struct Row {
     /// What it is compared with, and what each run of that came to.
     pub against: Option<(&'static str, Vec<f64>)>,
     /// What it is to reach.
-    pub goal: Option<Target>,
+    pub goal: Option<Goal>,
 }
 
 impl Row {
@@ -55,10 +55,10 @@ impl Row {
     /// Whether the goal is reached; `None` without one.
     pub(super) fn reached(&self) -> Option<bool> {
         Some(match self.goal? {
-            Target::AtLeast(least) => self.median() >= least,
-            Target::AtMost(most) => self.median() <= most,
-            Target::RatioAtLeast(least) => self.ratio()? >= least,
-            Target::RatioAtMost(most) => self.ratio()? <= most,
+            Goal::AtLeast(least) => self.median() >= least,
+            Goal::AtMost(most) => self.median() <= most,
+            Goal::RatioAtLeast(least) => self.ratio()? >= least,
+            Goal::RatioAtMost(most) => self.ratio()? <= most,
         })
     }
 
@@ -69,10 +69,10 @@ impl Row {
         };
         let goal = match self.goal {
             None => String::new(),
-            Some(Target::AtLeast(least)) => format!("≥ {}", number(least)),
-            Some(Target::AtMost(most)) => format!("≤ {}", number(most)),
-            Some(Target::RatioAtLeast(least)) => format!("ratio ≥ {least:.2}"),
-            Some(Target::RatioAtMost(most)) => format!("ratio ≤ {most:.2}"),
+            Some(Goal::AtLeast(least)) => format!("≥ {}", number(least)),
+            Some(Goal::AtMost(most)) => format!("≤ {}", number(most)),
+            Some(Goal::RatioAtLeast(least)) => format!("ratio ≥ {least:.2}"),
+            Some(Goal::RatioAtMost(most)) => format!("ratio ≤ {most:.2}"),
         };
         let reached = self.reached().map_or("", |reached| if reached { "reached" } else { "missed" });
         [
@@ -88,10 +88,10 @@ impl Row {
 
     fn json(&self) -> Value {
         let goal = self.goal.map(|goal| match goal {
-            Target::AtLeast(least) => json!({ "at_least": least }),
-            Target::AtMost(most) => json!({ "at_most": most }),
-            Target::RatioAtLeast(least) => json!({ "ratio_at_least": least }),
-            Target::RatioAtMost(most) => json!({ "ratio_at_most": most }),
+            Goal::AtLeast(least) => json!({ "at_least": least }),
+            Goal::AtMost(most) => json!({ "at_most": most }),
+            Goal::RatioAtLeast(least) => json!({ "ratio_at_least": least }),
+            Goal::RatioAtMost(most) => json!({ "ratio_at_most": most }),
         });
         let against =
             self.against.as_ref().map(|(name, runs)| json!({ "name": name, "median": median(runs), "runs": runs }));
@@ -204,10 +204,10 @@ mod tests {
             against: Some(("floor", against.to_vec())),
             goal: Some(goal),
         };
-        assert_eq!(row(Target::RatioAtLeast(0.85), &[100.0]).reached(), Some(true));
-        assert_eq!(row(Target::RatioAtLeast(0.85), &[110.0]).reached(), Some(false));
-        assert_eq!(row(Target::RatioAtMost(1.0), &[90.0]).reached(), Some(true));
-        assert_eq!(row(Target::AtLeast(91.0), &[]).reached(), Some(false));
-        assert_eq!(row(Target::AtMost(90.0), &[]).reached(), Some(true));
+        assert_eq!(row(Goal::RatioAtLeast(0.85), &[100.0]).reached(), Some(true));
+        assert_eq!(row(Goal::RatioAtLeast(0.85), &[110.0]).reached(), Some(false));
+        assert_eq!(row(Goal::RatioAtMost(1.0), &[90.0]).reached(), Some(true));
+        assert_eq!(row(Goal::AtLeast(91.0), &[]).reached(), Some(false));
+        assert_eq!(row(Goal::AtMost(90.0), &[]).reached(), Some(true));
     }
 }

@@ -21,7 +21,7 @@ const TOKEN_TTL: Duration = Duration::from_secs(3600);
 /// How many entries an inbox keeps, as `timeline.length` is by default.
 pub(super) const LENGTH: u64 = 1_000;
 /// How long an answer of Redis may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Whom everybody follows.
 pub(super) const AUTHOR: &str = "author";
 
@@ -93,7 +93,7 @@ pub(super) async fn followers(ledger: &str, followers: usize) -> Result<String> 
 pub(super) async fn broker(url: &str, prefix: &str, incarnation: &str) -> Result<Arc<dyn Broker>> {
     let options = RedisOptions {
         url: url.to_owned(),
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         prefix: prefix.to_owned(),
         inbox: InboxOptions { length: LENGTH, idle: Duration::from_secs(14 * 24 * 3600) },
         probe_every: Duration::from_secs(3),
@@ -105,7 +105,7 @@ pub(super) async fn broker(url: &str, prefix: &str, incarnation: &str) -> Result
 
 /// A connection with nothing around it.
 pub(super) async fn connection(url: &str) -> Result<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
     Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?)
 }
 

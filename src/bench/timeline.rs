@@ -16,40 +16,41 @@ use hdrhistogram::Histogram;
 use hyper::Method;
 use tokio::task::JoinSet;
 
-use super::Bench;
-use super::crowd::{self, FOLLOWEES, TEXT};
-use super::report::{Better, Report, Row, Target, median};
+use super::context::BenchContext;
+use super::dataset::{self, FOLLOWEES, TEXT};
+use super::http_client::HttpClient;
+use super::process::ServerProcess;
+use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
-use super::server::{Listening, Setup};
-use super::web::Web;
+use super::server::ServerSetup;
 
 /// How many people there are. Each can come back from 14 days away once a run.
 const READERS: usize = 4_000;
 /// Posts on a page.
 const PAGE: usize = 30;
 /// Requests at a time when the top rate is measured.
-const AT_ONCE: usize = 16;
+const MAX_IN_FLIGHT: usize = 16;
 /// Connections that share the load at a given rate: more than ever wait for an answer.
-const OPEN: usize = 64;
+const CONNECTIONS: usize = 64;
 /// The part of the top rate at which times are taken.
-const LOAD: f64 = 0.8;
+const LOAD_FACTOR: f64 = 0.8;
 /// Rounds of a run.
 const ROUNDS: usize = 10;
 /// The part of a round in which the top rate is found.
-const FINDING: f64 = 0.25;
+const RATE_PART: f64 = 0.25;
 
 /// What a round came to.
-struct Round {
+struct TimelineRound {
     /// Pages a second, as fast as they are answered.
     rate: f64,
-    /// Milliseconds within which 99 of 100 are answered, at [`LOAD`] of it.
+    /// Milliseconds within which 99 of 100 are answered, at [`LOAD_FACTOR`] of it.
     p99: f64,
     /// Milliseconds of CPU time a page: the server's, and its PostgreSQL's.
     cost: [f64; 2],
 }
 
 /// What a run came to: the medians of its rounds.
-struct Tally {
+struct TimelineRun {
     rate: f64,
     p99: f64,
     /// The largest of the rounds' `p99`.
@@ -57,9 +58,9 @@ struct Tally {
     cost: [f64; 2],
 }
 
-impl From<Vec<Round>> for Tally {
-    fn from(rounds: Vec<Round>) -> Self {
-        let each = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
+impl From<Vec<TimelineRound>> for TimelineRun {
+    fn from(rounds: Vec<TimelineRound>) -> Self {
+        let each = |of: fn(&TimelineRound) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
         let (rate, p99) = (median(&each(|round| round.rate)), each(|round| round.p99));
         let cost = [median(&each(|round| round.cost[0])), median(&each(|round| round.cost[1]))];
         Self { rate, worst: p99.iter().copied().fold(0.0, f64::max), p99: median(&p99), cost }
@@ -67,20 +68,20 @@ impl From<Vec<Round>> for Tally {
 }
 
 /// Runs the scenario.
-pub(super) async fn run(bench: &Bench) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("timeline");
     let (mut cold, mut warm) = (Vec::new(), Vec::new());
-    let setup = bench.setup_as_asked(&mut report).await?;
-    crowd::gather(bench, &setup.ledger, READERS).await?;
+    let setup = bench.server_setup_noted(&mut report).await?;
+    dataset::load(bench, &setup.ledger, READERS).await?;
     let tokens: Arc<[String]> =
         (0..READERS).map(|n| seed::token(&setup.secret, &seed::user(n))).collect::<Result<_>>()?;
     let length = Duration::from_secs(bench.options.seconds) / ROUNDS as u32;
-    bench.begin(bench.options.runs * ROUNDS * 2);
+    bench.start_progress(bench.options.runs * ROUNDS * 2);
     for run in 1..=bench.options.runs {
         // A new server, and nobody's inbox is there.
-        bench.forget(&setup).await?;
-        let server = bench.serve(&setup).await?;
-        let mut crowd = Crowd::gather(&server, &setup, &tokens).await?;
+        bench.remove_keys(&setup).await?;
+        let server = bench.start_server(&setup).await?;
+        let mut crowd = TimelineReaders::connect(&server, &setup, &tokens).await?;
         bench.bar.set_message(format!("run {run}: after 14 days away"));
         cold.push(crowd.rounds(bench, everybody_once).await?);
         bench.bar.set_message(format!("run {run}: warm"));
@@ -90,12 +91,12 @@ pub(super) async fn run(bench: &Bench) -> Result<Report> {
     rows(&mut report, "warm", &warm, 5.0);
     rows(&mut report, "after 14 days away", &cold, 60.0);
     report.notes.push(format!("{READERS} readers who follow {FOLLOWEES} each; {ROUNDS} rounds a run"));
-    bench.strike(setup).await?;
+    bench.tear_down(setup).await?;
     Ok(report)
 }
 
-fn rows(report: &mut Report, what: &str, tallies: &[Tally], most: f64) {
-    let each = |of: fn(&Tally) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
+fn rows(report: &mut Report, what: &str, tallies: &[TimelineRun], most: f64) {
+    let each = |of: fn(&TimelineRun) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
     report.rows.push(Row {
         name: format!("first page of {PAGE}, {what}"),
         unit: "pages/s",
@@ -107,44 +108,48 @@ fn rows(report: &mut Report, what: &str, tallies: &[Tally], most: f64) {
     let mut row = |name: String, measured, goal| {
         report.rows.push(Row { name, unit: "ms", better: Better::Less, measured, against: None, goal });
     };
-    let name = format!("  at {:.0} % of that, 99 of 100 within", LOAD * 100.0);
-    row(name, each(|tally| tally.p99), Some(Target::AtMost(most)));
+    let name = format!("  at {:.0} % of that, 99 of 100 within", LOAD_FACTOR * 100.0);
+    row(name, each(|tally| tally.p99), Some(Goal::AtMost(most)));
     row("  in the worst round of a run".to_owned(), each(|tally| tally.worst), None);
     let cost = [median(&each(|tally| tally.cost[0])), median(&each(|tally| tally.cost[1]))];
     let of_postgres = if cost[1] > 0.0 { format!(", {:.3} ms of PostgreSQL's", cost[1]) } else { String::new() };
     report.notes.push(format!("{what}: {:.3} ms of the server's CPU time a page{of_postgres}", cost[0]));
 }
 
-/// In a round, who comes to find the top rate, and who at [`LOAD`] of it: everybody comes once a run.
-fn everybody_once(round: usize) -> [Take; 2] {
+/// In a round, who comes to find the top rate, and who at [`LOAD_FACTOR`] of it: everybody comes once a run.
+fn everybody_once(round: usize) -> [ReaderSequence; 2] {
     let (first, many) = (round * READERS / ROUNDS, READERS / ROUNDS);
-    let finding = (FINDING * many as f64) as usize;
-    [Take::new(first, finding, None), Take::new(first + finding, many - finding, None)]
+    let finding = (RATE_PART * many as f64) as usize;
+    [ReaderSequence::new(first, finding, None), ReaderSequence::new(first + finding, many - finding, None)]
 }
 
 /// The same, for those who have been here.
-fn for_so_long(length: Duration) -> [Take; 2] {
-    [FINDING, 1.0 - FINDING].map(|part| Take::new(0, usize::MAX, Some(length.mul_f64(part))))
+fn for_so_long(length: Duration) -> [ReaderSequence; 2] {
+    [RATE_PART, 1.0 - RATE_PART].map(|part| ReaderSequence::new(0, usize::MAX, Some(length.mul_f64(part))))
 }
 
 /// Those who read, and whom they ask.
-struct Crowd<'a> {
-    webs: Vec<Web>,
+struct TimelineReaders<'a> {
+    connections: Vec<HttpClient>,
     tokens: Arc<[String]>,
-    server: &'a Listening,
-    setup: &'a Setup,
+    server: &'a ServerProcess,
+    setup: &'a ServerSetup,
 }
 
-impl<'a> Crowd<'a> {
-    async fn gather(server: &'a Listening, setup: &'a Setup, tokens: &Arc<[String]>) -> Result<Self> {
-        let mut webs = Vec::with_capacity(OPEN);
-        for _ in 0..OPEN {
-            webs.push(Web::open(server.addr).await?);
+impl<'a> TimelineReaders<'a> {
+    async fn connect(server: &'a ServerProcess, setup: &'a ServerSetup, tokens: &Arc<[String]>) -> Result<Self> {
+        let mut connections = Vec::with_capacity(CONNECTIONS);
+        for _ in 0..CONNECTIONS {
+            connections.push(HttpClient::open(server.addr).await?);
         }
-        Ok(Self { webs, tokens: Arc::clone(tokens), server, setup })
+        Ok(Self { connections, tokens: Arc::clone(tokens), server, setup })
     }
 
-    async fn rounds(&mut self, bench: &Bench, takes: impl Fn(usize) -> [Take; 2]) -> Result<Tally> {
+    async fn rounds(
+        &mut self,
+        bench: &BenchContext,
+        takes: impl Fn(usize) -> [ReaderSequence; 2],
+    ) -> Result<TimelineRun> {
         let mut rounds = Vec::with_capacity(ROUNDS);
         for round in 0..ROUNDS {
             rounds.push(self.round(takes(round)).await?);
@@ -153,17 +158,17 @@ impl<'a> Crowd<'a> {
         Ok(rounds.into())
     }
 
-    async fn round(&mut self, [mut finding, mut times]: [Take; 2]) -> Result<Round> {
+    async fn round(&mut self, [mut finding, mut times]: [ReaderSequence; 2]) -> Result<TimelineRound> {
         let (cpu, start) = (self.cpu()?, Instant::now());
         finding.begin();
-        self.read(AT_ONCE, &finding, None).await?;
+        self.read(MAX_IN_FLIGHT, &finding, None).await?;
         let (took, pages) = (start.elapsed().as_secs_f64(), finding.taken() as f64);
         let after = self.cpu()?;
         let cost = [0, 1].map(|whose| after[whose].saturating_sub(cpu[whose]).as_secs_f64() * 1e3 / pages);
         let rate = pages / took;
         times.begin();
-        let p99 = self.read(OPEN, &times, Some(LOAD * rate)).await?.value_at_quantile(0.99) as f64 / 1e3;
-        Ok(Round { rate, p99, cost })
+        let p99 = self.read(CONNECTIONS, &times, Some(LOAD_FACTOR * rate)).await?.value_at_quantile(0.99) as f64 / 1e3;
+        Ok(TimelineRound { rate, p99, cost })
     }
 
     /// What the server used so far, and its PostgreSQL.
@@ -174,10 +179,10 @@ impl<'a> Crowd<'a> {
 
     /// Reads over so many connections: so many pages a second, whether or not earlier ones are answered, or as fast as they
     /// are. How many microseconds each took, from when it was due.
-    async fn read(&mut self, connections: usize, take: &Take, rate: Option<f64>) -> Result<Histogram<u64>> {
+    async fn read(&mut self, connections: usize, take: &ReaderSequence, rate: Option<f64>) -> Result<Histogram<u64>> {
         let start = Instant::now();
         let mut working = JoinSet::new();
-        for mut web in self.webs.drain(..connections) {
+        for mut http in self.connections.drain(..connections) {
             let (take, tokens) = (take.clone(), Arc::clone(&self.tokens));
             working.spawn(async move {
                 let mut times = Histogram::<u64>::new(3)?;
@@ -185,16 +190,16 @@ impl<'a> Crowd<'a> {
                     let due =
                         rate.map_or_else(Instant::now, |rate| start + Duration::from_secs_f64(place as f64 / rate));
                     wait_until(due).await;
-                    page(&mut web, &tokens[reader]).await?;
+                    page(&mut http, &tokens[reader]).await?;
                     times.record(due.elapsed().as_micros() as u64)?;
                 }
-                Ok::<_, anyhow::Error>((web, times))
+                Ok::<_, anyhow::Error>((http, times))
             });
         }
         let mut all = Histogram::<u64>::new(3)?;
         while let Some(worked) = working.join_next().await {
-            let (web, times) = worked??;
-            self.webs.push(web);
+            let (http, times) = worked??;
+            self.connections.push(http);
             all.add(times)?;
         }
         Ok(all)
@@ -203,7 +208,7 @@ impl<'a> Crowd<'a> {
 
 /// Numbers handed out to whoever asks next, so many of them or for so long.
 #[derive(Clone)]
-struct Take {
+struct ReaderSequence {
     next: Arc<AtomicUsize>,
     first: usize,
     count: usize,
@@ -211,7 +216,7 @@ struct Take {
     until: Option<Instant>,
 }
 
-impl Take {
+impl ReaderSequence {
     fn new(first: usize, count: usize, length: Option<Duration>) -> Self {
         Self { next: Arc::default(), first, count, length, until: None }
     }
@@ -237,8 +242,8 @@ impl Take {
     }
 }
 
-async fn page(web: &mut Web, token: &str) -> Result<()> {
-    let body = web.call(Method::GET, &format!("/api/v1/timeline?limit={PAGE}"), token).await?;
+async fn page(http: &mut HttpClient, token: &str) -> Result<()> {
+    let body = http.call(Method::GET, &format!("/api/v1/timeline?limit={PAGE}"), token).await?;
     // Every post holds so much text. Counting them would cost the clients more than the server needs to make them.
     ensure!(body.len() > PAGE * TEXT, "not a whole page: {}", String::from_utf8_lossy(&body));
     Ok(())

@@ -14,64 +14,65 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::Bench;
+use super::context::BenchContext;
+use super::process::ServerProcess;
 use super::seed;
-use super::server::{Listening, Setup};
+use super::server::ServerSetup;
 
 /// How many follow the author.
 pub(super) const FOLLOWERS: usize = 10_000;
 /// Inboxes being filled at a time.
-const FILLING: usize = 16;
+const MAX_CONCURRENT_FILLS: usize = 16;
 /// One inbox in so many is listened to.
-const EAR_EVERY: usize = 500;
+const SUBSCRIPTION_STRIDE: usize = 500;
 /// Followers a page, as the server does it.
-pub(super) const PAGE: usize = 500;
+pub(super) const PAGE_SIZE: usize = 500;
 /// Pages in flight when Redis is measured alone: two posts' worth.
-const PAGES_IN_FLIGHT: usize = 2 * FOLLOWERS / PAGE;
+const MAX_PAGES_IN_FLIGHT: usize = 2 * FOLLOWERS / PAGE_SIZE;
 /// After how long without an entry nothing more comes.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
 
 /// Everything in place.
-pub(super) struct Stage {
+pub(super) struct FanoutSetup {
     /// The Redis, if it is ours.
-    pub redis: Option<Listening>,
+    pub redis: Option<ServerProcess>,
     /// How the server is set up.
-    pub setup: Setup,
+    pub server: ServerSetup,
     /// The incarnation of the ledger.
     pub incarnation: String,
     /// All followers, in order of id.
     pub followers: Vec<UserId>,
     /// What is heard at some of the inboxes.
-    pub ears: Arc<Ears>,
+    pub hints: Arc<HintCounter>,
     /// Keeps listening.
     _hearing: Arc<dyn Broker>,
 }
 
-impl Stage {
+impl FanoutSetup {
     /// Starts a Redis (or takes the one given), puts the followers into a ledger and fills their inboxes.
-    pub(super) async fn set(bench: &Bench) -> Result<Self> {
-        let (redis, url) = bench.redis().await?;
-        let mut setup = bench.setup().await?;
+    pub(super) async fn prepare(bench: &BenchContext) -> Result<Self> {
+        let (redis, url) = bench.start_redis().await?;
+        let mut setup = bench.server_setup().await?;
         setup.broker.clone_from(&url);
         bench.bar.set_message("filling the ledger");
         let incarnation = seed::followers(&setup.ledger, FOLLOWERS).await?;
         let followers: Vec<UserId> = (0..FOLLOWERS).filter_map(|n| UserId::parse(&seed::user(n))).collect();
 
-        let ears = Arc::new(Ears::default());
+        let hints = Arc::new(HintCounter::default());
         let hearing = seed::broker(&url, &setup.prefix, &incarnation).await?;
-        hearing.listen(Arc::clone(&ears) as Arc<dyn Listener>);
+        hearing.listen(Arc::clone(&hints) as Arc<dyn Listener>);
         bench.bar.set_message(format!("filling {FOLLOWERS} inboxes"));
         fill(bench, &*hearing, &followers).await?;
         // Every so many, and the last, which is the last to be written.
-        for user in followers.iter().rev().step_by(EAR_EVERY) {
+        for user in followers.iter().rev().step_by(SUBSCRIPTION_STRIDE) {
             hearing.subscribe(&inbox_channel(user)).await?;
         }
-        Ok(Self { redis, setup, incarnation, followers, ears, _hearing: hearing })
+        Ok(Self { redis, server: setup, incarnation, followers, hints, _hearing: hearing })
     }
 
     /// Takes down what was set up, but for the server.
-    pub(super) async fn strike(self, bench: &Bench) -> Result<()> {
-        bench.strike(self.setup).await?;
+    pub(super) async fn tear_down(self, bench: &BenchContext) -> Result<()> {
+        bench.tear_down(self.server).await?;
         match self.redis {
             Some(redis) => redis.stop().await,
             None => Ok(()),
@@ -80,8 +81,8 @@ impl Stage {
 }
 
 /// Fills the inboxes to the brim, as those of active people are.
-pub(super) async fn fill(bench: &Bench, broker: &dyn Broker, users: &[UserId]) -> Result<()> {
-    bench.begin(users.len());
+pub(super) async fn fill(bench: &BenchContext, broker: &dyn Broker, users: &[UserId]) -> Result<()> {
+    bench.start_progress(users.len());
     let hour_ago = now()?.saturating_sub(3_600_000);
     let posts: Vec<PostId> = (0..seed::LENGTH).map(|n| PostId::from_parts(hour_ago + n, 0, 0)).collect();
     let posts = &posts;
@@ -94,7 +95,7 @@ pub(super) async fn fill(bench: &Bench, broker: &dyn Broker, users: &[UserId]) -
             bench.bar.inc(1);
             Ok(())
         })
-        .buffer_unordered(FILLING)
+        .buffer_unordered(MAX_CONCURRENT_FILLS)
         .try_collect()
         .await
 }
@@ -105,14 +106,14 @@ fn now() -> Result<u64> {
 
 /// Counts what is heard.
 #[derive(Debug, Default)]
-pub(super) struct Ears {
+pub(super) struct HintCounter {
     heard: AtomicU64,
     changed: Notify,
 }
 
-impl Ears {
+impl HintCounter {
     /// How many inboxes are listened to.
-    pub(super) const COUNT: u64 = FOLLOWERS.div_ceil(EAR_EVERY) as u64;
+    pub(super) const COUNT: u64 = FOLLOWERS.div_ceil(SUBSCRIPTION_STRIDE) as u64;
 
     /// How many entries were heard so far.
     pub(super) fn heard(&self) -> u64 {
@@ -120,8 +121,8 @@ impl Ears {
     }
 
     /// Waits until nothing more is heard for a while.
-    pub(super) async fn quiet(&self) {
-        while timeout(QUIET, self.changed()).await.is_ok() {}
+    pub(super) async fn wait_until_quiet(&self) {
+        while timeout(QUIET_PERIOD, self.changed()).await.is_ok() {}
     }
 
     /// Waits until something is heard.
@@ -130,7 +131,7 @@ impl Ears {
     }
 }
 
-impl Listener for Ears {
+impl Listener for HintCounter {
     fn entry(&self, _channel: &str, _position: Option<&Position>, _entry: &Entry) {
         self.heard.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_one();
@@ -144,14 +145,14 @@ impl Listener for Ears {
 }
 
 /// What Redis does with the same script and nobody in between.
-pub(super) struct Alone {
+pub(super) struct RedisBaseline {
     connection: MultiplexedConnection,
     prefix: String,
     /// The last post written.
     post: PostId,
 }
 
-impl Alone {
+impl RedisBaseline {
     /// Connects, and makes Redis know the script.
     pub(super) async fn connect(url: &str, prefix: &str) -> Result<Self> {
         let mut connection = seed::connection(url).await?;
@@ -167,7 +168,7 @@ impl Alone {
             // Posts are younger than those written before, so that Redis never has to look for them.
             self.post = self.post.max(PostId::from_parts(now()?, 0, 0));
             self.post.0 += 1;
-            for (n, users) in followers.chunks(PAGE).enumerate() {
+            for (n, users) in followers.chunks(PAGE_SIZE).enumerate() {
                 let job = i64::try_from(self.post.0).unwrap_or(i64::MAX);
                 let attempt = JobAttempt { job, generation: 1, retry: 0, run: "".into() };
                 let page = Page::Range { after: format!("{n}"), to: String::new() };
@@ -176,7 +177,7 @@ impl Alone {
                 let call = raw::fan_out(&self.prefix, seed::LENGTH, &page);
                 let mut connection = self.connection.clone();
                 in_flight.push(async move { call.query_async::<Vec<i64>>(&mut connection).await });
-                if in_flight.len() == PAGES_IN_FLIGHT {
+                if in_flight.len() == MAX_PAGES_IN_FLIGHT {
                     written += receipts(in_flight.next().await)?;
                 }
             }

@@ -14,15 +14,15 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a server's API.
-pub(super) struct Web {
+pub(super) struct HttpClient {
     sender: SendRequest<Empty<Bytes>>,
     host: String,
 }
 
-impl Web {
+impl HttpClient {
     /// Opens one.
     pub(super) async fn open(addr: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
@@ -48,6 +48,6 @@ impl Web {
             ensure!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&body));
             Ok(body)
         };
-        timeout(PATIENCE, asking).await.with_context(|| format!("no answer to {path}"))?
+        timeout(TIMEOUT, asking).await.with_context(|| format!("no answer to {path}"))?
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use feedline::model::{Post, PostId, UserId, Visibility};
 
-use super::Bench;
+use super::context::BenchContext;
 use super::ledger;
 use super::seed;
 
@@ -16,7 +16,7 @@ const POSTS: usize = 60;
 /// Characters of a post.
 pub(super) const TEXT: usize = 200;
 /// Milliseconds between two posts.
-const APART: u64 = 1_000;
+const POST_INTERVAL_MS: u64 = 1_000;
 
 /// The name of an author.
 pub(super) fn author(n: usize) -> String {
@@ -24,7 +24,7 @@ pub(super) fn author(n: usize) -> String {
 }
 
 /// Fills a ledger before its server starts.
-pub(super) async fn gather(bench: &Bench, ledger: &str, readers: usize) -> Result<()> {
+pub(super) async fn load(bench: &BenchContext, ledger: &str, readers: usize) -> Result<()> {
     let ledger = ledger::open(ledger).await?;
     let id = |name: String| UserId::parse(&name).context("a name that is no id");
     let authors: Vec<UserId> = (0..AUTHORS).map(|n| id(author(n))).collect::<Result<_>>()?;
@@ -35,7 +35,7 @@ pub(super) async fn gather(bench: &Bench, ledger: &str, readers: usize) -> Resul
     ledger.load_users(&people, now).await?;
 
     bench.bar.set_message(format!("{} edges", readers * FOLLOWEES));
-    bench.begin(readers);
+    bench.start_progress(readers);
     for (n, person) in people.iter().enumerate() {
         // A stride of its own for each, so that no two read the same timeline.
         let followees = (0..FOLLOWEES).map(|step| authors[(n * 7 + step * 3) % AUTHORS].clone());
@@ -45,11 +45,11 @@ pub(super) async fn gather(bench: &Bench, ledger: &str, readers: usize) -> Resul
     }
 
     bench.bar.set_message(format!("{} posts", AUTHORS * POSTS));
-    bench.begin(POSTS);
-    let begin = now - (AUTHORS * POSTS) as u64 * APART;
+    bench.start_progress(POSTS);
+    let begin = now - (AUTHORS * POSTS) as u64 * POST_INTERVAL_MS;
     for round in 0..POSTS {
         let written = authors.iter().enumerate().map(|(n, author)| {
-            let at = begin + (round * AUTHORS + n) as u64 * APART;
+            let at = begin + (round * AUTHORS + n) as u64 * POST_INTERVAL_MS;
             post(PostId::from_parts(at, 0, 0), author)
         });
         ledger.load_posts(&written.collect::<Vec<_>>()).await?;
