@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use feedline::gateway::hub::Joined;
-use feedline::gateway::session::{Action, Due, Join, Moment, Session, SessionOptions};
+use feedline::gateway::join::{Join, Joined};
+use feedline::gateway::session::{Action, DueAction, Session, SessionOptions, SessionTime};
 use feedline::model::{Channel, Position, UserId};
 use feedline::protocol::{Command, Disconnect, decode_frame};
 use serde_json::Value;
@@ -24,7 +24,7 @@ struct Driver {
     commands: VecDeque<Command>,
     /// What the session granted and the stores have not answered yet.
     running: Option<Action>,
-    now: Moment,
+    now: SessionTime,
     stage: Stage,
 }
 
@@ -42,7 +42,7 @@ enum Stage {
 pub fn drive(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let options = options();
-    let now = Moment { ticks: 0, unix: script::UNIX };
+    let now = SessionTime { ticks: 0, unix: script::UNIX };
     let session =
         Session::new(Arc::clone(&options), "the-client".into(), Ipv4Addr::LOCALHOST.into(), now, script.fraction());
     let mut driver = Driver { options, session, commands: VecDeque::new(), running: None, now, stage: Stage::Fresh };
@@ -182,9 +182,9 @@ impl Driver {
     fn due(&mut self) -> Option<Disconnect> {
         for due in self.session.due(self.now) {
             match due {
-                Due::Close(why) => return Some(why),
-                Due::Expired(channel) => assert!(!self.is_in(&channel), "{channel} is over and still there"),
-                Due::Ping => assert_eq!(self.stage, Stage::Open),
+                DueAction::Close(why) => return Some(why),
+                DueAction::Expired(channel) => assert!(!self.is_in(&channel), "{channel} is over and still there"),
+                DueAction::Ping => assert_eq!(self.stage, Stage::Open),
             }
         }
         let next = self.session.next_due(self.now);

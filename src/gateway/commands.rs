@@ -10,11 +10,13 @@ use futures::future::join_all;
 use serde_json::value::RawValue;
 
 use super::Gateway;
-use super::hub::Joined;
+use super::join::{Join, Joined};
 use super::outbox::Outbox;
 use super::presence::Subscriber;
-use super::session::{Action, Call, History, Join, Look, Opening, Publish, Wants};
-use super::sockets::{Registration, closing};
+use super::session::{
+    Action, ConnectGrant, HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant, RpcCall, disconnect_for,
+};
+use super::sockets::Registration;
 use crate::api::Request;
 use crate::broker::{Append, PresenceStats, Span, continues};
 use crate::feed::{Audience, Caller, Credential, FeedError, NewUser, Origin, Viewer};
@@ -77,7 +79,7 @@ impl Gateway {
         })
     }
 
-    async fn open(self: &Arc<Self>, opening: Opening, outbox: &Arc<Outbox>) -> Done {
+    async fn open(self: &Arc<Self>, opening: ConnectGrant, outbox: &Arc<Outbox>) -> Done {
         self.metrics.command("connect");
         let credential = opening.token.clone().map_or(Credential::Nothing, Credential::Token);
         // In the list first, then checked: a token that ends meanwhile is noticed by one of the two.
@@ -114,9 +116,9 @@ impl Gateway {
     }
 
     /// How the connection of somebody who is not let in is closed.
-    fn not_let_in(&self, opening: &Opening, error: &FeedError) -> Disconnect {
+    fn not_let_in(&self, opening: &ConnectGrant, error: &FeedError) -> Disconnect {
         match self.feed.identity.check_revoked(opening.user.as_ref(), opening.token.as_deref()) {
-            Err(revoked) => closing(revoked),
+            Err(revoked) => disconnect_for(revoked),
             Ok(()) => Disconnect { reason: error.to_string().into(), ..Disconnect::INVALID_TOKEN },
         }
     }
@@ -157,7 +159,7 @@ impl Gateway {
         }
     }
 
-    async fn publish(&self, publish: Publish) -> Done {
+    async fn publish(&self, publish: PublishGrant) -> Done {
         self.metrics.command("publish");
         let bytes = publish.members.len();
         if let Err(error) = self.feed.rates.take_publication(publish.user.as_ref(), publish.address, bytes) {
@@ -178,21 +180,21 @@ impl Gateway {
         }
     }
 
-    async fn presence(&self, look: Look) -> Done {
+    async fn presence(&self, look: PresenceGrant) -> Done {
         self.metrics.command("presence");
-        let units = match look.wants {
-            Wants::Clients => PRESENCE_COST,
-            Wants::Counts => 1,
+        let units = match look.query {
+            PresenceQuery::Clients => PRESENCE_COST,
+            PresenceQuery::Stats => 1,
         };
         if let Err(error) = self.feed.rates.take_reads(look.user.as_ref(), look.address, units) {
             return failed(look.id, &error);
         }
-        let body = match look.wants {
-            Wants::Clients => {
+        let body = match look.query {
+            PresenceQuery::Clients => {
                 let present = self.broker.presence(&look.name, self.sessions().presence_limit).await;
                 present.map(|present| ReplyBody::Presence(PresenceResult { presence: clients(present) }))
             }
-            Wants::Counts => {
+            PresenceQuery::Stats => {
                 let stats = self.broker.presence_stats(&look.name).await;
                 stats.map(|stats| ReplyBody::PresenceStats(presence_counts(stats)))
             }
@@ -203,7 +205,7 @@ impl Gateway {
         }
     }
 
-    async fn history(&self, history: History) -> Done {
+    async fn history(&self, history: HistoryGrant) -> Done {
         self.metrics.command("history");
         let (Span::After(_, limit) | Span::Before(_, limit)) = history.span;
         let units = u32::try_from(1 + limit / ENTRIES_PER_UNIT).unwrap_or(u32::MAX);
@@ -246,7 +248,7 @@ impl Gateway {
         Ok(Some(HistoryResult { publications, epoch: position.epoch.to_string(), offset: position.offset }))
     }
 
-    async fn rpc(&self, call: Call) -> Done {
+    async fn rpc(&self, call: RpcCall) -> Done {
         self.metrics.command("rpc");
         let Some(operation) = self.operations.by_rpc(&call.method) else {
             return refused(call.id, ErrorCode::NOT_AVAILABLE);

@@ -24,8 +24,8 @@ use super::Gateway;
 use super::commands::{Done, Running};
 use super::outbox::{Outbox, Outgoing, ROOM_KEPT};
 use super::presence::Subscriber;
-use super::session::{Action, Due, Moment, Session};
-use super::sockets::{Registration, closing};
+use super::session::{Action, DueAction, Session, SessionTime, disconnect_for};
+use super::sockets::Registration;
 use super::transport::{Framed, Transport};
 use super::user_connections::{LimitReached, UserConnection};
 use crate::auth::TokenIdentity;
@@ -189,7 +189,7 @@ impl Connection {
             return Ok(());
         }
         let checked = self.gateway.feed.identity.check_revoked(registration.user(), registration.token());
-        checked.map_err(|revoked| End::Close(closing(revoked)))
+        checked.map_err(|revoked| End::Close(disconnect_for(revoked)))
     }
 
     /// Notes the tokens of subscriptions, so that a revocation finds them. One that ended between its check and now is
@@ -275,12 +275,12 @@ impl Connection {
         let now = self.gateway.now();
         for due in self.session.due(now) {
             match due {
-                Due::Ping => {
+                DueAction::Ping => {
                     self.say(PING.as_bytes());
                     self.subscribers.iter().for_each(Subscriber::renew_presence);
                 }
-                Due::Close(why) => return Err(End::Close(why)),
-                Due::Expired(channel) => {
+                DueAction::Close(why) => return Err(End::Close(why)),
+                DueAction::Expired(channel) => {
                     self.leave(&channel);
                     self.say(&push_unsubscribe(&channel, Unsubscribe::EXPIRED));
                 }
@@ -405,9 +405,9 @@ async fn running(running: &mut Option<Running>) -> Done {
 }
 
 impl Gateway {
-    pub(super) fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> SessionTime {
         let ticks = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Moment { ticks, unix: crate::feed::now() / 1_000 }
+        SessionTime { ticks, unix: crate::feed::now() / 1_000 }
     }
 
     fn instant(&self, ticks: u64) -> Instant {

@@ -11,6 +11,7 @@
 //! | `transport` | the WebSocket of one socket |
 //! | `commands` | the part of a command that takes time |
 //! | [`channels`] | what a channel's name means, and who may do what there |
+//! | [`join`] | the request to join a channel, and its result |
 //! | [`hub`] | who is in which channel, and what they have been told |
 //! | `sockets` | the sockets by user, to be closed |
 //! | `connection_registry` | the connections by client id |
@@ -42,6 +43,7 @@ mod connection;
 pub mod connection_counts;
 mod connection_registry;
 pub mod hub;
+pub mod join;
 mod like_receipts;
 pub mod listener;
 pub mod outbox;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Gateway;
 use super::hub::Seat;
-use super::session::Join;
+use super::join::Join;
 use crate::broker::{Notice, PresentClient};
 
 /// How long a client counts as present without a renewal; pings, which renew it, come more often.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::outbox::Outbox;
-use super::session::SubscriptionTokens;
+use super::session::{SubscriptionTokens, disconnect_for};
 use crate::auth::{Revoked, TokenIdentity};
 use crate::feed::PendingChecks;
 use crate::model::UserId;
@@ -132,7 +132,7 @@ impl UserSockets {
         let look = |user: &Option<UserId>, sockets: &HashMap<Arc<str>, Socket>| {
             for socket in sockets.values() {
                 if let Err(revoked) = check(user.as_ref(), socket.token.as_deref()) {
-                    found.lock().sockets.push((Arc::clone(&socket.outbox), closing(revoked)));
+                    found.lock().sockets.push((Arc::clone(&socket.outbox), disconnect_for(revoked)));
                     continue;
                 }
                 for (channel, token) in &socket.subscriptions {
@@ -196,13 +196,5 @@ impl Drop for Registration {
             sockets.remove(&self.client);
         }
         self.sockets.by_user.remove_if(&self.user, |_, sockets| sockets.is_empty());
-    }
-}
-
-/// How the socket of somebody who is refused is closed.
-pub(super) fn closing(revoked: Revoked) -> Disconnect {
-    match revoked {
-        Revoked::Token => Disconnect::INVALID_TOKEN,
-        Revoked::User => Disconnect::BLOCKED,
     }
 }

@@ -23,8 +23,8 @@ use tokio::time::Instant;
 use super::Parts;
 use super::channels::ResolvedChannel;
 use super::commands::ENTRIES_PER_UNIT;
+use super::join::{Join, Joined};
 use super::outbox::{Outbox, Outgoing};
-use super::session::Join;
 use super::sockets::{DisconnectRequest, UserSockets};
 use super::transport::Framed;
 use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
@@ -70,16 +70,6 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.room.state.lock().exit(self.key, &self.outbox);
     }
-}
-
-/// Where a client came in.
-#[derive(Debug, Default)]
-pub struct Joined {
-    /// Where the channel stands: everything after it will be told. `None` of a channel without a log.
-    pub position: Option<Position>,
-    /// All that the client missed since the position it asked to recover from. `None` if it did not ask, or that is
-    /// not possible any more.
-    pub missed: Option<Vec<Publication>>,
 }
 
 impl Hub {

@@ -1,4 +1,4 @@
-//! What a session answers a command with: what the connection is to do.
+//! Actions: what the connection does for a command that the session grants or refuses.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,42 +9,43 @@ use serde_json::value::RawValue;
 use crate::auth::TokenIdentity;
 use crate::broker::Span;
 use crate::gateway::channels::ResolvedChannel;
+use crate::gateway::join::Join;
 use crate::model::UserId;
-use crate::protocol::{ClientInfo, Disconnect, Recover};
+use crate::protocol::Disconnect;
 
-/// What to do about a command.
+/// The action for a command.
 #[derive(Debug)]
 pub enum Action {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Say this.
+    /// Send this reply.
     Reply(Bytes),
     /// Close the connection.
     Close(Disconnect),
-    /// Bring the client into its channels, then [`opened`](super::Session::opened).
-    Open(Opening),
-    /// Bring the client into a channel, then [`joined`](super::Session::joined).
+    /// Join the client to its channels, then call [`opened`](super::Session::opened).
+    Open(ConnectGrant),
+    /// Join the client to a channel, then call [`joined`](super::Session::joined).
     Join(Join),
-    /// Take the client out of a channel, then say this.
+    /// Remove the client from a channel, then send this reply.
     Leave(Arc<str>, Bytes),
-    /// Publish, then answer.
-    Publish(Publish),
-    /// Look who is there, then answer.
-    Presence(Look),
-    /// Read a log, then answer.
-    History(History),
-    /// Run an operation, then answer.
-    Rpc(Call),
+    /// Publish, then reply.
+    Publish(PublishGrant),
+    /// Read the presence of a channel, then reply.
+    Presence(PresenceGrant),
+    /// Read the log of a channel, then reply.
+    History(HistoryGrant),
+    /// Run an operation, then reply.
+    Rpc(RpcCall),
 }
 
-/// A connect command that is granted.
+/// A `connect` command that the session grants.
 #[derive(Debug)]
-pub struct Opening {
+pub struct ConnectGrant {
     /// The command's id.
     pub id: u32,
-    /// Who it is; `None` of an anonymous client.
+    /// The user; `None` of an anonymous client.
     pub user: Option<UserId>,
-    /// The token that says so, if one came.
+    /// The connect token; `None` of an anonymous client.
     pub token: Option<Arc<TokenIdentity>>,
     /// The connection's id.
     pub client: Arc<str>,
@@ -52,115 +53,92 @@ pub struct Opening {
     pub joins: Vec<Join>,
 }
 
-/// A subscription that is granted, as far as the session can tell.
+/// A `publish` command that the session grants.
 #[derive(Debug)]
-pub struct Join {
-    /// The command's id; 0 of a server-side one.
-    pub id: u32,
-    /// The channel.
-    pub name: Arc<str>,
-    /// What it is.
-    pub channel: ResolvedChannel,
-    /// Where the client left it.
-    pub recover: Recover,
-    /// When it ends, in Unix seconds.
-    pub expires_at: Option<u64>,
-    /// The subscription token, if one came.
-    pub token: Option<Arc<TokenIdentity>>,
-    /// What others see of the client there, where presence or joins are told.
-    pub info: Option<ClientInfo>,
-    /// Who comes; `None` of an anonymous client.
-    pub user: Option<UserId>,
-    /// The client's address.
-    pub address: IpAddr,
-}
-
-/// A publication that is granted.
-#[derive(Debug)]
-pub struct Publish {
+pub struct PublishGrant {
     /// The command's id.
     pub id: u32,
-    /// Who publishes, if they are signed in.
+    /// The user; `None` of an anonymous client.
     pub user: Option<UserId>,
-    /// From where.
+    /// The client's address: publications are counted by it.
     pub address: IpAddr,
-    /// The channel.
+    /// The channel's name.
     pub name: String,
-    /// What it is.
+    /// The channel.
     pub channel: ResolvedChannel,
-    /// The publication's members.
+    /// The members of the publication, as JSON without the braces.
     pub members: Bytes,
 }
 
-/// A look at who is there.
+/// A `presence` or `presence_stats` command that the session grants.
 #[derive(Debug)]
-pub struct Look {
+pub struct PresenceGrant {
     /// The command's id.
     pub id: u32,
-    /// Who asks; `None` of an anonymous client.
+    /// The user; `None` of an anonymous client.
     pub user: Option<UserId>,
-    /// The client's address.
+    /// The client's address: reads are counted by it.
     pub address: IpAddr,
-    /// The channel.
+    /// The channel's name.
     pub name: String,
-    /// Only how many.
-    pub wants: Wants,
+    /// Which of the two commands.
+    pub query: PresenceQuery,
 }
 
-/// What is asked of a channel's presence.
+/// What is read of a channel's presence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
-    /// Who is there.
+pub enum PresenceQuery {
+    /// The clients.
     Clients,
-    /// How many are there.
-    Counts,
+    /// The number of clients and of users.
+    Stats,
 }
 
-/// A look at what was said.
+/// A `history` command that the session grants.
 #[derive(Debug)]
-pub struct History {
+pub struct HistoryGrant {
     /// The command's id.
     pub id: u32,
-    /// Who asks; `None` of an anonymous client.
+    /// The user; `None` of an anonymous client.
     pub user: Option<UserId>,
-    /// The client's address.
+    /// The client's address: reads are counted by it.
     pub address: IpAddr,
-    /// The channel.
+    /// The channel's name.
     pub name: String,
-    /// What it is.
+    /// The channel.
     pub channel: ResolvedChannel,
-    /// Which part; with a limit of 0 only the position is asked for.
+    /// The part of the log; with a limit of 0 only the position is read.
     pub span: Span,
-    /// The life of the log that it is asked of, if any.
+    /// The epoch that the log must have, if the client named one.
     pub epoch: Option<String>,
 }
 
-/// An operation to be run.
+/// An `rpc` command: an operation to run.
 #[derive(Debug)]
-pub struct Call {
+pub struct RpcCall {
     /// The command's id.
     pub id: u32,
-    /// Who asks.
+    /// The user; `None` of an anonymous client.
     pub user: Option<UserId>,
-    /// The token that says so, if one came.
+    /// The token of the connection; `None` of an anonymous client.
     pub token: Option<Arc<TokenIdentity>>,
-    /// The connection's id.
+    /// The connection's id: it is informed when its likes are settled.
     pub client: Arc<str>,
     /// The client's address.
     pub address: IpAddr,
-    /// Which operation.
+    /// The name of the operation.
     pub method: String,
-    /// Its input.
+    /// The input of the operation.
     pub data: Option<Box<RawValue>>,
 }
 
 /// What is due because time has passed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Due {
-    /// Say ping.
+pub enum DueAction {
+    /// Send a ping.
     Ping,
     /// Close the connection.
     Close(Disconnect),
-    /// A subscription ran out: take the client out of the channel and say so.
+    /// A subscription expired: remove the client from the channel and inform it.
     Expired(Arc<str>),
 }

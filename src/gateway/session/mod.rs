@@ -1,255 +1,271 @@
-//! The session: a pure state machine. A command goes in, and what to do about it comes out. No sockets, clocks or stores
-//! inside, so it is tested and fuzzed without any.
+//! The session: a pure state machine. A command goes in, and an action comes out. No sockets, clocks or stores inside, so it is
+//! tested and fuzzed without any.
 //!
-//! A session is *fresh* until its connect command; then *opening* while the server brings it into its channels; then
-//! *open*. One whose connect was refused takes nothing more. The connection (`super::connection`) reads commands one
-//! at a time, does what [`Action`] says, and reports back what needs remembering.
+//! A session is *fresh* until its `connect` command; then *opening* while the server joins it to its channels; then *open*. A
+//! session whose `connect` was refused accepts nothing more. The connection (`super::connection`) reads commands one at a time,
+//! executes each [`Action`], and reports the results that the session keeps.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `mod` | the states, and which command goes where |
-//! | `actions` | what comes out |
-//! | `connect` | who a client is |
-//! | `subscriptions` | which channels it is in |
-//! | `requests` | publish, presence, history |
-//! | `time` | pings, expiry, the rate of commands |
+//! | `mod` | the states, and the dispatch of commands |
+//! | `actions` | the actions |
+//! | `connect` | `connect` and `refresh` |
+//! | `subscribe` | `subscribe` and `sub_refresh` |
+//! | `requests` | `publish`, `presence`, `history` |
+//! | `refusal` | refused commands, and close codes |
+//! | `client` | the connection of a session, and the identity that its token proves |
+//! | `subscription_table` | the subscriptions |
+//! | `heartbeat`, `command_budget`, `time` | pings, the rate of commands, expiry |
+//! | `options` | the settings |
 
 mod actions;
+mod client;
+mod command_budget;
 mod connect;
+mod heartbeat;
+mod options;
+mod refusal;
 mod requests;
-mod subscriptions;
+mod subscribe;
+mod subscription_table;
 #[cfg(test)]
 mod tests;
 mod time;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde_json::value::RawValue;
+use bytes::Bytes;
 
-pub use actions::{Action, Call, Due, History, Join, Look, Opening, Publish, Wants};
-pub use time::Moment;
+pub use actions::{Action, ConnectGrant, DueAction, HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant, RpcCall};
+pub use options::{SessionOptions, VERSION};
+pub(super) use refusal::disconnect_for;
+pub use requests::history_span;
+pub use subscription_table::SubscriptionTokens;
+pub use time::SessionTime;
 
-use super::channels::Channels;
-use crate::auth::{RevocationList, TokenIdentity, Verifier};
+use super::join::{Join, Joined};
+use crate::auth::TokenIdentity;
 use crate::model::UserId;
-use crate::protocol::{Command, Disconnect, ErrorCode, Request, reply_error};
-use time::{Heart, millis};
-
-/// What every session of a server shares.
-#[derive(Debug)]
-pub struct SessionOptions {
-    /// Who tokens are checked by.
-    pub verifier: Verifier,
-    /// Which of them ended before their time.
-    pub revocations: Arc<RevocationList>,
-    /// The channels there are.
-    pub channels: Channels,
-    /// Whether one may connect without a token.
-    pub anonymous: bool,
-    /// Channels one client may subscribe to by itself.
-    pub max_channels: usize,
-    /// The longest name of a channel, in bytes.
-    pub channel_length: usize,
-    /// Commands a second; bursts of twice as many. `None`: any number.
-    pub commands_per_second: Option<u32>,
-    /// How many publications one history command answers with.
-    pub history_limit: usize,
-    /// How many clients one presence command answers with.
-    pub presence_limit: usize,
-    /// Time between pings.
-    pub ping_interval: Duration,
-    /// Time to answer one.
-    pub pong_timeout: Duration,
-    /// Time until the connect command.
-    pub connect_timeout: Duration,
-}
-
-/// What this server calls itself in replies.
-pub const VERSION: &str = concat!("feedline ", env!("CARGO_PKG_VERSION"));
+use crate::protocol::{Command, Disconnect, ErrorCode, ReplyBody, Request, RpcRequest, reply};
+use client::{ClientIdentity, SessionContext};
+use command_budget::CommandBudget;
+use heartbeat::{Heartbeat, HeartbeatEvent};
+use refusal::CommandRefusal;
+use requests::OpenSession;
+use subscription_table::SubscriptionTable;
+use time::{is_over, millis, over_at};
 
 #[derive(Debug)]
-enum State {
+enum SessionState {
     Fresh,
-    Opening(Identity),
-    Open(Identity),
-    /// The connect command was answered with an error.
+    Opening(ClientIdentity),
+    Open(ClientIdentity),
+    /// The reply to `connect` was an error.
     Refused,
-}
-
-/// Who a session is.
-#[derive(Debug)]
-struct Identity {
-    user: Option<UserId>,
-    /// The token it came with, or was refreshed with.
-    token: Option<Arc<TokenIdentity>>,
-    info: Option<Box<RawValue>>,
-    /// When the token runs out, in Unix seconds.
-    expires_at: Option<u64>,
-    /// Stands for the channels that the token names.
-    channels: u64,
-}
-
-impl Identity {
-    fn name(&self) -> &str {
-        self.user.as_ref().map_or("", UserId::as_str)
-    }
-}
-
-/// A channel that the session is in.
-#[derive(Debug)]
-struct Subscription {
-    channel: Arc<str>,
-    side: Side,
-    expires_at: Option<u64>,
-    /// The subscription token, where one was needed.
-    token: Option<Arc<TokenIdentity>>,
-}
-
-/// Subscription tokens in use, by channel.
-pub type SubscriptionTokens = Vec<(Arc<str>, Arc<TokenIdentity>)>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    /// The server put the client there.
-    Server,
-    /// The client asked.
-    Client,
 }
 
 /// One client's session.
 #[derive(Debug)]
 pub struct Session {
-    options: Arc<SessionOptions>,
-    client: Arc<str>,
-    /// Where the client is.
-    address: IpAddr,
-    state: State,
-    subscriptions: Vec<Subscription>,
-    /// Subscription tokens were added or removed since they were last asked for.
-    tokens_changed: bool,
-    heart: Heart,
-    /// Until when the connect command must have come, in ticks.
+    context: SessionContext,
+    state: SessionState,
+    subscriptions: SubscriptionTable,
+    heartbeat: Heartbeat,
+    budget: CommandBudget,
+    /// When the `connect` command must have arrived, in ticks.
     connect_by: u64,
-    /// Commands that may still come now, in thousandths; refilled as time passes.
-    allowance: u64,
-    refilled_at: u64,
 }
 
 impl Session {
     /// A fresh session. `client` is the connection's id, `address` the client's. `jitter`, 0 to 1, spreads the first pings of
-    /// many.
-    pub fn new(options: Arc<SessionOptions>, client: Arc<str>, address: IpAddr, now: Moment, jitter: f64) -> Self {
-        let interval = millis(options.ping_interval);
-        let first = interval - (interval as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as u64;
+    /// many sessions.
+    pub fn new(options: Arc<SessionOptions>, client: Arc<str>, address: IpAddr, now: SessionTime, jitter: f64) -> Self {
         Self {
             connect_by: now.ticks + millis(options.connect_timeout),
-            heart: Heart::Ping(now.ticks + first),
-            allowance: options.commands_per_second.map_or(0, |rate| u64::from(rate) * 2_000),
-            refilled_at: now.ticks,
-            options,
-            client,
-            address,
-            state: State::Fresh,
-            subscriptions: Vec::new(),
-            tokens_changed: false,
+            heartbeat: Heartbeat::new(&options, now, jitter),
+            budget: CommandBudget::new(options.commands_per_second, now),
+            context: SessionContext { options, client, address },
+            state: SessionState::Fresh,
+            subscriptions: SubscriptionTable::default(),
         }
     }
 
     /// The connection's id.
     pub fn client(&self) -> &str {
-        &self.client
+        &self.context.client
     }
 
-    /// The user, once known.
-    pub fn user(&self) -> Option<&UserId> {
+    fn identity(&self) -> Option<&ClientIdentity> {
         match &self.state {
-            State::Opening(identity) | State::Open(identity) => identity.user.as_ref(),
-            State::Fresh | State::Refused => None,
+            SessionState::Opening(identity) | SessionState::Open(identity) => Some(identity),
+            SessionState::Fresh | SessionState::Refused => None,
         }
     }
 
-    /// The token, once known.
+    /// The token of `connect`, or of the last `refresh`; `None` before, and of an anonymous client.
     pub fn token(&self) -> Option<&Arc<TokenIdentity>> {
-        match &self.state {
-            State::Opening(identity) | State::Open(identity) => identity.token.as_ref(),
-            State::Fresh | State::Refused => None,
-        }
+        self.identity()?.token.as_ref()
     }
 
-    /// The channels that the session is in.
+    /// The user; `None` before `connect`, and of an anonymous client.
+    pub fn user(&self) -> Option<&UserId> {
+        self.identity()?.user.as_ref()
+    }
+
+    /// The channels that the client is subscribed to.
     pub fn channels(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.subscriptions.iter().map(|subscription| &subscription.channel)
+        self.subscriptions.channels()
     }
 
-    /// Whether the server put the client into a channel.
+    /// Whether the server subscribed the client to a channel.
     pub fn is_server_side(&self, channel: &str) -> bool {
-        self.subscription(channel).is_some_and(|subscription| subscription.side == Side::Server)
+        self.subscriptions.is_server_side(channel)
     }
 
-    fn subscription(&self, channel: &str) -> Option<&Subscription> {
-        self.subscriptions.iter().find(|subscription| &*subscription.channel == channel)
+    /// The subscription tokens in use, if they changed since the last call.
+    pub fn changed_subscription_tokens(&mut self) -> Option<SubscriptionTokens> {
+        self.subscriptions.changed_tokens()
     }
 
-    /// Takes a command.
-    pub fn command(&mut self, command: Command, now: Moment) -> Action {
+    /// Handles a command.
+    pub fn command(&mut self, command: Command, now: SessionTime) -> Action {
         let Command { id, request } = command;
         if id == 0 && !matches!(request, Some(Request::Send)) {
             return self.pong(now);
         }
         match (&self.state, request) {
-            (State::Fresh, Some(Request::Connect(connect))) => self.connect(id, &connect, now),
-            (State::Open(_), Some(request)) => {
-                if self.spend(now) {
-                    self.request(id, request, now)
-                } else {
-                    Action::Reply(reply_error(id, ErrorCode::TOO_MANY_REQUESTS, None, None))
+            (SessionState::Fresh, Some(Request::Connect(request))) => {
+                match connect::connect(&self.context, id, &request, now) {
+                    Ok((identity, grant)) => {
+                        self.state = SessionState::Opening(identity);
+                        Action::Open(grant)
+                    }
+                    Err(refusal) => {
+                        self.state = SessionState::Refused;
+                        refusal.into_action(id)
+                    }
                 }
+            }
+            (SessionState::Open(_), Some(request)) => {
+                let is_allowed = self.budget.spend(self.context.options.commands_per_second, now);
+                let action = if is_allowed { self.request(id, request, now) } else { Err(TOO_MANY_REQUESTS) };
+                action.unwrap_or_else(|refusal| refusal.into_action(id))
             }
             _ => Action::Close(Disconnect::BAD_REQUEST),
         }
     }
 
-    fn request(&mut self, id: u32, request: Request, now: Moment) -> Action {
-        match request {
-            Request::Connect(_) => Action::Close(Disconnect::BAD_REQUEST),
-            Request::Subscribe(subscribe) => self.subscribe(id, subscribe, now),
-            Request::Unsubscribe(unsubscribe) => self.unsubscribe(id, &unsubscribe.channel),
-            Request::Publish(publish) => self.publish(id, publish),
-            Request::Presence(look) => self.presence(id, look.channel, Wants::Clients),
-            Request::PresenceStats(look) => self.presence(id, look.channel, Wants::Counts),
-            Request::History(history) => self.history(id, history),
-            Request::Ping => refuse(id, ErrorCode::NOT_AVAILABLE),
-            Request::Send => Action::Close(Disconnect::NOT_AVAILABLE),
-            Request::Rpc(rpc) => {
-                let (user, token, client) = (self.user().cloned(), self.token().cloned(), Arc::clone(&self.client));
-                let address = self.address;
-                Action::Rpc(Call { id, user, token, client, address, method: rpc.method, data: rpc.data })
+    /// Handles a command of an open session.
+    fn request(&mut self, id: u32, request: Request, now: SessionTime) -> Result<Action, CommandRefusal> {
+        let SessionState::Open(identity) = &mut self.state else { return Err(CommandRefusal::BAD_REQUEST) };
+        let (context, subscriptions) = (&self.context, &mut self.subscriptions);
+        let open = OpenSession { context, identity, subscriptions };
+        Ok(match request {
+            Request::Connect(_) => return Err(CommandRefusal::BAD_REQUEST),
+            Request::Subscribe(request) => {
+                Action::Join(subscribe::subscribe(context, identity, subscriptions, id, request, now)?)
             }
-            Request::Refresh(token) => self.refresh(id, &token, now),
-            Request::SubRefresh(refresh) => self.sub_refresh(id, &refresh, now),
+            Request::Unsubscribe(request) => return self.unsubscribe(id, &request.channel),
+            Request::Publish(request) => Action::Publish(open.publish(id, request)?),
+            Request::Presence(request) => {
+                Action::Presence(open.presence(id, request.channel, PresenceQuery::Clients)?)
+            }
+            Request::PresenceStats(request) => {
+                Action::Presence(open.presence(id, request.channel, PresenceQuery::Stats)?)
+            }
+            Request::History(request) => Action::History(open.history(id, request)?),
+            Request::Ping => return Err(ErrorCode::NOT_AVAILABLE.into()),
+            Request::Send => return Err(Disconnect::NOT_AVAILABLE.into()),
+            Request::Rpc(RpcRequest { method, data }) => {
+                let (user, token) = (identity.user.clone(), identity.token.clone());
+                let (client, address) = (Arc::clone(&context.client), context.address);
+                Action::Rpc(RpcCall { id, user, token, client, address, method, data })
+            }
+            Request::Refresh(token) => {
+                let result = connect::refresh(context, identity, &token, now)?;
+                Action::Reply(reply(id, &ReplyBody::Refresh(result)))
+            }
+            Request::SubRefresh(request) => {
+                let result = subscribe::refresh_subscription(context, identity, subscriptions, &request, now)?;
+                Action::Reply(reply(id, &ReplyBody::SubRefresh(result)))
+            }
+        })
+    }
+
+    fn unsubscribe(&mut self, id: u32, channel: &str) -> Result<Action, CommandRefusal> {
+        if channel.is_empty() {
+            return Err(CommandRefusal::BAD_REQUEST);
         }
+        let done = reply(id, &ReplyBody::Unsubscribe {});
+        Ok(match self.dropped(channel) {
+            Some(name) => Action::Leave(name, done),
+            None => Action::Reply(done),
+        })
+    }
+
+    fn pong(&mut self, now: SessionTime) -> Action {
+        let is_open = matches!(self.state, SessionState::Open(_));
+        if is_open && self.heartbeat.pong(&self.context.options, now) {
+            Action::Nothing
+        } else {
+            Action::Close(Disconnect::BAD_REQUEST)
+        }
+    }
+
+    /// The client has joined its channels. Returns the reply to `connect`.
+    pub fn opened(&mut self, id: u32, joined: Vec<(Join, Joined)>, now: SessionTime) -> Action {
+        let SessionState::Opening(identity) = std::mem::replace(&mut self.state, SessionState::Refused) else {
+            return Action::Close(Disconnect::INTERNAL);
+        };
+        joined.iter().for_each(|(join, _)| self.subscriptions.add_server_side(Arc::clone(&join.name)));
+        let result = connect::connect_result(&self.context, &identity, joined, now);
+        self.state = SessionState::Open(identity);
+        Action::Reply(reply(id, &ReplyBody::Connect(result)))
+    }
+
+    /// The client could not join its channels. Returns the reply to `connect`.
+    pub fn not_opened(&mut self, id: u32) -> Action {
+        self.state = SessionState::Refused;
+        CommandRefusal::Error(ErrorCode::INTERNAL).into_action(id)
+    }
+
+    /// The client has joined a channel. Returns the reply to `subscribe`.
+    pub fn joined(&mut self, join: &Join, joined: Joined, now: SessionTime) -> Bytes {
+        self.subscriptions.add(Arc::clone(&join.name), join.expires_at, join.token.clone());
+        reply(join.id, &ReplyBody::Subscribe(subscribe::subscribe_result(join, joined, now)))
+    }
+
+    /// The client is no longer subscribed to the channel. Returns its name; `None` if the client was not subscribed to it.
+    pub fn dropped(&mut self, channel: &str) -> Option<Arc<str>> {
+        self.subscriptions.remove(channel)
+    }
+
+    /// What is due now. Call it again at [`next_due`](Self::next_due).
+    pub fn due(&mut self, now: SessionTime) -> Vec<DueAction> {
+        let SessionState::Open(identity) = &self.state else {
+            let is_late = now.ticks >= self.connect_by;
+            return if is_late { vec![DueAction::Close(Disconnect::STALE)] } else { Vec::new() };
+        };
+        if is_over(identity.expires_at, now) {
+            return vec![DueAction::Close(Disconnect::EXPIRED)];
+        }
+        let mut due = Vec::new();
+        match self.heartbeat.poll(&self.context.options, now) {
+            HeartbeatEvent::PongMissing => return vec![DueAction::Close(Disconnect::NO_PONG)],
+            HeartbeatEvent::SendPing => due.push(DueAction::Ping),
+            HeartbeatEvent::None => {}
+        }
+        due.extend(self.subscriptions.expire(now).into_iter().map(DueAction::Expired));
+        due
+    }
+
+    /// When something may be due, in ticks: at the next ping or pong at the latest.
+    pub fn next_due(&self, now: SessionTime) -> u64 {
+        let SessionState::Open(identity) = &self.state else { return self.connect_by };
+        let expiry = [identity.expires_at, self.subscriptions.next_expiry()].into_iter().flatten().min();
+        expiry.map_or(self.heartbeat.next(), |at| self.heartbeat.next().min(over_at(at, now)))
     }
 }
 
-/// Why a command is not granted.
-enum Refusal {
-    /// With this error.
-    Error(ErrorCode),
-    /// With the end of the connection.
-    Close(Disconnect),
-}
-
-impl Refusal {
-    fn of(self, id: u32) -> Action {
-        match self {
-            Self::Error(code) => refuse(id, code),
-            Self::Close(why) => Action::Close(why),
-        }
-    }
-}
-
-fn refuse(id: u32, code: ErrorCode) -> Action {
-    Action::Reply(reply_error(id, code, None, None))
-}
+const TOO_MANY_REQUESTS: CommandRefusal = CommandRefusal::Error(ErrorCode::TOO_MANY_REQUESTS);

@@ -1,75 +1,72 @@
-//! What a client asks of a channel: to publish, who is there, what was said.
+//! `publish`, `presence`, `presence_stats` and `history`.
 
-use super::{Action, History, Look, Publish, Refusal, Session, State, Wants, refuse};
+use super::actions::{HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant};
+use super::client::{ClientIdentity, SessionContext};
+use super::refusal::CommandRefusal;
+use super::subscription_table::SubscriptionTable;
 use crate::broker::Span;
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
-use crate::protocol::{
-    ClientInfo, Disconnect, ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members,
-};
+use crate::protocol::{ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members};
 
-impl Session {
+/// An open session, as far as commands on its channels need it.
+pub(super) struct OpenSession<'a> {
+    pub(super) context: &'a SessionContext,
+    pub(super) identity: &'a ClientIdentity,
+    pub(super) subscriptions: &'a SubscriptionTable,
+}
+
+impl OpenSession<'_> {
     /// The channel of a command, if the session has that right to it.
-    fn permitted(&self, name: &str, right: Right) -> Result<ResolvedChannel, Refusal> {
+    fn permitted(&self, name: &str, right: Right) -> Result<ResolvedChannel, CommandRefusal> {
         if name.is_empty() {
-            return Err(Refusal::Close(Disconnect::BAD_REQUEST));
+            return Err(CommandRefusal::BAD_REQUEST);
         }
-        let channel = self.options.channels.find(name).ok_or(Refusal::Error(ErrorCode::UNKNOWN_CHANNEL))?;
-        let subscribed = self.subscription(name).is_some();
-        let client = Credentials { user: self.user(), subscribed, token: false };
-        if channel.permits(right, client) { Ok(channel) } else { Err(Refusal::Error(ErrorCode::PERMISSION_DENIED)) }
+        let channel = self.context.options.channels.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+        let subscribed = self.subscriptions.contains(name);
+        let client = Credentials { user: self.identity.user.as_ref(), subscribed, token: false };
+        if channel.permits(right, client) { Ok(channel) } else { Err(ErrorCode::PERMISSION_DENIED.into()) }
     }
 
-    pub(super) fn publish(&self, id: u32, publish: PublishRequest) -> Action {
-        let PublishRequest { channel: name, data } = publish;
-        let State::Open(identity) = &self.state else { return Action::Close(Disconnect::BAD_REQUEST) };
-        let channel = match self.permitted(&name, Right::Publish) {
-            Ok(channel) => channel,
-            Err(refusal) => return refusal.of(id),
-        };
-        let Some(data) = data.filter(|data| is_portable(data.get())) else { return refuse(id, ErrorCode::BAD_REQUEST) };
-        let info = ClientInfo {
-            user: identity.name().to_owned(),
-            client: self.client.to_string(),
-            conn_info: identity.info.clone(),
-            chan_info: None,
-        };
+    pub(super) fn publish(&self, id: u32, request: PublishRequest) -> Result<PublishGrant, CommandRefusal> {
+        let PublishRequest { channel: name, data } = request;
+        let channel = self.permitted(&name, Right::Publish)?;
+        let data = data.filter(|data| is_portable(data.get())).ok_or(ErrorCode::BAD_REQUEST)?;
+        let info = self.context.client_info(self.identity, None);
         let members = publication_members(data.get(), Some(&info), None);
-        Action::Publish(Publish { id, user: self.user().cloned(), address: self.address, name, channel, members })
+        let (user, address) = (self.identity.user.clone(), self.context.address);
+        Ok(PublishGrant { id, user, address, name, channel, members })
     }
 
-    pub(super) fn presence(&self, id: u32, name: String, wants: Wants) -> Action {
-        match self.permitted(&name, Right::Presence) {
-            Ok(channel) if channel.has_presence() => {
-                Action::Presence(Look { id, user: self.user().cloned(), address: self.address, name, wants })
-            }
-            Ok(_) => refuse(id, ErrorCode::NOT_AVAILABLE),
-            Err(refusal) => refusal.of(id),
+    pub(super) fn presence(
+        &self,
+        id: u32,
+        name: String,
+        query: PresenceQuery,
+    ) -> Result<PresenceGrant, CommandRefusal> {
+        if !self.permitted(&name, Right::Presence)?.has_presence() {
+            return Err(ErrorCode::NOT_AVAILABLE.into());
         }
+        let (user, address) = (self.identity.user.clone(), self.context.address);
+        Ok(PresenceGrant { id, user, address, name, query })
     }
 
-    pub(super) fn history(&self, id: u32, history: HistoryRequest) -> Action {
-        let HistoryRequest { channel: name, limit, since, reverse } = history;
-        let channel = match self.permitted(&name, Right::History) {
-            Ok(channel) if channel.has_log() => channel,
-            Ok(_) => return refuse(id, ErrorCode::NOT_AVAILABLE),
-            Err(refusal) => return refusal.of(id),
-        };
-        let most = self.options.history_limit;
-        let limit = usize::try_from(limit).map_or(most, |limit| limit.min(most));
+    pub(super) fn history(&self, id: u32, request: HistoryRequest) -> Result<HistoryGrant, CommandRefusal> {
+        let HistoryRequest { channel: name, limit, since, reverse } = request;
+        let channel = self.permitted(&name, Right::History)?;
+        if !channel.has_log() {
+            return Err(ErrorCode::NOT_AVAILABLE.into());
+        }
+        let max = self.context.options.history_limit;
+        let limit = usize::try_from(limit).map_or(max, |limit| limit.min(max));
         let offset = since.as_ref().map(|since| since.offset);
-        let span = match (reverse, offset) {
-            (false, offset) => Span::After(offset.unwrap_or(0), limit),
-            (true, Some(offset)) => Span::Before(offset, limit),
-            (true, None) => Span::Before(u64::MAX, limit),
-        };
-        Action::History(History {
-            id,
-            user: self.user().cloned(),
-            address: self.address,
-            name,
-            channel,
-            span,
-            epoch: since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty()),
-        })
+        let span = history_span(offset, limit, reverse);
+        let epoch = since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty());
+        let (user, address) = (self.identity.user.clone(), self.context.address);
+        Ok(HistoryGrant { id, user, address, name, channel, span, epoch })
     }
+}
+
+/// The part of a log that a `history` request reads: what follows the offset, or with `reverse` what precedes it.
+pub fn history_span(offset: Option<u64>, limit: usize, reverse: bool) -> Span {
+    if reverse { Span::Before(offset.unwrap_or(u64::MAX), limit) } else { Span::After(offset.unwrap_or(0), limit) }
 }

@@ -8,8 +8,9 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::auth::Verifier;
 use crate::config::{Config, Secrets};
-use crate::gateway::hub::Joined;
+use crate::gateway::channels::Channels;
 use crate::model::{Position, Retention};
 use crate::protocol::decode_frame;
 
@@ -48,15 +49,15 @@ fn signed(claims: &Value) -> String {
 }
 
 /// So many seconds after the beginning.
-fn at(seconds: u64) -> Moment {
-    Moment { ticks: seconds * 1_000, unix: UNIX + seconds }
+fn at(seconds: u64) -> SessionTime {
+    SessionTime { ticks: seconds * 1_000, unix: UNIX + seconds }
 }
 
 fn fresh(options: SessionOptions) -> Session {
     Session::new(Arc::new(options), "client-1".into(), Ipv4Addr::LOCALHOST.into(), at(0), 0.0)
 }
 
-fn say(session: &mut Session, command: &Value, now: Moment) -> Action {
+fn say(session: &mut Session, command: &Value, now: SessionTime) -> Action {
     let mut commands = decode_frame(&command.to_string()).unwrap();
     session.command(commands.remove(0), now)
 }
@@ -97,12 +98,12 @@ fn close(action: Action) -> u16 {
     }
 }
 
-fn subscribe(session: &mut Session, channel: &str, token: &str, now: Moment) -> Action {
+fn subscribe(session: &mut Session, channel: &str, token: &str, now: SessionTime) -> Action {
     say(session, &json!({ "id": 2, "subscribe": { "channel": channel, "token": token } }), now)
 }
 
 /// Subscribes and is let in.
-fn enter(session: &mut Session, channel: &str, token: &str, now: Moment) -> Value {
+fn enter(session: &mut Session, channel: &str, token: &str, now: SessionTime) -> Value {
     match subscribe(session, channel, token, now) {
         Action::Join(join) => serde_json::from_slice(&session.joined(&join, place(), now)).unwrap(),
         other => panic!("{channel}: {other:?}"),
@@ -172,7 +173,7 @@ fn an_expired_token_is_refused_and_ends_the_session() {
     let mut session = fresh(options());
     let connect = json!({ "id": 1, "connect": { "token": signed(&json!({ "sub": "ann", "exp": UNIX })) } });
     assert_eq!(code(say(&mut session, &connect, at(0))), 109);
-    assert_eq!(session.due(at(10)), [Due::Close(Disconnect::STALE)]);
+    assert_eq!(session.due(at(10)), [DueAction::Close(Disconnect::STALE)]);
     assert_eq!(close(say(&mut session, &connect, at(0))), 3501);
 }
 
@@ -181,7 +182,7 @@ fn a_session_that_does_not_connect_is_stale() {
     let mut session = fresh(options());
     assert_eq!(session.next_due(at(0)), 10_000);
     assert!(session.due(at(9)).is_empty());
-    assert_eq!(session.due(at(10)), [Due::Close(Disconnect::STALE)]);
+    assert_eq!(session.due(at(10)), [DueAction::Close(Disconnect::STALE)]);
 }
 
 #[test]
@@ -190,13 +191,13 @@ fn each_ping_wants_one_pong() {
     let pong = json!({});
     assert_eq!(close(say(&mut session, &pong, at(1))), 3501, "nobody asked");
     assert_eq!(session.next_due(at(0)), 25_000);
-    assert_eq!(session.due(at(25)), [Due::Ping]);
+    assert_eq!(session.due(at(25)), [DueAction::Ping]);
     assert!(session.due(at(32)).is_empty());
     assert!(matches!(say(&mut session, &pong, at(32)), Action::Nothing));
     assert_eq!(close(say(&mut session, &pong, at(32))), 3501, "one was enough");
     assert_eq!(session.next_due(at(32)), 50_000, "pings keep their rhythm");
-    assert_eq!(session.due(at(50)), [Due::Ping]);
-    assert_eq!(session.due(at(58)), [Due::Close(Disconnect::NO_PONG)]);
+    assert_eq!(session.due(at(50)), [DueAction::Ping]);
+    assert_eq!(session.due(at(58)), [DueAction::Close(Disconnect::NO_PONG)]);
 }
 
 #[test]
@@ -215,9 +216,9 @@ fn the_first_ping_is_spread_over_half_an_interval() {
 fn a_connection_expires_a_while_after_its_token() {
     let (mut session, _) = open(options(), &json!({ "sub": "ann", "exp": UNIX + 5 }));
     assert_eq!(session.next_due(at(0)), 25_000, "the ping comes before");
-    assert_eq!(session.due(at(29)), [Due::Ping]);
+    assert_eq!(session.due(at(29)), [DueAction::Ping]);
     assert_eq!(session.next_due(at(29)), 30_000);
-    assert_eq!(session.due(at(30)), [Due::Close(Disconnect::EXPIRED)]);
+    assert_eq!(session.due(at(30)), [DueAction::Close(Disconnect::EXPIRED)]);
 }
 
 #[test]
@@ -235,7 +236,7 @@ fn a_refresh_puts_the_end_off() {
     assert_eq!(close(refresh(json!({ "sub": "ann", "channels": ["chat:1"] }), at(6))), 3010);
     let reply = said(refresh(json!({ "sub": "ann", "exp": UNIX + 60 }), at(6)));
     assert_eq!(reply["refresh"]["ttl"], 54);
-    assert_eq!(session.due(at(30)), [Due::Ping], "not its end");
+    assert_eq!(session.due(at(30)), [DueAction::Ping], "not its end");
 }
 
 #[test]
@@ -256,10 +257,10 @@ fn a_subscription_ends_a_while_after_its_token() {
     let refresh = |token: String| json!({ "id": 4, "sub_refresh": { "channel": "$chat:1", "token": token } });
     let reply = said(say(&mut session, &refresh(token(20)), at(4)));
     assert_eq!(reply["sub_refresh"]["ttl"], 16);
-    assert_eq!(session.due(at(28)), [Due::Ping], "it was put off");
+    assert_eq!(session.due(at(28)), [DueAction::Ping], "it was put off");
     assert!(matches!(say(&mut session, &json!({}), at(28)), Action::Nothing));
     assert_eq!(session.next_due(at(28)), 45_000);
-    assert_eq!(session.due(at(45)), [Due::Expired("$chat:1".into())]);
+    assert_eq!(session.due(at(45)), [DueAction::Expired("$chat:1".into())]);
     assert_eq!(code(say(&mut session, &refresh(token(99)), at(46))), 103, "it is not in there any more");
 }
 
@@ -365,7 +366,7 @@ fn too_many_commands_a_second_are_refused_until_time_has_passed() {
     let start = at(0);
     assert_eq!([command(start), command(start), command(start), command(start)], [108; 4], "a burst of twice as many");
     assert_eq!(command(start), 111);
-    let later = Moment { ticks: 500, unix: UNIX };
+    let later = SessionTime { ticks: 500, unix: UNIX };
     assert_eq!([command(later), command(later)], [108, 111], "half a second earns one");
 }
 

@@ -1,0 +1,57 @@
+//! Pings and pongs.
+
+use super::options::SessionOptions;
+use super::time::{SessionTime, millis};
+
+/// The next ping or pong, in ticks.
+#[derive(Debug)]
+pub(super) enum Heartbeat {
+    /// A ping is sent then.
+    PingAt(u64),
+    /// The pong must have arrived by then.
+    PongBy(u64),
+}
+
+/// What the heartbeat requires now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeartbeatEvent {
+    None,
+    SendPing,
+    PongMissing,
+}
+
+impl Heartbeat {
+    /// Before the first ping. `jitter`, 0 to 1, spreads the first pings of many sessions over half an interval.
+    pub(super) fn new(options: &SessionOptions, now: SessionTime, jitter: f64) -> Self {
+        let interval = millis(options.ping_interval);
+        let first = interval - (interval as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as u64;
+        Self::PingAt(now.ticks + first)
+    }
+
+    /// A pong arrived. `false` if no ping was sent.
+    pub(super) fn pong(&mut self, options: &SessionOptions, now: SessionTime) -> bool {
+        let Self::PongBy(by) = *self else { return false };
+        // The interval between pings does not depend on when the pong arrives.
+        let sent_at = by - millis(options.pong_timeout);
+        *self = Self::PingAt((sent_at + millis(options.ping_interval)).max(now.ticks));
+        true
+    }
+
+    /// What is due now. After `SendPing` a pong is expected.
+    pub(super) fn poll(&mut self, options: &SessionOptions, now: SessionTime) -> HeartbeatEvent {
+        match *self {
+            Self::PongBy(by) if now.ticks >= by => HeartbeatEvent::PongMissing,
+            Self::PingAt(at) if now.ticks >= at => {
+                *self = Self::PongBy(now.ticks.saturating_add(millis(options.pong_timeout)));
+                HeartbeatEvent::SendPing
+            }
+            Self::PingAt(_) | Self::PongBy(_) => HeartbeatEvent::None,
+        }
+    }
+
+    /// When to call [`poll`](Self::poll) next, in ticks.
+    pub(super) fn next(&self) -> u64 {
+        let (Self::PingAt(at) | Self::PongBy(at)) = *self;
+        at
+    }
+}

@@ -1,0 +1,39 @@
+//! The settings of sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::auth::{RevocationList, Verifier};
+use crate::gateway::channels::Channels;
+
+/// The name and version of this server in replies.
+pub const VERSION: &str = concat!("feedline ", env!("CARGO_PKG_VERSION"));
+
+/// Settings that all sessions of a server share.
+#[derive(Debug)]
+pub struct SessionOptions {
+    /// Verifies tokens.
+    pub verifier: Verifier,
+    /// Tokens that ended early, and blocked users. Written by the feed.
+    pub revocations: Arc<RevocationList>,
+    /// The channels of this server.
+    pub channels: Channels,
+    /// Whether clients may connect without a token.
+    pub anonymous: bool,
+    /// The most channels that one client may subscribe to by itself.
+    pub max_channels: usize,
+    /// The longest name of a channel, in bytes.
+    pub channel_length: usize,
+    /// Commands a second; bursts may be twice as large. `None`: unlimited.
+    pub commands_per_second: Option<u32>,
+    /// The most publications in one reply to `history`.
+    pub history_limit: usize,
+    /// The most clients in one reply to `presence`.
+    pub presence_limit: usize,
+    /// The time between pings.
+    pub ping_interval: Duration,
+    /// How long the server waits for a pong.
+    pub pong_timeout: Duration,
+    /// How long the server waits for the `connect` command.
+    pub connect_timeout: Duration,
+}

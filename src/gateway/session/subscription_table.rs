@@ -1,0 +1,120 @@
+//! The subscriptions of a session.
+
+use std::sync::Arc;
+
+use super::time::{SessionTime, is_over};
+use crate::auth::TokenIdentity;
+
+/// Subscription tokens in use, by channel.
+pub type SubscriptionTokens = Vec<(Arc<str>, Arc<TokenIdentity>)>;
+
+/// Which side subscribed the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SubscribedBy {
+    /// The server, when the client connected.
+    Server,
+    /// The client, by `subscribe`.
+    Client,
+}
+
+/// One subscription.
+#[derive(Debug)]
+struct Subscription {
+    channel: Arc<str>,
+    by: SubscribedBy,
+    /// In Unix seconds; `None` is never.
+    expires_at: Option<u64>,
+    /// The subscription token, where one was needed.
+    token: Option<Arc<TokenIdentity>>,
+}
+
+/// The channels that a client is subscribed to. Clients have few, so a list is searched.
+#[derive(Debug, Default)]
+pub(super) struct SubscriptionTable {
+    subscriptions: Vec<Subscription>,
+    /// Subscription tokens were added or removed since [`changed_tokens`](Self::changed_tokens).
+    tokens_changed: bool,
+}
+
+impl SubscriptionTable {
+    /// Adds a server-side subscription.
+    pub(super) fn add_server_side(&mut self, channel: Arc<str>) {
+        self.subscriptions.push(Subscription { channel, by: SubscribedBy::Server, expires_at: None, token: None });
+    }
+
+    /// Adds a subscription of the client.
+    pub(super) fn add(&mut self, channel: Arc<str>, expires_at: Option<u64>, token: Option<Arc<TokenIdentity>>) {
+        self.tokens_changed |= token.is_some();
+        self.subscriptions.push(Subscription { channel, by: SubscribedBy::Client, expires_at, token });
+    }
+
+    /// Removes a subscription. Returns its channel; `None` if there is none.
+    pub(super) fn remove(&mut self, channel: &str) -> Option<Arc<str>> {
+        let index = self.subscriptions.iter().position(|subscription| &*subscription.channel == channel)?;
+        let removed = self.subscriptions.swap_remove(index);
+        self.tokens_changed |= removed.token.is_some();
+        Some(removed.channel)
+    }
+
+    /// Replaces the token of a subscription, and its expiry.
+    pub(super) fn refresh(&mut self, channel: &str, expires_at: Option<u64>, token: Arc<TokenIdentity>) {
+        if let Some(subscription) = self.subscriptions.iter_mut().find(|it| &*it.channel == channel) {
+            (subscription.expires_at, subscription.token) = (expires_at, Some(token));
+            self.tokens_changed = true;
+        }
+    }
+
+    /// Whether the client is subscribed to a channel.
+    pub(super) fn contains(&self, channel: &str) -> bool {
+        self.find(channel).is_some()
+    }
+
+    /// Whether the server subscribed the client to a channel.
+    pub(super) fn is_server_side(&self, channel: &str) -> bool {
+        self.find(channel).is_some_and(|subscription| subscription.by == SubscribedBy::Server)
+    }
+
+    fn find(&self, channel: &str) -> Option<&Subscription> {
+        self.subscriptions.iter().find(|subscription| &*subscription.channel == channel)
+    }
+
+    /// The channels.
+    pub(super) fn channels(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.subscriptions.iter().map(|subscription| &subscription.channel)
+    }
+
+    /// The number of subscriptions that the client made.
+    pub(super) fn client_side(&self) -> usize {
+        self.subscriptions.iter().filter(|subscription| subscription.by == SubscribedBy::Client).count()
+    }
+
+    /// Removes the subscriptions whose expiry is past its grace period. Returns their channels.
+    pub(super) fn expire(&mut self, now: SessionTime) -> Vec<Arc<str>> {
+        let mut expired = Vec::new();
+        self.subscriptions.retain(|subscription| {
+            let is_over = is_over(subscription.expires_at, now);
+            if is_over {
+                self.tokens_changed |= subscription.token.is_some();
+                expired.push(Arc::clone(&subscription.channel));
+            }
+            !is_over
+        });
+        expired
+    }
+
+    /// The next expiry, in Unix seconds.
+    pub(super) fn next_expiry(&self) -> Option<u64> {
+        self.subscriptions.iter().filter_map(|subscription| subscription.expires_at).min()
+    }
+
+    /// The subscription tokens in use, if they changed since the last call.
+    pub(super) fn changed_tokens(&mut self) -> Option<SubscriptionTokens> {
+        if !std::mem::take(&mut self.tokens_changed) {
+            return None;
+        }
+        let with_token = |subscription: &Subscription| {
+            Some((Arc::clone(&subscription.channel), Arc::clone(subscription.token.as_ref()?)))
+        };
+        Some(self.subscriptions.iter().filter_map(with_token).collect())
+    }
+}
