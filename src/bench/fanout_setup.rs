@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
-use bytes::Bytes;
-use feedline::broker::{Broker, FanOut, JobAttempt, Listener, Notice, Opening, Page, inbox_channel, raw};
+use feedline::broker::{Broker, FanOut, JobAttempt, Listener, Notice, Opening, Page, Signal, inbox_channel, raw};
 use feedline::model::{Entry, Position, PostId, UserId};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -139,7 +138,7 @@ impl Listener for HintCounter {
 
     fn notice(&self, _channel: &str, _notice: &Notice) {}
 
-    fn signal(&self, _message: &Bytes) {}
+    fn signal(&self, _signal: Signal) {}
 
     fn resync(&self) {}
 }

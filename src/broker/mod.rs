@@ -34,6 +34,7 @@ mod permits;
 mod presence;
 mod queue;
 mod redis;
+mod signal;
 mod tallies;
 
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use self::permits::{Permit, PermitRequest, Permits};
 pub use self::presence::{Presence, PresenceStats, PresentClient};
 pub use self::queue::{Claim, Item, PARTITION_LEASE, Place, Queue, Waiting};
 pub use self::redis::{RedisBroker, RedisOptions, raw};
+pub use self::signal::{DisconnectRequest, SettlementEvent, Signal};
 pub use self::tallies::{TALLY_TTL, Tallies};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -79,8 +81,8 @@ pub trait Listener: Send + Sync + 'static {
     fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry);
     /// Something else was said on a subscribed channel; see [`Broker::publish`].
     fn notice(&self, channel: &str, notice: &Notice);
-    /// A message from [`Broker::signal`], also one's own.
-    fn signal(&self, message: &Bytes);
+    /// A signal of any node, this one included; see [`Broker::signal`].
+    fn signal(&self, signal: Signal);
     /// Hints may have been lost until now; from now on they flow again, on every channel subscribed to. Called
     /// after a reconnect, and whenever the broker cannot be sure. Positions must be compared with the logs.
     fn resync(&self);
@@ -183,8 +185,8 @@ pub trait Broker: Inboxes + Presence + Tallies + Permits + LedgerRecord + Send +
     /// many they are.
     async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>>;
 
-    /// Says something to every node, itself included: caches to drop, clients to disconnect.
-    async fn signal(&self, message: Bytes) -> Result<()>;
+    /// Sends a signal to all nodes, this one included.
+    async fn signal(&self, signal: Signal) -> Result<()>;
 
     /// Appends to the invalidation log, which all nodes follow. When [`Confirmation::wait`] returns, no node uses a cached
     /// copy of these that was made before the call. The caller has dropped its own copies. One round trip; waiting makes

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::Result;
 use crate::model::Epoch;
@@ -23,7 +24,7 @@ use crate::model::Epoch;
 pub const PARTITION_LEASE: Duration = Duration::from_secs(5);
 
 /// Where an entry is in its partition. Later entries have greater places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// What counts first.
     pub major: u64,

@@ -12,9 +12,6 @@ use tokio::sync::Notify;
 use super::runtime::Runtime;
 use crate::ledger::EventConsumer;
 
-/// The signal that another process wrote events.
-pub(crate) const EVENTS_WRITTEN: &[u8] = b"events";
-
 /// New likes of one object that get an event, each time some are settled; and the waiting events of likes past which none do.
 const LIKES_PER_OBJECT: usize = 500;
 const MAX_WAITING_LIKE_EVENTS: u64 = 2_000;

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use super::error::{FeedError, Result};
 use super::runtime::Runtime;
-use crate::broker::{Broker, LIKES, LedgerMatch, Place, is_behind};
+use crate::broker::{Broker, LIKES, LedgerMatch, Place, Signal, is_behind};
 use crate::ledger::{self, HighWaterMarks, JOBS, Ledger, PULLED, REVERTS, high_water};
 
 /// How often the stores are compared though nothing happened.
@@ -30,9 +30,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How often a node tries to begin an incarnation while others do the same.
 const MAX_ATTEMPTS: usize = 30;
-
-/// The signal that the ledger has begun a new incarnation.
-pub(crate) const LEDGER_REPLACED: &[u8] = b"ledger";
 
 /// State of this node that comes from the ledger.
 pub(crate) trait DerivedState: Send + Sync {
@@ -207,7 +204,7 @@ impl Lineage {
         self.broker.use_incarnation(&incarnation);
         if before.is_some() {
             tracing::info!(incarnation = &*incarnation, "works with a new incarnation of the ledger");
-            if let Err(error) = self.broker.signal(LEDGER_REPLACED.into()).await {
+            if let Err(error) = self.broker.signal(Signal::LedgerReplaced).await {
                 tracing::debug!(%error, "other nodes were not told of the ledger's new incarnation, and will look");
             }
         }

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::erasure::{ErasureJob, Erasures};
 use super::error::Result;
-use super::event_queue::{EVENTS_WRITTEN, EventQueue};
+use super::event_queue::EventQueue;
 use super::export::Exports;
-use super::fanout::{FanoutWorkers, GROWN, PullLog};
+use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::Favourites;
-use super::identity::{Accounts, AuthorizationChecks, Identity, REVOKED, Revocations};
+use super::identity::{Accounts, AuthorizationChecks, Identity, Revocations};
 use super::invalidation::Invalidator;
-use super::likes::{LikeIntake, LikeMemory, Likes, SETTLED, SettlementListener, Settlers};
-use super::lineage::{LEDGER_REPLACED, Lineage};
+use super::likes::{LikeIntake, LikeMemory, Likes, SettlementListener, Settlers};
+use super::lineage::Lineage;
 use super::node_ids::NodeIds;
 use super::notifications::{EventWorker, Notifications};
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
@@ -24,7 +22,7 @@ use super::runtime::Runtime;
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::Topics;
 use super::visibility::VisibilityPolicy;
-use crate::broker::Broker;
+use crate::broker::{Broker, Signal};
 use crate::ledger::Ledger;
 
 /// The services of the feed. The table of operations names those that clients call.
@@ -114,17 +112,16 @@ impl Feed {
         Ok(self.broker.ping().await?)
     }
 
-    /// Handles a signal of another node.
-    pub fn on_signal(&self, message: &Bytes) {
-        match &message[..] {
-            GROWN => self.pull_log.on_signal(),
-            EVENTS_WRITTEN => self.events.on_signal(),
-            LEDGER_REPLACED => self.lineage.compare_soon(),
-            REVOKED => self.revocations.on_signal(),
-            other if other.starts_with(SETTLED.as_bytes()) => {
-                self.settlements.on_settled(message.slice(SETTLED.len()..));
-            }
-            _ => {}
+    /// Handles a signal of any node.
+    pub fn on_signal(&self, signal: Signal) {
+        match signal {
+            Signal::PullLogAppended => self.pull_log.on_signal(),
+            Signal::EventsWritten => self.events.on_signal(),
+            Signal::LedgerReplaced => self.lineage.compare_soon(),
+            Signal::RevocationsAppended => self.revocations.on_signal(),
+            Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),
+            // Sockets are the gateway's.
+            Signal::Disconnect(_) => {}
         }
     }
 

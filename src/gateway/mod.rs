@@ -55,7 +55,6 @@ pub mod upgrade;
 mod user_connections;
 
 pub use commands::{Log, clients, presence_counts};
-pub use sockets::DisconnectRequest;
 
 use connection::Connection;
 use connection_registry::ConnectionRegistry;

@@ -3,20 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use dashmap::DashMap;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 use super::outbox::Outbox;
 use super::session::{SubscriptionTokens, disconnect_for};
 use crate::auth::{Revoked, TokenIdentity};
+use crate::broker::DisconnectRequest;
 use crate::feed::PendingChecks;
 use crate::model::UserId;
 use crate::protocol::Disconnect;
-
-/// How a signal begins that has every node disconnect clients.
-const DISCONNECT: &[u8] = b"disconnect ";
 
 /// The connected sockets of this node. Those of anonymous clients are under `None`.
 #[derive(Debug, Default)]
@@ -52,43 +48,13 @@ pub(super) struct Registration {
     token: Option<Arc<TokenIdentity>>,
 }
 
-/// Which clients a backend wants disconnected, and how.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DisconnectRequest {
-    /// Whose; empty: those of anonymous clients.
-    pub user: String,
-    /// Only this client.
-    #[serde(default)]
-    pub client: String,
-    /// Only the clients with this session: the `jti` of their token.
-    #[serde(default)]
-    pub session: String,
-    /// But not these clients.
-    #[serde(default)]
-    pub whitelist: Vec<String>,
-    /// The close code.
-    pub code: u16,
-    /// The close reason.
-    pub reason: String,
-}
-
-impl DisconnectRequest {
-    /// As it is signalled to all nodes.
-    pub fn encode(&self) -> Option<Bytes> {
-        let json = serde_json::to_vec(self).ok()?;
-        Some([DISCONNECT, &json].concat().into())
-    }
-
-    /// Reads a signal; `None` of one that says something else.
-    pub(super) fn decode(signal: &[u8]) -> Option<Self> {
-        serde_json::from_slice(signal.strip_prefix(DISCONNECT)?).ok()
-    }
-
-    fn concerns(&self, client: &str, socket: &Socket) -> bool {
-        let of_client = self.client.is_empty() || self.client == client;
-        let session = socket.token.as_ref().and_then(|token| token.id.as_deref()).unwrap_or_default();
-        let of_session = self.session.is_empty() || self.session == session;
-        of_client && of_session && !self.whitelist.iter().any(|spared| spared == client)
+impl Socket {
+    /// Whether a backend wants this client's connection closed.
+    fn is_meant(&self, client: &str, request: &DisconnectRequest) -> bool {
+        let of_client = request.client.is_empty() || request.client == client;
+        let session = self.token.as_ref().and_then(|token| token.id.as_deref()).unwrap_or_default();
+        let of_session = request.session.is_empty() || request.session == session;
+        of_client && of_session && !request.whitelist.iter().any(|spared| spared == client)
     }
 }
 
@@ -116,7 +82,7 @@ impl UserSockets {
             },
         };
         let Some(sockets) = self.by_user.get(&user) else { return };
-        for (client, socket) in sockets.iter().filter(|(client, socket)| request.concerns(client, socket)) {
+        for (client, socket) in sockets.iter().filter(|(client, socket)| socket.is_meant(client, request)) {
             tracing::debug!(%client, code = request.code, "disconnected by a backend");
             socket.outbox.close(Disconnect { code: request.code, reason: request.reason.clone().into() });
         }

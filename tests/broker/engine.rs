@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use feedline::broker::{
     Append, Appended, Broker, FanOut, FannedOut, InboxOptions, JobAttempt, Listener, MemoryBroker, Notice, Opening,
-    Page, Receipt, RedisBroker, RedisOptions,
+    Page, Receipt, RedisBroker, RedisOptions, Signal,
 };
 use feedline::model::{Entry, Epoch, Position, PostId, Retention, UserId};
 use tokio::sync::mpsc;
@@ -24,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Heard {
     Entry(String, Option<Position>, Entry),
     Notice(String, Notice),
-    Signal(Bytes),
+    Signal(Signal),
     Resync,
 }
 
@@ -46,8 +46,8 @@ impl Listener for Ear {
         self.hear(Heard::Notice(channel.to_owned(), notice.clone()));
     }
 
-    fn signal(&self, message: &Bytes) {
-        self.hear(Heard::Signal(message.clone()));
+    fn signal(&self, signal: Signal) {
+        self.hear(Heard::Signal(signal));
     }
 
     fn resync(&self) {
@@ -153,7 +153,7 @@ impl Engine {
 
     /// Everything heard until now: a signal of one's own comes after it.
     pub(crate) async fn hear_all(&mut self) -> Vec<Heard> {
-        self.broker.signal(Bytes::from_static(b"that is all")).await.expect("a signal");
+        self.broker.signal(Signal::EventsWritten).await.expect("a signal");
         let mut all = Vec::new();
         loop {
             match self.hear().await {

@@ -1,7 +1,7 @@
 //! What subscribers hear.
 
 use bytes::Bytes;
-use feedline::broker::{Notice, Span};
+use feedline::broker::{Notice, Signal, Span};
 use feedline::model::Position;
 
 use crate::engine::{Engine, Heard, data, post, to, user};
@@ -54,9 +54,8 @@ pub(crate) async fn notices_and_signals_arrive(mut engine: Engine) {
     engine.broker.notice("app:1", &leave).await.unwrap();
     assert_eq!(engine.hear().await, Heard::Notice("app:1".to_owned(), join));
     assert_eq!(engine.hear().await, Heard::Notice("app:1".to_owned(), leave));
-    let signal = Bytes::from_static(b"drop\0it");
-    engine.broker.signal(signal.clone()).await.unwrap();
-    assert_eq!(engine.hear().await, Heard::Signal(signal));
+    engine.broker.signal(Signal::LedgerReplaced).await.unwrap();
+    assert_eq!(engine.hear().await, Heard::Signal(Signal::LedgerReplaced));
 }
 
 pub(crate) async fn whoever_is_listened_to_is_connected(engine: Engine) {

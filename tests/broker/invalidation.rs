@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use feedline::broker::{Broker, CACHE_LEASE, Invalidation, Listener, MemoryBroker, Notice, RedisBroker};
+use feedline::broker::{Broker, CACHE_LEASE, Invalidation, Listener, MemoryBroker, Notice, RedisBroker, Signal};
 use feedline::model::{CommentId, Entry, Position, PostId};
 use parking_lot::Mutex;
 
@@ -18,7 +17,7 @@ struct Caches(Mutex<Vec<Option<Invalidation>>>);
 impl Listener for Caches {
     fn entry(&self, _: &str, _: Option<&Position>, _: &Entry) {}
     fn notice(&self, _: &str, _: &Notice) {}
-    fn signal(&self, _: &Bytes) {}
+    fn signal(&self, _: Signal) {}
     fn resync(&self) {}
 
     fn invalidate(&self, what: &[Invalidation]) {

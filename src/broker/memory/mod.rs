@@ -20,7 +20,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use dashmap::DashMap;
 use moka::sync::Cache;
 use parking_lot::Mutex;
@@ -31,7 +30,7 @@ use self::log::later;
 use super::lineage::Record;
 use super::{
     Append, Appended, Broker, BrokerError, CacheLease, Confirmation, IDEMPOTENCY_TTL, InboxOptions, Invalidation,
-    Listener, NodeLease, Notice, POSITION_TTL, Result, Slice, Span, inbox_channel, inbox_owner,
+    Listener, NodeLease, Notice, POSITION_TTL, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Millis, Position, UserId};
 
@@ -205,9 +204,9 @@ impl Broker for MemoryBroker {
         Ok(users.iter().map(|user| self.find(&inbox_channel(user)).is_some_and(hears)).collect())
     }
 
-    async fn signal(&self, message: Bytes) -> Result<()> {
+    async fn signal(&self, signal: Signal) -> Result<()> {
         if let Some(listener) = self.listener.get() {
-            listener.signal(&message);
+            listener.signal(signal);
         }
         Ok(())
     }

@@ -33,7 +33,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use parking_lot::RwLock;
 use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
 use tokio_util::task::AbortOnDropHandle;
@@ -46,7 +45,7 @@ use self::pubsub::{Audience, PubSub};
 use self::scripts::SCRIPTS;
 use super::{
     Append, Appended, Broker, BrokerError, CacheLease, Confirmation, IDEMPOTENCY_TTL, InboxOptions, Invalidation,
-    Listener, NODE_LEASE, NodeLease, Notice, POSITION_TTL, Result, Slice, Span, epoch, inbox_owner, new_epoch,
+    Listener, NODE_LEASE, NodeLease, Notice, POSITION_TTL, Result, Signal, Slice, Span, epoch, inbox_owner, new_epoch,
 };
 use crate::model::{Entry, Millis, Position, PostId, UserId};
 
@@ -235,7 +234,8 @@ impl Broker for RedisBroker {
         answers::subscribed(self.commands.ask(&ask).await?, users.len())
     }
 
-    async fn signal(&self, message: Bytes) -> Result<()> {
+    async fn signal(&self, signal: Signal) -> Result<()> {
+        let message = signal.encode().map_err(|error| BrokerError::Refused(error.to_string()))?;
         self.say(&self.keys.signal(), &message).await.map(drop)
     }
 

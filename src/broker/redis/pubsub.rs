@@ -20,7 +20,7 @@ use super::commands::{BackOff, Commands, Endpoint};
 use super::hint::Hint;
 use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
-use crate::broker::{BrokerError, Listener, Result, new_epoch};
+use crate::broker::{BrokerError, Listener, Result, Signal, new_epoch};
 
 /// Wishes that may wait, and how many are taken at once.
 const WISHES: usize = 4096;
@@ -174,7 +174,9 @@ impl Route {
         }
         let Some(listener) = self.audience.get() else { return };
         let Some(channel) = self.keys.channel(to) else {
-            listener.signal(said);
+            if let Some(signal) = Signal::decode(said) {
+                listener.signal(signal);
+            }
             return;
         };
         match Hint::decode(said) {

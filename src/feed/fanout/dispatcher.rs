@@ -5,10 +5,9 @@ use std::sync::Arc;
 use super::channel_updates::{ChannelUpdates, removed};
 use super::follower_scanner::FollowerScanner;
 use super::page_writer::PageWriter;
-use super::pull_log::GROWN;
 use super::running_job::{JobLeases, Outcome, RunningJob};
 use super::scan::FollowerScan;
-use crate::broker::{Broker, Invalidation, Page};
+use crate::broker::{Broker, Invalidation, Page, Signal};
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
 use crate::feed::favourites::Favourites;
@@ -200,7 +199,7 @@ impl Dispatcher {
         // Nodes read entries without their recipients, so some entries are for those inboxes only that hold the post.
         let look = scan.recipients.needs_look();
         self.ledger.pull(job.attempt.job, scan.author, scan.entry, look, now()).await?;
-        if let Err(error) = self.broker.signal(GROWN.into()).await {
+        if let Err(error) = self.broker.signal(Signal::PullLogAppended).await {
             tracing::debug!(%error, job = job.attempt.job, "an entry of the pull log was not signalled, nodes will poll it");
         }
         Ok(Outcome::Done)

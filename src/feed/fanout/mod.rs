@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-pub(crate) use pull_log::{GROWN, PullLog};
+pub(crate) use pull_log::PullLog;
 
 use self::channel_updates::ChannelUpdates;
 use self::connected_first::ConnectedFirst;

@@ -52,9 +52,6 @@ const CLEANUP_INTERVAL: Duration = Duration::from_secs(600);
 const MAX_DROPPED: usize = 1_000;
 const EXTRA_RETENTION: Duration = Duration::from_secs(24 * 3600);
 
-/// The signal that the log has grown.
-pub(crate) const GROWN: &[u8] = b"pulled";
-
 /// Appends the entries of the pull log to the inboxes of connected users.
 pub(crate) struct PullLog {
     ledger: Arc<dyn Ledger>,

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::authorization_checks::AuthorizationChecks;
 use super::erasure_records::ErasureRecords;
 use crate::auth::{RevocationList, Revoked, TokenIdentity};
-use crate::broker::Broker;
+use crate::broker::{Broker, Signal};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::lineage::Lineage;
 use crate::feed::pause_detector::{PauseDetector, TICK_INTERVAL};
@@ -58,9 +58,6 @@ const UNBLOCK_KEPT: Millis = 24 * 3_600 * 1_000;
 
 /// The longest id of a token that can be revoked, in bytes.
 const MAX_TOKEN_ID: usize = 512;
-
-/// The signal that the log has grown.
-pub(crate) const REVOKED: &[u8] = b"revoked";
 
 /// How long tokens live, as far as revocations depend on it.
 #[derive(Clone, Copy, Debug)]
@@ -271,7 +268,7 @@ impl Revocations {
     /// Puts what was just written in force: here at once, elsewhere by a signal. The entry is in the ledger, so it is in force
     /// everywhere within a second even if neither works.
     pub(crate) async fn publish(&self) -> Result<()> {
-        let (followed, signalled) = tokio::join!(self.follow(), self.broker.signal(bytes::Bytes::from_static(REVOKED)));
+        let (followed, signalled) = tokio::join!(self.follow(), self.broker.signal(Signal::RevocationsAppended));
         if let Err(error) = followed {
             tracing::warn!(%error, "a revocation is stored and not in force on this node yet");
         }

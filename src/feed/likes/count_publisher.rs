@@ -8,9 +8,8 @@ use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
 use super::memory::LikeMemory;
-use super::settlement::{SETTLED, SettlementEvent};
 use super::throttle::Throttle;
-use crate::broker::{Append, Broker, BrokerError, Place};
+use crate::broker::{Append, Broker, BrokerError, Place, SettlementEvent, Signal};
 use crate::feed::error::Result;
 use crate::model::{Entry, Object, Retention, Tally};
 
@@ -135,9 +134,8 @@ impl CountPublisher {
             let event = SettlementEvent { partition, ..SettlementEvent::default() };
             by_partition.entry(partition).or_insert(event).tallies.insert(*object, *tally);
         }
-        for event in by_partition.values() {
-            let message = [SETTLED, &event.encode()].concat();
-            self.broker.signal(message.into()).await?;
+        for settlement in by_partition.into_values() {
+            self.broker.signal(Signal::LikesSettled(settlement)).await?;
         }
         Ok(())
     }

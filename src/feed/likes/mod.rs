@@ -10,7 +10,6 @@
 //! | `pending_likes.rs`, `settlement_listener.rs` | likes of this node's clients, until they are settled |
 //! | `settler.rs`, `settler_state.rs`, `wakers.rs` | moves batches from a partition of the queue into the ledger |
 //! | `batch_size.rs`, `like_quarantine.rs` | batches and entries that always fail |
-//! | `settlement.rs` | what a settler publishes to all nodes |
 //! | `reverts.rs` | publishes reverted likes to their users |
 //! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few a second |
 //!
@@ -31,7 +30,6 @@ mod memory;
 mod pending_likes;
 mod provisional;
 mod reverts;
-mod settlement;
 mod settlement_listener;
 mod settler;
 mod settler_state;
@@ -46,7 +44,6 @@ pub(crate) use like_quarantine::LikeQuarantine;
 pub(crate) use memory::LikeMemory;
 pub(crate) use pending_likes::SettledLike;
 pub(crate) use reverts::RevertPublisher;
-pub(crate) use settlement::SETTLED;
 pub(crate) use settlement_listener::SettlementListener;
 pub(crate) use settler::{SettlerOutputs, Settlers};
 pub(crate) use wakers::SettlerWakers;

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::provisional::ProvisionalCounts;
-use super::settlement::SettlementEvent;
-use crate::broker::Place;
+use crate::broker::{Place, SettlementEvent};
 use crate::model::{LikeChange, Object, Tally, UserId};
 
 /// Likes that can be pending, in all partitions. Clients are not informed of further likes: these are settled all the same, and

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::memory::LikeMemory;
 use super::pending_likes::SettledLike;
-use super::settlement::SettlementEvent;
+use crate::broker::SettlementEvent;
 
 /// Settlements that can wait. A node that is further behind drops its counts, and loads them again.
 const MAX_WAITING: usize = 64;
@@ -18,22 +17,22 @@ const MAX_COUNTS_PER_STEP: usize = 128;
 /// Listens for settlements.
 pub(crate) struct SettlementListener {
     memory: Arc<LikeMemory>,
-    /// Signals of settlers, not decoded yet.
-    signals: mpsc::Sender<Bytes>,
+    /// Settlements that [`next`](Self::next) has not handled yet.
+    waiting: mpsc::Sender<SettlementEvent>,
     /// Held by [`next`](Self::next).
-    receiver: tokio::sync::Mutex<mpsc::Receiver<Bytes>>,
+    receiver: tokio::sync::Mutex<mpsc::Receiver<SettlementEvent>>,
 }
 
 impl SettlementListener {
     /// A listener that updates this memory.
     pub(crate) fn new(memory: Arc<LikeMemory>) -> Self {
-        let (signals, receiver) = mpsc::channel(MAX_WAITING);
-        Self { memory, signals, receiver: tokio::sync::Mutex::new(receiver) }
+        let (waiting, receiver) = mpsc::channel(MAX_WAITING);
+        Self { memory, waiting, receiver: tokio::sync::Mutex::new(receiver) }
     }
 
     /// A settler of any node has settled a batch.
-    pub(crate) fn on_settled(&self, message: Bytes) {
-        if let Err(TrySendError::Full(_)) = self.signals.try_send(message) {
+    pub(crate) fn on_settled(&self, settlement: SettlementEvent) {
+        if let Err(TrySendError::Full(_)) = self.waiting.try_send(settlement) {
             tracing::warn!("settlements of likes arrive faster than this node handles them: it loads the counts again");
             self.memory.on_resync();
         }
@@ -43,26 +42,20 @@ impl SettlementListener {
     /// called in a loop, by one task: counts are applied here.
     pub(crate) async fn next(&self) -> Vec<SettledLike> {
         let mut receiver = self.receiver.lock().await;
-        loop {
-            // The sender lives as long as `self`.
-            let Some(message) = receiver.recv().await else { return std::future::pending().await };
-            let Some(event) = std::str::from_utf8(&message).ok().and_then(SettlementEvent::parse) else {
-                tracing::debug!("a settlement of likes could not be decoded");
-                continue;
-            };
-            let SettlementEvent { partition, through, tallies, .. } = &event;
-            for (index, (object, tally)) in tallies.iter().enumerate() {
-                if index % MAX_COUNTS_PER_STEP == MAX_COUNTS_PER_STEP - 1 {
-                    tokio::task::yield_now().await;
-                }
-                self.memory.counts.settle(*partition, *through, *object, *tally);
+        // The sender lives as long as `self`.
+        let Some(settlement) = receiver.recv().await else { return std::future::pending().await };
+        let SettlementEvent { partition, through, tallies, .. } = &settlement;
+        for (index, (object, tally)) in tallies.iter().enumerate() {
+            if index % MAX_COUNTS_PER_STEP == MAX_COUNTS_PER_STEP - 1 {
+                tokio::task::yield_now().await;
             }
-            return self.memory.pending.settle(&event, &self.memory.counts);
+            self.memory.counts.settle(*partition, *through, *object, *tally);
         }
+        self.memory.pending.settle(&settlement, &self.memory.counts)
     }
 
     /// Settlements that wait for [`next`](Self::next).
     pub(crate) fn backlog(&self) -> usize {
-        MAX_WAITING - self.signals.capacity()
+        MAX_WAITING - self.waiting.capacity()
     }
 }

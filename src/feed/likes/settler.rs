@@ -17,11 +17,10 @@ use super::eligibility::Eligibility;
 use super::entry;
 use super::like_quarantine::LikeQuarantine;
 use super::reverts::{PendingReverts, RevertPublisher};
-use super::settlement::{SETTLED, SettlementEvent};
 use super::settler_state::{SettlerState, parse_position, position};
 use super::throttle::Throttle;
 use super::wakers::SettlerWakers;
-use crate::broker::{Broker, Claim, Place, Queue};
+use crate::broker::{Broker, Claim, Place, Queue, SettlementEvent, Signal};
 use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::lineage::Lineage;
@@ -412,8 +411,8 @@ impl Settlers {
     async fn publish(&self, partition: u16, through: Place, settled: SettledLikes) {
         let tallies = settled.tallies.into_iter().collect();
         let reverted = settled.reverted.into_iter().map(|reverted| (reverted.user, reverted.object)).collect();
-        let message = [SETTLED, &SettlementEvent { partition, through, tallies, reverted }.encode()].concat();
-        if let Err(error) = self.broker.signal(message.into()).await {
+        let settlement = SettlementEvent { partition, through, tallies, reverted };
+        if let Err(error) = self.broker.signal(Signal::LikesSettled(settlement)).await {
             tracing::debug!(%error, partition, "a settlement was not published");
         }
     }

@@ -22,10 +22,10 @@ use tokio::time::Instant;
 
 use super::like_notices::like_notices;
 use super::{Notice, Notifications};
-use crate::broker::Broker;
+use crate::broker::{Broker, Signal};
 use crate::feed::content::PostCache;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::event_queue::{EVENTS_WRITTEN, EventQueue};
+use crate::feed::event_queue::EventQueue;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
 use crate::ledger::{EventConsumer, Ledger, QueuedEvent};
@@ -157,7 +157,7 @@ impl EventWorker {
                     {
                         signalled_at = Some(Instant::now());
                         // If it is lost, the other process polls.
-                        let _ = self.broker.signal(EVENTS_WRITTEN.into()).await;
+                        let _ = self.broker.signal(Signal::EventsWritten).await;
                     }
                     match (outcome, consumer) {
                         (PollOutcome::LeasedElsewhere, EventConsumer::Likes) => LIKES_PAUSE,

@@ -15,7 +15,6 @@ mod worker;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use dashmap::DashMap;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -25,9 +24,9 @@ use super::channels::ResolvedChannel;
 use super::commands::ENTRIES_PER_UNIT;
 use super::join::{Join, Joined};
 use super::outbox::{Outbox, Outgoing};
-use super::sockets::{DisconnectRequest, UserSockets};
+use super::sockets::UserSockets;
 use super::transport::Framed;
-use crate::broker::{Broker, Invalidation, Listener, Notice, Span};
+use crate::broker::{Broker, Invalidation, Listener, Notice, Signal, Span};
 use crate::feed::{Audience, Feed, FeedError, Presence, Viewer};
 use crate::metrics::Metrics;
 use crate::model::{Channel, Entry, Position};
@@ -293,11 +292,11 @@ impl Listener for Ears {
         self.0.broadcast(room.state.lock().members(), &push);
     }
 
-    fn signal(&self, message: &Bytes) {
-        if let Some(request) = DisconnectRequest::decode(message) {
-            return self.0.sockets.disconnect(&request);
+    fn signal(&self, signal: Signal) {
+        match signal {
+            Signal::Disconnect(request) => self.0.sockets.disconnect(&request),
+            signal => self.0.feed.on_signal(signal),
         }
-        self.0.feed.on_signal(message);
     }
 
     fn invalidate(&self, what: &[Invalidation]) {

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Answer, Site, read};
+use crate::broker::{DisconnectRequest, Signal};
 use crate::feed::{FeedError, now};
-use crate::gateway::DisconnectRequest;
 use crate::model::UserId;
 use crate::protocol::{Disconnect, ErrorCode};
 
@@ -93,7 +93,7 @@ async fn disconnect(site: &Site, body: &[u8]) -> Answer {
         return Err(ErrorCode::BAD_REQUEST);
     }
     let request = DisconnectRequest { user, client, session, whitelist, code, reason };
-    let signal = request.encode().ok_or(ErrorCode::INTERNAL)?;
+    let signal = Signal::Disconnect(request);
     site.gateway.broker().signal(signal).await.map_err(|error| super::failed(&error.into()))?;
     Ok(json!({}))
 }

@@ -1,0 +1,168 @@
+//! Signals: what a node says to all nodes, itself included. They may be lost; receivers check their stores from time to
+//! time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::Place;
+use crate::model::{Object, Tally, UserId};
+
+/// A message to all nodes. It is JSON between nodes: variants and members are added, never changed, since nodes of two
+/// versions run side by side during an update.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// The pull log has a new entry.
+    PullLogAppended,
+    /// The queue of notification events has new entries.
+    EventsWritten,
+    /// The ledger has begun a new incarnation: it was restored or replaced.
+    LedgerReplaced,
+    /// The log of revocations has a new entry.
+    RevocationsAppended,
+    /// A batch of likes was settled.
+    LikesSettled(SettlementEvent),
+    /// Connections are to be closed.
+    Disconnect(DisconnectRequest),
+}
+
+/// A settled batch of likes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettlementEvent {
+    /// The partition of the queue of likes.
+    pub partition: u16,
+    /// Every like of the partition up to this offset is settled.
+    pub through: Place,
+    /// The counts of each object of the batch.
+    #[serde(with = "tallies")]
+    pub tallies: HashMap<Object, Tally>,
+    /// Users and objects of likes that were reverted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverted: Vec<(UserId, Object)>,
+}
+
+/// Which connections a backend wants closed, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisconnectRequest {
+    /// The user whose connections are closed; empty: anonymous ones.
+    pub user: String,
+    /// Only this client; empty: every client.
+    #[serde(default)]
+    pub client: String,
+    /// Only clients with this session, the `jti` of their token; empty: every session.
+    #[serde(default)]
+    pub session: String,
+    /// Clients that stay connected.
+    #[serde(default)]
+    pub whitelist: Vec<String>,
+    /// The close code.
+    pub code: u16,
+    /// The close reason.
+    pub reason: String,
+}
+
+impl Signal {
+    /// The signal as nodes send it.
+    ///
+    /// # Errors
+    /// Never in practice: all variants can be encoded.
+    pub(super) fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+
+    /// The signal of another node. `None` for a signal that this version cannot read, for example one of a newer node: it is
+    /// logged and ignored.
+    pub(super) fn decode(message: &[u8]) -> Option<Self> {
+        /// Signals that could not be read since the process started.
+        static UNREADABLE: AtomicU64 = AtomicU64::new(0);
+        serde_json::from_slice(message)
+            .inspect_err(|error| {
+                let unreadable = UNREADABLE.fetch_add(1, Ordering::Relaxed) + 1;
+                // The first, the second, the fourth: a newer node may send many.
+                if unreadable.is_power_of_two() {
+                    tracing::warn!(%error, unreadable, "ignores signals of another version");
+                }
+            })
+            .ok()
+    }
+}
+
+/// Counts as a list of object, likes, comments and version: a batch may have thousands.
+mod tallies {
+    use std::collections::HashMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::model::{Object, Tally};
+
+    pub(super) fn serialize<S: Serializer>(tallies: &HashMap<Object, Tally>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(tallies.iter().map(|(object, it)| (object, it.likes, it.comments, it.version)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashMap<Object, Tally>, D::Error> {
+        let rows = Vec::<(Object, u64, u64, u64)>::deserialize(deserializer)?;
+        let tally = |(object, likes, comments, version)| (object, Tally { likes, comments, version });
+        Ok(rows.into_iter().map(tally).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CommentId, PostId};
+
+    #[test]
+    fn signals_survive_the_way_between_nodes() {
+        let ann = UserId::parse("ann.b-c_d").unwrap();
+        let settled = SettlementEvent {
+            partition: 3,
+            through: Place { major: 7, minor: 9 },
+            tallies: HashMap::from([
+                (Object::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 }),
+                (Object::Comment(CommentId(18)), Tally { likes: 1, comments: 2, version: 3 }),
+            ]),
+            reverted: vec![(ann, Object::Post(PostId(19)))],
+        };
+        let disconnect = DisconnectRequest {
+            user: "ann".into(),
+            client: String::new(),
+            session: "s".into(),
+            whitelist: vec!["c".into()],
+            code: 3000,
+            reason: "\"bye\"".into(),
+        };
+        let signals = [
+            Signal::PullLogAppended,
+            Signal::EventsWritten,
+            Signal::LedgerReplaced,
+            Signal::RevocationsAppended,
+            Signal::LikesSettled(settled),
+            Signal::Disconnect(disconnect),
+        ];
+        for signal in signals {
+            assert_eq!(Signal::decode(&signal.encode().unwrap()), Some(signal));
+        }
+    }
+
+    #[test]
+    fn the_form_between_nodes_does_not_change() {
+        let tallies = HashMap::from([(Object::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 })]);
+        let settled =
+            SettlementEvent { partition: 3, through: Place { major: 7, minor: 9 }, tallies, reverted: Vec::new() };
+        let members = r#""partition":3,"through":{"major":7,"minor":9},"tallies":[["p17",5,0,9]]"#;
+        let expected = format!(r#"{{"likes_settled":{{{members}}}}}"#);
+        assert_eq!(String::from_utf8(Signal::LikesSettled(settled).encode().unwrap()).unwrap(), expected);
+        assert_eq!(Signal::EventsWritten.encode().unwrap(), br#""events_written""#);
+    }
+
+    #[test]
+    fn signals_of_a_newer_version_are_ignored() {
+        for message in ["", "\"something_new\"", "{\"something_new\":{}}", "{\"likes_settled\":{\"partition\":1}}"] {
+            assert_eq!(Signal::decode(message.as_bytes()), None, "{message}");
+        }
+        let with_more = br#"{"disconnect":{"user":"ann","code":3000,"reason":"","something_new":1}}"#;
+        assert!(matches!(Signal::decode(with_more), Some(Signal::Disconnect(_))));
+    }
+}
