@@ -50,7 +50,7 @@ async fn say(client: &mut Client, text: impl Into<String>) {
 }
 
 #[tokio::test]
-async fn the_floor_delivers_everything_to_everyone_who_joined_once_and_in_order() {
+async fn floor_delivers_every_message_once_in_order() {
     let (_floor, addr, mut publisher) = floor().await;
     let mut listeners = Vec::new();
     for _ in 0..20 {
@@ -78,7 +78,7 @@ async fn the_floor_delivers_everything_to_everyone_who_joined_once_and_in_order(
 }
 
 #[tokio::test]
-async fn the_floor_ends_with_whoever_started_it() {
+async fn floor_exits_with_its_parent() {
     let mut floor = Command::new(env!("CARGO_BIN_EXE_feedline"))
         .args(["bench", "floor", "--listen", "127.0.0.1:0"])
         .stdin(Stdio::piped())
@@ -90,7 +90,7 @@ async fn the_floor_ends_with_whoever_started_it() {
 }
 
 #[tokio::test]
-async fn only_this_machine_is_loaded() {
+async fn only_loopback_targets_are_accepted() {
     let refused = [
         ["--server", "http://192.0.2.1:8000"],
         ["--server", "http://127.0.0.1.example.invalid:8000"],

@@ -54,7 +54,7 @@ fn configured(dir: &TempDir, text: &str) -> (Config, Secrets) {
 }
 
 #[test]
-fn check_config_says_valid_and_leaves_nothing_behind() {
+fn check_config_reports_valid_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let checked = run(&dir, &["check-config"]);
     assert!(checked.status.success(), "{checked:?}");
@@ -68,7 +68,7 @@ fn check_config_says_valid_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_wrong_configuration_is_status_2_with_every_place() {
+fn invalid_configurations_exit_with_2_and_list_every_error() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "[server]\nlisen = \"x\"\n[timeline]\nlength = 0\n").unwrap();
     for args in [&["check-config"][..], &["token", "--user", "ann"]] {
@@ -105,7 +105,7 @@ fn serve(dir: &TempDir, args: &[&str]) -> (Vec<String>, String) {
 }
 
 #[test]
-fn serving_says_where_everything_is_and_logs_plain_text_into_files() {
+fn serve_prints_addresses_and_logs_text_into_files() {
     let dir = tempfile::tempdir().unwrap();
     let (greeting, log) = serve(&dir, &[]);
     assert!(greeting[0].contains(" is at http://127.0.0.1:"), "{greeting:?}");
@@ -123,7 +123,7 @@ fn serving_says_where_everything_is_and_logs_plain_text_into_files() {
 }
 
 #[test]
-fn the_first_token_makes_secrets_that_only_the_owner_can_read() {
+fn first_token_creates_owner_only_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let issued = run(&dir, &["token", "--user", "ann", "--ttl", "5m"]);
     assert!(issued.status.success(), "{issued:?}");
@@ -146,7 +146,7 @@ fn the_first_token_makes_secrets_that_only_the_owner_can_read() {
 }
 
 #[test]
-fn a_configured_secret_wins_and_a_made_one_fills_the_rest() {
+fn configured_secrets_win_over_generated_ones() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = feedline(&dir, &["token", "--user", "ann"]);
     const CONFIGURED: &str = "a secret that somebody configured";
@@ -166,7 +166,7 @@ fn a_configured_secret_wins_and_a_made_one_fills_the_rest() {
 }
 
 #[test]
-fn a_file_of_secrets_without_a_key_for_sessions_is_given_one() {
+fn secrets_files_without_a_session_key_get_one() {
     let dir = tempfile::tempdir().unwrap();
     run(&dir, &["token", "--user", "ann"]);
     let path = dir.path().join("data/secrets.toml");
@@ -195,7 +195,7 @@ fn a_file_of_secrets_without_a_key_for_sessions_is_given_one() {
 }
 
 #[test]
-fn secrets_that_others_may_read_stop_the_start() {
+fn secrets_readable_by_others_stop_the_start() {
     let dir = tempfile::tempdir().unwrap();
     run(&dir, &["token", "--user", "ann"]);
     let path = dir.path().join("data/secrets.toml");
@@ -210,7 +210,7 @@ fn secrets_that_others_may_read_stop_the_start() {
 }
 
 #[test]
-fn a_broken_file_of_secrets_is_named_and_not_quoted() {
+fn broken_secrets_files_are_named_and_not_quoted() {
     let dir = tempfile::tempdir().unwrap();
     run(&dir, &["token", "--user", "ann"]);
     let path = dir.path().join("data/secrets.toml");
@@ -231,7 +231,7 @@ fn a_broken_file_of_secrets_is_named_and_not_quoted() {
 }
 
 #[test]
-fn a_data_dir_that_cannot_be_made_is_named() {
+fn unusable_data_dirs_are_named() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("data"), "a file").unwrap();
     let refused = run(&dir, &["token", "--user", "ann"]);
@@ -240,7 +240,7 @@ fn a_data_dir_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn processes_that_start_at_once_agree_on_the_secrets() {
+fn concurrent_starts_agree_on_the_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let started: Vec<_> = (0..8)
         .map(|_| {
@@ -291,7 +291,7 @@ fn a_token_needs_a_user_and_a_key() {
 }
 
 #[test]
-fn a_backup_is_one_whole_file_and_overwrites_nothing() {
+fn backups_are_one_file_and_overwrite_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let missing = run(&dir, &["backup"]);
     assert!(
@@ -333,7 +333,7 @@ fn a_backup_is_one_whole_file_and_overwrites_nothing() {
 }
 
 #[test]
-fn a_database_is_backed_up_with_its_own_tools() {
+fn postgres_is_backed_up_with_pg_dump() {
     let dir = tempfile::tempdir().unwrap();
     for (args, tool) in [(&["backup"][..], "pg_dump"), (&["restore", "x"], "pg_restore")] {
         let refused = feedline(&dir, args).env("FEEDLINE__LEDGER__URL", "postgres://u:secret@db/x").output().unwrap();
@@ -343,7 +343,7 @@ fn a_database_is_backed_up_with_its_own_tools() {
 }
 
 #[test]
-fn an_erasure_log_is_applied_to_a_ledger_once_and_listed() {
+fn erasure_logs_are_applied_once_and_listed() {
     let dir = tempfile::tempdir().unwrap();
     let log = "{\"user\":\"ann\",\"at\":1}\n{\"user\":\"bo\",\"at\":2}\n";
     fs::write(dir.path().join("old.log"), log).unwrap();

@@ -154,7 +154,7 @@ fn every_key_can_be_set_by_the_environment() {
 }
 
 #[test]
-fn every_key_refuses_what_it_cannot_be() {
+fn every_key_rejects_invalid_values() {
     for (key, _) in OTHERS {
         let (section, name) = key.split_once('.').unwrap();
         let error = wrong(&format!("\n[{section}]\n{name} = {{ a = 1 }}\n"));
@@ -177,7 +177,7 @@ fn the_later_layer_wins_and_leaves_the_rest() {
 }
 
 #[test]
-fn values_become_what_they_mean() {
+fn values_are_parsed_with_their_units() {
     let config = parse("").unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8000");
     assert_eq!((config.server.connections, config.server.connections_per_address), (None, Some(4096)));
@@ -203,7 +203,7 @@ fn values_become_what_they_mean() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_file_line_and_key() {
     let errors = [
         "[server]\nlisten = \"localhost\"",
         "[server]\n  lisen = \"127.0.0.1:1\"",

@@ -292,7 +292,7 @@ fn regenerate(page: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn generated_tables_are_those_of_the_code() {
+fn generated_tables_match_the_code() {
     let bless = std::env::var_os("FEEDLINE_BLESS").is_some();
     let (mut found, mut stale) = (Vec::new(), Vec::new());
     for (name, page) in pages() {

@@ -108,7 +108,7 @@ fn a_token_with_sub_alone_is_valid() {
 }
 
 #[test]
-fn everything_a_connect_token_says_is_heard() {
+fn every_claim_of_a_connect_token_is_used() {
     let token = signed(&json!({
         "sub": "ann", "exp": NOW + 60, "iat": NOW, "nbf": NOW, "jti": "1", "other": [1],
         "info": { "name": "Ann" }, "channels": ["chat:a"],
@@ -208,7 +208,7 @@ fn a_public_key_may_be_a_file_and_must_be_one() {
 }
 
 #[test]
-fn foreign_tokens_are_refused() {
+fn foreign_tokens_are_rejected() {
     let claims = json!({ "sub": "ann" });
     let all = verifier(&[
         ("HMAC_SECRET", SECRET),
@@ -266,7 +266,7 @@ fn foreign_tokens_are_refused() {
 }
 
 #[test]
-fn audience_and_issuer_are_looked_at_when_they_are_configured() {
+fn audience_and_issuer_are_checked_when_configured() {
     let picky = verifier(&[("HMAC_SECRET", SECRET), ("AUDIENCE", "feed"), ("ISSUER", "app")]);
     let taken = |claims: Value| picky.verify_connect(&signed(&claims), NOW).is_ok();
     assert!(taken(json!({ "aud": "feed", "iss": "app" })));
@@ -286,7 +286,7 @@ fn audience_and_issuer_are_looked_at_when_they_are_configured() {
 }
 
 #[test]
-fn what_feedline_issues_it_takes_until_it_ends() {
+fn issued_tokens_are_accepted_until_they_expire() {
     let config = config(&[("HMAC_SECRET", SECRET), ("AUDIENCE", "feed"), ("ISSUER", "app"), ("TOKEN_TTL", "1h")]);
     let secrets = Secrets::load(&config).unwrap();
     let issuer = Issuer::new(&config.auth, &secrets).unwrap();
@@ -302,7 +302,7 @@ fn what_feedline_issues_it_takes_until_it_ends() {
 }
 
 #[test]
-fn a_token_without_exp_is_refused_unless_that_is_allowed() {
+fn tokens_without_exp_are_rejected_unless_allowed() {
     let strict = verifier(&[("HMAC_SECRET", SECRET), ("REQUIRE_EXP", "true")]);
     for claims in [json!({ "sub": "ann" }), json!({ "sub": "ann", "expire_at": NOW + 60 }), json!({})] {
         assert_eq!(strict.verify_connect(&signed(&claims), NOW).unwrap_err(), TokenError::NoExpiry, "{claims}");
@@ -328,7 +328,7 @@ fn clocks_may_differ_by_the_leeway() {
 }
 
 #[test]
-fn the_previous_secret_is_taken_beside_the_new_one() {
+fn previous_and_current_secrets_are_accepted() {
     const OLD: &str = "the secret of before, of the same length";
     let old =
         encode(&Header::new(Algorithm::HS256), &json!({ "sub": "ann" }), &EncodingKey::from_secret(OLD.as_bytes()));
@@ -366,7 +366,7 @@ fn accounts() -> (Config, Secrets) {
 }
 
 #[test]
-fn a_session_and_an_applications_token_are_told_apart_by_key() {
+fn session_and_application_tokens_are_distinguished_by_key() {
     let (config, secrets) = accounts();
     let verifier = Verifier::new(&config.auth, &secrets).unwrap();
     let issued = SessionIssuer::new(&config.auth, &secrets).unwrap().issue(&user("ann").unwrap(), 3, NOW).unwrap();
@@ -434,7 +434,7 @@ fn parsed(env: &[(&str, &str)]) -> Config {
 }
 
 #[test]
-fn accounts_are_off_where_an_applications_key_is_configured_unless_switched_on() {
+fn accounts_are_disabled_with_an_application_key_unless_enabled() {
     assert!(parsed(&[]).accounts_enabled(), "a secret that Feedline makes is none of an application");
     let keys = [
         ("AUTH__HMAC_SECRET", SECRET),
@@ -450,7 +450,7 @@ fn accounts_are_off_where_an_applications_key_is_configured_unless_switched_on()
 }
 
 #[test]
-fn nothing_shows_a_key() {
+fn debug_output_hides_keys() {
     let config = config(&[("HMAC_SECRET", SECRET)]);
     let secrets = Secrets::load(&config).unwrap();
     let verifier = Verifier::new(&config.auth, &secrets).unwrap();
@@ -462,7 +462,7 @@ fn nothing_shows_a_key() {
 
 proptest! {
     #[test]
-    fn no_text_is_taken_or_panics(text in "\\PC{0,200}", cut in 0_usize..200) {
+    fn random_text_is_rejected_without_panic(text in "\\PC{0,200}", cut in 0_usize..200) {
         prop_assert!(hs256().verify_connect(&text, NOW).is_err());
         let good = signed(&json!({ "sub": "ann" }));
         let changed = format!("{}{text}", &good[..cut.min(good.len() - 1)]);

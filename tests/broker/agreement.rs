@@ -72,7 +72,7 @@ async fn do_all(engine: &Engine, name: &str, steps: &[Step]) -> Vec<String> {
 
 /// A word that the inbox is up to date, without entries, leaves it as long as it is.
 #[test]
-fn both_brokers_agree_on_an_inbox_that_is_as_long_as_it_gets() {
+fn both_brokers_agree_on_full_inboxes() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let steps =
         [Step::Fill(vec![]), Step::Merge((6..155).collect(), 0), Step::Fan(post(200)), Step::CatchUp(vec![], 1)];
@@ -84,7 +84,7 @@ fn both_brokers_agree_on_an_inbox_that_is_as_long_as_it_gets() {
 
 /// Two engines that share no line of code do the same, whatever is done to an inbox.
 ///
-/// The seed is another one each time; what fails is told with the fewest steps that make it fail.
+/// The seed differs each time; a failure is reported with the fewest steps that reproduce it.
 #[test]
 fn both_brokers_agree_on_inboxes() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -19,7 +19,7 @@ pub(crate) const LENGTH: u64 = 50;
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a listener was told.
+/// What a listener was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Entry(String, Option<Position>, Entry),
@@ -152,7 +152,7 @@ impl Engine {
     }
 
     /// Everything heard until now: a signal of one's own comes after it.
-    pub(crate) async fn hear_all(&mut self) -> Vec<Heard> {
+    pub(crate) async fn all_pushes(&mut self) -> Vec<Heard> {
         self.broker.signal(Signal::EventsWritten).await.expect("a signal");
         let mut all = Vec::new();
         loop {

@@ -9,7 +9,7 @@ use crate::redis_server::RedisServer;
 
 /// Nothing is left of a log that was evicted, so no epoch that was derived before may be derived again.
 #[tokio::test]
-async fn an_evicted_log_does_not_come_back_under_its_epoch() {
+async fn evicted_logs_do_not_reuse_their_epoch() {
     let server = RedisServer::start();
     // The seed has no expiry, so it stays.
     assert_eq!(server.ask("CONFIG SET maxmemory-policy volatile-lru"), "+OK");

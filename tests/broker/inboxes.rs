@@ -15,7 +15,7 @@ fn edited(id: u64) -> Entry {
     Entry::Edited(PostId(id))
 }
 
-pub(crate) async fn an_absent_inbox_takes_nothing(engine: Engine) {
+pub(crate) async fn absent_inboxes_take_no_entries(engine: Engine) {
     let ann = user("ann");
     assert_eq!(engine.fan(&ann, post(1)).await, Receipt::Absent);
     assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[1]), PostId::ZERO).await.unwrap(), 0);
@@ -24,7 +24,7 @@ pub(crate) async fn an_absent_inbox_takes_nothing(engine: Engine) {
     assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
 }
 
-pub(crate) async fn an_inbox_is_filled_once(engine: Engine) {
+pub(crate) async fn inboxes_are_filled_once(engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     assert_eq!(engine.open_unfilled(&ann).await, epoch, "opened again it is the same");
@@ -50,7 +50,7 @@ pub(crate) async fn an_inbox_is_filled_once(engine: Engine) {
     assert_eq!(engine.broker.open_inbox(&bo).await.unwrap(), Opening::Ready(empty, 0));
 }
 
-pub(crate) async fn what_is_fanned_out_while_it_fills_is_there_once(engine: Engine) {
+pub(crate) async fn posts_fanned_out_during_a_fill_appear_once(engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     for id in [6, 7] {
@@ -73,7 +73,7 @@ pub(crate) async fn what_is_fanned_out_while_it_fills_is_there_once(engine: Engi
     assert_eq!((top.offset, inbox.top.offset), (7, 9));
 }
 
-pub(crate) async fn a_post_that_went_while_it_fills_stays_away(engine: Engine) {
+pub(crate) async fn posts_removed_during_a_fill_stay_removed(engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     assert_eq!(engine.fan(&ann, gone(4, GoneReason::Deleted)).await, Receipt::Written(0));
@@ -86,7 +86,7 @@ pub(crate) async fn a_post_that_went_while_it_fills_stays_away(engine: Engine) {
     assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[4, 5]), PostId::ZERO).await.unwrap(), 1);
 }
 
-pub(crate) async fn a_post_reaches_an_inbox_once(engine: Engine) {
+pub(crate) async fn posts_reach_an_inbox_once(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &[10, 20, 30]).await;
     for id in [10, 20, 30] {
@@ -103,7 +103,7 @@ pub(crate) async fn a_post_reaches_an_inbox_once(engine: Engine) {
     assert_eq!(engine.entries(&ann).await, posts(&[10, 20, 30, 25, 15, 40, 35, 50]));
 }
 
-pub(crate) async fn a_post_comes_back_unless_deleted(engine: Engine) {
+pub(crate) async fn posts_return_unless_deleted(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &[1, 2, 3]).await;
     let reasons = [GoneReason::Deleted, GoneReason::Unfollowed, GoneReason::Hidden];
@@ -116,7 +116,7 @@ pub(crate) async fn a_post_comes_back_unless_deleted(engine: Engine) {
     assert_eq!(engine.entries(&ann).await[6..], posts(&[2, 3]));
 }
 
-pub(crate) async fn edits_and_removals_are_written_wherever_the_post_is(mut engine: Engine) {
+pub(crate) async fn edits_and_removals_reach_every_inbox_of_the_post(mut engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     assert_eq!(engine.fan(&ann, edited(6)).await, Receipt::Unchanged, "the past is read later than the edit");
@@ -128,11 +128,11 @@ pub(crate) async fn edits_and_removals_are_written_wherever_the_post_is(mut engi
         assert_eq!(engine.fan(&ann, entry).await, Receipt::Written(1));
     }
     assert_eq!(engine.entries(&ann).await, [&posts(&[3, 4])[..], &written].concat());
-    assert_eq!(engine.hear_all().await.len(), written.len());
+    assert_eq!(engine.all_pushes().await.len(), written.len());
 }
 
 /// An edit may reach an inbox before the merge that brings the post in.
-pub(crate) async fn an_edit_does_not_show_that_an_inbox_holds_the_post(engine: Engine) {
+pub(crate) async fn edits_do_not_reveal_membership(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &[10]).await;
     for id in [5, 6, 7] {
@@ -149,7 +149,7 @@ pub(crate) async fn an_edit_does_not_show_that_an_inbox_holds_the_post(engine: E
 }
 
 /// Edits take up entries, but a reader finds all posts above the floor, and the floor says where to go on.
-pub(crate) async fn many_edits_do_not_lose_a_post(engine: Engine) {
+pub(crate) async fn many_edits_keep_the_post(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &(1..=40).collect::<Vec<_>>()).await;
     for n in 0..4 * LENGTH {
@@ -166,7 +166,7 @@ pub(crate) async fn many_edits_do_not_lose_a_post(engine: Engine) {
 
 /// An edit or a removal costs what a post costs, however deep the post is.
 #[tokio::test]
-async fn edits_and_removals_do_not_search_inboxes_in_redis() {
+async fn edits_and_removals_do_not_scan_inboxes_in_redis() {
     let mut engine = Engine::redis().await;
     let users: Vec<_> = (0..20).map(|n| user(&format!("u{n}"))).collect();
     for user in &users {
@@ -192,7 +192,7 @@ fn range(after: &str, to: &str) -> Page {
     Page::Range { after: after.to_owned(), to: to.to_owned() }
 }
 
-pub(crate) async fn later_attempts_know_the_pages_of_earlier_ones(mut engine: Engine) {
+pub(crate) async fn later_attempts_skip_completed_pages(mut engine: Engine) {
     let users = ["ann", "bo", "cy"].map(user);
     engine.open(&users[0]).await;
     engine.open_with(&users[2], &[7]).await;
@@ -228,13 +228,13 @@ pub(crate) async fn later_attempts_know_the_pages_of_earlier_ones(mut engine: En
     engine.broker.retire_job(&again).await.unwrap();
     assert_eq!(fan(&second, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
     assert_eq!(engine.entries(&users[0]).await, posts(&[7]));
-    assert_eq!(engine.hear_all().await.len(), 1);
+    assert_eq!(engine.all_pushes().await.len(), 1);
     // Another job, of which nothing is known.
     assert!(engine.broker.begin_attempt(&engine.attempt(2)).await.unwrap().expect("the last one").is_empty());
 }
 
 /// A restored ledger gives numbers of jobs out again.
-pub(crate) async fn attempts_belong_to_one_incarnation_of_the_ledger(engine: Engine) {
+pub(crate) async fn attempts_are_scoped_to_a_ledger_incarnation(engine: Engine) {
     engine.broker.use_incarnation("first");
     let users = [user("ann")];
     let fan = async |attempt: &JobAttempt| {
@@ -252,7 +252,7 @@ pub(crate) async fn attempts_belong_to_one_incarnation_of_the_ledger(engine: Eng
 }
 
 /// What nothing but a fan-out brought since a job was created is written without a search.
-pub(crate) async fn inboxes_are_searched_only_if_something_else_came_meanwhile(engine: Engine) {
+pub(crate) async fn inboxes_are_scanned_only_after_other_writes(engine: Engine) {
     let users = ["ann", "bo"].map(user);
     for user in &users {
         engine.open_with(user, &[5, 9]).await;
@@ -275,7 +275,7 @@ pub(crate) async fn inboxes_are_searched_only_if_something_else_came_meanwhile(e
     }
 }
 
-pub(crate) async fn merged_posts_are_added_once_and_heard(mut engine: Engine) {
+pub(crate) async fn merged_posts_are_added_once_and_pushed(mut engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     engine.fill(&ann, &epoch, &[20, 30], 10).await.unwrap();
@@ -287,10 +287,10 @@ pub(crate) async fn merged_posts_are_added_once_and_heard(mut engine: Engine) {
     let at = |offset| Some(Position { offset, epoch: epoch.clone() });
     let channel = || "timeline:ann".to_owned();
     let expected = [Heard::Entry(channel(), at(3), post(15)), Heard::Entry(channel(), at(4), post(25))];
-    assert_eq!(engine.hear_all().await, expected);
+    assert_eq!(engine.all_pushes().await, expected);
 }
 
-pub(crate) async fn purged_posts_are_gone_and_heard(mut engine: Engine) {
+pub(crate) async fn purged_posts_are_removed_and_pushed(mut engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &[1, 2, 3]).await;
     engine.broker.subscribe("timeline:ann").await.unwrap();
@@ -299,7 +299,7 @@ pub(crate) async fn purged_posts_are_gone_and_heard(mut engine: Engine) {
     assert_eq!(engine.broker.purge_inbox(&ann, &purged, GoneReason::Hidden).await.unwrap(), 0);
     let expected = [1, 3].map(|id| gone(id, GoneReason::Unfollowed));
     assert_eq!(engine.entries(&ann).await[3..], expected);
-    let heard = engine.hear_all().await.into_iter().map(|heard| match heard {
+    let heard = engine.all_pushes().await.into_iter().map(|heard| match heard {
         Heard::Entry(_, Some(_), entry) => entry,
         other => panic!("{other:?}"),
     });
@@ -307,7 +307,7 @@ pub(crate) async fn purged_posts_are_gone_and_heard(mut engine: Engine) {
 }
 
 /// One engine would trim where the other was not even asked: found by their agreement.
-pub(crate) async fn a_change_of_nothing_leaves_an_overgrown_inbox_as_it_is(engine: Engine) {
+pub(crate) async fn empty_changes_leave_oversized_inboxes_unchanged(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &[]).await;
     // To where trimming is due, but not at an offset at which it is done in passing.
@@ -327,7 +327,7 @@ pub(crate) async fn a_change_of_nothing_leaves_an_overgrown_inbox_as_it_is(engin
 
 /// Every post above the floor that was ever put in is in the log, whatever the order they came in; the floor is one
 /// of those that are not.
-pub(crate) async fn an_inbox_stays_bounded_and_says_what_it_forgot(engine: Engine) {
+pub(crate) async fn inboxes_are_bounded_and_report_what_they_drop(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &(1..=40).map(|id| id * 10).collect::<Vec<_>>()).await;
     let mut put: Vec<u64> = (1..=40).map(|id| id * 10).collect();
@@ -347,11 +347,11 @@ pub(crate) async fn an_inbox_stays_bounded_and_says_what_it_forgot(engine: Engin
         let length = engine.length() as usize;
         assert!(inbox.entries.len() < length + 200 && inbox.entries.len() >= length, "{}", inbox.entries.len());
         assert_eq!(inbox.entries.last().unwrap().0, inbox.top.offset);
-        let told: Vec<u64> = inbox.entries.iter().filter_map(|(_, entry)| entry.post()).map(|id| id.0).collect();
+        let received: Vec<u64> = inbox.entries.iter().filter_map(|(_, entry)| entry.post()).map(|id| id.0).collect();
         for id in put.iter().filter(|id| **id > inbox.floor.0) {
-            assert!(told.contains(id), "{id} is above the floor {:?} and not there", inbox.floor);
+            assert!(received.contains(id), "{id} is above the floor {:?} and not there", inbox.floor);
         }
-        assert!(inbox.floor.0 == 0 || (put.contains(&inbox.floor.0) && !told.contains(&inbox.floor.0)));
+        assert!(inbox.floor.0 == 0 || (put.contains(&inbox.floor.0) && !received.contains(&inbox.floor.0)));
     }
     let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
     assert!(inbox.floor.0 > 0, "nothing was ever forgotten: the test shows nothing");
@@ -365,7 +365,7 @@ pub(crate) async fn an_inbox_stays_bounded_and_says_what_it_forgot(engine: Engin
     assert_eq!((inbox.floor, inbox.entries.len() as u64), (PostId(150), LENGTH));
 }
 
-pub(crate) async fn an_idle_inbox_goes(engine: Engine) {
+pub(crate) async fn idle_inboxes_expire(engine: Engine) {
     let idle = Duration::from_millis(300);
     let engine = engine.with_inboxes(InboxOptions { idle, ..inbox_options() }).await;
     let (ann, bo) = (user("ann"), user("bo"));
@@ -385,7 +385,7 @@ pub(crate) async fn an_idle_inbox_goes(engine: Engine) {
     assert_eq!(engine.entries(&bo).await, posts(&[4, 5, 6, 7]));
 }
 
-pub(crate) async fn opened_by_many_at_once_there_is_one(engine: Engine) {
+pub(crate) async fn concurrent_opens_create_one_inbox(engine: Engine) {
     let ann = user("ann");
     let opened = futures::future::join_all((0..20).map(async |_| {
         let epoch = match engine.broker.open_inbox(&ann).await.unwrap() {
@@ -399,7 +399,7 @@ pub(crate) async fn opened_by_many_at_once_there_is_one(engine: Engine) {
     assert_eq!(engine.entries(&ann).await, posts(&[1, 2, 3]));
 }
 
-pub(crate) async fn data_is_refused(engine: Engine) {
+pub(crate) async fn invalid_data_is_rejected(engine: Engine) {
     let ann = user("ann");
     engine.open(&ann).await;
     let entry = data("1");

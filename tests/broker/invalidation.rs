@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::engine::{PATIENCE, inbox_options, redis_options, user};
 use crate::redis_server::RedisServer;
 
-/// What a node was told to drop; `None` is everything.
+/// The keys a node was received to invalidate; `None` means all.
 #[derive(Default)]
 struct Caches(Mutex<Vec<Option<Invalidation>>>);
 
@@ -67,7 +67,7 @@ fn post(id: u64) -> [Invalidation; 1] {
 }
 
 #[tokio::test]
-async fn in_one_process_it_is_in_force_at_once() {
+async fn invalidations_apply_at_once_in_one_process() {
     let broker = MemoryBroker::new(inbox_options());
     let caches = Arc::new(Caches::default());
     broker.listen(Arc::clone(&caches) as Arc<dyn Listener>);
@@ -76,7 +76,7 @@ async fn in_one_process_it_is_in_force_at_once() {
 }
 
 #[tokio::test]
-async fn every_node_has_dropped_it_when_the_wait_ends() {
+async fn every_node_has_invalidated_when_the_wait_ends() {
     let server = RedisServer::start();
     let (a, _) = node(&server).await;
     let (b, at_b) = node(&server).await;
@@ -109,7 +109,7 @@ async fn every_node_has_dropped_it_when_the_wait_ends() {
 }
 
 #[tokio::test]
-async fn a_single_node_waits_for_nobody() {
+async fn single_nodes_do_not_wait() {
     let server = RedisServer::start();
     let (a, _) = node(&server).await;
     registry_is_known().await;
@@ -117,7 +117,7 @@ async fn a_single_node_waits_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_gone_is_waited_for_as_long_as_its_lease() {
+async fn lost_nodes_are_waited_for_until_their_lease_ends() {
     let server = RedisServer::start();
     let (a, _) = node(&server).await;
     let (b, _) = node(&server).await;
@@ -132,7 +132,7 @@ async fn a_node_that_is_gone_is_waited_for_as_long_as_its_lease() {
 }
 
 #[tokio::test]
-async fn what_pub_sub_lost_is_found_in_the_log() {
+async fn invalidations_lost_by_pub_sub_are_read_from_the_log() {
     let server = RedisServer::start();
     let (a, _) = node(&server).await;
     let (_b, at_b) = node(&server).await;
@@ -146,7 +146,7 @@ async fn what_pub_sub_lost_is_found_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_behind_the_log_drops_everything() {
+async fn nodes_behind_the_log_drop_their_caches() {
     let server = RedisServer::start();
     let (a, at_a) = node(&server).await;
     assert_eq!(at_a.times_all(), 1);
@@ -157,7 +157,7 @@ async fn a_node_that_is_behind_the_log_drops_everything() {
 }
 
 #[tokio::test]
-async fn while_redis_is_away_nothing_cached_is_used() {
+async fn caches_are_not_used_without_redis() {
     let mut server = RedisServer::start();
     let (a, at_a) = node(&server).await;
     let (b, _) = node(&server).await;

@@ -20,7 +20,7 @@ fn sorted(found: LedgerMatch) -> LedgerMatch {
     }
 }
 
-pub(crate) async fn a_ledger_that_fell_behind_is_told_from_the_same_one(engine: Engine) {
+pub(crate) async fn restored_ledgers_are_detected(engine: Engine) {
     let broker = &engine.broker;
     let compare = async |identity: &str, all: &[(&str, u64)]| {
         sorted(broker.match_ledger(identity, &numbers(all)).await.expect("an answer"))
@@ -49,7 +49,7 @@ pub(crate) async fn a_ledger_that_fell_behind_is_told_from_the_same_one(engine: 
     assert!(matches!(compare("new", &[("jobs", 5), ("likes:1:lost", 6)]).await, LedgerMatch::Other(..)));
 }
 
-pub(crate) async fn what_belongs_to_another_incarnation_counts_as_lost(mut engine: Engine) {
+pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Engine) {
     let broker = std::sync::Arc::clone(&engine.broker);
     let ann = feedline::model::UserId::parse("ann").expect("a user id");
     broker.use_incarnation("first");

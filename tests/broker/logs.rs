@@ -21,7 +21,7 @@ pub(crate) async fn offsets_are_contiguous_and_the_epoch_stays(engine: Engine) {
     assert_ne!(other.epoch, first.epoch);
 }
 
-pub(crate) async fn a_position_taken_before_the_first_entry_is_recoverable(engine: Engine) {
+pub(crate) async fn positions_before_the_first_entry_are_recoverable(engine: Engine) {
     let before = engine.broker.position("app:1").await.unwrap().unwrap();
     assert_eq!(before.offset, 0);
     assert_eq!(engine.broker.position("app:1").await.unwrap().unwrap(), before);
@@ -33,7 +33,7 @@ pub(crate) async fn a_position_taken_before_the_first_entry_is_recoverable(engin
     assert_eq!((slice.top, slice.entries), (first, vec![(1, data("1"))]));
 }
 
-pub(crate) async fn dropped_logs_hold_nothing_of_what_they_held(engine: Engine) {
+pub(crate) async fn dropped_logs_are_empty(engine: Engine) {
     engine.append("app:1", "1").await;
     let kept = engine.append("app:2", "1").await.position;
     let ann = feedline::model::UserId::parse("ann").unwrap();
@@ -47,7 +47,7 @@ pub(crate) async fn dropped_logs_hold_nothing_of_what_they_held(engine: Engine) 
 }
 
 /// The epoch derived for the channel is the one that the dropped log had: it must not come back.
-pub(crate) async fn a_dropped_log_does_not_come_back_under_its_epoch(engine: Engine) {
+pub(crate) async fn dropped_logs_do_not_reuse_their_epoch(engine: Engine) {
     let unwritten = engine.broker.position("topic:1").await.unwrap().unwrap();
     let kept = engine.kept();
     let channels = ["topic:1".to_owned()];
@@ -68,7 +68,7 @@ pub(crate) async fn a_dropped_log_does_not_come_back_under_its_epoch(engine: Eng
     assert!(!continues(&again.epoch, &twice.epoch) && !continues(&written.epoch, &twice.epoch));
 }
 
-pub(crate) async fn many_positions_at_once_create_nothing(engine: Engine) {
+pub(crate) async fn position_reads_create_nothing(engine: Engine) {
     let here = engine.append("app:1", "1").await.position;
     let channels: Vec<Arc<str>> = ["app:1", "app:2", "timeline:ann"].map(Arc::from).to_vec();
     for _ in 0..2 {
@@ -81,7 +81,7 @@ pub(crate) async fn many_positions_at_once_create_nothing(engine: Engine) {
 }
 
 /// Subscribing to a channel that nothing was written to, and looking at it, costs the broker nothing.
-pub(crate) async fn channels_that_nothing_was_written_to_cost_nothing(engine: Engine) {
+pub(crate) async fn unwritten_channels_use_no_memory(engine: Engine) {
     let before = engine.kept();
     let names: Vec<Arc<str>> = (0..10_000).map(|n| format!("topic:t{n}").into()).collect();
     for some in names.chunks(500) {
@@ -111,7 +111,7 @@ pub(crate) async fn channels_that_nothing_was_written_to_cost_nothing(engine: En
 
 /// An unwritten log's epoch moves on with time, in steps that continue one another; once a log was forgotten, no epoch of
 /// its channel continues its.
-pub(crate) async fn a_forgotten_log_is_not_mistaken_for_the_next(engine: Engine) {
+pub(crate) async fn expired_logs_are_distinguished_from_new_ones(engine: Engine) {
     let engine = engine.with_position_ttl(Duration::from_millis(600)).await;
     let position = async || engine.broker.position("app:1").await.unwrap().unwrap();
     let retention = Retention { size: 10, ttl: Duration::from_millis(1) };
@@ -153,7 +153,7 @@ pub(crate) async fn a_forgotten_log_is_not_mistaken_for_the_next(engine: Engine)
     assert!(!continues(&written.epoch, &next.epoch), "{written:?} {next:?}");
 }
 
-pub(crate) async fn a_trimmed_log_keeps_what_it_must(engine: Engine) {
+pub(crate) async fn trimmed_logs_keep_their_retention(engine: Engine) {
     let retention = Retention { size: 10, ttl: Duration::from_secs(60) };
     for id in 1..=500 {
         engine.broker.append(Append { retention, ..to(&post(id)) }).await.unwrap();
@@ -166,7 +166,7 @@ pub(crate) async fn a_trimmed_log_keeps_what_it_must(engine: Engine) {
     }
 }
 
-pub(crate) async fn the_position_outlives_the_entries(engine: Engine) {
+pub(crate) async fn positions_outlive_entries(engine: Engine) {
     let retention = Retention { size: 10, ttl: Duration::from_millis(50) };
     let here = engine.broker.append(Append { retention, ..to(&post(1)) }).await.unwrap().position;
     let gone = async {
@@ -182,7 +182,7 @@ pub(crate) async fn the_position_outlives_the_entries(engine: Engine) {
     assert_eq!(slice.entries, [(2, data("2"))]);
 }
 
-pub(crate) async fn an_idempotency_key_writes_once(engine: Engine) {
+pub(crate) async fn idempotency_keys_write_once(engine: Engine) {
     let entry = post(1);
     let keyed = Append { idempotency_key: Some("k"), ..to(&entry) };
     let first = engine.broker.append(keyed).await.unwrap();
@@ -197,7 +197,7 @@ pub(crate) async fn an_idempotency_key_writes_once(engine: Engine) {
     }
 }
 
-pub(crate) async fn an_older_version_is_not_written(engine: Engine) {
+pub(crate) async fn older_versions_are_not_written(engine: Engine) {
     let entry = post(1);
     let write = async |version, life| {
         let versioned = Append { version: Some((version, life)), ..to(&entry) };
@@ -214,7 +214,7 @@ pub(crate) async fn an_older_version_is_not_written(engine: Engine) {
     assert_eq!(write(7, "b").await, 6);
 }
 
-pub(crate) async fn a_log_is_read_from_either_end(engine: Engine) {
+pub(crate) async fn logs_are_read_from_either_end(engine: Engine) {
     for id in 1..=9 {
         engine.broker.append(to(&post(id))).await.unwrap();
     }

@@ -24,7 +24,7 @@ async fn healed(engine: &Engine) {
 }
 
 #[tokio::test]
-async fn an_empty_restart_is_noticed_and_healed() {
+async fn empty_redis_restarts_are_detected_and_repaired() {
     let mut engine = Engine::redis().await;
     let ann = user("ann");
     let inbox = engine.open_with(&ann, &[1]).await;
@@ -55,11 +55,11 @@ async fn an_empty_restart_is_noticed_and_healed() {
     assert_eq!((next.position.offset, next.receivers), (1, 1));
     assert_ne!(next.position.epoch, here.epoch);
     assert_eq!(engine.append("app:left", "1").await.receivers, 0);
-    assert_eq!(engine.hear_all().await, [Heard::Entry("app:1".to_owned(), Some(next.position), data("2"))]);
+    assert_eq!(engine.all_pushes().await, [Heard::Entry("app:1".to_owned(), Some(next.position), data("2"))]);
 }
 
 #[tokio::test]
-async fn logs_without_their_end_begin_anew() {
+async fn truncated_logs_get_a_new_epoch() {
     let mut engine = Engine::redis().await;
     let ann = user("ann");
     let inbox = engine.open_with(&ann, &[1]).await;
@@ -93,7 +93,7 @@ async fn logs_without_their_end_begin_anew() {
 }
 
 #[tokio::test]
-async fn a_flushed_redis_derives_other_epochs() {
+async fn flushed_redis_derives_other_epochs() {
     let mut engine = Engine::redis().await;
     let before = engine.broker.position("app:1").await.unwrap().unwrap();
     let written = engine.append("app:2", "1").await.position;
@@ -109,7 +109,7 @@ async fn a_flushed_redis_derives_other_epochs() {
 }
 
 #[tokio::test]
-async fn a_silent_stall_is_noticed() {
+async fn silent_stalls_are_detected() {
     let server = RedisServer::start();
     let probe_every = Duration::from_millis(200);
     let timeout = Duration::from_millis(500);
@@ -137,7 +137,7 @@ async fn a_silent_stall_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_replaced() {
+async fn lost_connections_are_replaced() {
     let mut engine = Engine::redis().await;
     engine.broker.subscribe("app:1").await.unwrap();
     assert!(engine.server().ask("CLIENT KILL TYPE pubsub").starts_with(':'));
@@ -149,7 +149,7 @@ async fn a_lost_connection_is_replaced() {
 }
 
 #[tokio::test]
-async fn forgotten_scripts_are_taught_again() {
+async fn lost_scripts_are_loaded_again() {
     let mut engine = Engine::redis().await;
     assert_eq!(engine.server().ask("SCRIPT FLUSH"), "+OK");
     assert_eq!(engine.append("app:1", "1").await.position.offset, 1);
@@ -179,7 +179,7 @@ async fn node_numbers_are_leased_once_each() {
 }
 
 #[tokio::test]
-async fn the_next_holder_of_a_number_learns_up_to_when_ids_were_made_with_it() {
+async fn new_holders_of_a_node_number_learn_its_last_id() {
     let server = RedisServer::start();
     let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
     let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
@@ -204,7 +204,7 @@ async fn the_next_holder_of_a_number_learns_up_to_when_ids_were_made_with_it() {
 }
 
 #[tokio::test]
-async fn an_unreachable_redis_is_said_at_once() {
+async fn unreachable_redis_is_reported_at_once() {
     let mut server = RedisServer::start();
     server.kill();
     let refused = RedisBroker::connect(redis_options(&server)).await;
@@ -214,7 +214,7 @@ async fn an_unreachable_redis_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn two_nodes_hear_each_other() {
+async fn two_nodes_exchange_signals() {
     let first = RedisServer::start();
     let options = redis_options(&first);
     let mut here = Engine::redis_with(first, options.clone()).await;

@@ -18,7 +18,7 @@ async fn wait(engine: &Engine, request: PermitRequest<'_>) -> Duration {
     }
 }
 
-pub(crate) async fn a_bucket_is_taken_from_and_refills(engine: Engine) {
+pub(crate) async fn buckets_are_taken_from_and_refilled(engine: Engine) {
     let slow = request("posts:ann", 1_000_000, 1);
     for _ in 0..3 {
         assert_eq!(engine.broker.take_permit(slow).await.unwrap(), Permit::Granted);
@@ -37,7 +37,7 @@ pub(crate) async fn a_bucket_is_taken_from_and_refills(engine: Engine) {
     assert_eq!(wait(&engine, request("posts:cy", 1_000, 1_000)).await, Duration::ZERO);
 }
 
-pub(crate) async fn a_look_takes_nothing(engine: Engine) {
+pub(crate) async fn peeks_take_nothing(engine: Engine) {
     let (look, take) = (request("sessions:ann", 1_000_000, 0), request("sessions:ann", 1_000_000, 1));
     for _ in 0..10 {
         assert_eq!(wait(&engine, look).await, Duration::ZERO);
@@ -48,7 +48,7 @@ pub(crate) async fn a_look_takes_nothing(engine: Engine) {
     assert!(wait(&engine, look).await > Duration::from_secs(900));
 }
 
-pub(crate) async fn buckets_are_apart_and_nobody_gets_more_by_asking_at_once(engine: Engine) {
+pub(crate) async fn buckets_are_independent_under_concurrency(engine: Engine) {
     for key in ["posts:ann", "sessions:ann", "posts:a b:{c}"] {
         let asked = (0..40).map(|_| engine.broker.take_permit(request(key, 1_000_000, 1)));
         let granted = join_all(asked).await.into_iter().filter(|permit| matches!(permit, Ok(Permit::Granted)));

@@ -42,7 +42,7 @@ async fn names(engine: &Engine, limit: usize) -> Vec<String> {
     names
 }
 
-pub(crate) async fn clients_come_go_and_expire(engine: Engine) {
+pub(crate) async fn presence_is_added_removed_and_expired(engine: Engine) {
     assert_eq!((names(&engine, 9).await, stats(&engine).await), (vec![], (0, 0)));
     for (client, user, ttl) in [("a", "ann", LONG), ("b", "bo", LONG), ("c", "cy", SHORT), ("d", "ann", LONG)] {
         enter(&engine, client, user, ttl).await;
@@ -67,7 +67,7 @@ pub(crate) async fn clients_come_go_and_expire(engine: Engine) {
 }
 
 /// A user counts as long as one of their clients does; anonymous clients are one user.
-pub(crate) async fn users_are_counted_once(engine: Engine) {
+pub(crate) async fn presence_counts_users_once(engine: Engine) {
     enter(&engine, "a", "ann", SHORT).await;
     enter(&engine, "b", "ann", LONG).await;
     enter(&engine, "c", "", LONG).await;
@@ -80,7 +80,7 @@ pub(crate) async fn users_are_counted_once(engine: Engine) {
 }
 
 /// 20,000 clients: the list is cut, the counts are not, and neither reads all of them.
-pub(crate) async fn a_large_channel_is_not_read_as_a_whole(engine: Engine) {
+pub(crate) async fn presence_of_large_channels_is_read_in_parts(engine: Engine) {
     const CLIENTS: u64 = 20_000;
     let clients: Vec<u64> = (0..CLIENTS).collect();
     for some in clients.chunks(1000) {
@@ -111,7 +111,7 @@ pub(crate) async fn a_large_channel_is_not_read_as_a_whole(engine: Engine) {
 }
 
 /// A node died with thousands of clients: no call removes all of them, and the counts are right after a while.
-pub(crate) async fn expired_clients_are_removed_a_few_at_a_time(engine: Engine) {
+pub(crate) async fn expired_presence_is_removed_in_steps(engine: Engine) {
     for some in (0..3000).collect::<Vec<u64>>().chunks(1000) {
         let ttl = Duration::from_secs(1);
         let each = some.iter().map(async |n| {

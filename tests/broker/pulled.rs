@@ -24,7 +24,7 @@ fn gone(id: u64) -> Entry {
     Entry::Gone(PostId(id), GoneReason::Deleted)
 }
 
-pub(crate) async fn an_inbox_takes_an_entry_of_the_log_once(mut engine: Engine) {
+pub(crate) async fn log_entries_are_applied_once(mut engine: Engine) {
     let (ann, bo) = (user("ann"), user("bo"));
     let first = Attempt::First;
     engine.open_with(&ann, &[7]).await;
@@ -46,7 +46,7 @@ pub(crate) async fn an_inbox_takes_an_entry_of_the_log_once(mut engine: Engine) 
     assert_eq!(mark(&engine, &ann).await, 12);
     assert_eq!(pull(&engine, &ann, 13, &gone(98), first).await, Receipt::Written(1), "without a look");
     assert_eq!(engine.entries(&ann).await, [post(7), post(10), post(11), gone(7), gone(98)]);
-    assert!(matches!(&engine.hear_all().await[..], [Heard::Entry(..), Heard::Entry(..), Heard::Entry(..)]));
+    assert!(matches!(&engine.all_pushes().await[..], [Heard::Entry(..), Heard::Entry(..), Heard::Entry(..)]));
     // An inbox that is not there costs nothing, and comes to nothing.
     assert_eq!(pull(&engine, &bo, 12, &post(10), first).await, Receipt::Absent);
     assert_eq!(engine.broker.read_inbox(&bo).await.unwrap(), None);
@@ -55,7 +55,7 @@ pub(crate) async fn an_inbox_takes_an_entry_of_the_log_once(mut engine: Engine) 
     assert_eq!(engine.broker.pull(both).await.unwrap(), [Receipt::Absent, Receipt::Written(1)]);
 }
 
-pub(crate) async fn a_pulled_post_that_came_otherwise_is_there_once(engine: Engine) {
+pub(crate) async fn posts_pulled_and_pushed_appear_once(engine: Engine) {
     let ann = user("ann");
     engine.open(&ann).await;
     // By a follow.
@@ -76,7 +76,7 @@ pub(crate) async fn a_pulled_post_that_came_otherwise_is_there_once(engine: Engi
     assert_eq!(mark(&engine, &bo).await, 4);
 }
 
-pub(crate) async fn an_inbox_is_brought_up_to_a_mark(mut engine: Engine) {
+pub(crate) async fn inboxes_catch_up_to_a_position(mut engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     let news = [post(3), gone(1), Entry::Edited(PostId(2)), post(2), Entry::Edited(PostId(9)), gone(8), post(4)];
@@ -90,7 +90,7 @@ pub(crate) async fn an_inbox_is_brought_up_to_a_mark(mut engine: Engine) {
     assert_eq!((position.offset, written), (6, 4));
     let all = [post(1), post(2), post(3), gone(1), Entry::Edited(PostId(2)), post(4)];
     assert_eq!(engine.entries(&ann).await, all);
-    assert_eq!(engine.hear_all().await.len(), 4);
+    assert_eq!(engine.all_pushes().await.len(), 4);
     assert_eq!(mark(&engine, &ann).await, 7);
     // Again it changes nothing, and an earlier mark does not take back what a later one said.
     let again = engine.broker.catch_up_inbox(&ann, &epoch, &news, 6).await.unwrap().expect("it is there");
@@ -103,7 +103,7 @@ pub(crate) async fn an_inbox_is_brought_up_to_a_mark(mut engine: Engine) {
     assert_eq!(engine.broker.catch_up_inbox(&user("bo"), &epoch, &news, 7).await.unwrap(), None, "nobody");
 }
 
-pub(crate) async fn an_inbox_that_is_brought_much_stays_bounded(engine: Engine) {
+pub(crate) async fn inboxes_stay_bounded_during_catch_up(engine: Engine) {
     let ann = user("ann");
     engine.open(&ann).await;
     let epoch = engine.broker.read_inbox(&ann).await.unwrap().expect("it is there").top.epoch;
@@ -119,7 +119,7 @@ pub(crate) async fn an_inbox_that_is_brought_much_stays_bounded(engine: Engine) 
     assert_eq!((inbox.floor.0, inbox.top.offset, inbox.mark), (600 - length, 600, 600));
 }
 
-pub(crate) async fn the_fill_that_counts_says_up_to_which_mark_it_reaches(engine: Engine) {
+pub(crate) async fn the_winning_fill_reports_its_position(engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     let fill = async |past: &[u64], mark| {

@@ -22,7 +22,7 @@ fn bodies(items: &[Waiting]) -> Vec<&str> {
     items.iter().map(|item| std::str::from_utf8(&item.body).expect("text")).collect()
 }
 
-pub(crate) async fn what_is_enqueued_waits_in_order_until_it_is_trimmed(mut kind: Kind) {
+pub(crate) async fn entries_wait_in_order_until_trimmed(mut kind: Kind) {
     let queue = kind.open().await;
     assert_eq!(queue.claim(0, "me", Place::ZERO, 9).await.expect("to claim").expect("mine").items, []);
     let places: Vec<Place> = enqueue(&*queue, &["a", "b", "c"]).await.into_iter().flatten().collect();
@@ -47,7 +47,7 @@ pub(crate) async fn what_is_enqueued_waits_in_order_until_it_is_trimmed(mut kind
     assert_eq!(bodies(&claim(&*queue, more[0]).await.items), ["e"]);
 }
 
-pub(crate) async fn a_full_queue_takes_what_fits_and_says_so(mut kind: Kind) {
+pub(crate) async fn full_queues_accept_what_fits(mut kind: Kind) {
     let queue = kind.open().await;
     let last = queue.partitions() - 1;
     // The bound is that of all partitions together.
@@ -61,7 +61,7 @@ pub(crate) async fn a_full_queue_takes_what_fits_and_says_so(mut kind: Kind) {
     assert!(queue.enqueue(&items[..1], 2).await.expect("to enqueue")[0].is_some());
 }
 
-pub(crate) async fn what_waits_survives_a_restart(mut kind: Kind) {
+pub(crate) async fn waiting_entries_survive_a_restart(mut kind: Kind) {
     let queue = kind.open().await;
     let places = enqueue(&*queue, &["a", "b", "c"]).await;
     let before = claim(&*queue, Place::ZERO).await;
@@ -82,7 +82,7 @@ pub(crate) async fn what_waits_survives_a_restart(mut kind: Kind) {
     assert_eq!(bodies(&claim(&*queue, Place::ZERO).await.items), ["e"]);
 }
 
-pub(crate) async fn a_lost_queue_begins_another_life(mut kind: Kind) {
+pub(crate) async fn lost_queues_start_a_new_epoch(mut kind: Kind) {
     let queue = kind.open().await;
     enqueue(&*queue, &["a"]).await;
     let before = claim(&*queue, Place::ZERO).await;

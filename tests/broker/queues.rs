@@ -64,7 +64,7 @@ async fn all(queue: &dyn Queue) -> Vec<Bytes> {
 }
 
 #[tokio::test]
-async fn a_partition_of_redis_has_one_reader_until_it_is_let_go() {
+async fn redis_partitions_have_one_reader_until_release() {
     let mut kind = Kind::redis();
     let queue = kind.open().await;
     for _ in 0..2 {
@@ -79,7 +79,7 @@ async fn a_partition_of_redis_has_one_reader_until_it_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_reader_that_lost_its_lease_trims_nothing_and_does_not_end_another_s() {
+async fn readers_without_a_lease_trim_and_release_nothing() {
     let mut kind = Kind::redis();
     let queue = kind.open().await;
     let place = queue.enqueue(&items(&["a", "b"]), 9).await.expect("to enqueue")[1].expect("room");
@@ -99,7 +99,7 @@ async fn a_reader_that_lost_its_lease_trims_nothing_and_does_not_end_another_s()
 }
 
 #[tokio::test]
-async fn a_stream_that_lost_its_end_gives_no_place_out_again() {
+async fn truncated_streams_reuse_no_offset() {
     let mut kind = Kind::redis();
     let queue = kind.open().await;
     queue.enqueue(&items(&["a"]), 9).await.expect("to enqueue");
@@ -119,7 +119,7 @@ fn segments(folder: &TempDir) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test]
-async fn a_file_that_a_crash_cut_off_is_read_up_to_there() {
+async fn truncated_files_are_read_to_the_cut() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = async || Journal::open(folder.path(), Flush::Always).await;
     let queue = open().await.expect("it opens");
@@ -141,7 +141,7 @@ async fn a_file_that_a_crash_cut_off_is_read_up_to_there() {
 }
 
 #[tokio::test]
-async fn what_is_readable_around_a_damaged_place_is_kept() {
+async fn records_around_damage_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = async || Journal::open(folder.path(), Flush::Always).await.expect("it opens");
     for bodies in [["aaaaaaaa", "bbbbbbbb", "cccccccc"], ["dddddddd", "eeeeeeee", "ffffffff"], ["x", "y", "z"]] {
@@ -165,7 +165,7 @@ async fn what_is_readable_around_a_damaged_place_is_kept() {
 }
 
 #[tokio::test]
-async fn a_damaged_name_of_the_queue_is_replaced() {
+async fn damaged_queue_names_are_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = async || Journal::open(folder.path(), Flush::Always).await.expect("it opens");
     open().await.enqueue(&items(&["a", "b"]), 9).await.expect("to enqueue");
@@ -178,7 +178,7 @@ async fn a_damaged_name_of_the_queue_is_replaced() {
 }
 
 #[tokio::test]
-async fn files_that_are_older_than_the_ledger_give_no_place_out_again() {
+async fn files_older_than_the_ledger_reuse_no_offset() {
     let (folder, copy) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let copy_to = |from: &TempDir, to: &TempDir| {
         for entry in fs::read_dir(from.path()).expect("the folder").flatten() {
@@ -203,7 +203,7 @@ async fn files_that_are_older_than_the_ledger_give_no_place_out_again() {
 }
 
 #[tokio::test]
-async fn files_of_which_nothing_waits_are_removed() {
+async fn settled_files_are_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let queue = Journal::open(folder.path(), Flush::Never).await.expect("it opens");
     let files = || fs::read_dir(folder.path()).expect("the folder").count();

@@ -9,7 +9,7 @@ const fn tally(likes: u64, version: u64) -> Tally {
     Tally { likes, comments: 2, version }
 }
 
-pub(crate) async fn an_older_tally_never_overwrites_a_newer_one(engine: Engine) {
+pub(crate) async fn older_tallies_do_not_overwrite_newer_ones(engine: Engine) {
     let [one, other] = [1, 2].map(|id| Object::Post(PostId(id)));
     assert_eq!(engine.broker.tallies(&[one, other]).await.unwrap(), [None, None]);
     engine.broker.set_tallies(&[(one, tally(5, 10)), (other, tally(1, 9))]).await.unwrap();
@@ -21,15 +21,15 @@ pub(crate) async fn an_older_tally_never_overwrites_a_newer_one(engine: Engine) 
     assert_eq!(engine.broker.tallies(&[one]).await.unwrap(), [Some(tally(3, 11))]);
 }
 
-pub(crate) async fn it_is_said_whether_anybody_looks_at_an_object(engine: Engine) {
+pub(crate) async fn viewed_objects_are_reported(engine: Engine) {
     let [seen, unseen] = [1, 2].map(|id| (Object::Post(PostId(id)), tally(1, 1)));
     engine.broker.subscribe("post:1").await.unwrap();
     assert_eq!(engine.broker.set_tallies(&[unseen, seen]).await.unwrap(), [false, true]);
     assert!(engine.broker.set_tallies(&[]).await.unwrap().is_empty());
 }
 
-/// Nobody is subscribed, so the counts are not appended; whoever comes back must not be told that nothing happened.
-pub(crate) async fn a_change_that_was_not_appended_is_not_taken_for_none(engine: Engine) {
+/// Without subscribers the counts are not appended; a returning client must not be received that it is up to date.
+pub(crate) async fn failed_appends_are_reported(engine: Engine) {
     let object = Object::Post(PostId(7));
     let position = async |channel: &str| engine.broker.position(channel).await.unwrap().unwrap();
     let (before, other) = (position("post:7").await, position("post:8").await);
@@ -51,7 +51,7 @@ pub(crate) async fn a_change_that_was_not_appended_is_not_taken_for_none(engine:
 }
 
 /// Counts that nobody saw change the derived epoch. Written late, after newer ones, they must not change it back.
-pub(crate) async fn a_late_tally_does_not_bring_an_epoch_back(engine: Engine) {
+pub(crate) async fn late_tallies_do_not_restore_an_epoch(engine: Engine) {
     let object = Object::Post(PostId(7));
     let set = async |version| {
         assert_eq!(engine.broker.set_tallies(&[(object, tally(version, version))]).await.unwrap(), [false]);

@@ -113,15 +113,15 @@ pub(crate) async fn publish(server: &Server) -> Vec<u64> {
 }
 
 /// Which of the posts something tells of, by their texts or their ids.
-fn seen(told: &Value, ids: &[u64]) -> String {
-    let text = told.to_string();
-    let told = |n: usize| text.contains(POSTS[n]) || text.contains(&format!("\"id\":{}", ids[n]));
-    (0..POSTS.len()).map(|n| if told(n) { '+' } else { '-' }).collect()
+fn seen(received: &Value, ids: &[u64]) -> String {
+    let text = received.to_string();
+    let received = |n: usize| text.contains(POSTS[n]) || text.contains(&format!("\"id\":{}", ids[n]));
+    (0..POSTS.len()).map(|n| if received(n) { '+' } else { '-' }).collect()
 }
 
 /// Which of the posts something shows, by their texts.
-fn shown(told: &Value) -> String {
-    let text = told.to_string();
+fn shown(received: &Value) -> String {
+    let text = received.to_string();
     POSTS.iter().map(|post| if text.contains(post) { '+' } else { '-' }).collect()
 }
 
@@ -231,12 +231,12 @@ async fn up_to(client: &mut Client, channel: &str, text: &str) -> Vec<Value> {
     }
 }
 
-/// Waits until all that was published has been told wherever it is to be: what somebody writes after it comes after it.
+/// Waits until all publications have arrived, so that later writes are ordered after them.
 /// What each of them heard in their timeline, in the author's profile, in the topic and of notifications.
 async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 4]> {
     let (mut timelines, mut profiles, mut topics) = (Vec::new(), Vec::new(), Vec::new());
     for watcher in watchers.iter_mut().filter(|watcher| ["bo", "follower"].contains(&watcher.who)) {
-        // One page of followers and one room: everybody else's is written, and told, with theirs.
+        // One page of followers and one room: the others' entries are written and pushed with theirs.
         timelines.push((watcher.who, up_to(&mut watcher.client, &format!("timeline:{}", watcher.who), "<end>").await));
         profiles.push((watcher.who, up_to(&mut watcher.client, "user:bo", "<end>").await));
     }
@@ -261,9 +261,9 @@ async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 4
         if !watcher.who.is_empty() {
             heard[3] = up_to(&mut watcher.client, &format!("notifications:{}", watcher.who), &last).await;
         }
-        for (place, told) in [&mut timelines, &mut profiles, &mut topics].into_iter().enumerate() {
-            for (_, told) in told.iter_mut().filter(|(who, _)| *who == watcher.who) {
-                heard[place].append(told);
+        for (place, received) in [&mut timelines, &mut profiles, &mut topics].into_iter().enumerate() {
+            for (_, received) in received.iter_mut().filter(|(who, _)| *who == watcher.who) {
+                heard[place].append(received);
             }
         }
         for push in watcher.client.pushed().await {
@@ -278,7 +278,7 @@ async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 4
 }
 
 #[tokio::test]
-async fn what_stands_between_people_holds_on_every_way_to_read_and_to_hear() {
+async fn visibility_holds_for_every_read_and_every_push() {
     let server = server().await;
     divide(&server).await;
     let mut watchers = watch(&server).await;
@@ -300,7 +300,7 @@ async fn what_stands_between_people_holds_on_every_way_to_read_and_to_hear() {
 }
 
 #[tokio::test]
-async fn what_comes_between_people_later_holds_for_all_that_was_there_before() {
+async fn later_restrictions_hide_earlier_content() {
     let server = server().await;
     // Everybody hears of everything that is for them, and has it in their timelines; then it changes.
     done(&server, "stranger", "PUT", "/users/bo/follow").await;
@@ -330,9 +330,9 @@ async fn what_comes_between_people_later_holds_for_all_that_was_there_before() {
             let updates = done(&server, who, "GET", &format!("/timeline/updates?offset={offset}&epoch={epoch}")).await;
             assert_eq!(updates["recovered"], true, "{who}");
             differences.note(who, "timeline.updates", &shown(&updates["items"]), in_timeline);
-            let told =
+            let received =
                 again.done(json!({ "history": { "channel": format!("notifications:{who}"), "limit": -1 } })).await;
-            differences.note(who, "history of notifications:", &seen(&told, &ids), mentioned_in(who, brought));
+            differences.note(who, "history of notifications:", &seen(&received, &ids), mentioned_in(who, brought));
         }
         for (channel, at, should) in [("user:bo", profile_at, direct), ("topic:t", Some(topic_at), brought)] {
             let reply = client.call(from(channel, &at.expect("everybody was there"))).await;

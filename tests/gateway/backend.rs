@@ -17,7 +17,7 @@ fn code(answer: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn a_publication_reaches_the_subscribers_with_its_tags() {
+async fn publications_reach_subscribers_with_their_tags() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     ann.subscribe("chat:1").await;
@@ -42,7 +42,7 @@ async fn a_publication_reaches_the_subscribers_with_its_tags() {
 }
 
 #[tokio::test]
-async fn a_repeat_and_an_older_version_change_nothing() {
+async fn repeats_and_older_versions_publish_nothing() {
     let server = server().await;
     let publish = |data: u64, more: Value| {
         let mut body = json!({ "channel": "chat:1", "data": data });
@@ -63,7 +63,7 @@ async fn a_repeat_and_an_older_version_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_broadcast_answers_for_each_channel() {
+async fn broadcasts_answer_for_each_channel() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     ann.subscribe("chat:1").await;
@@ -82,7 +82,7 @@ async fn a_broadcast_answers_for_each_channel() {
 }
 
 #[tokio::test]
-async fn what_a_backend_gets_wrong_it_is_told() {
+async fn invalid_server_api_calls_return_errors() {
     let server = server().await;
     for (method, body, expected) in [
         ("publish", json!({ "channel": "none:1", "data": 1 }), 102),

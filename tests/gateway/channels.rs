@@ -18,7 +18,7 @@ fn publish(channel: &str, data: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_one_subscriber_says_all_hear_with_who_said_it() {
+async fn publications_reach_all_subscribers_with_client_info() {
     let server = server().await;
     let mut ann = Client::open(&server).await;
     let token = signed(&json!({ "sub": "ann", "info": { "name": "Ann" } }));
@@ -44,7 +44,7 @@ async fn what_one_subscriber_says_all_hear_with_who_said_it() {
 }
 
 #[tokio::test]
-async fn a_channel_without_a_log_says_things_once() {
+async fn channels_without_history_deliver_once() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     let reply = ann.subscribe("open:1").await;
@@ -57,7 +57,7 @@ async fn a_channel_without_a_log_says_things_once() {
 }
 
 #[tokio::test]
-async fn who_comes_and_goes_is_told_and_who_is_there_can_be_asked() {
+async fn join_leave_events_and_presence_match() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     ann.subscribe("chat:1").await;
@@ -85,7 +85,7 @@ async fn who_comes_and_goes_is_told_and_who_is_there_can_be_asked() {
 
 /// `presence` answers with so many at most, to clients and to backends; the counts are of all.
 #[tokio::test]
-async fn a_list_of_clients_is_cut_and_their_counts_are_not() {
+async fn presence_lists_are_truncated_and_counts_are_exact() {
     let server = Server::start_with(&[("namespaces", NAMESPACES), ("client.presence_limit", "3")]).await;
     let mut clients = Vec::new();
     for name in ["ann", "bo", "cy", "bo", "ann"] {
@@ -105,7 +105,7 @@ async fn a_list_of_clients_is_cut_and_their_counts_are_not() {
 }
 
 #[tokio::test]
-async fn a_refused_subscription_leaves_nobody_present() {
+async fn rejected_subscriptions_leave_no_presence() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     ann.subscribe("chat:1").await;
@@ -130,7 +130,7 @@ async fn a_refused_subscription_leaves_nobody_present() {
 }
 
 #[tokio::test]
-async fn history_is_read_both_ways_and_in_part() {
+async fn history_is_read_in_both_directions_and_in_pages() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     ann.subscribe("chat:1").await;
@@ -161,7 +161,7 @@ async fn history_is_read_both_ways_and_in_part() {
 }
 
 #[tokio::test]
-async fn every_command_is_answered_however_many_arrive_at_once() {
+async fn every_command_of_a_burst_is_answered() {
     let server = Server::start_with(&[("client.commands_per_second", "0")]).await;
     let mut ann = Client::connect(&server, "ann").await;
     // Now and then a connection looks for commands out of turn: some round's last command is met by such a look.
@@ -178,7 +178,7 @@ async fn every_command_is_answered_however_many_arrive_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_is_told_what_it_missed_or_that_it_cannot_be() {
+async fn reconnecting_clients_recover_or_learn_that_they_cannot() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     let position = ann.subscribe("chat:1").await;
@@ -213,7 +213,7 @@ async fn a_client_that_comes_back_is_told_what_it_missed_or_that_it_cannot_be() 
 }
 
 #[tokio::test]
-async fn a_client_that_left_before_the_first_entry_recovers_it() {
+async fn clients_recover_the_first_entry_of_a_channel() {
     recovering_the_first_entry(&server().await).await;
     let redis = RedisServer::start();
     let before = redis.ask("DBSIZE");
@@ -245,7 +245,7 @@ async fn recovering_the_first_entry(server: &Server) {
 }
 
 #[tokio::test]
-async fn names_that_nothing_is_ever_said_under_are_unknown() {
+async fn unknown_channel_names_are_rejected() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     let long = format!("topic:{}", "x".repeat(101));
@@ -256,7 +256,7 @@ async fn names_that_nothing_is_ever_said_under_are_unknown() {
 }
 
 #[tokio::test]
-async fn the_answer_to_subscribe_comes_first_and_then_everything_after_its_offset() {
+async fn subscribe_reply_precedes_publications_after_its_offset() {
     subscribing_amid_publications(&server().await).await;
     // Where the log is elsewhere there is time between taking the seat and knowing what was missed.
     let redis = RedisServer::start();

@@ -38,15 +38,15 @@ fn refusal(answer: &Answer) -> (u16, &str, Option<&str>) {
     (answer.status.as_u16(), error["code"].as_str().unwrap_or_default(), error["field"].as_str())
 }
 
-/// The next thing told under a post, of this type.
-async fn told(client: &mut Client, post: u64, kind: &str) -> Value {
+/// The next push of this type on a post's channel.
+async fn received(client: &mut Client, post: u64, kind: &str) -> Value {
     let data = client.publication(&format!("post:{post}")).await["data"].clone();
     assert_eq!(data["type"], kind, "{data}");
     data
 }
 
 #[tokio::test]
-async fn a_comment_is_listed_and_told_to_those_who_look_at_the_post() {
+async fn comments_are_listed_and_pushed_to_viewers_of_the_post() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let (mut bo, mut cy) = (Client::connect(&server, "bo").await, Client::connect(&server, "cy").await);
@@ -58,10 +58,10 @@ async fn a_comment_is_listed_and_told_to_those_who_look_at_the_post() {
     assert_eq!((&said["post"], &said["mentions"]), (&json!(post), &json!(["ann", "cy"])));
     assert_eq!((&said["likes"], &said["replies"]), (&json!(0), &json!(0)));
     for client in [&mut bo, &mut cy] {
-        let arrived = told(client, post, "comment").await;
+        let arrived = received(client, post, "comment").await;
         assert_eq!(arrived["comment"], said);
         assert_eq!(arrived["people"]["bo"]["name"], "bo");
-        let counts = told(client, post, "counts").await;
+        let counts = received(client, post, "counts").await;
         let version = counts["version"].as_u64().expect("a version");
         assert_eq!(counts, json!({ "type": "counts", "id": post, "likes": 0, "comments": 1, "version": version }));
     }
@@ -70,13 +70,13 @@ async fn a_comment_is_listed_and_told_to_those_who_look_at_the_post() {
 
     let answer = cy.rpc("comments.create", &json!({ "id": post, "text": "me too", "reply_to": said["id"] })).await;
     assert_eq!(answer["parent"], said["id"]);
-    assert_eq!(told(&mut bo, post, "comment").await["comment"], answer);
-    assert_eq!(told(&mut bo, post, "counts").await["comments"], 2);
+    assert_eq!(received(&mut bo, post, "comment").await["comment"], answer);
+    assert_eq!(received(&mut bo, post, "counts").await["comments"], 2);
     assert_eq!(page(&server, "cy", post, "").await["items"][0]["replies"], 1);
 }
 
 #[tokio::test]
-async fn threads_are_paged_without_gap_or_repeat_while_comments_arrive() {
+async fn thread_pages_have_no_gap_or_repeat_while_comments_arrive() {
     let server = Server::start().await;
     for with_parent in [false, true] {
         let post = server.post("ann", "hello").await;
@@ -109,7 +109,7 @@ async fn threads_are_paged_without_gap_or_repeat_while_comments_arrive() {
 }
 
 #[tokio::test]
-async fn a_comment_is_deleted_by_its_author_or_the_posts_and_nobody_else() {
+async fn comments_are_deleted_by_their_or_the_posts_author_only() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let (one, two) = (say(&server, "bo", post, "one").await, say(&server, "bo", post, "two").await);
@@ -118,16 +118,16 @@ async fn a_comment_is_deleted_by_its_author_or_the_posts_and_nobody_else() {
     assert_eq!(refusal(&remove(&server, "cy", one).await), (403, "forbidden", None));
     for (user, gone, left) in [("bo", one, 1), ("ann", two, 0)] {
         assert_eq!(remove(&server, user, gone).await.status, 200);
-        let data = told(&mut cy, post, "gone").await;
+        let data = received(&mut cy, post, "gone").await;
         assert_eq!(data, json!({ "type": "gone", "comment": gone, "stays": false }));
-        assert_eq!(told(&mut cy, post, "counts").await["comments"], left);
+        assert_eq!(received(&mut cy, post, "counts").await["comments"], left);
         assert_eq!(refusal(&remove(&server, user, gone).await), (404, "not_found", None));
     }
     assert!(ids(&page(&server, "cy", post, "").await).is_empty());
 }
 
 #[tokio::test]
-async fn a_deleted_comment_stays_without_its_words_as_long_as_it_has_replies() {
+async fn deleted_comments_with_replies_stay_without_text() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let top = say(&server, "bo", post, "secret").await;
@@ -135,8 +135,8 @@ async fn a_deleted_comment_stays_without_its_words_as_long_as_it_has_replies() {
     let mut di = Client::connect(&server, "di").await;
     di.subscribe(&format!("post:{post}")).await;
     remove(&server, "bo", top).await;
-    assert_eq!(told(&mut di, post, "gone").await, json!({ "type": "gone", "comment": top, "stays": true }));
-    assert_eq!(told(&mut di, post, "counts").await["comments"], 1);
+    assert_eq!(received(&mut di, post, "gone").await, json!({ "type": "gone", "comment": top, "stays": true }));
+    assert_eq!(received(&mut di, post, "counts").await["comments"], 1);
     let left = page(&server, "di", post, "").await;
     let created_at = left["items"][0]["created_at"].clone();
     let stub = json!({ "id": top, "post": post, "created_at": created_at, "likes": 0, "replies": 1 });
@@ -149,7 +149,7 @@ async fn a_deleted_comment_stays_without_its_words_as_long_as_it_has_replies() {
 
     remove(&server, "cy", under).await;
     for gone in [under, top] {
-        assert_eq!(told(&mut di, post, "gone").await, json!({ "type": "gone", "comment": gone, "stays": false }));
+        assert_eq!(received(&mut di, post, "gone").await, json!({ "type": "gone", "comment": gone, "stays": false }));
     }
     assert!(ids(&page(&server, "di", post, "").await).is_empty());
     let nothing = server.call("di", "GET", &format!("/posts/{post}/comments?under={top}"), &Value::Null).await;
@@ -157,7 +157,7 @@ async fn a_deleted_comment_stays_without_its_words_as_long_as_it_has_replies() {
 }
 
 #[tokio::test]
-async fn comments_of_a_deleted_post_are_not_reached_any_more() {
+async fn comments_of_deleted_posts_are_unreachable() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let mine = say(&server, "bo", post, "one").await;
@@ -179,7 +179,7 @@ async fn comments_of_a_deleted_post_are_not_reached_any_more() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_comment_is_said() {
+async fn invalid_comments_are_rejected_with_a_reason() {
     let server = Server::start_with(&[("limits.text", "20")]).await;
     let (post, other) = (server.post("ann", "hello").await, server.post("ann", "another").await);
     let elsewhere = say(&server, "bo", other, "elsewhere").await;
@@ -206,7 +206,7 @@ async fn what_is_wrong_with_a_comment_is_said() {
 }
 
 #[tokio::test]
-async fn every_comment_of_many_at_once_is_there_and_counted() {
+async fn concurrent_comments_are_stored_and_counted() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let mut cy = Client::connect(&server, "cy").await;
@@ -232,7 +232,7 @@ async fn every_comment_of_many_at_once_is_there_and_counted() {
 }
 
 #[tokio::test]
-async fn pages_of_comments_and_notifications_cost_as_many_round_trips_however_long_they_are() {
+async fn comment_and_notification_round_trips_do_not_depend_on_page_length() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let crowded = server.post("bo", "hello").await;
@@ -259,7 +259,7 @@ async fn pages_of_comments_and_notifications_cost_as_many_round_trips_however_lo
 }
 
 #[tokio::test]
-async fn who_is_kept_from_somebody_finds_none_of_their_comments() {
+async fn restricted_users_see_no_comments_of_the_other() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let (mut bos, mut cys) = (Vec::new(), Vec::new());
@@ -300,15 +300,15 @@ async fn who_is_kept_from_somebody_finds_none_of_their_comments() {
     assert_eq!(ids(&page(&server, "cy", post, &format!("under={}", bos[0])).await), [under_bo]);
 
     say(&server, "bo", post, "not for di").await;
-    assert_eq!(told(&mut di, post, "counts").await["comments"], 26, "a number says nothing of who");
+    assert_eq!(received(&mut di, post, "counts").await["comments"], 26, "a number says nothing of who");
     let last = say(&server, "cy", post, "for di").await;
-    assert_eq!(told(&mut di, post, "comment").await["comment"]["id"], last);
+    assert_eq!(received(&mut di, post, "comment").await["comment"]["id"], last);
     say(&server, "di", post, "not for bo").await;
     assert_eq!(page(&server, "bo", post, "limit=1").await["items"][0]["id"], last);
 }
 
 #[tokio::test]
-async fn under_a_post_that_may_not_be_seen_nothing_is_found_or_said() {
+async fn comments_of_invisible_posts_are_neither_read_nor_written() {
     let server = Server::start().await;
     server.follow("bo", "ann").await;
     let body = json!({ "text": "hello", "visibility": "followers" });

@@ -29,7 +29,7 @@ fn lists(answer: &Answer, header: &str, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_page_of_a_listed_origin_may_call_every_operation() {
+async fn listed_origins_may_call_every_operation() {
     let server = Server::start_with(&[("server.origins", APP), ("rates.posts", "1")]).await;
     for (method, path) in [
         ("POST", "/api/v1/posts"),
@@ -69,7 +69,7 @@ async fn a_page_of_a_listed_origin_may_call_every_operation() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_may_not() {
+async fn unlisted_origins_may_call_nothing() {
     let server = Server::start_with(&[("server.origins", APP)]).await;
     for origin in [OTHER, "null", "https://app.example.org.evil.org", "http://app.example.org"] {
         let answer = preflight(&server, origin, "/api/v1/posts", "POST").await;
@@ -103,7 +103,7 @@ async fn a_page_of_another_origin_may_not() {
 }
 
 #[tokio::test]
-async fn a_star_lets_every_page_call_without_credentials() {
+async fn wildcard_origins_call_without_credentials() {
     let server = Server::start_with(&[("server.origins", "*")]).await;
     for origin in [APP, OTHER, "null"] {
         let answer = preflight(&server, origin, "/api/v1/posts", "POST").await;

@@ -14,7 +14,7 @@ async fn edit(server: &Server, user: &str, id: u64, change: &Value) -> Value {
 }
 
 /// The next publication on a channel: its type, the post it is about, and its text or reason.
-async fn told(client: &mut Client, channel: &str) -> (String, u64, String) {
+async fn received(client: &mut Client, channel: &str) -> (String, u64, String) {
     let data = client.publication(channel).await["data"].take();
     let id = data["post"]["id"].as_u64().or(data["id"].as_u64()).expect("a post");
     let rest = data["post"]["text"].as_str().or(data["reason"].as_str()).expect("a text or a reason");
@@ -26,7 +26,7 @@ fn so(kind: &str, id: u64, rest: &str) -> (String, u64, String) {
 }
 
 #[tokio::test]
-async fn what_is_given_changes_what_is_not_stays_and_null_clears() {
+async fn patch_sets_given_fields_keeps_absent_and_clears_null() {
     let server = Server::start().await;
     let post = json!({
         "text": "about #rust and @cy", "topics": ["feeds"], "data": { "k": 1 }, "platform": "web",
@@ -68,29 +68,29 @@ async fn what_is_given_changes_what_is_not_stays_and_null_clears() {
 }
 
 #[tokio::test]
-async fn an_edit_is_told_wherever_the_post_is() {
+async fn edits_are_pushed_to_every_channel_of_the_post() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
     let id = write(&server, "bo", &json!({ "text": "one #a #b" })).await;
     let channels = ["timeline:ann", "user:bo", "topic:a", "topic:b", "topic:c", &format!("post:{id}")];
-    assert_eq!(told(&mut ann, "timeline:ann").await, so("post", id, "one #a #b"));
+    assert_eq!(received(&mut ann, "timeline:ann").await, so("post", id, "one #a #b"));
     for channel in &channels[1..] {
         ann.subscribe(channel).await;
     }
     edit(&server, "bo", id, &json!({ "text": "two #b #c" })).await;
     let edited = so("edited", id, "two #b #c");
     for channel in ["timeline:ann", "user:bo", "topic:b", &format!("post:{id}")] {
-        assert_eq!(told(&mut ann, channel).await, edited, "{channel}");
+        assert_eq!(received(&mut ann, channel).await, edited, "{channel}");
     }
-    assert_eq!(told(&mut ann, "topic:a").await, so("gone", id, "hidden"));
-    assert_eq!(told(&mut ann, "topic:c").await, so("post", id, "two #b #c"));
+    assert_eq!(received(&mut ann, "topic:a").await, so("gone", id, "hidden"));
+    assert_eq!(received(&mut ann, "topic:c").await, so("post", id, "two #b #c"));
     let page = server.done("ann", "GET", "/timeline", &Value::Null).await;
     assert_eq!((&page["items"][0]["text"], page["items"].as_array().map(Vec::len)), (&json!("two #b #c"), Some(1)));
 }
 
 #[tokio::test]
-async fn a_narrower_audience_loses_the_post_and_a_wider_one_gets_it_live() {
+async fn audience_changes_remove_and_deliver_posts_live() {
     let server = Server::start().await;
     for reader in ["ann", "cy"] {
         server.follow(reader, "bo").await;
@@ -103,8 +103,8 @@ async fn a_narrower_audience_loses_the_post_and_a_wider_one_gets_it_live() {
     let newer = write(&server, "bo", &json!({ "text": "newer" })).await;
     for (client, user) in [(&mut ann, "ann"), (&mut cy, "cy"), (&mut stranger, "dee")] {
         if user != "dee" {
-            assert_eq!(told(client, &format!("timeline:{user}")).await.1, id);
-            assert_eq!(told(client, &format!("timeline:{user}")).await.1, newer);
+            assert_eq!(received(client, &format!("timeline:{user}")).await.1, id);
+            assert_eq!(received(client, &format!("timeline:{user}")).await.1, newer);
         }
         for channel in ["user:bo".to_owned(), "topic:t".to_owned(), format!("post:{id}")] {
             client.subscribe(&channel).await;
@@ -114,12 +114,12 @@ async fn a_narrower_audience_loses_the_post_and_a_wider_one_gets_it_live() {
     edit(&server, "bo", id, &json!({ "visibility": "friends" })).await;
     for client in [&mut ann, &mut stranger] {
         for channel in everywhere {
-            assert_eq!(told(client, channel).await, so("gone", id, "hidden"), "{channel}");
+            assert_eq!(received(client, channel).await, so("gone", id, "hidden"), "{channel}");
         }
     }
-    assert_eq!(told(&mut ann, "timeline:ann").await, so("gone", id, "hidden"));
+    assert_eq!(received(&mut ann, "timeline:ann").await, so("gone", id, "hidden"));
     for channel in ["timeline:cy", "user:bo", "topic:t", &format!("post:{id}")] {
-        assert_eq!(told(&mut cy, channel).await, so("edited", id, "one #t"), "{channel}");
+        assert_eq!(received(&mut cy, channel).await, so("edited", id, "one #t"), "{channel}");
     }
     let texts = async |user: &str| {
         let page = server.done(user, "GET", "/timeline", &Value::Null).await;
@@ -134,27 +134,27 @@ async fn a_narrower_audience_loses_the_post_and_a_wider_one_gets_it_live() {
 
     // From one narrow audience to another, whoever is in neither hears nothing at all.
     edit(&server, "bo", id, &json!({ "visibility": { "only_to": ["ann"] }, "text": "two #t" })).await;
-    assert_eq!(told(&mut ann, "timeline:ann").await, so("post", id, "two #t"), "it comes in");
-    assert_eq!(told(&mut cy, "timeline:cy").await, so("gone", id, "hidden"));
+    assert_eq!(received(&mut ann, "timeline:ann").await, so("post", id, "two #t"), "it comes in");
+    assert_eq!(received(&mut cy, "timeline:cy").await, so("gone", id, "hidden"));
     for channel in everywhere {
-        assert_eq!(told(&mut ann, channel).await, so("edited", id, "two #t"), "{channel}");
-        assert_eq!(told(&mut cy, channel).await, so("gone", id, "hidden"), "{channel}");
+        assert_eq!(received(&mut ann, channel).await, so("edited", id, "two #t"), "{channel}");
+        assert_eq!(received(&mut cy, channel).await, so("gone", id, "hidden"), "{channel}");
     }
     assert_eq!((texts("ann").await, texts("cy").await), (vec![newer, id], vec![newer]), "in its right place");
     server.done("bo", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
     for channel in everywhere {
-        assert_eq!(told(&mut ann, channel).await, so("gone", id, "deleted"), "{channel}");
+        assert_eq!(received(&mut ann, channel).await, so("gone", id, "deleted"), "{channel}");
     }
-    let mut left = told(&mut ann, "timeline:ann").await;
-    // The first edit's job may have found the second's audience, and brought the post in: then the second told its text.
+    let mut left = received(&mut ann, "timeline:ann").await;
+    // The first edit's job may have found the second's audience, and brought the post in: then the second pushed its text.
     if left == so("edited", id, "two #t") {
-        left = told(&mut ann, "timeline:ann").await;
+        left = received(&mut ann, "timeline:ann").await;
     }
     assert_eq!(left, so("gone", id, "deleted"));
     let last = write(&server, "bo", &json!({ "text": "last #t" })).await;
     for client in [&mut cy, &mut stranger] {
         for channel in ["user:bo", "topic:t"] {
-            assert_eq!(told(client, channel).await, so("post", last, "last #t"), "{channel}: nothing before it");
+            assert_eq!(received(client, channel).await, so("post", last, "last #t"), "{channel}: nothing before it");
         }
         let heard = client.pushed().await;
         assert!(heard.iter().all(|push| push["channel"] != format!("post:{id}")), "{heard:?}");
@@ -162,7 +162,7 @@ async fn a_narrower_audience_loses_the_post_and_a_wider_one_gets_it_live() {
 }
 
 #[tokio::test]
-async fn whom_a_post_names_as_its_audience_only_its_author_reads() {
+async fn only_the_author_reads_the_audience_list() {
     let server = Server::start().await;
     for reader in ["ann", "cy"] {
         server.follow(reader, "bo").await;
@@ -214,7 +214,7 @@ async fn concurrent_edits_of_one_post_all_survive() {
 
 /// Edits and removals go to those who could see the post, whether they are pushed or pulled; to the others it never was.
 #[tokio::test]
-async fn whoever_never_could_see_a_post_is_not_told_that_it_changes() {
+async fn users_who_never_saw_a_post_get_no_edit() {
     for push_limit in ["10000", "1"] {
         let server = Server::start_with(&[("fanout.push_limit", push_limit)]).await;
         for reader in ["ann", "cy", "eve"] {
@@ -235,16 +235,16 @@ async fn whoever_never_could_see_a_post_is_not_told_that_it_changes() {
         for (reader, client) in &mut clients {
             let mut heard = Vec::new();
             while heard.last().is_none_or(|(_, id, _)| *id != last) {
-                heard.push(told(client, &format!("timeline:{reader}")).await);
+                heard.push(received(client, &format!("timeline:{reader}")).await);
             }
             let about: Vec<&str> =
                 heard.iter().filter(|(_, about, _)| *about == id).map(|(kind, ..)| kind.as_str()).collect();
             assert!(heard.iter().any(|(_, about, _)| *about == newer));
             match *reader {
                 "ann" => assert!(about.first() == Some(&"post") && about.last() == Some(&"gone"), "{about:?}"),
-                // What came before the second edit may have been told after it.
+                // What came before the second edit may have been pushed after it.
                 "cy" => assert_eq!(about.last(), Some(&"gone"), "{about:?}"),
-                _ => assert_eq!(about, [""; 0], "{reader} was told of a post that was never for them ({push_limit})"),
+                _ => assert_eq!(about, [""; 0], "{reader} got a push for a post never visible to them ({push_limit})"),
             }
         }
     }
@@ -252,7 +252,7 @@ async fn whoever_never_could_see_a_post_is_not_told_that_it_changes() {
 
 /// Edits use up entries of inboxes; a page goes on in the ledger where they pushed posts out.
 #[tokio::test]
-async fn a_post_that_is_edited_often_empties_no_page() {
+async fn frequent_edits_leave_pages_complete() {
     let server = Server::start_with(&[("timeline.length", "20")]).await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
@@ -266,7 +266,7 @@ async fn a_post_that_is_edited_often_empties_no_page() {
         text = format!("edited {n}");
         edit(&server, "bo", posts[3], &json!({ "text": text })).await;
     }
-    while told(&mut ann, "timeline:ann").await.2 != text {}
+    while received(&mut ann, "timeline:ann").await.2 != text {}
     for reader in [&mut ann, &mut Client::connect(&server, "ann").await] {
         let page = reader.rpc("timeline.read", &json!({ "limit": 12 })).await;
         let items = page["items"].as_array().expect("items");

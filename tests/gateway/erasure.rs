@@ -30,7 +30,7 @@ fn rows<'a>(export: &'a Value, kind: &str) -> &'a Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_export_holds_everything_of_ones_own_and_nothing_private_of_others() {
+async fn exports_hold_all_own_data_and_no_private_data_of_others() {
     let server = Server::start().await;
     server.follow("bo", "ann").await;
     server.follow("ann", "bo").await;
@@ -83,7 +83,7 @@ async fn an_export_holds_everything_of_ones_own_and_nothing_private_of_others() 
     }
 
     let of_backend = server.backend("export_user", &json!({ "user": "ann" })).await["result"].clone();
-    assert_eq!(of_backend, all, "a backend is told the same");
+    assert_eq!(of_backend, all, "a backend gets the same answer");
     let unknown = server.backend("export_user", &json!({ "user": "nobody" })).await;
     assert_eq!(unknown["error"]["code"], 104, "{unknown}");
     let wrong = server.backend("export_user", &json!({ "user": "ann", "cursor": "p1" })).await;
@@ -95,7 +95,7 @@ async fn an_export_holds_everything_of_ones_own_and_nothing_private_of_others() 
 }
 
 #[tokio::test]
-async fn a_large_export_comes_in_pages_of_bounded_size() {
+async fn large_exports_come_in_bounded_pages() {
     let server = Server::start().await;
     let text = "x".repeat(4_990);
     let mut ids = Vec::new();
@@ -273,7 +273,7 @@ async fn is_gone(server: &Server, theirs: u64) {
 }
 
 #[tokio::test]
-async fn an_erased_user_is_unreadable_at_once_and_soon_gone() {
+async fn erased_users_are_hidden_at_once_and_deleted_soon() {
     let server = Server::start().await;
     let ids = live_together(&server).await;
     let (hers, theirs, comment) = ids;
@@ -284,13 +284,13 @@ async fn an_erased_user_is_unreadable_at_once_and_soon_gone() {
     is_shut_out(&server, ann, Instant::now()).await;
     is_unreadable(&server, ids, false).await;
     is_a_tombstone(&server).await;
-    // Those who are there are told.
+    // Connected clients get the push.
     let timeline = bo.publication("timeline:bo").await["data"].clone();
     assert_eq!(timeline, json!({ "type": "gone", "id": hers, "reason": "deleted" }));
     loop {
-        let told = bo.publication(&format!("post:{theirs}")).await["data"].clone();
-        if told["type"] == "gone" {
-            assert_eq!((&told["comment"], &told["stays"]), (&json!(comment), &json!(true)));
+        let received = bo.publication(&format!("post:{theirs}")).await["data"].clone();
+        if received["type"] == "gone" {
+            assert_eq!((&received["comment"], &received["stays"]), (&json!(comment), &json!(true)));
             break;
         }
     }
@@ -301,7 +301,7 @@ async fn an_erased_user_is_unreadable_at_once_and_soon_gone() {
 }
 
 #[tokio::test]
-async fn an_erasure_is_in_force_on_every_node_and_outlives_the_one_that_began_it() {
+async fn erasures_apply_on_every_node_and_survive_its_node() {
     let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
     let (broker, ledger) = (redis.url(), postgres.url("postgres"));
     let keys = [("broker.url", broker.as_str()), ("ledger.url", ledger.as_str()), ("ledger.connections", "4")];
@@ -332,7 +332,7 @@ async fn an_erasure_is_in_force_on_every_node_and_outlives_the_one_that_began_it
 }
 
 #[tokio::test]
-async fn a_restored_ledger_is_brought_up_to_date_with_who_was_erased() {
+async fn restored_ledgers_apply_the_erasure_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, backup) = (folder.path().join("ledger.db"), folder.path().join("backup.db"));
     let (ledger, data) = (format!("sqlite://{}", path.display()), folder.path().join("data"));
@@ -360,7 +360,7 @@ async fn a_restored_ledger_is_brought_up_to_date_with_who_was_erased() {
 }
 
 #[tokio::test]
-async fn an_account_is_erased_with_its_password_and_cannot_be_made_again() {
+async fn erased_accounts_cannot_be_created_again() {
     let server = Server::start_with(&[("accounts.enabled", "true")]).await;
     let account = json!({ "user": "ann", "password": "a long password", "name": "Ann A." }).to_string();
     let made = server.http("POST", "/api/v1/accounts", &[], &account).await;

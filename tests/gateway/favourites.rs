@@ -18,7 +18,7 @@ async fn add(server: &Server, user: &str, kind: &str, id: impl std::fmt::Display
 }
 
 #[tokio::test]
-async fn objects_of_any_type_are_kept_listed_counted_and_checked() {
+async fn objects_of_any_type_are_added_listed_counted_and_checked() {
     let server = Server::start().await;
     let first = add(&server, "ann", "video", "a").await;
     add(&server, "ann", "video", "b").await;
@@ -45,7 +45,7 @@ async fn objects_of_any_type_are_kept_listed_counted_and_checked() {
 }
 
 #[tokio::test]
-async fn a_list_pages_exactly_while_it_grows() {
+async fn pages_have_no_gap_or_repeat_while_a_list_grows() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let mut added: Vec<String> = (0..25).map(|n| format!("v-{n}")).collect();
@@ -68,7 +68,7 @@ async fn a_list_pages_exactly_while_it_grows() {
 }
 
 #[tokio::test]
-async fn posts_come_whole_and_deleted_ones_vanish() {
+async fn favourite_posts_are_rendered_and_deleted_ones_omitted() {
     let server = Server::start().await;
     let mut posts = Vec::new();
     for n in 0..9 {
@@ -114,7 +114,7 @@ async fn posts_come_whole_and_deleted_ones_vanish() {
 }
 
 #[tokio::test]
-async fn deleted_posts_give_back_their_places() {
+async fn deleted_posts_free_their_favourite_slots() {
     let server = Server::start_with(&[("limits.favourites", "2")]).await;
     let (one, two) = (server.post("bo", "one").await, server.post("bo", "two").await);
     add(&server, "ann", "post", one).await;
@@ -136,7 +136,7 @@ async fn deleted_posts_give_back_their_places() {
 }
 
 #[tokio::test]
-async fn an_object_tells_how_many_and_who_hold_it() {
+async fn objects_list_and_count_their_users() {
     let server = Server::start_with(&[("auth.anonymous", "true")]).await;
     let people = ["ann", "bo", "cy", "dee", "eve"];
     for user in people {
@@ -156,7 +156,7 @@ async fn an_object_tells_how_many_and_who_hold_it() {
 }
 
 #[tokio::test]
-async fn two_people_have_favourites_in_common() {
+async fn shared_favourites_of_two_users_are_listed() {
     let server = Server::start().await;
     for id in ["a", "b", "c", "d", "e"] {
         add(&server, "ann", "video", id).await;
@@ -184,7 +184,7 @@ async fn two_people_have_favourites_in_common() {
 }
 
 #[tokio::test]
-async fn names_that_are_none_are_refused_by_name() {
+async fn invalid_object_names_are_rejected_by_field() {
     let server = Server::start().await;
     // What a path has to escape arrives as it was meant; so does what would be another path.
     for (path, id) in [("caf%C3%A9%3F%23", "café?#"), ("%63ount", "count"), ("a%25b", "a%b")] {
@@ -219,7 +219,7 @@ async fn names_that_are_none_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn who_is_shut_out_finds_neither_posts_nor_people() {
+async fn excluded_users_see_neither_posts_nor_users() {
     let server = Server::start().await;
     let (bos, cys) = (server.post("bo", "by bo").await, server.post("cy", "by cy").await);
     for user in ["ann", "bo", "cy"] {

@@ -44,7 +44,7 @@ fn timeless(mut post: Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_operation_answers_the_same_by_http_and_by_rpc() {
+async fn http_and_rpc_answers_are_equal_for_every_operation() {
     let server = Server::start().await;
     server.follow("cy", "ann").await;
     server.follow("ann", "bo").await;
@@ -184,7 +184,7 @@ async fn every_operation_answers_the_same_by_http_and_by_rpc() {
 }
 
 #[tokio::test]
-async fn errors_say_what_is_wrong_and_where() {
+async fn errors_name_the_field_and_the_reason() {
     let server = Server::start().await;
     let post = server.post("bo", "hello").await;
     for (method, path, body, expected) in [
@@ -224,7 +224,7 @@ async fn errors_say_what_is_wrong_and_where() {
 }
 
 #[tokio::test]
-async fn a_backend_acts_for_users_with_its_key() {
+async fn backends_act_for_users_with_the_api_key() {
     let server = Server::start().await;
     let ask = async |headers: &[(&str, &str)]| server.http("GET", "/api/v1/timeline", headers, "").await;
     assert!(ask(&[("x-api-key", API_KEY), ("x-user", "ann")]).await.status.is_success());
@@ -242,7 +242,7 @@ async fn a_backend_acts_for_users_with_its_key() {
 }
 
 #[tokio::test]
-async fn accounts_are_made_once_and_their_tokens_open_the_socket() {
+async fn accounts_are_created_once_and_their_tokens_connect() {
     let server = Server::start().await;
     let account = json!({ "user": "ann", "password": "a long password", "name": "Ann" }).to_string();
     let made = server.http("POST", "/api/v1/accounts", &[], &account).await;
@@ -322,7 +322,7 @@ async fn the_openapi_document_describes_every_operation() {
 }
 
 #[tokio::test]
-async fn requests_have_ids() {
+async fn responses_carry_a_request_id() {
     let server = Server::start().await;
     let answer = server.http("GET", "/health", &[("x-request-id", "of-the-proxy")], "").await;
     assert_eq!((answer.status.as_u16(), answer.header("x-request-id")), (200, Some("of-the-proxy")));

@@ -67,7 +67,7 @@ fn says(answer: &Answer, status: u16, word: &str) {
 }
 
 #[tokio::test]
-async fn an_id_that_the_application_brought_cannot_be_signed_up() {
+async fn user_ids_of_the_application_cannot_be_signed_up() {
     let server = Server::start().await;
     // A first visit of any kind will do, also one that only reads.
     assert_eq!(server.call("by-read", "GET", "/timeline", &Value::Null).await.status, 200);
@@ -81,7 +81,7 @@ async fn an_id_that_the_application_brought_cannot_be_signed_up() {
 }
 
 #[tokio::test]
-async fn an_account_is_not_acted_for_by_the_application() {
+async fn application_tokens_cannot_act_for_accounts() {
     let server = Server::start().await;
     let session = account(&server, "ann").await;
     assert_eq!(status(&server, &session).await, 200);
@@ -105,7 +105,7 @@ async fn an_account_is_not_acted_for_by_the_application() {
 }
 
 #[tokio::test]
-async fn a_session_of_an_account_that_is_not_there_makes_no_user() {
+async fn sessions_of_missing_accounts_create_no_user() {
     let mut server = Server::start().await;
     let session = account(&server, "ann").await;
     server.kill();
@@ -118,7 +118,7 @@ async fn a_session_of_an_account_that_is_not_there_makes_no_user() {
 }
 
 #[tokio::test]
-async fn accounts_are_off_beside_the_key_of_an_application() {
+async fn accounts_are_disabled_when_an_application_key_is_configured() {
     let server = Server::start_with(&[("accounts.enabled", "auto")]).await;
     says(&sign_up(&server, "ann").await, 403, "not enabled");
     let who = json!({ "user": "ann", "password": "correct horse" }).to_string();
@@ -133,7 +133,7 @@ async fn accounts_are_off_beside_the_key_of_an_application() {
 }
 
 #[tokio::test]
-async fn a_token_without_an_end_is_refused_by_default() {
+async fn tokens_without_exp_are_rejected_by_default() {
     let server = Server::start_with(&[("auth.require_exp", "true"), ("auth.leeway", "60s")]).await;
     let read = with_token(&server, &token("ann"), "GET", "/timeline", &Value::Null).await;
     says(&read, 401, "no exp");

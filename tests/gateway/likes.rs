@@ -12,7 +12,7 @@ fn likers(page: &Value) -> Vec<&str> {
 }
 
 /// Waits for a publication of a type on a channel.
-async fn told(client: &mut Client, channel: &str, kind: &str) -> Value {
+async fn received(client: &mut Client, channel: &str, kind: &str) -> Value {
     loop {
         let publication = client.publication(channel).await;
         if publication["data"]["type"] == kind {
@@ -24,7 +24,7 @@ async fn told(client: &mut Client, channel: &str, kind: &str) -> Value {
 /// Waits until the counts on the post's channel say so.
 async fn counts_reach(client: &mut Client, post: u64, likes: u64) -> Value {
     loop {
-        let counts = told(client, &format!("post:{post}"), "counts").await["data"].clone();
+        let counts = received(client, &format!("post:{post}"), "counts").await["data"].clone();
         assert_eq!((&counts["id"], &counts["comments"]), (&json!(post), &json!(0)), "{counts}");
         if counts["likes"] == likes {
             return counts;
@@ -33,7 +33,7 @@ async fn counts_reach(client: &mut Client, post: u64, likes: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_like_lights_up_at_once_and_is_settled_in_a_moment() {
+async fn likes_are_acknowledged_at_once_and_settled_soon() {
     let server = Server::start().await;
     let post = server.post("ann", "like me").await;
     let path = format!("/posts/{post}/like");
@@ -48,7 +48,7 @@ async fn a_like_lights_up_at_once_and_is_settled_in_a_moment() {
     assert_eq!(bo.rpc("likes.add", &json!({ "id": post })).await["likes"], 2);
 
     counts_reach(&mut watcher, post, 2).await;
-    let settled = told(&mut bo, "notifications:bo", "like.settled").await;
+    let settled = received(&mut bo, "notifications:bo", "like.settled").await;
     assert_eq!((&settled["data"]["id"], &settled["data"]["liked"]), (&json!(post), &json!(true)), "{settled}");
     assert!(settled.get("offset").is_none(), "nobody keeps it: {settled}");
     let page = server.done("ann", "GET", &format!("/posts/{post}/likes"), &Value::Null).await;
@@ -67,26 +67,26 @@ async fn a_like_lights_up_at_once_and_is_settled_in_a_moment() {
 }
 
 #[tokio::test]
-async fn only_the_connection_that_asked_is_told_that_a_like_is_settled() {
+async fn settlement_receipts_reach_only_the_requesting_connection() {
     let server = Server::start().await;
     let (first, second) = (server.post("ann", "one").await, server.post("ann", "two").await);
     let (mut phone, mut desk) = (Client::connect(&server, "bo").await, Client::connect(&server, "bo").await);
     for (device, post) in [(&mut phone, first), (&mut desk, second)] {
         device.rpc("likes.add", &json!({ "id": post })).await;
-        let settled = told(device, "notifications:bo", "like.settled").await["data"].clone();
-        // The desk was not told of the phone's like: this is the first it hears.
+        let settled = received(device, "notifications:bo", "like.settled").await["data"].clone();
+        // The desk got no push for the phone's like: this is its first.
         assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(post), &json!(true), &json!(1)));
     }
     // Who asks over HTTP has no connection. What the phone hears of next is its own again, and not of what came before.
     server.done("bo", "DELETE", &format!("/posts/{second}/like"), &Value::Null).await;
     server.metric_is("feedline_likes_batch_sum", 3.0).await;
     phone.rpc("likes.remove", &json!({ "id": first })).await;
-    let settled = told(&mut phone, "notifications:bo", "like.settled").await["data"].clone();
+    let settled = received(&mut phone, "notifications:bo", "like.settled").await["data"].clone();
     assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(first), &json!(false), &json!(0)));
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_liked() {
+async fn likes_of_missing_objects_are_rejected() {
     let server = Server::start().await;
     let post = server.post("ann", "soon gone").await;
     server.done("ann", "DELETE", &format!("/posts/{post}"), &Value::Null).await;
@@ -103,7 +103,7 @@ async fn what_is_not_there_is_not_liked() {
 }
 
 #[tokio::test]
-async fn the_list_of_likers_is_read_in_pages() {
+async fn likers_are_listed_in_pages() {
     let server = Server::start().await;
     let post = server.post("ann", "like me").await;
     let mut watcher = Client::connect(&server, "ann").await;
@@ -126,7 +126,7 @@ async fn the_list_of_likers_is_read_in_pages() {
 }
 
 #[tokio::test]
-async fn whom_a_reader_may_not_see_is_not_in_the_list_which_is_full_all_the_same() {
+async fn liker_pages_omit_hidden_users_and_are_full() {
     let server = Server::start().await;
     let post = server.post("ann", "like me").await;
     let mut watcher = Client::connect(&server, "ann").await;
@@ -149,7 +149,7 @@ async fn whom_a_reader_may_not_see_is_not_in_the_list_which_is_full_all_the_same
 }
 
 #[tokio::test]
-async fn pages_show_what_one_likes_and_how_many_do() {
+async fn pages_include_own_like_and_like_count() {
     let server = Server::start().await;
     let post = server.post("ann", "like me").await;
     let mut watcher = Client::connect(&server, "ann").await;
@@ -177,7 +177,7 @@ async fn notified(server: &Server, user: &str, so: impl Fn(&[Value]) -> bool) ->
 }
 
 #[tokio::test]
-async fn an_author_is_notified_of_likes_in_one_group() {
+async fn likes_are_grouped_in_one_notification() {
     let server = Server::start().await;
     let post = server.post("ann", "like me").await;
     let path = format!("/posts/{post}/like");
@@ -192,7 +192,7 @@ async fn an_author_is_notified_of_likes_in_one_group() {
 }
 
 #[tokio::test]
-async fn comments_are_liked_too() {
+async fn comments_can_be_liked() {
     let server = Server::start().await;
     let post = server.post("ann", "say something").await;
     let said = server.done("bo", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "something" })).await;
@@ -224,7 +224,7 @@ async fn comments_are_liked_too() {
 }
 
 #[tokio::test]
-async fn likes_are_measured() {
+async fn like_metrics_are_reported() {
     let server = Server::start().await;
     let post = server.post("ann", "like me").await;
     for (user, method) in [("bo", "PUT"), ("cy", "PUT"), ("cy", "DELETE")] {

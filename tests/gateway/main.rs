@@ -1,29 +1,29 @@
 //! The server as its users meet it: the real binary, real sockets, nothing looked at from within.
 
-mod along;
 mod audience;
 mod backend;
-mod barriers;
-mod bounds;
 mod channels;
-mod codes;
+mod close_codes;
 mod comments;
 mod cors;
 mod edits;
-mod endings;
 mod erasure;
+mod expansions;
+mod expiry;
 mod favourites;
 mod http;
+mod idempotency;
 mod identity;
-mod leaks;
 mod likes;
-mod nonsense;
+mod limits;
+mod malformed_input;
 mod notifications;
 mod people;
 mod proxies;
 mod pulled;
 mod rates;
 mod reading;
+mod restrictions;
 mod revocations;
 mod rights;
 mod sources;
@@ -31,7 +31,7 @@ mod stalls;
 mod timelines;
 mod tokens;
 mod topics;
-mod writes;
+mod visibility;
 
 use feedline_test_support::{client, ports, postgres_server, redis_server, server};
 

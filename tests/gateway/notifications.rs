@@ -20,7 +20,7 @@ async fn page(server: &Server, user: &str, query: &str) -> Value {
 }
 
 /// The next notification that the user hears of.
-async fn told(client: &mut Client, user: &str) -> Value {
+async fn received(client: &mut Client, user: &str) -> Value {
     let data = client.publication(&format!("notifications:{user}")).await["data"].clone();
     assert_eq!(data["type"], "notification", "{data}");
     data["notification"].clone()
@@ -63,31 +63,31 @@ async fn until(server: &Server, user: &str, so: impl Fn(&Value) -> bool) -> Valu
 }
 
 #[tokio::test]
-async fn each_kind_is_told_live_and_listed() {
+async fn every_kind_is_pushed_and_listed() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let post = server.post("ann", "hello").await;
     server.follow("bo", "ann").await;
-    let follow = told(&mut ann, "ann").await;
+    let follow = received(&mut ann, "ann").await;
     assert_eq!((&follow["kind"], follow.get("object")), (&json!("follow"), None));
     assert_eq!(follow["people"], json!([{ "id": "bo", "name": "bo" }]));
     assert_eq!((&follow["count"], &follow["read"], &follow["seen"]), (&json!(1), &json!(false), &json!(false)));
 
     say(&server, "bo", post, "hi").await;
-    let comment = told(&mut ann, "ann").await;
+    let comment = received(&mut ann, "ann").await;
     assert_eq!((&comment["kind"], &comment["object"]), (&json!("comment"), &json!({ "type": "post", "id": post })));
 
     let mine = say(&server, "ann", post, "welcome").await;
     reply(&server, "cy", post, mine, "thanks").await;
-    let answered = told(&mut ann, "ann").await;
+    let answered = received(&mut ann, "ann").await;
     let object = json!({ "type": "comment", "id": mine, "post": post });
     assert_eq!((&answered["kind"], &answered["object"]), (&json!("reply"), &object));
 
     let theirs = server.post("cy", "see @ann and @nobody-here").await;
-    let mention = told(&mut ann, "ann").await;
+    let mention = received(&mut ann, "ann").await;
     assert_eq!((&mention["kind"], &mention["object"]), (&json!("mention"), &json!({ "type": "post", "id": theirs })));
     let there = say(&server, "bo", theirs, "hello @ann, @ann").await;
-    let in_comment = told(&mut ann, "ann").await;
+    let in_comment = received(&mut ann, "ann").await;
     let object = json!({ "type": "comment", "id": there, "post": theirs });
     assert_eq!((&in_comment["kind"], &in_comment["object"]), (&json!("mention"), &object));
 
@@ -98,7 +98,7 @@ async fn each_kind_is_told_live_and_listed() {
 }
 
 #[tokio::test]
-async fn nobody_hears_of_their_own_doings_and_of_one_comment_once() {
+async fn own_actions_do_not_notify_and_a_comment_notifies_once() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let post = server.post("ann", "I, @ann, say").await;
@@ -106,23 +106,23 @@ async fn nobody_hears_of_their_own_doings_and_of_one_comment_once() {
     reply(&server, "ann", post, mine, "indeed").await;
     // It replies to ann, under ann's post, and names ann: one of the three is enough.
     reply(&server, "bo", post, mine, "hi @ann").await;
-    assert_eq!(told(&mut ann, "ann").await["kind"], "reply");
+    assert_eq!(received(&mut ann, "ann").await["kind"], "reply");
     say(&server, "bo", post, "hi again @ann").await;
-    assert_eq!(told(&mut ann, "ann").await["kind"], "comment");
+    assert_eq!(received(&mut ann, "ann").await["kind"], "comment");
     server.follow("bo", "ann").await;
-    assert_eq!(told(&mut ann, "ann").await["kind"], "follow");
+    assert_eq!(received(&mut ann, "ann").await["kind"], "follow");
     assert_eq!(said(&page(&server, "ann", "").await).len(), 3);
 }
 
 #[tokio::test]
-async fn the_same_done_by_many_is_one_notification_that_grows() {
+async fn equal_events_of_many_users_are_grouped() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let (post, other) = (server.post("ann", "hello").await, server.post("ann", "another").await);
     let mut id = Value::Null;
     for n in 1..=10_u64 {
         say(&server, &format!("fan-{n}"), post, "hi").await;
-        let grown = told(&mut ann, "ann").await;
+        let grown = received(&mut ann, "ann").await;
         if n == 1 {
             id = grown["id"].clone();
         }
@@ -131,10 +131,10 @@ async fn the_same_done_by_many_is_one_notification_that_grows() {
         assert_eq!(people(&grown), newest);
     }
     say(&server, "fan-1", other, "hi").await;
-    assert_eq!(told(&mut ann, "ann").await["count"], 1, "another post is another group");
+    assert_eq!(received(&mut ann, "ann").await["count"], 1, "another post is another group");
     say(&server, "fan-3", post, "hi once more").await;
     say(&server, "fan-11", post, "hi").await;
-    let grown = told(&mut ann, "ann").await;
+    let grown = received(&mut ann, "ann").await;
     assert_eq!((&grown["id"], &grown["count"]), (&id, &json!(11)), "who commented twice is one person");
     let page = page(&server, "ann", "").await;
     assert_eq!(page["items"].as_array().expect("items").len(), 2);
@@ -143,14 +143,14 @@ async fn the_same_done_by_many_is_one_notification_that_grows() {
 }
 
 #[tokio::test]
-async fn marks_count_down_and_reach_the_users_other_sockets() {
+async fn read_marks_lower_the_count_on_all_sockets() {
     let server = Server::start().await;
     let (mut phone, mut desk) = (Client::connect(&server, "ann").await, Client::connect(&server, "ann").await);
     let mut ids = Vec::new();
     for n in 0..3 {
         let post = server.post("ann", &format!("post {n}")).await;
         say(&server, "bo", post, "hi").await;
-        let (one, two) = (told(&mut phone, "ann").await, told(&mut desk, "ann").await);
+        let (one, two) = (received(&mut phone, "ann").await, received(&mut desk, "ann").await);
         assert_eq!(one, two);
         ids.push(one["id"].clone());
     }
@@ -170,7 +170,7 @@ async fn marks_count_down_and_reach_the_users_other_sockets() {
         items.map(|item| (item["read"] == true, item["seen"] == true)).collect()
     };
     assert_eq!(flags(&page(&server, "ann", "").await), [(false, true), (true, true), (true, true)]);
-    // The same again says nothing new, and nobody is told: the next thing heard is the one after.
+    // A repeat changes and pushes nothing: the next push is the one after it.
     phone.rpc("notifications.mark_read", &json!({ "id": ids[0] })).await;
     server.done("ann", "PUT", "/notifications/read", &Value::Null).await;
     assert_eq!(left(&marked(&mut desk, "ann").await), (0, 0));
@@ -181,28 +181,28 @@ async fn marks_count_down_and_reach_the_users_other_sockets() {
 }
 
 #[tokio::test]
-async fn a_notification_that_was_read_starts_anew() {
+async fn events_after_a_read_start_a_new_group() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let post = server.post("ann", "hello").await;
     say(&server, "bo", post, "hi").await;
-    let first = told(&mut ann, "ann").await;
+    let first = received(&mut ann, "ann").await;
     ann.rpc("notifications.mark_read", &json!({ "seen": true })).await;
     marked(&mut ann, "ann").await;
     say(&server, "cy", post, "hi").await;
-    let grown = told(&mut ann, "ann").await;
+    let grown = received(&mut ann, "ann").await;
     assert_eq!((&grown["id"], &grown["count"], &grown["seen"]), (&first["id"], &json!(2), &json!(false)));
     ann.rpc("notifications.mark_read", &json!({})).await;
     marked(&mut ann, "ann").await;
     say(&server, "bo", post, "hi again").await;
-    let anew = told(&mut ann, "ann").await;
+    let anew = received(&mut ann, "ann").await;
     assert_ne!(anew["id"], first["id"]);
     assert_eq!((&anew["count"], people(&anew)), (&json!(1), vec!["bo"]));
     assert_eq!(left(&page(&server, "ann", "").await), (1, 1));
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_notified_of_no_more() {
+async fn deleting_content_removes_its_notifications() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let (kept, deleted) = (server.post("ann", "kept").await, server.post("ann", "deleted").await);
@@ -214,7 +214,7 @@ async fn what_is_deleted_is_notified_of_no_more() {
     let there = say(&server, "cy", naming, "yes, @ann").await;
     until(&server, "ann", |page| said(page).len() == 5).await;
     for _ in 0..5 {
-        told(&mut ann, "ann").await;
+        received(&mut ann, "ann").await;
     }
     let all = page(&server, "ann", "").await;
     assert_eq!(said(&all)[0], ("mention", there, vec!["cy"]));
@@ -230,14 +230,14 @@ async fn what_is_deleted_is_notified_of_no_more() {
 }
 
 #[tokio::test]
-async fn pages_are_full_and_have_no_gap_though_some_are_not_shown() {
+async fn pages_are_full_when_some_notifications_are_hidden() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let mut posts = Vec::new();
     for n in 0..14 {
         let post = server.post("ann", &format!("post {n}")).await;
         say(&server, "bo", post, "hi").await;
-        told(&mut ann, "ann").await;
+        received(&mut ann, "ann").await;
         posts.push(post);
     }
     for post in posts.drain(4..10) {
@@ -252,7 +252,7 @@ async fn pages_are_full_and_have_no_gap_though_some_are_not_shown() {
         read.extend(said(&page).into_iter().map(|(_, post, _)| post));
         let fresh = server.post("ann", "fresh").await;
         say(&server, "cy", fresh, "hi").await;
-        told(&mut ann, "ann").await;
+        received(&mut ann, "ann").await;
         match page["next"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
@@ -262,7 +262,7 @@ async fn pages_are_full_and_have_no_gap_though_some_are_not_shown() {
 }
 
 #[tokio::test]
-async fn what_was_notified_while_away_is_recovered() {
+async fn notifications_missed_while_offline_are_recovered() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let mut ann = Client::open(&server).await;
@@ -279,16 +279,16 @@ async fn what_was_notified_while_away_is_recovered() {
     let recovered = back.done(connect).await["connect"]["subs"]["notifications:ann"].clone();
     assert_eq!(recovered["recovered"], true);
     let missed = recovered["publications"].as_array().cloned().unwrap_or_default();
-    let told = match missed.first() {
+    let received = match missed.first() {
         Some(missed) => missed["data"]["notification"].clone(),
-        // It was noted, and is told a moment later.
-        None => told(&mut back, "ann").await,
+        // It is stored and pushed a moment later.
+        None => received(&mut back, "ann").await,
     };
-    assert_eq!((&told["kind"], &told["object"]["id"]), (&json!("comment"), &json!(post)));
+    assert_eq!((&received["kind"], &received["object"]["id"]), (&json!("comment"), &json!(post)));
 }
 
 #[tokio::test]
-async fn who_may_not_or_shall_not_be_heard_notifies_nobody() {
+async fn restricted_users_notify_nobody() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let post = server.post("ann", "hello").await;
@@ -301,7 +301,7 @@ async fn who_may_not_or_shall_not_be_heard_notifies_nobody() {
     server.done("cy", "POST", "/posts", &only).await;
     for name in ["muted", "blocked", "blocking", "hidden", "cy"] {
         say(&server, name, post, "hi").await;
-        assert_eq!(told(&mut ann, "ann").await["kind"], "comment");
+        assert_eq!(received(&mut ann, "ann").await["kind"], "comment");
     }
     let before = page(&server, "ann", "").await;
     assert_eq!(said(&before), [("comment", post, vec!["cy", "hidden", "blocking", "blocked", "muted"])]);
@@ -320,7 +320,7 @@ async fn who_may_not_or_shall_not_be_heard_notifies_nobody() {
     }
     server.follow("muted", "ann").await;
     server.follow("fan", "ann").await;
-    assert_eq!(people(&told(&mut ann, "ann").await), ["fan"], "nobody else was heard of");
+    assert_eq!(people(&received(&mut ann, "ann").await), ["fan"], "nobody else was heard of");
     assert_eq!(left(&page(&server, "ann", "").await), (1, 1));
 
     server.done("ann", "PUT", "/users/cy/block", &Value::Null).await;
@@ -329,14 +329,14 @@ async fn who_may_not_or_shall_not_be_heard_notifies_nobody() {
 }
 
 #[tokio::test]
-async fn a_notification_taken_back_meanwhile_is_not_recovered() {
+async fn withdrawn_notifications_are_not_recovered() {
     let server = Server::start().await;
     let post = server.post("ann", "hello").await;
     let mut ann = Client::open(&server).await;
     let connected = ann.done(json!({ "connect": { "token": crate::server::token("ann") } })).await;
     let position = connected["connect"]["subs"]["notifications:ann"].clone();
     say(&server, "bo", post, "hi").await;
-    let heard = told(&mut ann, "ann").await;
+    let heard = received(&mut ann, "ann").await;
     drop(ann);
     server.done("ann", "PUT", "/users/bo/block", &Value::Null).await;
     let offset = position["offset"].as_u64().unwrap_or_default();
@@ -349,19 +349,19 @@ async fn a_notification_taken_back_meanwhile_is_not_recovered() {
 }
 
 #[tokio::test]
-async fn whom_an_edit_names_hears_of_it_and_whom_it_named_before_not_again() {
+async fn edits_notify_newly_mentioned_users_only() {
     let server = Server::start().await;
     let (mut ann, mut cy) = (Client::connect(&server, "ann").await, Client::connect(&server, "cy").await);
     let post = server.post("bo", "see @ann").await;
-    told(&mut ann, "ann").await;
+    received(&mut ann, "ann").await;
     server.done("bo", "PATCH", &format!("/posts/{post}"), &json!({ "text": "see @ann and @cy" })).await;
-    assert_eq!(told(&mut cy, "cy").await["object"]["id"], post);
+    assert_eq!(received(&mut cy, "cy").await["object"]["id"], post);
     server.follow("bo", "ann").await;
-    assert_eq!(told(&mut ann, "ann").await["kind"], "follow");
+    assert_eq!(received(&mut ann, "ann").await["kind"], "follow");
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_read_stops_nobody() {
+async fn undecodable_events_do_not_block_others() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("ledger.db");
     let server = Server::start_with(&[("ledger.url", &format!("sqlite://{}", path.display()))]).await;

@@ -21,17 +21,17 @@ async fn all(server: &Server, user: &str, path: &str, limit: usize, of: &str) ->
     loop {
         let separator = if path.contains('?') { '&' } else { '?' };
         let page = get(server, user, &format!("{path}{separator}limit={limit}&cursor={cursor}")).await;
-        let told = page["items"].as_array().expect("items");
-        assert!(told.len() <= limit);
-        items.extend(told.iter().map(|item| item[of].clone()));
+        let received = page["items"].as_array().expect("items");
+        assert!(received.len() <= limit);
+        items.extend(received.iter().map(|item| item[of].clone()));
         let Some(next) = page["next"].as_str() else { return items };
-        assert_eq!(told.len(), limit, "a page that is not the last is full");
+        assert_eq!(received.len(), limit, "a page that is not the last is full");
         cursor = next.to_owned();
     }
 }
 
 #[tokio::test]
-async fn what_one_says_of_oneself_is_seen_at_once() {
+async fn profile_changes_are_visible_at_once() {
     let server = Server::start().await;
     let me = server
         .done("ann", "PATCH", "/users/me", &json!({ "name": "  Ann É. ", "avatar": "https://a.example/1" }))
@@ -69,7 +69,7 @@ async fn what_one_says_of_oneself_is_seen_at_once() {
 }
 
 #[tokio::test]
-async fn people_are_found_by_the_beginning_of_their_id_or_name_in_any_case() {
+async fn search_matches_prefixes_of_id_and_name_in_any_case() {
     let server = Server::start().await;
     for (id, name) in [("anna", "Zoe"), ("bo", "ÄNNE Müller"), ("ANN2", "x"), ("cy", "Annika")] {
         server.done(id, "PATCH", "/users/me", &json!({ "name": name })).await;
@@ -105,7 +105,7 @@ async fn people_are_found_by_the_beginning_of_their_id_or_name_in_any_case() {
 }
 
 #[tokio::test]
-async fn suggested_are_those_whom_ones_followees_follow() {
+async fn suggestions_are_followees_of_followees() {
     let server = Server::start().await;
     for (from, to) in
         [("me1", "a"), ("me1", "b"), ("me1", "c"), ("a", "x"), ("b", "x"), ("c", "x"), ("a", "y"), ("b", "y")]
@@ -116,8 +116,9 @@ async fn suggested_are_those_whom_ones_followees_follow() {
         server.follow(from, to).await;
     }
     let page = get(&server, "me1", "/users/suggested?limit=2").await;
-    let told: Vec<_> = page["items"].as_array().unwrap().iter().map(|item| (&item["id"], &item["mutual"])).collect();
-    assert_eq!(told, [(&json!("x"), &json!(3)), (&json!("y"), &json!(2))]);
+    let received: Vec<_> =
+        page["items"].as_array().unwrap().iter().map(|item| (&item["id"], &item["mutual"])).collect();
+    assert_eq!(received, [(&json!("x"), &json!(3)), (&json!("y"), &json!(2))]);
     assert!(page["items"][0]["name"].is_string() && page["items"][0]["created_at"].is_u64());
     for limit in [1, 2, 3, 100] {
         assert_eq!(all(&server, "me1", "/users/suggested", limit, "id").await, ["x", "y", "Z", "z"], "{limit} a page");
@@ -130,9 +131,9 @@ async fn suggested_are_those_whom_ones_followees_follow() {
 }
 
 #[tokio::test]
-async fn who_may_not_be_seen_is_neither_found_nor_suggested() {
+async fn hidden_users_are_neither_found_nor_suggested() {
     let server = Server::start().await;
-    // p1 hides from ann, p2 blocks her, she blocks p4 and mutes p6. That one hides is not told: who looks for them by
+    // p1 hides from ann, p2 blocks her, she blocks p4 and mutes p6. Hides are not revealed: a search by
     // name finds them, as on their profile.
     for n in 0..7 {
         server.follow("friend", &format!("p{n}")).await;
@@ -160,7 +161,7 @@ async fn who_may_not_be_seen_is_neither_found_nor_suggested() {
 }
 
 #[tokio::test]
-async fn one_can_ask_to_be_told_of_somebodys_posts() {
+async fn post_alerts_notify_of_an_authors_posts() {
     let server = Server::start().await;
     server.done("bo", "GET", "/users/bo", &Value::Null).await;
     let asked = async || get(&server, "ann", "/users/bo").await["edges"]["notify"].clone();
@@ -182,7 +183,7 @@ async fn one_can_ask_to_be_told_of_somebodys_posts() {
 }
 
 #[tokio::test]
-async fn nobody_is_called_what_a_path_means_otherwise() {
+async fn reserved_path_words_are_rejected_as_user_ids() {
     let server = Server::start().await;
     for reserved in ["me", "suggested"] {
         let account = json!({ "user": reserved, "password": "long enough" }).to_string();

@@ -39,7 +39,7 @@ async fn lock_out(server: &Server, headers: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn one_client_behind_a_proxy_does_not_lock_out_the_others() {
+async fn clients_behind_a_proxy_have_separate_limits() {
     let keys = [
         ("server.trusted_proxies", "127.0.0.1"),
         ("accounts.enabled", "true"),
@@ -70,7 +70,7 @@ async fn forwarded_socket(server: &Server, client: &str) -> Result<Client, u16> 
 }
 
 #[tokio::test]
-async fn a_client_behind_a_proxy_has_so_many_sockets() {
+async fn sockets_of_a_client_behind_a_proxy_are_limited() {
     let keys = [("server.trusted_proxies", "127.0.0.1,10.0.0.0/8"), ("server.connections_per_address", "2")];
     let server = Server::start_with(&keys).await;
     let first = forwarded_socket(&server, "192.0.2.1").await.unwrap();
@@ -109,7 +109,7 @@ fn version_2(client: [u8; 4]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_proxy_may_say_who_the_client_is_before_anything_else() {
+async fn proxy_protocol_header_gives_the_client_address() {
     let keys = [
         ("server.trusted_proxies", "127.0.0.2"),
         ("server.proxy_protocol", "true"),
@@ -163,7 +163,7 @@ async fn a_proxy_may_say_who_the_client_is_before_anything_else() {
 }
 
 #[tokio::test]
-async fn headers_behind_a_proxy_that_names_no_client_are_not_believed() {
+async fn forwarded_headers_of_untrusted_proxies_are_ignored() {
     let keys = [
         ("server.trusted_proxies", "127.0.0.2"),
         ("server.proxy_protocol", "true"),

@@ -55,12 +55,12 @@ fn word(publication: &Value) -> (String, u64) {
 }
 
 /// The next so many publications of a timeline.
-async fn told(client: &mut Client, user: &str, many: usize) -> Vec<(String, u64)> {
-    let mut told = Vec::new();
+async fn received(client: &mut Client, user: &str, many: usize) -> Vec<(String, u64)> {
+    let mut received = Vec::new();
     for _ in 0..many {
-        told.push(word(&client.publication(&format!("timeline:{user}")).await));
+        received.push(word(&client.publication(&format!("timeline:{user}")).await));
     }
-    told
+    received
 }
 
 fn arrived(posts: &[u64]) -> Vec<(String, u64)> {
@@ -73,7 +73,7 @@ async fn pulled(server: &Server, many: usize) {
 }
 
 #[tokio::test]
-async fn followers_who_are_connected_hear_it_live_and_the_others_find_it_when_they_come() {
+async fn connected_followers_get_posts_live_and_others_catch_up() {
     let server = star(9).await;
     // Everybody has been here before.
     let mut stood = Vec::new();
@@ -90,7 +90,7 @@ async fn followers_who_are_connected_hear_it_live_and_the_others_find_it_when_th
         posts.push(server.post("star", &format!("post {n}")).await);
     }
     for (user, client) in &mut live {
-        assert_eq!(told(client, user, 4).await, arrived(&posts), "{user}");
+        assert_eq!(received(client, user, 4).await, arrived(&posts), "{user}");
     }
     pulled(&server, 4).await;
     // It is not written to those who are not there: that is the point.
@@ -120,26 +120,26 @@ async fn followers_who_are_connected_hear_it_live_and_the_others_find_it_when_th
     }
     let last = server.post("star", "the last").await;
     for (user, client) in &mut live {
-        assert_eq!(told(client, user, 1).await, arrived(&[last]), "{user}");
+        assert_eq!(received(client, user, 1).await, arrived(&[last]), "{user}");
     }
-    assert_eq!(told(&mut client, &follower(5), 1).await, arrived(&[last]));
-    assert_eq!(told(&mut anew, &follower(6), 1).await, arrived(&[last]));
+    assert_eq!(received(&mut client, &follower(5), 1).await, arrived(&[last]));
+    assert_eq!(received(&mut anew, &follower(6), 1).await, arrived(&[last]));
     assert!(other.pushed().await.is_empty(), "whoever does not follow hears nothing");
 }
 
 #[tokio::test]
-async fn a_deletion_reaches_those_who_hold_the_post() {
+async fn deletions_reach_readers_of_the_post() {
     let server = star(8).await;
     let mut live = Client::connect(&server, &follower(0)).await;
     for n in 1..4 {
         position(&server, &follower(n)).await;
     }
     let (kept, deleted) = (server.post("star", "kept").await, server.post("star", "deleted").await);
-    assert_eq!(told(&mut live, &follower(0), 2).await, arrived(&[kept, deleted]));
+    assert_eq!(received(&mut live, &follower(0), 2).await, arrived(&[kept, deleted]));
     let [with, without] = [position(&server, &follower(1)).await, position(&server, &follower(4)).await];
     assert_eq!(timeline(&server, &follower(1)).await, [deleted, kept]);
     server.done("star", "DELETE", &format!("/posts/{deleted}"), &Value::Null).await;
-    assert_eq!(told(&mut live, &follower(0), 1).await, [("gone".to_owned(), deleted)]);
+    assert_eq!(received(&mut live, &follower(0), 1).await, [("gone".to_owned(), deleted)]);
     pulled(&server, 3).await;
     for n in 0..8 {
         assert_eq!(timeline(&server, &follower(n)).await, [kept], "{n}");
@@ -150,13 +150,13 @@ async fn a_deletion_reaches_those_who_hold_the_post() {
 }
 
 #[tokio::test]
-async fn an_edit_reaches_those_who_hold_the_post_and_may_see_it() {
+async fn edits_reach_readers_who_may_see_the_post() {
     let server = star(8).await;
     let mut live = Client::connect(&server, &follower(0)).await;
     let mut left_out = Client::connect(&server, &follower(1)).await;
     let id = server.post("star", "first").await;
     for (user, client) in [(follower(0), &mut live), (follower(1), &mut left_out)] {
-        assert_eq!(told(client, &user, 1).await, arrived(&[id]));
+        assert_eq!(received(client, &user, 1).await, arrived(&[id]));
     }
     let since = [position(&server, &follower(2)).await, position(&server, &follower(3)).await];
     for n in [2, 3] {
@@ -165,8 +165,8 @@ async fn an_edit_reaches_those_who_hold_the_post_and_may_see_it() {
     let edit = json!({ "text": "second", "visibility": { "not_to": [follower(1), follower(3)] } });
     server.done("star", "PATCH", &format!("/posts/{id}"), &edit).await;
     let word = |kind: &str| (kind.to_owned(), id);
-    assert_eq!(told(&mut live, &follower(0), 1).await, [word("edited")]);
-    assert_eq!(told(&mut left_out, &follower(1), 1).await, [word("gone")]);
+    assert_eq!(received(&mut live, &follower(0), 1).await, [word("edited")]);
+    assert_eq!(received(&mut left_out, &follower(1), 1).await, [word("gone")]);
     // The post, its edit, who is left out by it, and who is not.
     pulled(&server, 4).await;
     for (n, seen) in [(0, vec![id]), (1, vec![]), (2, vec![id]), (3, vec![]), (4, vec![id])] {
@@ -176,35 +176,35 @@ async fn an_edit_reaches_those_who_hold_the_post_and_may_see_it() {
     assert_eq!(updates(&server, &follower(3), &since[1]).await, [word("gone")]);
     // For everybody again: it comes back to those whom it had left.
     server.done("star", "PATCH", &format!("/posts/{id}"), &json!({ "visibility": "public" })).await;
-    assert_eq!(told(&mut left_out, &follower(1), 1).await, arrived(&[id]));
+    assert_eq!(received(&mut left_out, &follower(1), 1).await, arrived(&[id]));
     assert_eq!(timeline(&server, &follower(3)).await, [id]);
 }
 
 #[tokio::test]
-async fn following_and_unfollowing_work_as_with_anybody() {
+async fn following_and_unfollowing_update_the_timeline() {
     let server = star(7).await;
     let mut ann = Client::connect(&server, "ann").await;
     let before = server.post("star", "before").await;
     pulled(&server, 1).await;
     ann.rpc("users.follow", &json!({ "id": "star" })).await;
     let after = server.post("star", "after").await;
-    assert_eq!(told(&mut ann, "ann", 2).await, arrived(&[before, after]));
+    assert_eq!(received(&mut ann, "ann", 2).await, arrived(&[before, after]));
     assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [after, before]);
     ann.rpc("users.unfollow", &json!({ "id": "star" })).await;
     server.post("star", "not for ann").await;
     pulled(&server, 3).await;
-    let mut gone = told(&mut ann, "ann", 2).await;
+    let mut gone = received(&mut ann, "ann", 2).await;
     gone.sort_unstable();
     assert_eq!(gone, [("gone".to_owned(), before), ("gone".to_owned(), after)]);
     assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [0; 0]);
     let own = server.post("ann", "mine").await;
-    assert_eq!(told(&mut ann, "ann", 1).await, arrived(&[own]), "and nothing of the other's");
+    assert_eq!(received(&mut ann, "ann", 1).await, arrived(&[own]), "and nothing of the other's");
 }
 
 /// Who has how many followers changes while posts are written: in whichever way each is carried, everybody has all of
 /// them once.
 #[tokio::test]
-async fn an_author_who_crosses_the_limit_loses_nothing() {
+async fn no_post_is_lost_when_an_author_crosses_the_pull_threshold() {
     let server = star(3).await;
     let mut live = Client::connect(&server, &follower(0)).await;
     let stood = [position(&server, &follower(1)).await, position(&server, &follower(2)).await];
@@ -226,7 +226,7 @@ async fn an_author_who_crosses_the_limit_loses_nothing() {
         words
     };
     let count = posts.len();
-    assert_eq!(sort(told(&mut live, &follower(0), count).await), arrived(&posts));
+    assert_eq!(sort(received(&mut live, &follower(0), count).await), arrived(&posts));
     let carried_in_both_ways = server.metric("feedline_pulled_seconds_count").await.expect("some were pulled");
     assert!(carried_in_both_ways > 0.0 && carried_in_both_ways < count as f64, "{carried_in_both_ways} of {count}");
     let begun = std::time::Instant::now();
@@ -243,7 +243,7 @@ async fn an_author_who_crosses_the_limit_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_timeline_scrolls_through_pulled_and_pushed_authors_in_order() {
+async fn pulled_and_pushed_posts_are_merged_in_order() {
     // The inbox ends within the second page: the ledger tells the rest.
     let server = star_with(7, &[("timeline.length", "8")]).await;
     let readers = [follower(0), follower(1), follower(2)];
@@ -256,7 +256,7 @@ async fn a_timeline_scrolls_through_pulled_and_pushed_authors_in_order() {
     for n in 0..24 {
         posts.push(server.post(if n % 3 == 0 { "bo" } else { "star" }, &format!("{n}")).await);
     }
-    let mut heard = told(&mut live, &readers[0], posts.len()).await;
+    let mut heard = received(&mut live, &readers[0], posts.len()).await;
     heard.sort_unstable();
     assert_eq!(heard, arrived(&posts));
     pulled(&server, 16).await;
@@ -286,7 +286,7 @@ async fn a_timeline_scrolls_through_pulled_and_pushed_authors_in_order() {
 }
 
 #[tokio::test]
-async fn a_post_is_for_whom_it_says() {
+async fn pulled_posts_respect_their_audience() {
     let server = star(10).await;
     // Two of each kind, one of them connected: any follower, friends, those named in `only_to` and in `not_to`.
     for friend in [2, 3] {
@@ -318,7 +318,7 @@ async fn a_post_is_for_whom_it_says() {
     for (kind, client) in [0, 2, 4, 6].into_iter().zip(&mut clients) {
         let theirs = posts.iter().zip(&visibilities).filter(|(_, (_, kinds))| kinds.contains(&kind));
         let theirs: Vec<u64> = theirs.map(|(id, _)| *id).collect();
-        assert_eq!(told(client, &follower(kind), theirs.len()).await, arrived(&theirs), "{kind} live");
+        assert_eq!(received(client, &follower(kind), theirs.len()).await, arrived(&theirs), "{kind} live");
         // The friends are also notified that they are followed, at any time.
         let notifications = format!("notifications:{}", follower(kind));
         let mut pushed = client.pushed().await;
@@ -336,7 +336,7 @@ async fn a_post_is_for_whom_it_says() {
 }
 
 #[tokio::test]
-async fn mutes_and_hides_act_at_once_and_end_without_a_loss() {
+async fn mutes_and_hides_apply_at_once_and_lose_nothing() {
     let server = star(9).await;
     let (here, away) = (follower(0), follower(1));
     let mut live = Client::connect(&server, &here).await;
@@ -344,7 +344,7 @@ async fn mutes_and_hides_act_at_once_and_end_without_a_loss() {
     let since = position(&server, &away).await;
     let one = server.post("star", "one").await;
     for (user, client) in [(&here, &mut live), (&follower(2), &mut other)] {
-        assert_eq!(told(client, user, 1).await, arrived(&[one]));
+        assert_eq!(received(client, user, 1).await, arrived(&[one]));
     }
     let (mut all, word) = (vec![one], |kind: &str, id: u64| (kind.to_owned(), id));
     for what in ["mute", "hide"] {
@@ -359,41 +359,41 @@ async fn mutes_and_hides_act_at_once_and_end_without_a_loss() {
         for reader in [&here, &away] {
             assert_eq!(timeline(&server, reader).await, [0; 0], "{what}: {reader}");
         }
-        let gone = told(&mut live, &here, all.len()).await;
+        let gone = received(&mut live, &here, all.len()).await;
         assert_eq!(gone, all.iter().map(|id| word("gone", *id)).collect::<Vec<_>>(), "{what}");
         let unseen = server.post("star", what).await;
-        assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[unseen]));
+        assert_eq!(received(&mut other, &follower(2), 1).await, arrived(&[unseen]));
         assert!(live.pushed().await.is_empty(), "{what}");
         assert_eq!(timeline(&server, &here).await, [0; 0], "{what}");
         let since_then = updates(&server, &away, &since).await;
         assert!(!since_then.contains(&word("post", unseen)), "{what}: {since_then:?}");
         all.push(unseen);
         change("DELETE").await;
-        assert_eq!(told(&mut live, &here, all.len()).await, arrived(&all), "{what}");
+        assert_eq!(received(&mut live, &here, all.len()).await, arrived(&all), "{what}");
         let newest: Vec<u64> = all.iter().rev().copied().collect();
         for reader in [&here, &away] {
             assert_eq!(timeline(&server, reader).await, newest, "{what}: {reader}");
         }
     }
     let last = server.post("star", "as before").await;
-    assert_eq!(told(&mut live, &here, 1).await, arrived(&[last]));
+    assert_eq!(received(&mut live, &here, 1).await, arrived(&[last]));
 }
 
 #[tokio::test]
-async fn a_block_ends_it_both_stored_and_live() {
+async fn blocks_remove_stored_and_live_posts() {
     let server = star(9).await;
     let (here, away) = (follower(0), follower(1));
     let mut live = Client::connect(&server, &here).await;
     let mut other = Client::connect(&server, &follower(2)).await;
     let since = position(&server, &away).await;
     let one = server.post("star", "one").await;
-    assert_eq!(told(&mut live, &here, 1).await, arrived(&[one]));
-    assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[one]));
+    assert_eq!(received(&mut live, &here, 1).await, arrived(&[one]));
+    assert_eq!(received(&mut other, &follower(2), 1).await, arrived(&[one]));
     server.done(&here, "PUT", "/users/star/block", &Value::Null).await;
     server.done("star", "PUT", &format!("/users/{away}/block"), &Value::Null).await;
-    assert_eq!(told(&mut live, &here, 1).await, [("gone".to_owned(), one)]);
+    assert_eq!(received(&mut live, &here, 1).await, [("gone".to_owned(), one)]);
     let two = server.post("star", "two").await;
-    assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[two]));
+    assert_eq!(received(&mut other, &follower(2), 1).await, arrived(&[two]));
     for reader in [&here, &away] {
         assert_eq!(timeline(&server, reader).await, [0; 0], "{reader}");
     }
@@ -403,17 +403,17 @@ async fn a_block_ends_it_both_stored_and_live() {
     // The end of a block brings nobody back; following does.
     server.done(&here, "DELETE", "/users/star/block", &Value::Null).await;
     let three = server.post("star", "three").await;
-    assert_eq!(told(&mut other, &follower(2), 1).await, arrived(&[three]));
+    assert_eq!(received(&mut other, &follower(2), 1).await, arrived(&[three]));
     assert_eq!(timeline(&server, &here).await, [0; 0]);
     server.follow(&here, "star").await;
     assert_eq!(timeline(&server, &here).await, [three, two, one]);
-    assert_eq!(told(&mut live, &here, 3).await, arrived(&[one, two, three]));
+    assert_eq!(received(&mut live, &here, 3).await, arrived(&[one, two, three]));
 }
 
 /// Where an author is pulled, what an unfollow takes out is taken out once more after a while, should something have come
 /// in after it.
 #[tokio::test]
-async fn who_follows_again_keeps_what_came_in() {
+async fn following_again_keeps_earlier_posts() {
     let server = star(8).await;
     let ann = follower(0);
     let one = server.post("star", "one").await;

@@ -12,7 +12,7 @@ use crate::server::{API_KEY, Answer, PATIENCE, Server, signed, token, unix};
 const READ: &Value = &Value::Null;
 
 /// How often a request succeeds until it is refused, and the refusal.
-async fn until_refused(server: &Server, user: &str, method: &str, path: &str, body: &Value) -> (usize, Answer) {
+async fn repeat_until_rejected(server: &Server, user: &str, method: &str, path: &str, body: &Value) -> (usize, Answer) {
     for done in 0..2_000 {
         let answer = server.call(user, method, path, body).await;
         if !answer.status.is_success() {
@@ -32,16 +32,17 @@ fn is_rate_limited(answer: &Answer) {
 async fn reads_have_a_budget_weighted_by_cost() {
     let server = Server::start_with(&[("rates.reads", "60")]).await;
     let post = server.post("ann", "hello").await;
-    let (cheap, refused) = until_refused(&server, "bo", "GET", &format!("/posts/{post}"), READ).await;
+    let (cheap, refused) = repeat_until_rejected(&server, "bo", "GET", &format!("/posts/{post}"), READ).await;
     is_rate_limited(&refused);
     assert!((120..=140).contains(&cheap), "120 look-ups at once, and one more each second: {cheap}");
     // All reads share the budget, over sockets too.
     let mut socket = Client::connect(&server, "bo").await;
     let reply = socket.call(json!({ "rpc": { "method": "timeline.read", "data": { "limit": 100 } } })).await;
     assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(429), &json!(true)), "{reply}");
-    let (pages, _) = until_refused(&server, "cy", "GET", "/timeline?limit=100&with=likers,comments,people", READ).await;
+    let (pages, _) =
+        repeat_until_rejected(&server, "cy", "GET", "/timeline?limit=100&with=likers,comments,people", READ).await;
     assert!((4..=6).contains(&pages), "25 units each: {pages}");
-    let (dear, _) = until_refused(&server, "di", "GET", "/users/suggested", READ).await;
+    let (dear, _) = repeat_until_rejected(&server, "di", "GET", "/users/suggested", READ).await;
     assert!((4..=6).contains(&dear), "25 units each: {dear}");
     // Writes, backends and other users go on.
     assert_eq!(server.call("bo", "POST", "/posts", &json!({ "text": "x" })).await.status, 201);
@@ -93,7 +94,7 @@ async fn mentions_are_counted_and_a_refused_post_leaves_nothing() {
     let server = Server::start_with(&[("rates.mentions", "30")]).await;
     let crowd: Vec<String> = (0..20).map(|n| format!("@fan-{n}")).collect();
     let text = json!({ "text": crowd.join(" ") });
-    let (posted, refused) = until_refused(&server, "ann", "POST", "/posts", &text).await;
+    let (posted, refused) = repeat_until_rejected(&server, "ann", "POST", "/posts", &text).await;
     is_rate_limited(&refused);
     assert!(refused.body["error"]["message"].as_str().expect("a message").contains("mentioned users"), "{refused:?}");
     assert_eq!(posted, 3, "60 mentions at once");
@@ -163,7 +164,7 @@ async fn commands_of_a_socket_use_the_budget_for_reads() {
     }
     // Other users go on.
     Client::connect(&server, "eve").await.done(history("timeline:eve")).await;
-    let (updates, _) = until_refused(&server, "fay", "GET", "/timeline/updates?offset=0&epoch=x", READ).await;
+    let (updates, _) = repeat_until_rejected(&server, "fay", "GET", "/timeline/updates?offset=0&epoch=x", READ).await;
     assert!((24..=28).contains(&updates), "5 units each: {updates}");
 }
 

@@ -8,7 +8,7 @@ use crate::redis_server::RedisServer;
 use crate::server::Server;
 
 #[tokio::test]
-async fn a_post_is_shown_with_its_counts_and_a_page_with_its_people() {
+async fn posts_include_counts_and_pages_include_users() {
     let server = Server::start_with(&[("auth.anonymous", "true")]).await;
     let zero = json!({ "likes": 0, "comments": 0, "favourites": 0 });
     let counts = |post: &Value| json!({ "likes": post["likes"], "comments": post["comments"], "favourites": post["favourites"] });
@@ -43,18 +43,18 @@ async fn a_post_is_shown_with_its_counts_and_a_page_with_its_people() {
 }
 
 #[tokio::test]
-async fn a_page_costs_as_many_round_trips_however_long_it_is() {
+async fn round_trips_do_not_depend_on_page_length() {
     costs_the_same(&Server::start().await).await;
 }
 
 #[tokio::test]
-async fn a_page_costs_as_many_round_trips_however_long_it_is_with_redis() {
+async fn round_trips_do_not_depend_on_page_length_with_redis() {
     let redis = RedisServer::start();
     costs_the_same(&Server::start_with(&[("broker.url", &redis.url())]).await).await;
 }
 
 #[tokio::test]
-async fn a_page_costs_as_many_round_trips_however_long_it_is_with_redis_and_postgres() {
+async fn round_trips_do_not_depend_on_page_length_with_redis_and_postgres() {
     let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
     let keys = [("broker.url", redis.url()), ("ledger.url", postgres.url("postgres"))];
     costs_the_same(&Server::start_with(&keys.each_ref().map(|(key, url)| (*key, url.as_str()))).await).await;
@@ -144,12 +144,12 @@ async fn made(server: &Server) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn how_far_one_read_is_told_on_all_devices() {
+async fn read_marker_reaches_all_devices() {
     read_on_all_devices(&Server::start().await).await;
 }
 
 #[tokio::test]
-async fn how_far_one_read_is_told_on_all_devices_with_redis() {
+async fn read_marker_reaches_all_devices_with_redis() {
     let redis = RedisServer::start();
     read_on_all_devices(&Server::start_with(&[("broker.url", &redis.url())]).await).await;
 }
@@ -174,12 +174,12 @@ async fn read_on_all_devices(server: &Server) {
 
     let marked = phone.rpc("timeline.mark_read", &json!({ "id": posts[2] })).await;
     assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
-    let told = desk.publication("timeline:ann").await;
-    assert_eq!(told["data"], json!({ "type": "read", "id": posts[2], "unread": 2 }));
-    assert!(told.get("offset").is_none(), "it is no entry of the log: {told}");
-    assert_eq!(phone.publication("timeline:ann").await, told);
+    let received = desk.publication("timeline:ann").await;
+    assert_eq!(received["data"], json!({ "type": "read", "id": posts[2], "unread": 2 }));
+    assert!(received.get("offset").is_none(), "it is no entry of the log: {received}");
+    assert_eq!(phone.publication("timeline:ann").await, received);
 
-    // An older mark changes nothing, and nobody is told.
+    // An older mark changes nothing and pushes nothing.
     let marked = server.done("ann", "PUT", "/timeline/read", &json!({ "id": posts[0] })).await;
     assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
     // A deletion is one less to read.
@@ -210,7 +210,7 @@ async fn read_on_all_devices(server: &Server) {
 }
 
 #[tokio::test]
-async fn no_more_than_a_hundred_unread_are_counted() {
+async fn unread_count_stops_at_one_hundred() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;

@@ -33,13 +33,13 @@ macro_rules! on_both_brokers {
 }
 
 on_both_brokers! {
-    a_backend_disconnects_clients
-    a_token_is_revoked_by_its_id
+    backends_disconnect_clients
+    tokens_are_revoked_by_id
     all_tokens_of_a_user_are_invalidated
-    a_user_is_blocked_and_unblocked
-    a_session_is_ended_by_itself_or_with_all_others
-    a_new_password_ends_all_other_sessions
-    a_change_of_the_password_brings_no_session_back
+    users_are_blocked_and_unblocked
+    sessions_end_one_or_all
+    new_passwords_end_all_other_sessions
+    password_changes_restore_no_session
 }
 
 /// Waits until a socket is closed, not longer than everything may take; why it was.
@@ -52,7 +52,7 @@ async fn closed_soon(client: &mut Client) -> (u16, String) {
 
 /// A socket stays as it is.
 async fn stays(client: &mut Client) {
-    let heard = client.hear_within(Duration::from_millis(300)).await;
+    let heard = client.push_within(Duration::from_millis(300)).await;
     assert!(matches!(heard, None | Some(Heard::Ping)), "{heard:?}");
     client.rpc("timeline.read", &json!({})).await;
 }
@@ -71,7 +71,7 @@ async fn client_id(client: &mut Client, token: &str) -> String {
     reply["connect"]["client"].as_str().expect("a client").to_owned()
 }
 
-async fn a_backend_disconnects_clients(server: &Server) {
+async fn backends_disconnect_clients(server: &Server) {
     let tokens = ["1", "2", "3", "4"].map(|id| issued("ann", id, unix()));
     let mut clients = Vec::new();
     for token in &tokens {
@@ -103,7 +103,7 @@ async fn a_backend_disconnects_clients(server: &Server) {
     }
 }
 
-async fn a_token_is_revoked_by_its_id(server: &Server) {
+async fn tokens_are_revoked_by_id(server: &Server) {
     let (one, other) = (issued("ann", "one", unix()), issued("ann", "other", unix()));
     let (mut first, mut second) = (socket(server, &one).await, socket(server, &other).await);
     // A token of nobody, and a subscription's.
@@ -174,7 +174,7 @@ async fn all_tokens_of_a_user_are_invalidated(server: &Server) {
     assert_eq!(status(server, &session).await, 200);
 }
 
-async fn a_user_is_blocked_and_unblocked(server: &Server) {
+async fn users_are_blocked_and_unblocked(server: &Server) {
     let session = account(server, "dee").await;
     let ann = issued("ann", "1", unix());
     let mut sockets = [socket(server, &ann).await, socket(server, &session).await];
@@ -206,7 +206,7 @@ async fn a_user_is_blocked_and_unblocked(server: &Server) {
     assert_eq!(server.backend("block_user", &json!({ "user": "ann", "expire_at": 5 })).await["error"]["code"], 107);
 }
 
-async fn a_session_is_ended_by_itself_or_with_all_others(server: &Server) {
+async fn sessions_end_one_or_all(server: &Server) {
     let mut tokens = vec![account(server, "ann").await];
     for _ in 0..3 {
         tokens.push(sign_in(server, "ann", "correct horse").await);
@@ -240,7 +240,7 @@ async fn a_session_is_ended_by_itself_or_with_all_others(server: &Server) {
     assert_eq!(status(server, &nameless).await, 401);
 }
 
-async fn a_new_password_ends_all_other_sessions(server: &Server) {
+async fn new_passwords_end_all_other_sessions(server: &Server) {
     let mine = account(server, "ann").await;
     let other = sign_in(server, "ann", "correct horse").await;
     let (mut here, mut elsewhere) = (socket(server, &mine).await, socket(server, &other).await);
@@ -274,7 +274,7 @@ async fn a_new_password_ends_all_other_sessions(server: &Server) {
 
 /// A password is changed while all sessions are ended: whichever comes first, the session that changed it does not
 /// survive.
-async fn a_change_of_the_password_brings_no_session_back(server: &Server) {
+async fn password_changes_restore_no_session(server: &Server) {
     let mut password = "correct horse".to_owned();
     account(server, "ann").await;
     for round in 0..3 {
@@ -300,7 +300,7 @@ async fn a_change_of_the_password_brings_no_session_back(server: &Server) {
 }
 
 #[tokio::test]
-async fn what_was_ended_stays_so_after_a_restart() {
+async fn revocations_survive_a_restart() {
     let mut server = Server::start().await;
     let tokens = [issued("ann", "1", unix()), issued("bo", "2", unix() - 5), issued("cy", "3", unix())];
     let session = account(&server, "dee").await;
@@ -316,7 +316,7 @@ async fn what_was_ended_stays_so_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_subscription_token_that_was_revoked_opens_nothing() {
+async fn revoked_subscription_tokens_are_rejected() {
     let server = Server::start_with(&[("namespaces", crate::NAMESPACES)]).await;
     let mut ann = Client::connect(&server, "ann").await;
     let subscription = signed(&json!({ "sub": "ann", "channel": "shut:1", "jti": "s", "exp": unix() + 600 }));
@@ -328,7 +328,7 @@ async fn a_subscription_token_that_was_revoked_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_subscription_ends_when_its_token_is_revoked() {
+async fn subscriptions_end_when_their_token_is_revoked() {
     let server = Server::start_with(&[("namespaces", crate::NAMESPACES)]).await;
     let mut ann = Client::connect(&server, "ann").await;
     for (channel, id) in [("shut:1", "one"), ("shut:2", "two"), ("shut:3", "three")] {
@@ -352,7 +352,7 @@ async fn a_subscription_ends_when_its_token_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_token_within_the_leeway_stays_revoked() {
+async fn revoked_tokens_stay_revoked_within_the_leeway() {
     let server = Server::start_with(&[("auth.leeway", "1h")]).await;
     let late = signed(&json!({ "sub": "ann", "jti": "late", "iat": unix() - 1_000, "exp": unix() - 400 }));
     assert_eq!(status(&server, &late).await, 200);
@@ -361,7 +361,7 @@ async fn a_token_within_the_leeway_stays_revoked() {
 }
 
 #[tokio::test]
-async fn failed_sign_ins_are_delayed_and_successes_are_not() {
+async fn failed_sign_ins_are_delayed_and_successful_ones_are_not() {
     let server = Server::start_with(&[("rates.sessions", "300")]).await;
     let session = account(&server, "ann").await;
     account(&server, "bo").await;

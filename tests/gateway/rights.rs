@@ -182,7 +182,7 @@ async fn every_right_of_every_client_on_every_channel() {
 }
 
 #[tokio::test]
-async fn a_token_of_an_anonymous_client_makes_it_no_user() {
+async fn anonymous_tokens_create_no_user() {
     let keys = [("namespaces", NAMESPACES), ("auth.anonymous", "true")];
     let server = Server::start_with(&keys).await;
     let mut client = Client::open(&server).await;

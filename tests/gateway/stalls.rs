@@ -58,7 +58,7 @@ async fn post(server: &Server, path: &str, parts: &[&[u8]], every: Duration, byt
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn stalled_request_bodies_time_out() {
     let keys = [("server.stall_timeout", "300ms"), ("server.header_timeout", "2s")];
     let server = Server::start_with(&keys).await;
     let drops = vec![&b" "[..]; 1_000];
@@ -79,7 +79,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_response_that_is_not_read_is_given_up() {
+async fn unread_responses_time_out() {
     let server = Server::start_with(&[("server.stall_timeout", "500ms")]).await;
     let before = open_files(&server);
     let mut stuck = Vec::new();
@@ -114,7 +114,7 @@ async fn a_response_that_is_not_read_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_and_a_socket_is_not() {
+async fn idle_http_connections_are_closed_and_websockets_are_not() {
     let keys = [("server.stall_timeout", "300ms"), ("server.header_timeout", "300ms")];
     let server = Server::start_with(&keys).await;
     let mut client = Client::connect(&server, "ann").await;

@@ -12,7 +12,7 @@ fn ids(page: &Value) -> Vec<u64> {
 }
 
 /// Waits for a publication on the user's timeline about a post.
-async fn told(client: &mut Client, user: &str, kind: &str, id: u64) -> Value {
+async fn received(client: &mut Client, user: &str, kind: &str, id: u64) -> Value {
     let publication = client.publication(&format!("timeline:{user}")).await;
     let data = publication["data"].clone();
     let about = data["post"]["id"].as_u64().or(data["id"].as_u64());
@@ -37,51 +37,51 @@ async fn read_all(client: &mut Client, limit: u64) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn following_brings_posts_in_and_ending_it_takes_them_out_live() {
+async fn follows_add_and_unfollows_remove_posts_live() {
     let server = Server::start().await;
     let (one, two) = (server.post("bo", "one").await, server.post("bo", "two").await);
     let mut ann = Client::connect(&server, "ann").await;
     let own = server.post("ann", "mine").await;
-    told(&mut ann, "ann", "post", own).await;
+    received(&mut ann, "ann", "post", own).await;
     assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [own]);
 
     ann.rpc("users.follow", &json!({ "id": "bo" })).await;
     assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [own, two, one], "in their right place, at once");
-    told(&mut ann, "ann", "post", one).await;
-    told(&mut ann, "ann", "post", two).await;
+    received(&mut ann, "ann", "post", one).await;
+    received(&mut ann, "ann", "post", two).await;
     let three = server.post("bo", "three").await;
-    told(&mut ann, "ann", "post", three).await;
+    received(&mut ann, "ann", "post", three).await;
 
     server.done("bo", "DELETE", &format!("/posts/{two}"), &Value::Null).await;
-    assert_eq!(told(&mut ann, "ann", "gone", two).await["reason"], "deleted");
+    assert_eq!(received(&mut ann, "ann", "gone", two).await["reason"], "deleted");
     assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [three, own, one]);
 
     ann.rpc("users.unfollow", &json!({ "id": "bo" })).await;
     assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [own]);
     for id in [one, three] {
-        assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "unfollowed");
+        assert_eq!(received(&mut ann, "ann", "gone", id).await["reason"], "unfollowed");
     }
     server.post("bo", "four").await;
     let own_too = server.post("ann", "mine too").await;
-    told(&mut ann, "ann", "post", own_too).await;
+    received(&mut ann, "ann", "post", own_too).await;
     assert!(ann.pushed().await.is_empty(), "whoever is not followed is not heard of");
 }
 
 #[tokio::test]
-async fn what_is_for_friends_comes_and_goes_with_the_authors_follow() {
+async fn friends_only_posts_follow_the_friendship() {
     let mut server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
     let body = json!({ "text": "for friends", "visibility": "friends" });
     let id = server.done("bo", "POST", "/posts", &body).await["id"].as_u64().unwrap();
     let public = server.post("bo", "for everyone").await;
-    told(&mut ann, "ann", "post", public).await;
+    received(&mut ann, "ann", "post", public).await;
     for _ in 0..2 {
         server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
-        told(&mut ann, "ann", "post", id).await;
+        received(&mut ann, "ann", "post", id).await;
         assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public, id]);
         server.done("bo", "DELETE", "/users/ann/follow", &Value::Null).await;
-        assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "hidden");
+        assert_eq!(received(&mut ann, "ann", "gone", id).await["reason"], "hidden");
         assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public]);
         // An inbox that is filled anew holds what is for its owner, and nothing that may be so one day.
         server.kill();
@@ -91,7 +91,7 @@ async fn what_is_for_friends_comes_and_goes_with_the_authors_follow() {
 }
 
 #[tokio::test]
-async fn a_post_is_in_its_authors_timeline_with_the_answer_even_over_http() {
+async fn posts_are_in_the_authors_timeline_when_acknowledged() {
     let server = Server::start().await;
     for n in 0..20 {
         let id = server.post("ann", &format!("post {n}")).await;
@@ -101,7 +101,7 @@ async fn a_post_is_in_its_authors_timeline_with_the_answer_even_over_http() {
 }
 
 #[tokio::test]
-async fn a_deleted_post_is_gone_with_the_answer() {
+async fn deleted_posts_are_gone_when_acknowledged() {
     let server = Server::start().await;
     for n in 0..20 {
         let id = server.post("ann", &format!("post {n}")).await;
@@ -112,7 +112,7 @@ async fn a_deleted_post_is_gone_with_the_answer() {
 }
 
 #[tokio::test]
-async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
+async fn pages_have_no_gap_or_repeat_while_posts_arrive() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
@@ -120,7 +120,7 @@ async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
     for n in 0..40 {
         before.push(server.post("bo", &format!("post {n}")).await);
     }
-    told_all(&mut ann, &before).await;
+    receive_all(&mut ann, &before).await;
     before.reverse();
     let mut read = Vec::new();
     let mut cursor = Value::Null;
@@ -129,7 +129,7 @@ async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
         assert!(ids(&page).len() <= 7);
         read.extend(ids(&page));
         let newer = server.post("bo", "newer").await;
-        told_all(&mut ann, &[newer]).await;
+        receive_all(&mut ann, &[newer]).await;
         if page["next"].is_null() {
             break;
         }
@@ -139,16 +139,16 @@ async fn pages_have_no_gap_and_no_repeat_while_posts_arrive() {
 }
 
 /// Waits until all these posts have arrived: those of different authors come in any order.
-async fn told_all(client: &mut Client, ids: &[u64]) {
+async fn receive_all(client: &mut Client, ids: &[u64]) {
     let mut waited_for: BTreeSet<u64> = ids.iter().copied().collect();
     while !waited_for.is_empty() {
-        let told = client.publication("timeline:ann").await["data"]["post"]["id"].as_u64();
-        waited_for.remove(&told.expect("a post"));
+        let received = client.publication("timeline:ann").await["data"]["post"]["id"].as_u64();
+        waited_for.remove(&received.expect("a post"));
     }
 }
 
 #[tokio::test]
-async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
+async fn timelines_are_readable_to_the_first_post() {
     let server = Server::start_with(&[("timeline.length", "50"), ("timeline.follow_merge", "30")]).await;
     server.follow("ann", "bo").await;
     server.follow("ann", "cy").await;
@@ -158,7 +158,7 @@ async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
         let author = ["bo", "cy", "ann"][n % 3];
         all.push(server.post(author, &format!("post {n}")).await);
     }
-    told_all(&mut ann, &all).await;
+    receive_all(&mut ann, &all).await;
     all.reverse();
     assert_eq!(read_all(&mut ann, 33).await, all);
     assert_eq!(read_all(&mut ann, 100).await, all);
@@ -175,14 +175,14 @@ async fn a_timeline_is_read_past_its_inbox_to_the_very_first_post() {
 }
 
 #[tokio::test]
-async fn updates_over_http_are_what_a_socket_recovers() {
+async fn http_updates_equal_socket_recovery() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
     let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
     let one = server.post("bo", "one").await;
     server.post("bo", "two").await;
-    told_all(&mut ann, &[one]).await;
+    receive_all(&mut ann, &[one]).await;
     server.done("bo", "DELETE", &format!("/posts/{one}"), &Value::Null).await;
     while ann.publication("timeline:ann").await["data"]["type"] != "gone" {}
     drop(ann);
@@ -192,7 +192,7 @@ async fn updates_over_http_are_what_a_socket_recovers() {
     assert_eq!(updates["recovered"], true);
     let items = updates["items"].as_array().unwrap();
     let kinds: Vec<&str> = items.iter().map(|item| item["data"]["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["gone", "post", "gone"], "a deleted post is told as gone at its place, too");
+    assert_eq!(kinds, ["gone", "post", "gone"], "a deleted post is reported as gone at its position");
     let (_ann, recovered) = Client::recover(&server, "ann", &position).await;
     assert_eq!(recovered["recovered"], true);
     let publications = recovered["publications"].as_array().unwrap();
@@ -204,7 +204,7 @@ async fn updates_over_http_are_what_a_socket_recovers() {
 }
 
 #[tokio::test]
-async fn updates_that_a_log_does_not_keep_any_more_are_not_recovered() {
+async fn updates_past_the_retention_are_not_recovered() {
     let server = Server::start_with(&[("timeline.length", "20")]).await;
     let position = server.done("ann", "GET", "/timeline", &Value::Null).await["position"].take();
     let (from, epoch) = (position["offset"].as_u64().unwrap(), position["epoch"].as_str().unwrap());
@@ -218,7 +218,7 @@ async fn updates_that_a_log_does_not_keep_any_more_are_not_recovered() {
 }
 
 #[tokio::test]
-async fn a_page_and_the_live_stream_meet_without_a_seam() {
+async fn pages_and_live_stream_join_without_gap_or_repeat() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut written = Vec::new();
@@ -243,7 +243,7 @@ async fn a_page_and_the_live_stream_meet_without_a_seam() {
 }
 
 #[tokio::test]
-async fn a_kill_after_the_answer_loses_nothing() {
+async fn acknowledged_writes_survive_a_kill() {
     let mut server = Server::start().await;
     for reader in ["ann", "dee", "eve"] {
         server.follow(reader, "bo").await;

@@ -43,7 +43,7 @@ fn rsa_keys() -> (Vec<u8>, String) {
 }
 
 #[tokio::test]
-async fn only_our_own_tokens_open() {
+async fn foreign_tokens_are_rejected_at_connect() {
     let (private, public) = rsa_keys();
     let server = Server::start_with(&[("auth.rsa_public_key", &public)]).await;
     let claims = json!({ "sub": "ann" });
@@ -88,7 +88,7 @@ async fn only_our_own_tokens_open() {
 }
 
 #[tokio::test]
-async fn a_subscription_token_opens_its_channel_to_its_user() {
+async fn subscription_tokens_open_one_channel_to_one_user() {
     let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
     let subscribe =
         |channel: &str, claims: Value| json!({ "subscribe": { "channel": channel, "token": signed(&claims) } });

@@ -26,7 +26,7 @@ async fn topics_are_listed_by_their_latest_activity_for_everyone() {
     let hidden = json!({ "text": "#secret #feeds", "visibility": "followers" });
     let hidden = server.done("ann", "POST", "/posts", &hidden).await["id"].as_u64().expect("an id");
     let page = all(&mut nobody).await;
-    assert_eq!(names(&page), [("rust", 2), ("feeds", 1)], "what is for some only is not told");
+    assert_eq!(names(&page), [("rust", 2), ("feeds", 1)], "restricted posts are not listed");
     let newest = server.done("ann", "GET", &format!("/posts/{rust}"), &Value::Null).await;
     assert_eq!(page["items"][0]["active_at"], newest["created_at"]);
     assert_eq!(names(&server.done("ann", "GET", "/topics", &Value::Null).await).len(), 2, "to the author neither");
@@ -41,7 +41,7 @@ async fn topics_are_listed_by_their_latest_activity_for_everyone() {
 }
 
 #[tokio::test]
-async fn pages_of_topics_tell_each_once_while_they_are_written_about() {
+async fn topic_pages_have_no_repeat_while_posts_arrive() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let mut expected: Vec<String> = (0..12).map(|n| format!("t{n}")).collect();
@@ -53,7 +53,7 @@ async fn pages_of_topics_tell_each_once_while_they_are_written_about() {
         let page = ann.rpc("topics.list", &json!({ "limit": 5, "cursor": cursor })).await;
         assert!(page["items"].as_array().unwrap().len() <= 5);
         read.extend(names(&page).into_iter().map(|(name, _)| name.to_owned()));
-        // One that was told, one that was not yet, and a new one.
+        // One already listed, one not yet listed, and a new one.
         server.post("bo", &format!("#t11 #t{} #new{}", read.len() % 3, read.len())).await;
         if page["next"].is_null() {
             break;

@@ -12,9 +12,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::support::{LEASE, NOW, conformance, delete, edit, follow, id, ids, lease, post, store, unfollow, users};
 
 conformance! {
-    counts_and_lists_follow_every_change
-    a_look_past_hidden_posts_stops_and_goes_on
-    a_count_of_many_posts_that_name_the_viewer_is_a_lower_bound
+    audience_counts_follow_every_change
+    scans_past_hidden_posts_stop_and_continue
+    counts_of_many_restricted_posts_are_lower_bounds
 }
 
 const AUTHORS: [&str; 2] = ["ann", "bo"];
@@ -97,7 +97,7 @@ fn some_visibility(rng: &mut StdRng) -> Visibility {
     }
 }
 
-async fn counts_and_lists_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<L>) {
+async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<L>) {
     let seed = rand::random();
     let mut rng = StdRng::seed_from_u64(seed);
     let mut model = Model::default();
@@ -171,7 +171,7 @@ async fn counts_and_lists_follow_every_change<L: BulkLoad + 'static>(ledger: Arc
     }
 }
 
-async fn a_look_past_hidden_posts_stops_and_goes_on<L: BulkLoad + 'static>(ledger: Arc<L>) {
+async fn scans_past_hidden_posts_stop_and_continue<L: BulkLoad + 'static>(ledger: Arc<L>) {
     users(&*ledger, &["ann", "bo"]).await;
     let not_to_bo = Visibility::NotTo(ids(&["bo"]));
     // From the top: a post for all, many that bo may not see, one for all, and the first of them once more.
@@ -198,7 +198,7 @@ async fn a_look_past_hidden_posts_stops_and_goes_on<L: BulkLoad + 'static>(ledge
     assert_eq!((page.posts, page.stopped_at), (vec![PostId(5_000)], None));
 }
 
-async fn a_count_of_many_posts_that_name_the_viewer_is_a_lower_bound<L: BulkLoad + 'static>(ledger: Arc<L>) {
+async fn counts_of_many_restricted_posts_are_lower_bounds<L: BulkLoad + 'static>(ledger: Arc<L>) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     follow(&*ledger, &id("bo"), &id("ann")).await;
     let most = MAX_NAMED as u64;
@@ -250,7 +250,7 @@ async fn counted<L: Ledger>(ledger: &L) -> [u64; 4] {
 const COUNTED: [u64; 4] = [2, 3, 3, 1];
 
 #[tokio::test]
-async fn posts_from_before_the_step_are_counted_on_sqlite() {
+async fn posts_from_before_the_migration_are_counted_on_sqlite() {
     let (ledger, folder) = crate::support::sqlite().await;
     every_audience(&*ledger).await;
     assert_eq!(counted(&*ledger).await, COUNTED);
@@ -273,7 +273,7 @@ async fn posts_from_before_the_step_are_counted_on_sqlite() {
 }
 
 #[tokio::test]
-async fn posts_from_before_the_step_are_counted_on_postgres() {
+async fn posts_from_before_the_migration_are_counted_on_postgres() {
     let (server, name) = crate::support::database().await;
     let ledger = crate::support::open_at(server, &name).await;
     every_audience(&*ledger).await;

@@ -8,16 +8,16 @@ use feedline::model::{Comment, CommentId, PostId};
 use crate::support::{conformance, delete, id, ids, publish, users};
 
 conformance! {
-    a_comment_comes_back_as_it_was
-    a_comment_needs_its_post_and_what_it_replies_to
-    a_line_goes_up_to_the_post_and_has_everybody_once
-    a_thread_goes_down_from_a_bound_and_holds_nothing_else
-    counts_grow_and_shrink_with_what_they_count
-    a_deleted_comment_with_replies_stays_without_its_words
-    the_last_reply_takes_deleted_ones_above_along
-    comments_of_a_post_deleted_meanwhile_are_not_stored
-    replies_go_so_deep_and_no_deeper
-    a_comment_that_is_there_is_not_created_again
+    comments_round_trip
+    comments_require_their_post_and_parent
+    ancestors_are_listed_up_to_the_post
+    thread_pages_start_at_a_bound
+    comment_counts_follow_comments
+    deleted_comments_with_replies_stay_without_text
+    deleting_the_last_reply_removes_deleted_ancestors
+    comments_of_a_concurrently_deleted_post_are_rejected
+    reply_depth_is_limited
+    comments_are_created_once
 }
 
 type Any = Arc<dyn Ledger>;
@@ -63,7 +63,7 @@ async fn begin(ledger: &dyn Ledger) {
 
 const ALL: u64 = CommentId::MAX.0;
 
-async fn a_comment_comes_back_as_it_was(ledger: Any) {
+async fn comments_round_trip(ledger: Any) {
     begin(&*ledger).await;
     let mut full = comment(10, "bo", None);
     full.mentions = ids(&["cy", "nobody"]);
@@ -82,7 +82,7 @@ async fn a_comment_comes_back_as_it_was(ledger: Any) {
     assert!(ledger.comments(&[]).await.unwrap().is_empty());
 }
 
-async fn a_comment_needs_its_post_and_what_it_replies_to(ledger: Any) {
+async fn comments_require_their_post_and_parent(ledger: Any) {
     begin(&*ledger).await;
     publish(&*ledger, 2, "ann").await;
     say(&*ledger, 10, None).await;
@@ -98,7 +98,7 @@ async fn a_comment_needs_its_post_and_what_it_replies_to(ledger: Any) {
     assert_eq!(say(&*ledger, 12, None).await, Tally { likes: 0, comments: 2, version: 2 });
 }
 
-async fn a_line_goes_up_to_the_post_and_has_everybody_once(ledger: Any) {
+async fn ancestors_are_listed_up_to_the_post(ledger: Any) {
     begin(&*ledger).await;
     publish(&*ledger, 2, "ann").await;
     ledger.create_comment(&Comment { post: PostId(2), ..comment(9, "ann", None) }).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_line_goes_up_to_the_post_and_has_everybody_once(ledger: Any) {
     assert_eq!(lines(&[10, 11, 13]).await, owned(&[(13, "ann")]));
 }
 
-async fn a_thread_goes_down_from_a_bound_and_holds_nothing_else(ledger: Any) {
+async fn thread_pages_start_at_a_bound(ledger: Any) {
     begin(&*ledger).await;
     publish(&*ledger, 2, "ann").await;
     ledger.create_comment(&Comment { post: PostId(2), ..comment(25, "bo", None) }).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_thread_goes_down_from_a_bound_and_holds_nothing_else(ledger: Any) {
     assert!(listed(&*ledger, None, ALL, 0).await.is_empty());
 }
 
-async fn counts_grow_and_shrink_with_what_they_count(ledger: Any) {
+async fn comment_counts_follow_comments(ledger: Any) {
     begin(&*ledger).await;
     say(&*ledger, 10, None).await;
     say(&*ledger, 11, Some(10)).await;
@@ -161,7 +161,7 @@ async fn counts_grow_and_shrink_with_what_they_count(ledger: Any) {
     assert_eq!(say(&*ledger, 14, None).await, Tally { likes: 0, comments: 4, version: 6 });
 }
 
-async fn a_deleted_comment_with_replies_stays_without_its_words(ledger: Any) {
+async fn deleted_comments_with_replies_stay_without_text(ledger: Any) {
     begin(&*ledger).await;
     let named = Comment { mentions: ids(&["cy"]), ..comment(10, "bo", None) };
     ledger.create_comment(&named).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_deleted_comment_with_replies_stays_without_its_words(ledger: Any) {
     assert_eq!(one(&*ledger, 10).await.unwrap().replies, 1);
 }
 
-async fn the_last_reply_takes_deleted_ones_above_along(ledger: Any) {
+async fn deleting_the_last_reply_removes_deleted_ancestors(ledger: Any) {
     begin(&*ledger).await;
     for (number, parent) in [(10, None), (11, Some(10)), (12, Some(11)), (13, Some(12)), (14, Some(12))] {
         say(&*ledger, number, parent).await;
@@ -199,7 +199,7 @@ async fn the_last_reply_takes_deleted_ones_above_along(ledger: Any) {
     assert!(listed(&*ledger, Some(10), ALL, 9).await.is_empty());
 }
 
-async fn comments_of_a_post_deleted_meanwhile_are_not_stored(ledger: Any) {
+async fn comments_of_a_concurrently_deleted_post_are_rejected(ledger: Any) {
     begin(&*ledger).await;
     say(&*ledger, 10, None).await;
     delete(&*ledger, POST.0, "ann").await.expect("a job");
@@ -208,7 +208,7 @@ async fn comments_of_a_post_deleted_meanwhile_are_not_stored(ledger: Any) {
     assert!(ledger.delete_comment(CommentId(10)).await.unwrap().is_some(), "its author can still take it back");
 }
 
-async fn replies_go_so_deep_and_no_deeper(ledger: Any) {
+async fn reply_depth_is_limited(ledger: Any) {
     begin(&*ledger).await;
     say(&*ledger, 1, None).await;
     let deepest = u64::from(DEEPEST) + 1;
@@ -227,7 +227,7 @@ async fn replies_go_so_deep_and_no_deeper(ledger: Any) {
     assert!(listed(&*ledger, None, ALL, 9).await.is_empty());
 }
 
-async fn a_comment_that_is_there_is_not_created_again(ledger: Any) {
+async fn comments_are_created_once(ledger: Any) {
     begin(&*ledger).await;
     say(&*ledger, 10, None).await;
     say(&*ledger, 11, Some(10)).await;

@@ -12,25 +12,25 @@ use crate::support::{
 };
 
 conformance! {
-    an_account_is_made_once_and_takes_no_existing_id
-    a_user_is_made_once_and_found_among_any_number
-    edges_count_and_are_seen_from_both_ends
-    lists_of_edges_page_exactly_within_one_millisecond
-    the_fan_out_walks_followers_in_byte_order
-    those_followed_are_known_in_order
-    posts_that_are_not_for_everyone_are_told_from_the_others
-    owners_are_told_without_bodies
-    a_post_comes_back_as_it_was
-    a_post_needs_its_author_and_a_new_id
-    a_deleted_post_is_gone_everywhere
-    lists_of_posts_go_down_from_a_bound
-    a_timeline_is_merged_from_those_followed_and_oneself
-    a_closed_ledger_says_so
+    accounts_are_created_once_and_reuse_no_id
+    users_are_created_once_and_found_in_batches
+    edges_are_counted_on_both_sides
+    edge_pages_are_exact_within_one_millisecond
+    follower_scans_are_in_byte_order
+    followees_are_listed_in_order
+    restricted_posts_are_flagged
+    owners_are_read_without_bodies
+    posts_round_trip
+    posts_require_an_author_and_a_new_id
+    deleted_posts_are_removed_from_every_list
+    post_lists_start_at_a_bound
+    timelines_merge_followees_and_own_posts
+    closed_ledgers_return_an_error
 }
 
 type Any = Arc<dyn Ledger>;
 
-async fn an_account_is_made_once_and_takes_no_existing_id(ledger: Any) {
+async fn accounts_are_created_once_and_reuse_no_id(ledger: Any) {
     ledger.ping().await.unwrap();
     users(&*ledger, &["token"]).await;
     assert!(ledger.create_account(account("ann")).await.unwrap());
@@ -45,7 +45,7 @@ async fn an_account_is_made_once_and_takes_no_existing_id(ledger: Any) {
     assert_eq!((profile.user.name.as_str(), profile.user.created_at), ("Name of ann", NOW));
 }
 
-async fn owners_are_told_without_bodies(ledger: Any) {
+async fn owners_are_read_without_bodies(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     publish(&*ledger, 1, "ann").await;
     publish(&*ledger, 2, "bo").await;
@@ -60,7 +60,7 @@ async fn owners_are_told_without_bodies(ledger: Any) {
     assert!(ledger.post_owners(&[]).await.unwrap().is_empty());
 }
 
-async fn a_user_is_made_once_and_found_among_any_number(ledger: Any) {
+async fn users_are_created_once_and_found_in_batches(ledger: Any) {
     users(&*ledger, &["ann", "7"]).await;
     ledger.ensure_user(&id("ann"), NOW + 5).await.unwrap();
     let mut asked = ids(&["ann", "nobody", "ann", "7"]);
@@ -73,7 +73,7 @@ async fn a_user_is_made_once_and_found_among_any_number(ledger: Any) {
     assert_eq!(ledger.profile(&id("nobody"), None).await.unwrap(), None);
 }
 
-async fn edges_count_and_are_seen_from_both_ends(ledger: Any) {
+async fn edges_are_counted_on_both_sides(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let (ann, bo) = (id("ann"), id("bo"));
     assert!(follow(&*ledger, &ann, &bo).await);
@@ -97,7 +97,7 @@ async fn edges_count_and_are_seen_from_both_ends(ledger: Any) {
     assert_eq!(ledger.following_count(&ann).await.unwrap(), 0);
 }
 
-async fn lists_of_edges_page_exactly_within_one_millisecond(ledger: Any) {
+async fn edge_pages_are_exact_within_one_millisecond(ledger: Any) {
     let fans = ["e", "b", "d", "a", "c"];
     users(&*ledger, &fans).await;
     users(&*ledger, &["star", "late"]).await;
@@ -130,7 +130,7 @@ async fn lists_of_edges_page_exactly_within_one_millisecond(ledger: Any) {
     assert!(ledger.followers(&id("nobody"), None, 5).await.unwrap().items.is_empty());
 }
 
-async fn the_fan_out_walks_followers_in_byte_order(ledger: Any) {
+async fn follower_scans_are_in_byte_order(ledger: Any) {
     let fans = ["b", "B", "a.", "a", "_", "10", "9", "a-"];
     users(&*ledger, &fans).await;
     users(&*ledger, &["star"]).await;
@@ -147,7 +147,7 @@ async fn the_fan_out_walks_followers_in_byte_order(ledger: Any) {
     assert_eq!(names(&walked), ["10", "9", "B", "_", "a", "a-", "a.", "b"]);
 }
 
-async fn those_followed_are_known_in_order(ledger: Any) {
+async fn followees_are_listed_in_order(ledger: Any) {
     users(&*ledger, &["me", "ann", "B", "bo", "cy"]).await;
     for followee in ["cy", "ann", "B"] {
         follow(&*ledger, &id("me"), &id(followee)).await;
@@ -158,7 +158,7 @@ async fn those_followed_are_known_in_order(ledger: Any) {
     assert!(ledger.followees(&id("nobody"), 9).await.unwrap().is_empty());
 }
 
-async fn posts_that_are_not_for_everyone_are_told_from_the_others(ledger: Any) {
+async fn restricted_posts_are_flagged(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let some = || vec![id("bo")];
     let mut all = [
@@ -194,7 +194,7 @@ async fn posts_that_are_not_for_everyone_are_told_from_the_others(ledger: Any) {
     assert!(ledger.restricted_among(&[]).await.unwrap().is_empty());
 }
 
-async fn a_post_comes_back_as_it_was(ledger: Any) {
+async fn posts_round_trip(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let mut full = post(PostId::MAX.0, "ann", &["rust", "feeds"]);
     full.media = vec![Media {
@@ -224,7 +224,7 @@ async fn a_post_comes_back_as_it_was(ledger: Any) {
     assert!(ledger.posts(&[]).await.unwrap().is_empty());
 }
 
-async fn a_post_needs_its_author_and_a_new_id(ledger: Any) {
+async fn posts_require_an_author_and_a_new_id(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     users(&*ledger, &["bo"]).await;
@@ -236,7 +236,7 @@ async fn a_post_needs_its_author_and_a_new_id(ledger: Any) {
     assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
 }
 
-async fn a_deleted_post_is_gone_everywhere(ledger: Any) {
+async fn deleted_posts_are_removed_from_every_list(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     store(&*ledger, post(1, "ann", &["t", "u"])).await.unwrap();
     store(&*ledger, post(2, "ann", &["t", "t"])).await.unwrap();
@@ -258,7 +258,7 @@ async fn a_deleted_post_is_gone_everywhere(ledger: Any) {
     assert!(ledger.posts(&[PostId(1)]).await.unwrap().is_empty());
 }
 
-async fn lists_of_posts_go_down_from_a_bound(ledger: Any) {
+async fn post_lists_start_at_a_bound(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     for number in [30, 10, 20, 50] {
         store(&*ledger, post(number, "ann", &["t"])).await.unwrap();
@@ -273,7 +273,7 @@ async fn lists_of_posts_go_down_from_a_bound(ledger: Any) {
     assert!(ledger.author_posts(&ann, PostId::MAX, 0).await.unwrap().is_empty());
 }
 
-async fn a_timeline_is_merged_from_those_followed_and_oneself(ledger: Any) {
+async fn timelines_merge_followees_and_own_posts(ledger: Any) {
     users(&*ledger, &["me", "ann", "bo", "stranger"]).await;
     for followee in ["ann", "bo", "me"] {
         follow(&*ledger, &id("me"), &id(followee)).await;
@@ -289,7 +289,7 @@ async fn a_timeline_is_merged_from_those_followed_and_oneself(ledger: Any) {
     assert!(timeline(&*ledger, &id("nobody"), PostId::MAX, 9).await.is_empty());
 }
 
-async fn a_closed_ledger_says_so(ledger: Any) {
+async fn closed_ledgers_return_an_error(ledger: Any) {
     ledger.close().await;
     assert!(matches!(ledger.ping().await, Err(LedgerError::Unreachable(_))));
     assert!(matches!(ledger.ensure_user(&id("ann"), NOW).await, Err(LedgerError::Unreachable(_))));

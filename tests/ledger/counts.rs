@@ -10,7 +10,7 @@ use crate::support::{NOW, conformance, id, ids, publish, users};
 
 conformance! {
     posts_are_counted_and_flagged_in_one_round_trip_each
-    nothing_came_of_nothing
+    empty_inputs_return_nothing
 }
 
 type Any = Arc<dyn Ledger>;
@@ -50,7 +50,7 @@ async fn posts_are_counted_and_flagged_in_one_round_trip_each(ledger: Any) {
     assert!(none.iter().all(|(_, flags)| *flags == PostFlags::default()), "{none:?}");
 }
 
-async fn nothing_came_of_nothing(ledger: Any) {
+async fn empty_inputs_return_nothing(ledger: Any) {
     assert!(ledger.counts(&[]).await.unwrap().is_empty());
     assert_eq!(ledger.hydrate(Some(&id("ann")), &[], &[]).await.unwrap(), Hydration::default());
     let anonymous = ledger.hydrate(None, &[PostId(1)], &[]).await.unwrap();

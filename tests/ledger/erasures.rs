@@ -11,12 +11,12 @@ use crate::personal::{comment, like};
 use crate::support::{LEASE, NOW, account, conformance, delete, follow, id, lease, publish, users};
 
 conformance! {
-    a_tombstone_is_nobody_and_nobody_can_take_it
-    an_erasure_is_held_by_one_until_it_is_finished
-    likes_are_taken_back_with_the_counts
-    a_user_leaves_the_notifications_of_others
-    all_other_rows_go_both_ways
-    deleted_posts_go_with_everything_under_them_in_bounded_steps
+    tombstones_reserve_the_user_id
+    erasures_have_one_holder_until_they_finish
+    erasure_removes_likes_and_their_counts
+    erasure_removes_the_user_from_notifications
+    erasure_removes_rows_on_both_sides
+    posts_are_erased_with_their_content_in_bounded_steps
 }
 
 fn until_then(holder: &str, until: u64) -> ErasureLease {
@@ -27,7 +27,7 @@ type Any = Arc<dyn Ledger>;
 
 const WINDOW: u64 = 24 * 3_600_000;
 
-async fn a_tombstone_is_nobody_and_nobody_can_take_it(ledger: Any) {
+async fn tombstones_reserve_the_user_id(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     users(&*ledger, &["bo"]).await;
     assert!(ledger.begin_erasure(&id("ann"), NOW + 5).await.unwrap());
@@ -54,7 +54,7 @@ async fn a_tombstone_is_nobody_and_nobody_can_take_it(ledger: Any) {
     assert!(!ledger.create_account(account("never-seen")).await.unwrap());
 }
 
-async fn an_erasure_is_held_by_one_until_it_is_finished(ledger: Any) {
+async fn erasures_have_one_holder_until_they_finish(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     ledger.begin_erasure(&id("ann"), NOW).await.unwrap();
     let claim = async |holder: &str, now: u64, until: u64| {
@@ -79,7 +79,7 @@ async fn an_erasure_is_held_by_one_until_it_is_finished(ledger: Any) {
     assert_eq!(claim("w3", NOW + 999, NOW + 1_999).await, None);
 }
 
-async fn likes_are_taken_back_with_the_counts(ledger: Any) {
+async fn erasure_removes_likes_and_their_counts(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     for number in [1, 2, 3] {
         publish(&*ledger, number, "bo").await;
@@ -91,19 +91,19 @@ async fn likes_are_taken_back_with_the_counts(ledger: Any) {
     like(&*ledger, &objects.iter().map(|object| ("ann", *object)).collect::<Vec<_>>()).await;
     like(&*ledger, &[("bo", objects[0])]).await;
     let before = ledger.like_tallies(&objects).await.unwrap();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     loop {
         let step = ledger.erase_likes(&id("ann"), 2).await.unwrap();
         assert!(step.len() <= 2);
         if step.is_empty() {
             break;
         }
-        told.extend(step);
+        received.extend(step);
     }
-    told.sort_by_key(|(object, _)| *object);
+    received.sort_by_key(|(object, _)| *object);
     let mut after = ledger.like_tallies(&objects).await.unwrap();
     after.sort_by_key(|(object, _)| *object);
-    assert_eq!(told, after, "what is told is what is kept");
+    assert_eq!(received, after, "the returned state equals the stored one");
     for (object, tally) in &before {
         let (_, now) = after.iter().find(|(other, _)| other == object).expect("a tally");
         assert_eq!((now.likes, now.comments), (tally.likes - 1, tally.comments), "{object:?}");
@@ -113,7 +113,7 @@ async fn likes_are_taken_back_with_the_counts(ledger: Any) {
     assert_eq!(likers.items.iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bo"]);
 }
 
-async fn a_user_leaves_the_notifications_of_others(ledger: Any) {
+async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "bo").await;
     let notify = async |number: u64, what: What, by: &str| {
@@ -123,22 +123,22 @@ async fn a_user_leaves_the_notifications_of_others(ledger: Any) {
     notify(1, What::Like(Object::Post(PostId(1))), "ann").await;
     notify(2, What::Like(Object::Post(PostId(1))), "cy").await;
     notify(3, What::Follow, "ann").await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     loop {
         let step = ledger.erase_notices(&id("ann"), 1).await.unwrap();
         if step.is_empty() {
             break;
         }
-        told.extend(step);
+        received.extend(step);
     }
-    told.sort();
-    assert_eq!(told, [(id("bo"), NotificationId(1)), (id("bo"), NotificationId(3))]);
+    received.sort();
+    assert_eq!(received, [(id("bo"), NotificationId(1)), (id("bo"), NotificationId(3))]);
     let groups = ledger.notifications(&id("bo"), None, 9).await.unwrap();
     assert_eq!(groups.len(), 1, "a group without people goes");
     assert_eq!((groups[0].people.as_slice(), groups[0].count), (&[id("cy")][..], 1));
 }
 
-async fn all_other_rows_go_both_ways(ledger: Any) {
+async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "ann").await;
     for (barrier, maker, whom) in [
@@ -182,7 +182,7 @@ async fn all_other_rows_go_both_ways(ledger: Any) {
     assert_eq!(barred, [id("cy")], "bo mutes cy; nothing is left of ann's, in either direction");
 }
 
-async fn deleted_posts_go_with_everything_under_them_in_bounded_steps(ledger: Any) {
+async fn posts_are_erased_with_their_content_in_bounded_steps(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     follow(&*ledger, &id("bo"), &id("ann")).await;
     for number in [1, 2, 3] {

@@ -9,11 +9,11 @@ use feedline::model::{Comment, CommentId, Event, NotificationId, Object, Post, P
 use crate::support::{LEASE, NOW, conformance, follow, id, ids, lease, post, publish, store, users};
 
 conformance! {
-    what_happens_is_queued_with_it
-    events_go_once_they_are_dealt_with
-    a_consumer_has_one_worker_at_a_time
-    an_event_that_is_noted_again_changes_nothing
-    many_users_are_noted_in_one_call
+    events_are_queued_with_their_write
+    acknowledged_events_are_removed
+    consumers_have_one_worker_at_a_time
+    events_are_enqueued_once
+    one_call_notifies_many_users
 }
 
 type Any = Arc<dyn Ledger>;
@@ -45,7 +45,7 @@ fn comment(number: u64, post: u64, author: &str, mentions: &[&str]) -> Comment {
     }
 }
 
-async fn what_happens_is_queued_with_it(ledger: Any) {
+async fn events_are_queued_with_their_write(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     publish(&*ledger, 1, "ann").await;
     assert!(pending(&*ledger).await.is_empty(), "nobody is to hear of a post that mentions nobody");
@@ -84,7 +84,7 @@ async fn what_happens_is_queued_with_it(ledger: Any) {
     assert_eq!((backlog.events, backlog.oldest), (4, Some(NOW)));
 }
 
-async fn events_go_once_they_are_dealt_with(ledger: Any) {
+async fn acknowledged_events_are_removed(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy", "di"]).await;
     for reader in ["bo", "cy", "di"] {
         follow(&*ledger, &id(reader), &id("ann")).await;
@@ -103,7 +103,7 @@ async fn events_go_once_they_are_dealt_with(ledger: Any) {
     assert!(pending(&*ledger).await[0].0 > third, "numbers are not given twice");
 }
 
-async fn a_consumer_has_one_worker_at_a_time(ledger: Any) {
+async fn consumers_have_one_worker_at_a_time(ledger: Any) {
     let take = async |holder: &str, ttl| ledger.lease_events(CONSUMER, holder, ttl).await.unwrap();
     assert!(take("one", HOUR).await);
     assert!(take("one", HOUR).await, "it is renewed");
@@ -117,7 +117,7 @@ async fn a_consumer_has_one_worker_at_a_time(ledger: Any) {
     assert!(!take("two", HOUR).await);
 }
 
-async fn an_event_that_is_noted_again_changes_nothing(ledger: Any) {
+async fn events_are_enqueued_once(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let (ann, window) = (id("ann"), 60_000);
     let note = async |number: u64, event: i64| {
@@ -126,7 +126,7 @@ async fn an_event_that_is_noted_again_changes_nothing(ledger: Any) {
     };
     let first = note(1, 5).await;
     let again = note(2, 5).await;
-    assert_eq!(again, first, "its owner is told again, of the same");
+    assert_eq!(again, first, "its owner is notified again of the same event");
     ledger.mark_notifications(&ann, None, Mark::Read).await.unwrap();
     let again = note(3, 5).await;
     assert_eq!((again.len(), again[0].id, again[0].count), (1, NotificationId(1), 1), "though it was read");
@@ -138,7 +138,7 @@ async fn an_event_that_is_noted_again_changes_nothing(ledger: Any) {
     assert_eq!(ledger.notifications(&ann, None, 9).await.unwrap().len(), 2);
 }
 
-async fn many_users_are_noted_in_one_call(ledger: Any) {
+async fn one_call_notifies_many_users(ledger: Any) {
     let names: Vec<String> = (0..40).map(|n| format!("fan-{n}")).collect();
     let fans: Vec<&str> = names.iter().map(String::as_str).collect();
     users(&*ledger, &fans).await;

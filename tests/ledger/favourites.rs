@@ -11,13 +11,13 @@ use rand::{RngExt, SeedableRng};
 use crate::support::{NOW, conformance, delete, id, publish, users};
 
 conformance! {
-    adding_again_keeps_the_first_time
-    removing_takes_one_object_and_no_other
-    no_more_than_a_limit_of_each_type
-    a_post_must_be_there
-    a_deleted_post_leaves_everybody_piece_by_piece
-    lists_page_exactly_within_one_millisecond
-    whatever_is_done_lists_and_counts_agree_with_a_model
+    adding_again_keeps_the_first_timestamp
+    removing_affects_one_object
+    favourites_of_each_type_are_limited
+    favourite_posts_must_exist
+    deleted_posts_leave_favourites_in_steps
+    pages_are_exact_within_one_millisecond
+    favourites_match_a_model
 }
 
 type Any = Arc<dyn Ledger>;
@@ -78,7 +78,7 @@ async fn common(ledger: &dyn Ledger, user: &str, other: &str, of: &str, limit: u
     }
 }
 
-async fn adding_again_keeps_the_first_time(ledger: Any) {
+async fn adding_again_keeps_the_first_timestamp(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     assert_eq!(add(&*ledger, "ann", "video", "a", NOW).await, Added::Since(NOW));
     assert_eq!(add(&*ledger, "ann", "video", "b", NOW + 1).await, Added::Since(NOW + 1));
@@ -96,7 +96,7 @@ async fn adding_again_keeps_the_first_time(ledger: Any) {
     assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2, "nothing of it stayed");
 }
 
-async fn removing_takes_one_object_and_no_other(ledger: Any) {
+async fn removing_affects_one_object(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     for user in ["ann", "bo"] {
         for (of, text) in [("video", "a"), ("video", "b"), ("video", "A"), ("song", "a"), ("video", "%_")] {
@@ -116,7 +116,7 @@ async fn removing_takes_one_object_and_no_other(ledger: Any) {
     assert_eq!(holders(&*ledger, "song", "a", 9).await, ["bo", "ann"]);
 }
 
-async fn no_more_than_a_limit_of_each_type(ledger: Any) {
+async fn favourites_of_each_type_are_limited(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let add =
         async |of, text, most| ledger.add_favourite(&id("ann"), &kind(of), &object(text), NOW, most).await.unwrap();
@@ -131,7 +131,7 @@ async fn no_more_than_a_limit_of_each_type(ledger: Any) {
     assert_eq!(add("video", "c", 2).await, Added::Since(NOW));
 }
 
-async fn a_post_must_be_there(ledger: Any) {
+async fn favourite_posts_must_exist(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     publish(&*ledger, 2, "ann").await;
@@ -144,7 +144,7 @@ async fn a_post_must_be_there(ledger: Any) {
     assert_eq!(add(&*ledger, "ann", "video", "3", NOW).await, Added::Since(NOW), "of other types nothing is known");
 }
 
-async fn a_deleted_post_leaves_everybody_piece_by_piece(ledger: Any) {
+async fn deleted_posts_leave_favourites_in_steps(ledger: Any) {
     let fans: Vec<String> = (0..7).map(|n| format!("fan-{n}")).collect();
     let fans: Vec<&str> = fans.iter().map(String::as_str).collect();
     users(&*ledger, &fans).await;
@@ -171,7 +171,7 @@ async fn a_deleted_post_leaves_everybody_piece_by_piece(ledger: Any) {
     }
 }
 
-async fn lists_page_exactly_within_one_millisecond(ledger: Any) {
+async fn pages_are_exact_within_one_millisecond(ledger: Any) {
     let people = ["ann", "bo", "cy", "dee", "eve", "fay"];
     users(&*ledger, &people).await;
     for text in ["c", "a", "e", "b", "d"] {
@@ -196,22 +196,22 @@ async fn lists_page_exactly_within_one_millisecond(ledger: Any) {
     }
 }
 
-async fn whatever_is_done_lists_and_counts_agree_with_a_model(ledger: Any) {
+async fn favourites_match_a_model(ledger: Any) {
     let people = ["ann", "bo", "cy"];
     let objects: Vec<String> = (1..=12).map(|n| n.to_string()).collect();
     users(&*ledger, &people).await;
     for number in 1..=12 {
         publish(&*ledger, number, "ann").await;
     }
-    let mut dice = StdRng::seed_from_u64(11);
+    let mut random = StdRng::seed_from_u64(11);
     // Latest last.
     let mut model: Vec<(&str, &str, &str)> = Vec::new();
     for _ in 0..300 {
-        let user = people[dice.random_range(0..people.len())];
-        let of = ["post", "video"][dice.random_range(0..2)];
-        let text = objects[dice.random_range(0..objects.len())].as_str();
+        let user = people[random.random_range(0..people.len())];
+        let of = ["post", "video"][random.random_range(0..2)];
+        let text = objects[random.random_range(0..objects.len())].as_str();
         let known = model.iter().position(|held| *held == (user, of, text));
-        if dice.random_bool(0.6) {
+        if random.random_bool(0.6) {
             add(&*ledger, user, of, text, NOW).await;
             if known.is_none() {
                 model.push((user, of, text));

@@ -9,13 +9,13 @@ use futures::future::join_all;
 use crate::support::{LEASE, NOW, conformance, id, lease, post, publish, store, users};
 
 conformance! {
-    a_write_is_one_callers_and_its_answer_everybodys
-    a_key_is_for_one_write_of_one_user
-    a_turn_that_ends_without_an_answer_is_the_next_ones_with_the_same_id
-    a_turn_can_be_renewed_and_given_back
-    of_many_at_once_one_writes
-    what_is_old_is_forgotten_bit_by_bit
-    a_post_that_is_there_is_not_created_again
+    one_caller_executes_and_all_get_the_answer
+    keys_are_scoped_to_user_and_write
+    expired_attempts_pass_to_the_next_caller_with_the_same_id
+    attempts_are_renewed_and_released
+    one_of_many_concurrent_callers_executes
+    old_keys_are_removed_in_steps
+    posts_are_created_once
 }
 
 type Any = Arc<dyn Ledger>;
@@ -33,7 +33,7 @@ async fn begin(ledger: &dyn Ledger, write: &Keyed, reserved: u64, after: u64) ->
     ledger.begin(write, PostId(reserved), turn(after)).await.expect("an answer")
 }
 
-async fn a_write_is_one_callers_and_its_answer_everybodys(ledger: Any) {
+async fn one_caller_executes_and_all_get_the_answer(ledger: Any) {
     let ann = write("ann", "k");
     assert_eq!(ledger.recall(&ann, 0).await.unwrap(), None);
     assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
@@ -51,7 +51,7 @@ async fn a_write_is_one_callers_and_its_answer_everybodys(ledger: Any) {
     assert_eq!(begin(&*ledger, &write("nobody", "k"), 4, 0).await, Begun::Fresh, "an answer alone makes no row");
 }
 
-async fn a_key_is_for_one_write_of_one_user(ledger: Any) {
+async fn keys_are_scoped_to_user_and_write(ledger: Any) {
     let first = write("ann", "k");
     assert_eq!(begin(&*ledger, &first, 1, 0).await, Begun::Fresh);
     for other in [write("bo", "k"), write("ann", "K"), write("ann", "k ")] {
@@ -70,7 +70,7 @@ async fn a_key_is_for_one_write_of_one_user(ledger: Any) {
     }
 }
 
-async fn a_turn_that_ends_without_an_answer_is_the_next_ones_with_the_same_id(ledger: Any) {
+async fn expired_attempts_pass_to_the_next_caller_with_the_same_id(ledger: Any) {
     let ann = write("ann", "k");
     assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
     assert_eq!(begin(&*ledger, &ann, 2, 10_000).await, Begun::Again(PostId(1)));
@@ -80,7 +80,7 @@ async fn a_turn_that_ends_without_an_answer_is_the_next_ones_with_the_same_id(le
     assert_eq!(begin(&*ledger, &ann, 5, 20_000).await, Begun::Answered("done".into()));
 }
 
-async fn a_turn_can_be_renewed_and_given_back(ledger: Any) {
+async fn attempts_are_renewed_and_released(ledger: Any) {
     let ann = write("ann", "k");
     assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
     let move_turn = async |from, to| ledger.move_turn(&id("ann"), "k", from, to).await.unwrap();
@@ -93,14 +93,14 @@ async fn a_turn_can_be_renewed_and_given_back(ledger: Any) {
     ledger.move_turn(&id("nobody"), "k", 0, 1).await.unwrap();
 }
 
-async fn of_many_at_once_one_writes(ledger: Any) {
+async fn one_of_many_concurrent_callers_executes(ledger: Any) {
     let ann = write("ann", "k");
     let begun = join_all((0..50).map(|n| begin(&*ledger, &ann, n, 0))).await;
     assert_eq!(begun.iter().filter(|begun| **begun == Begun::Fresh).count(), 1);
     assert_eq!(begun.iter().filter(|begun| **begun == Begun::Running).count(), 49);
 }
 
-async fn what_is_old_is_forgotten_bit_by_bit(ledger: Any) {
+async fn old_keys_are_removed_in_steps(ledger: Any) {
     for n in 0..5 {
         let write = write("ann", &format!("k{n}"));
         assert_eq!(begin(&*ledger, &write, n, n * 1_000).await, Begun::Fresh);
@@ -119,7 +119,7 @@ async fn what_is_old_is_forgotten_bit_by_bit(ledger: Any) {
     assert!(ledger.recall(&write("ann", "k4"), 0).await.unwrap().is_some(), "at that time is not before it");
 }
 
-async fn a_post_that_is_there_is_not_created_again(ledger: Any) {
+async fn posts_are_created_once(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     publish(&*ledger, 1, "ann").await;
     let again = ledger.create_post(&post(1, "ann", &[]), &lease("w2", LEASE)).await.unwrap();

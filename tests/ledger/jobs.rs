@@ -8,13 +8,13 @@ use feedline::ledger::{Backlog, Finished, Job, Ledger, MAX_JOBS_OF_AUTHOR};
 use crate::support::{LEASE, NOW, conformance, id, lease, post, publish, users};
 
 conformance! {
-    a_job_has_one_holder_until_its_lease_runs_out
+    jobs_have_one_holder_until_the_lease_expires
     leases_are_renewed_and_released_together
-    a_lease_that_ran_out_is_lost
-    jobs_of_an_author_are_done_in_order
-    a_job_created_without_a_lease_waits_for_a_claim
+    expired_leases_are_lost
+    jobs_of_an_author_run_in_order
+    jobs_without_a_lease_wait_for_a_claim
     one_node_at_a_time_holds_the_jobs_of_an_author
-    others_are_not_behind_all_jobs_of_a_prolific_author
+    prolific_authors_do_not_delay_others
 }
 
 type Any = Arc<dyn Ledger>;
@@ -28,7 +28,7 @@ fn numbers(jobs: &[Job]) -> Vec<(i64, u64)> {
     jobs.iter().map(|job| (job.id, job.generation)).collect()
 }
 
-async fn a_job_has_one_holder_until_its_lease_runs_out(ledger: Any) {
+async fn jobs_have_one_holder_until_the_lease_expires(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
     let mut first = publish(&*ledger, 1, "ann").await;
@@ -90,7 +90,7 @@ async fn leases_are_renewed_and_released_together(ledger: Any) {
     assert_eq!(numbers(&claimed), [(first.id, 2), (second.id, 2)]);
 }
 
-async fn a_lease_that_ran_out_is_lost(ledger: Any) {
+async fn expired_leases_are_lost(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let job = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 50)).await.unwrap().expect("a new post");
     let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w1", 50)).await.unwrap().expect("an edge");
@@ -105,7 +105,7 @@ async fn a_lease_that_ran_out_is_lost(ledger: Any) {
     assert!(ledger.finish_job(edge.id, 2).await.unwrap().was_held);
 }
 
-async fn jobs_of_an_author_are_done_in_order(ledger: Any) {
+async fn jobs_of_an_author_run_in_order(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let first = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 200)).await.unwrap().expect("a new post");
     let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w1", LEASE)).await.unwrap().expect("an edge");
@@ -137,7 +137,7 @@ async fn jobs_of_an_author_are_done_in_order(ledger: Any) {
     assert!(advance(&second, 2, "w2").await && !advance(&third, 1, "w1").await);
 }
 
-async fn a_job_created_without_a_lease_waits_for_a_claim(ledger: Any) {
+async fn jobs_without_a_lease_wait_for_a_claim(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let waits = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 0)).await.unwrap().expect("a new post");
     assert!(!waits.is_held() && waits.id > 0);
@@ -176,7 +176,7 @@ async fn one_node_at_a_time_holds_the_jobs_of_an_author(ledger: Any) {
     assert!(create(5, "ann", "w3").await.is_held(), "all of ann's are with w3");
 }
 
-async fn others_are_not_behind_all_jobs_of_a_prolific_author(ledger: Any) {
+async fn prolific_authors_do_not_delay_others(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     let waits = async |number: u64, author: &str| {
         let created = ledger.create_post(&post(number, author, &[]), &lease("w0", 0)).await.unwrap();

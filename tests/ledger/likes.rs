@@ -9,13 +9,13 @@ use feedline::model::{Comment, CommentId, Event, LikeChange, NewLikes, Object, P
 use crate::support::{NOW, conformance, delete, id, ids, publish, users};
 
 conformance! {
-    a_batch_is_applied_once_and_where_the_last_one_ended
-    counts_are_those_of_the_rows
-    what_is_gone_is_noted_until_it_is_told
-    likers_page_exactly_latest_first
-    two_that_settle_at_once_do_not_both
-    comments_are_liked_as_posts_are
-    a_reader_is_told_what_they_like
+    batches_apply_once_at_the_last_offset
+    like_counts_match_the_rows
+    reverts_are_kept_until_announced
+    liker_pages_are_exact_latest_first
+    one_of_two_concurrent_settlers_wins
+    comment_likes_equal_post_likes
+    viewers_get_their_own_likes
     new_likes_are_events_in_the_same_transaction
 }
 
@@ -47,7 +47,7 @@ async fn likers(ledger: &Any, number: u64) -> Vec<String> {
     listed.items.iter().map(|user| user.id.to_string()).collect()
 }
 
-async fn a_batch_is_applied_once_and_where_the_last_one_ended(ledger: Any) {
+async fn batches_apply_once_at_the_last_offset(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     assert_eq!(ledger.like_position(3).await.unwrap(), "");
@@ -56,7 +56,7 @@ async fn a_batch_is_applied_once_and_where_the_last_one_ended(ledger: Any) {
     let added = vec![(id("bo"), post(1))];
     assert_eq!(settled, SettledLikes { tallies: vec![(post(1), tally(1, 1))], added, reverted: Vec::new() });
     assert_eq!(ledger.like_position(3).await.unwrap(), "a 1");
-    // bo takes it back; then the first batch comes again, from a settler that was not told.
+    // bo takes it back; then the first batch comes again, from a settler that missed the answer.
     let second = batch("a 1", "a 2", vec![change("bo", post(1), false)]);
     assert!(ledger.settle_likes(second.clone()).await.unwrap().is_some());
     for again in [first, second] {
@@ -71,7 +71,7 @@ async fn a_batch_is_applied_once_and_where_the_last_one_ended(ledger: Any) {
     assert_eq!(ledger.like_position(3).await.unwrap(), "a 2");
 }
 
-async fn counts_are_those_of_the_rows(ledger: Any) {
+async fn like_counts_match_the_rows(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     publish(&*ledger, 2, "ann").await;
@@ -99,7 +99,7 @@ async fn counts_are_those_of_the_rows(ledger: Any) {
     assert_eq!(found, [(post(2), tally(1, 1)), (post(9), tally(0, 0))]);
 }
 
-async fn what_is_gone_is_noted_until_it_is_told(ledger: Any) {
+async fn reverts_are_kept_until_announced(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     publish(&*ledger, 2, "ann").await;
@@ -111,25 +111,25 @@ async fn what_is_gone_is_noted_until_it_is_told(ledger: Any) {
         change("dee", post(77), true),
     ];
     let settled = ledger.settle_likes(batch("", "1", changes)).await.unwrap().expect("it is applied");
-    let told = |reverted: &[Reverted]| {
+    let received = |reverted: &[Reverted]| {
         let what = |it: &Reverted| (it.user.to_string(), it.object, it.reason);
         reverted.iter().map(what).collect::<Vec<_>>()
     };
     let expected = [("bo".to_owned(), post(1), RevertReason::Gone), ("dee".to_owned(), post(77), RevertReason::Gone)];
-    assert_eq!(told(&settled.reverted), expected);
-    // What may not be seen and what is not there are told apart: both were seen once.
+    assert_eq!(received(&settled.reverted), expected);
+    // Hidden and deleted objects are reported separately: both were visible once.
     let unseen = vec![change("eve", post(2), true), change("eve", post(77), true)];
     let hidden = LikeBatch { unseen, ..batch("1", "2", Vec::new()) };
     let hidden = ledger.settle_likes(hidden).await.unwrap().expect("it is applied");
     let why = [("eve".to_owned(), post(2), RevertReason::Hidden), ("eve".to_owned(), post(77), RevertReason::Gone)];
-    assert_eq!(told(&hidden.reverted), why);
+    assert_eq!(received(&hidden.reverted), why);
     assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1)), (post(77), tally(0, 0))]));
     ledger.reverts_told(&[hidden.reverted[0].id, hidden.reverted[1].id]).await.unwrap();
     assert_eq!(
         tallies(&settled),
         HashMap::from([(post(1), tally(0, 0)), (post(2), tally(1, 1)), (post(77), tally(0, 0))])
     );
-    // The note outlives whoever made it, until it is told.
+    // The record outlives its writer until it is announced.
     assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted);
     assert_eq!(ledger.untold_reverts(3, 1).await.unwrap(), settled.reverted[..1]);
     assert!(ledger.untold_reverts(4, 9).await.unwrap().is_empty());
@@ -138,7 +138,7 @@ async fn what_is_gone_is_noted_until_it_is_told(ledger: Any) {
     ledger.reverts_told(&[]).await.unwrap();
 }
 
-async fn likers_page_exactly_latest_first(ledger: Any) {
+async fn liker_pages_are_exact_latest_first(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     let changes = (0..25).map(|n| change(&format!("u{n}"), post(1), true)).collect();
@@ -162,7 +162,7 @@ async fn likers_page_exactly_latest_first(ledger: Any) {
     assert!(ledger.likers(PostId(9), None, 10).await.unwrap().items.is_empty());
 }
 
-async fn two_that_settle_at_once_do_not_both(ledger: Any) {
+async fn one_of_two_concurrent_settlers_wins(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     for round in 0..20_u32 {
@@ -179,7 +179,7 @@ async fn two_that_settle_at_once_do_not_both(ledger: Any) {
     assert_eq!(ledger.like_tallies(&[post(1)]).await.unwrap(), [(post(1), tally(20, 20))]);
 }
 
-async fn comments_are_liked_as_posts_are(ledger: Any) {
+async fn comment_likes_equal_post_likes(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     let comment = |number: u64| Comment {
@@ -213,15 +213,15 @@ async fn comments_are_liked_as_posts_are(ledger: Any) {
     assert_eq!(ledger.comments(&[CommentId(5)]).await.unwrap()[0].likes, 2);
     let back = vec![change("bo", liked, false), change("bo", liked, false)];
     ledger.settle_likes(batch("1", "2", back)).await.unwrap().expect("it is applied");
-    let told: HashMap<_, _> = ledger.like_tallies(&[liked, never]).await.unwrap().into_iter().collect();
-    assert_eq!(told, HashMap::from([(liked, tally(1, 2)), (never, tally(0, 0))]));
+    let received: HashMap<_, _> = ledger.like_tallies(&[liked, never]).await.unwrap().into_iter().collect();
+    assert_eq!(received, HashMap::from([(liked, tally(1, 2)), (never, tally(0, 0))]));
     // What is under a deleted post is gone with it.
     delete(&*ledger, 1, "ann").await;
     let late = ledger.settle_likes(batch("2", "3", vec![change("eve", liked, true)])).await.unwrap().expect("applied");
     assert_eq!((late.reverted.len(), tallies(&late)[&liked]), (1, tally(1, 2)));
 }
 
-async fn a_reader_is_told_what_they_like(ledger: Any) {
+async fn viewers_get_their_own_likes(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     for number in 1..=3 {
         publish(&*ledger, number, "ann").await;

@@ -8,8 +8,8 @@ use feedline::model::{Entry, PostId};
 use crate::support::{NOW, conformance, id, publish, users};
 
 conformance! {
-    numbers_only_grow_and_name_what_was_given_out
-    a_new_incarnation_begins_once_and_beyond_all_numbers
+    commit_numbers_only_grow
+    new_incarnations_start_once_above_all_numbers
 }
 
 type Any = Arc<dyn Ledger>;
@@ -18,7 +18,7 @@ async fn lineage(ledger: &dyn Ledger) -> Lineage {
     ledger.lineage().await.expect("a lineage")
 }
 
-async fn numbers_only_grow_and_name_what_was_given_out(ledger: Any) {
+async fn commit_numbers_only_grow(ledger: Any) {
     let fresh = lineage(&*ledger).await;
     assert!(fresh.incarnation.len() >= 8, "{fresh:?}");
     assert_eq!([JOBS, PULLED, REVERTS].map(|kind| fresh.number(kind)), [0; 3]);
@@ -33,7 +33,7 @@ async fn numbers_only_grow_and_name_what_was_given_out(ledger: Any) {
     assert_eq!(later.identity(), fresh.identity());
 }
 
-async fn a_new_incarnation_begins_once_and_beyond_all_numbers(ledger: Any) {
+async fn new_incarnations_start_once_above_all_numbers(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     let before = lineage(&*ledger).await;

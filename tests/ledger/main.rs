@@ -1,7 +1,6 @@
 //! What every ledger must do, and what is SQLite's and PostgreSQL's own.
 
 mod audience;
-mod barriers;
 mod comments;
 mod conformance;
 mod counts;
@@ -12,19 +11,20 @@ mod idempotency;
 mod jobs;
 mod likes;
 mod lineage;
+mod lock_waits;
 mod nodes;
 mod notifications;
 mod people;
 mod personal;
 mod postgres;
+mod previews;
 mod pulled;
 mod quarantine;
+mod restrictions;
 mod revocations;
 mod sqlite;
 mod support;
 mod timeline;
 mod topics;
-mod under;
-mod waits;
 
 use feedline_test_support::postgres_server;

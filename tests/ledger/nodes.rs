@@ -36,7 +36,7 @@ async fn nobody_was_in_the_way(server: &PostgresServer, name: &str, nodes: &[Arc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_follow_each_other_at_two_nodes_are_all_counted() {
+async fn concurrent_follows_at_two_nodes_are_counted() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     let people: Vec<UserId> = (0..6).map(|n| id(&format!("u{n}"))).collect();
@@ -97,7 +97,7 @@ fn comment(number: u64, post: u64, parent: u64) -> Comment {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_that_many_write_in_and_delete_from_stays_whole() {
+async fn concurrent_comments_and_deletions_keep_threads_consistent() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     users(&*nodes[0], &["ann"]).await;
@@ -138,7 +138,7 @@ async fn a_thread_that_many_write_in_and_delete_from_stays_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_to_the_same_posts_at_two_nodes_is_counted() {
+async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     users(&*nodes[0], &["ann"]).await;
@@ -217,7 +217,7 @@ async fn whatever_happens_to_the_same_posts_at_two_nodes_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_happens_at_two_nodes_at_once_is_one_group() {
+async fn concurrent_events_at_two_nodes_form_one_group() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     users(&*nodes[0], &["ann"]).await;
@@ -228,14 +228,14 @@ async fn what_happens_at_two_nodes_at_once_is_one_group() {
             node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
         })
     });
-    let told = join_all(notes).await.into_iter().filter(|groups| !groups.as_ref().unwrap().is_empty()).count();
-    assert_eq!(told, 30, "somebody who is in it is not told again");
+    let received = join_all(notes).await.into_iter().filter(|groups| !groups.as_ref().unwrap().is_empty()).count();
+    assert_eq!(received, 30, "a user in the group is not notified again");
     let groups = nodes[0].notifications(&id("ann"), None, 99).await.unwrap();
     assert_eq!((groups.len(), groups[0].count, groups[0].seq), (1, 30, 30));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_done_at_many_places_is_done_once() {
+async fn concurrent_equal_calls_execute_once() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     users(&*nodes[0], &["ann", "bo"]).await;
@@ -262,7 +262,7 @@ async fn what_is_done_at_many_places_is_done_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_list() {
+async fn positions_of_a_list_become_visible_in_order() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     users(&*nodes[0], &["star"]).await;
@@ -308,7 +308,7 @@ async fn whoever_sees_a_number_sees_every_lower_one_of_the_same_list() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_workers_claim_each_job_once() {
+async fn concurrent_workers_claim_each_job_once() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     let authors: Vec<String> = (1..=200).map(|n| format!("a{n}")).collect();

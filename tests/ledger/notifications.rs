@@ -8,18 +8,18 @@ use feedline::model::{CommentId, NotificationId, Object, PostId, What};
 use crate::support::{NOW, conformance, id, names, users};
 
 conformance! {
-    a_happening_joins_its_group_and_moves_it_up
-    a_group_is_of_one_user_kind_and_object
-    the_same_person_counts_once
-    a_group_ends_with_its_window
-    a_group_that_was_read_grows_no_more
-    another_like_is_not_new_though_the_first_was_read
-    marks_reach_as_far_as_the_group_has_grown_and_never_back
-    what_grows_after_it_was_seen_is_unseen_again
-    pages_of_groups_go_down_from_a_place
-    the_newest_people_are_told
-    the_newest_groups_are_kept
-    a_call_brings_many_and_answers_each_group_once
+    events_join_their_group_and_move_it_up
+    groups_have_one_user_kind_and_object
+    actors_count_once
+    groups_end_with_their_window
+    read_groups_do_not_grow
+    repeated_likes_do_not_notify_after_a_read
+    read_marks_move_forward_only
+    groups_that_grow_are_unseen_again
+    group_pages_start_at_a_position
+    the_newest_actors_are_listed
+    group_retention_keeps_the_newest
+    one_call_stores_many_events_and_returns_each_group_once
 }
 
 type Any = Arc<dyn Ledger>;
@@ -51,7 +51,7 @@ async fn begin(ledger: &dyn Ledger) {
     users(ledger, &["ann", "bo", "cy", "di"]).await;
 }
 
-async fn a_happening_joins_its_group_and_moves_it_up(ledger: Any) {
+async fn events_join_their_group_and_move_it_up(ledger: Any) {
     begin(&*ledger).await;
     let first = note(&*ledger, 1, LIKE, "bo", 0).await.expect("a group");
     assert_eq!((first.id, first.what, first.count), (NotificationId(1), LIKE, 1));
@@ -70,7 +70,7 @@ async fn a_happening_joins_its_group_and_moves_it_up(ledger: Any) {
     assert!(ledger.notifications_by_id(&id("bo"), &asked).await.unwrap().is_empty(), "they are not bo's");
 }
 
-async fn a_group_is_of_one_user_kind_and_object(ledger: Any) {
+async fn groups_have_one_user_kind_and_object(ledger: Any) {
     begin(&*ledger).await;
     let (post, comment) = (Object::Post(PostId(7)), Object::Comment(CommentId(7)));
     let kinds = [
@@ -94,7 +94,7 @@ async fn a_group_is_of_one_user_kind_and_object(ledger: Any) {
     assert_eq!(all(&*ledger).await, listed);
 }
 
-async fn the_same_person_counts_once(ledger: Any) {
+async fn actors_count_once(ledger: Any) {
     begin(&*ledger).await;
     for what in [LIKE, What::Comment(PostId(7))] {
         let number = all(&*ledger).await.len() as u64 * 10;
@@ -105,7 +105,7 @@ async fn the_same_person_counts_once(ledger: Any) {
     }
 }
 
-async fn a_group_ends_with_its_window(ledger: Any) {
+async fn groups_end_with_their_window(ledger: Any) {
     begin(&*ledger).await;
     note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
     assert_eq!(note(&*ledger, 2, LIKE, "cy", WINDOW - 1).await.unwrap().id, NotificationId(1));
@@ -115,7 +115,7 @@ async fn a_group_ends_with_its_window(ledger: Any) {
     assert_eq!(numbers(&all(&*ledger).await), [3, 1]);
 }
 
-async fn a_group_that_was_read_grows_no_more(ledger: Any) {
+async fn read_groups_do_not_grow(ledger: Any) {
     begin(&*ledger).await;
     let comment = What::Comment(PostId(7));
     note(&*ledger, 1, comment, "bo", 0).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_group_that_was_read_grows_no_more(ledger: Any) {
     assert_eq!(read, [(3, false), (1, true)]);
 }
 
-async fn another_like_is_not_new_though_the_first_was_read(ledger: Any) {
+async fn repeated_likes_do_not_notify_after_a_read(ledger: Any) {
     begin(&*ledger).await;
     note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
     mark(&*ledger, None, Mark::Read).await;
@@ -141,7 +141,7 @@ async fn another_like_is_not_new_though_the_first_was_read(ledger: Any) {
     );
 }
 
-async fn marks_reach_as_far_as_the_group_has_grown_and_never_back(ledger: Any) {
+async fn read_marks_move_forward_only(ledger: Any) {
     begin(&*ledger).await;
     assert_eq!(mark(&*ledger, None, Mark::Read).await, Marked::Before, "there is nothing");
     for (number, by) in [(1, "bo"), (2, "cy"), (3, "di")] {
@@ -162,7 +162,7 @@ async fn marks_reach_as_far_as_the_group_has_grown_and_never_back(ledger: Any) {
     assert_eq!(ledger.unread_notifications(&id("ann"), 0).await.unwrap(), []);
 }
 
-async fn what_grows_after_it_was_seen_is_unseen_again(ledger: Any) {
+async fn groups_that_grow_are_unseen_again(ledger: Any) {
     begin(&*ledger).await;
     note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
     assert_eq!(mark(&*ledger, Some(1), Mark::Seen).await, Marked::Anew);
@@ -172,7 +172,7 @@ async fn what_grows_after_it_was_seen_is_unseen_again(ledger: Any) {
     assert!(!all(&*ledger).await[0].seen);
 }
 
-async fn pages_of_groups_go_down_from_a_place(ledger: Any) {
+async fn group_pages_start_at_a_position(ledger: Any) {
     begin(&*ledger).await;
     for number in 1..=5 {
         note(&*ledger, number, What::Comment(PostId(number)), "bo", 0).await.unwrap();
@@ -188,7 +188,7 @@ async fn pages_of_groups_go_down_from_a_place(ledger: Any) {
     assert_eq!(numbers(&ledger.notifications(&ann, None, 1).await.unwrap()), [2]);
 }
 
-async fn the_newest_people_are_told(ledger: Any) {
+async fn the_newest_actors_are_listed(ledger: Any) {
     begin(&*ledger).await;
     let people: Vec<String> = (0..NEWEST_PEOPLE + 4).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &people.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -201,7 +201,7 @@ async fn the_newest_people_are_told(ledger: Any) {
     assert_eq!(names(&group.people), newest);
 }
 
-async fn the_newest_groups_are_kept(ledger: Any) {
+async fn group_retention_keeps_the_newest(ledger: Any) {
     begin(&*ledger).await;
     let happening = |number: u64| Happening {
         id: NotificationId(number),
@@ -228,7 +228,7 @@ async fn the_newest_groups_are_kept(ledger: Any) {
     assert_eq!((again.id.0, again.count), (9_000, 1));
 }
 
-async fn a_call_brings_many_and_answers_each_group_once(ledger: Any) {
+async fn one_call_stores_many_events_and_returns_each_group_once(ledger: Any) {
     begin(&*ledger).await;
     let happening = |number, what, by| Happening { id: NotificationId(number), what, by: id(by), event: 0 };
     let many = [

@@ -7,13 +7,13 @@ use feedline::ledger::{Ledger, ProfileChange, Reach};
 use crate::support::{NOW, account, conformance, follow, id, users};
 
 conformance! {
-    what_is_changed_is_changed_and_the_rest_stays
-    people_are_found_by_the_beginning_of_their_id_or_name
-    a_search_pages_exactly_and_tells_each_once
-    a_new_name_is_found_and_the_old_one_not
-    the_second_degree_is_ranked_and_holds_nobody_followed
-    the_second_degree_looks_no_further_than_asked
-    who_wants_to_be_told_is_noted_once_and_bounded
+    profile_patches_keep_other_fields
+    users_are_found_by_prefix_of_id_or_name
+    search_pages_hold_each_user_once
+    search_finds_the_new_name_only
+    suggestions_are_ranked_and_exclude_followees
+    suggestion_scans_are_bounded
+    post_alerts_are_stored_once_and_bounded
 }
 
 type Any = Arc<dyn Ledger>;
@@ -37,7 +37,7 @@ async fn found(ledger: &dyn Ledger, prefix: &str, limit: usize) -> Vec<String> {
     }
 }
 
-async fn what_is_changed_is_changed_and_the_rest_stays(ledger: Any) {
+async fn profile_patches_keep_other_fields(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     let change = async |name: Option<&str>, avatar: Option<Option<&str>>| {
         let change = ProfileChange { name: name.map(Into::into), avatar: avatar.map(|avatar| avatar.map(Into::into)) };
@@ -54,7 +54,7 @@ async fn what_is_changed_is_changed_and_the_rest_stays(ledger: Any) {
     assert_eq!(ledger.update_user(&id("nobody"), &ProfileChange::default()).await.unwrap(), None);
 }
 
-async fn people_are_found_by_the_beginning_of_their_id_or_name(ledger: Any) {
+async fn users_are_found_by_prefix_of_id_or_name(ledger: Any) {
     users(&*ledger, &["Ann_1", "anna", "bo", "cy", "a.n", "a_n", "a-n"]).await;
     rename(&*ledger, "bo", "ANNABEL Lee").await;
     rename(&*ledger, "cy", "ÉMILE 東京").await;
@@ -69,7 +69,7 @@ async fn people_are_found_by_the_beginning_of_their_id_or_name(ledger: Any) {
     assert!(ledger.search_users("a", None, 0).await.unwrap().is_empty());
 }
 
-async fn a_search_pages_exactly_and_tells_each_once(ledger: Any) {
+async fn search_pages_hold_each_user_once(ledger: Any) {
     let ids: Vec<String> = (0..9).map(|n| format!("x{n}")).collect();
     users(&*ledger, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
     // By name before by id, by id before by name, and all of them by the same name.
@@ -87,7 +87,7 @@ async fn a_search_pages_exactly_and_tells_each_once(ledger: Any) {
     assert_eq!(found(&*ledger, "no", 2).await, ["x8"]);
 }
 
-async fn a_new_name_is_found_and_the_old_one_not(ledger: Any) {
+async fn search_finds_the_new_name_only(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     assert_eq!(found(&*ledger, "name of", 9).await, ["ann"]);
     rename(&*ledger, "ann", "Queen").await;
@@ -111,7 +111,7 @@ fn ranked(people: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 const FAR: Reach = Reach { followees: 100, each: 100, people: 100 };
 
-async fn the_second_degree_is_ranked_and_holds_nobody_followed(ledger: Any) {
+async fn suggestions_are_ranked_and_exclude_followees(ledger: Any) {
     users(&*ledger, &["i", "a", "b", "c", "x", "y", "z", "Z", "far"]).await;
     assert!(second(&*ledger, FAR).await.is_empty());
     for followee in ["a", "b", "c"] {
@@ -127,7 +127,7 @@ async fn the_second_degree_is_ranked_and_holds_nobody_followed(ledger: Any) {
     assert_eq!(second(&*ledger, FAR).await, ranked(&[("x", 2), ("Z", 1), ("far", 1), ("z", 1)]));
 }
 
-async fn the_second_degree_looks_no_further_than_asked(ledger: Any) {
+async fn suggestion_scans_are_bounded(ledger: Any) {
     users(&*ledger, &["i", "old", "new", "o1", "n1", "n2", "n3"]).await;
     follow(&*ledger, &id("i"), &id("old")).await;
     follow(&*ledger, &id("i"), &id("new")).await;
@@ -142,7 +142,7 @@ async fn the_second_degree_looks_no_further_than_asked(ledger: Any) {
     assert_eq!(second(&*ledger, Reach { people: 2, ..FAR }).await, ranked(&[("n1", 1), ("n2", 1)]));
 }
 
-async fn who_wants_to_be_told_is_noted_once_and_bounded(ledger: Any) {
+async fn post_alerts_are_stored_once_and_bounded(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
     let ask = async |author: &str| ledger.notify_of(&id("ann"), &id(author), NOW, 2).await.unwrap();
     let asked = async |author: &str| {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::support::{LEASE, NOW, conformance, delete, follow, id, lease, publish, users};
 
 conformance! {
-    every_kind_is_read_whole_in_pages_of_any_size
-    deleted_rows_are_not_among_them
+    every_kind_is_exported_in_pages_of_any_size
+    deleted_rows_are_not_exported
 }
 
 type Any = Arc<dyn Ledger>;
@@ -89,7 +89,7 @@ async fn fill(ledger: &dyn Ledger) {
     }
 }
 
-async fn every_kind_is_read_whole_in_pages_of_any_size(ledger: Any) {
+async fn every_kind_is_exported_in_pages_of_any_size(ledger: Any) {
     fill(&*ledger).await;
     let expected = [
         (PersonalData::PostLikes, json!([11, 12, 13].map(|post| json!({ "post": post, "at": NOW })))),
@@ -133,7 +133,7 @@ async fn every_kind_is_read_whole_in_pages_of_any_size(ledger: Any) {
     assert!(rows(&*ledger, "nobody", PersonalData::Posts, 9).await.is_empty());
 }
 
-async fn deleted_rows_are_not_among_them(ledger: Any) {
+async fn deleted_rows_are_not_exported(ledger: Any) {
     fill(&*ledger).await;
     delete(&*ledger, 2, "ann").await.expect("a job");
     // One stays for the sake of its replies, one goes.

@@ -28,7 +28,7 @@ async fn answers(ledger: &dyn Ledger) {
 }
 
 #[tokio::test]
-async fn many_may_open_a_new_database_at_once() {
+async fn concurrent_opens_of_a_new_database_succeed() {
     let (server, _) = database().await;
     let name = server.database("template1").await;
     for ledger in join_all((0..8).map(|_| open_at(server, &name))).await {
@@ -40,7 +40,7 @@ async fn many_may_open_a_new_database_at_once() {
 }
 
 #[tokio::test]
-async fn a_lease_from_before_the_clock_was_set_back_has_run_out() {
+async fn leases_expire_when_the_clock_is_set_back() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
@@ -57,7 +57,7 @@ async fn a_lease_from_before_the_clock_was_set_back_has_run_out() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_used_if_its_maker_said_so() {
+async fn newer_schemas_are_used_if_declared_compatible() {
     let (server, name) = database().await;
     let known = std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count();
     server.ask(&name, &format!("INSERT INTO migrations VALUES (998, {known}, 0)")).await;
@@ -88,7 +88,7 @@ impl std::io::Write for Log {
 }
 
 #[tokio::test]
-async fn a_start_waits_for_another_nodes_steps_and_says_so_and_not_for_ever() {
+async fn startup_waits_for_another_nodes_migrations_with_a_timeout() {
     let (server, name) = database().await;
     let other = server.client(&name).await;
     let process: i32 = other.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
@@ -125,7 +125,7 @@ async fn a_start_waits_for_another_nodes_steps_and_says_so_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn a_step_that_waits_for_a_lock_ends_with_the_reason() {
+async fn migrations_that_wait_for_a_lock_fail_with_the_reason() {
     let server = shared();
     let name = server.database("template1").await;
     // Somebody holds the name of a table that the first step makes.
@@ -140,7 +140,7 @@ async fn a_step_that_waits_for_a_lock_ends_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_used_is_named_with_the_reason() {
+async fn unusable_databases_are_reported_with_the_reason() {
     let (server, _) = database().await;
     let refusal =
         async |url: &str| match PostgresLedger::open(PostgresOptions::new(PostgresUrl::parse(url).unwrap())).await {
@@ -165,7 +165,7 @@ async fn a_database_that_cannot_be_used_is_named_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_lock_held_for_long_is_an_error_and_passes() {
+async fn lock_timeouts_are_transient_errors() {
     let (server, name) = database().await;
     let timeout = Duration::from_secs(1);
     let ledger = PostgresLedger::open(PostgresOptions { timeout, ..postgres_options(server, &name) }).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_lock_held_for_long_is_an_error_and_passes() {
 }
 
 #[tokio::test]
-async fn a_server_that_came_back_is_in_use_once_it_was_compared() {
+async fn returning_servers_are_used_after_their_comparison() {
     let mut server = PostgresServer::start();
     let ledger = PostgresLedger::open(postgres_options(&server, "postgres")).await.unwrap();
     assert!(ledger.admit(ledger.begin_comparison()));
@@ -214,7 +214,7 @@ async fn a_server_that_came_back_is_in_use_once_it_was_compared() {
 }
 
 #[tokio::test]
-async fn another_server_is_noticed_while_connections_to_the_one_before_stand() {
+async fn server_changes_are_detected_beside_open_connections() {
     let (one, other) = (PostgresServer::start(), PostgresServer::start());
     PostgresLedger::open(postgres_options(&other, "postgres")).await.unwrap().close().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -271,8 +271,8 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
 }
 
 #[tokio::test]
-async fn source_002_rows_are_sharded_by_author_post_and_user() {
-    /// Tables, and the columns by whose hash their rows are told apart.
+async fn rows_are_partitioned_by_author_post_and_user() {
+    /// Tables and the columns that their rows are partitioned by.
     const SHARDED: [(&str, &str); 13] = [
         ("author_posts", "author"),
         ("posts", "id"),
@@ -356,7 +356,7 @@ async fn source_002_rows_are_sharded_by_author_post_and_user() {
 }
 
 #[tokio::test]
-async fn what_people_write_may_hold_any_character() {
+async fn texts_may_hold_any_character() {
     let ledger = postgres().await;
     let mut account = crate::support::account("ann");
     account.name = "a\0b".into();
@@ -370,7 +370,7 @@ async fn what_people_write_may_hold_any_character() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_is_said_at_once_and_outlived() {
+async fn lost_servers_are_reported_at_once_and_reconnected() {
     let mut server = PostgresServer::start();
     // What was answered is there after the crash.
     let durability = Durability::Full;
@@ -392,7 +392,7 @@ async fn a_server_that_is_gone_is_said_at_once_and_outlived() {
 }
 
 #[tokio::test]
-async fn a_read_whose_connection_breaks_is_asked_again_and_a_write_is_not() {
+async fn reads_are_retried_on_broken_connections_and_writes_are_not() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
@@ -429,7 +429,7 @@ async fn a_read_whose_connection_breaks_is_asked_again_and_a_write_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_said_and_outlived() {
+async fn hanging_servers_time_out_and_recover() {
     let server = PostgresServer::start();
     let timeout = Duration::from_secs(1);
     let options = PostgresOptions { timeout, connections: 4, ..postgres_options(&server, "postgres") };
@@ -461,7 +461,7 @@ async fn a_server_that_hangs_is_said_and_outlived() {
 }
 
 #[tokio::test]
-async fn an_encrypted_connection_checks_whom_it_talks_to() {
+async fn tls_verifies_the_server_certificate() {
     let certificates = Certificates::make();
     let server = PostgresServer::start();
     certificates.install(&server).await;

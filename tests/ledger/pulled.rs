@@ -8,10 +8,10 @@ use feedline::model::{Entry, GoneReason, PostId};
 use crate::support::{NOW, conformance, follow, id, ids, names, publish, unfollow, users};
 
 conformance! {
-    marks_grow_and_a_job_has_one
-    what_is_due_is_what_those_followed_did_since
-    followers_are_found_among_users
-    old_entries_are_dropped_and_marks_go_on
+    log_positions_grow_and_are_unique_for_a_job
+    due_entries_are_those_of_followees_since_the_cursor
+    followers_are_filtered_from_candidates
+    old_entries_are_removed_and_positions_continue
 }
 
 type Any = Arc<dyn Ledger>;
@@ -28,7 +28,7 @@ async fn due(ledger: &dyn Ledger, reader: &str, mark: u64, limit: usize) -> Due 
     ledger.pulled_for(&id(reader), mark, limit).await.expect("what is due")
 }
 
-async fn marks_grow_and_a_job_has_one(ledger: Any) {
+async fn log_positions_grow_and_are_unique_for_a_job(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     assert_eq!(ledger.pulled_top().await.unwrap(), 0);
     let first = pull(&*ledger, 7, "ann", &post(10)).await;
@@ -52,7 +52,7 @@ async fn marks_grow_and_a_job_has_one(ledger: Any) {
     assert!(matches!(ledger.pull(9, &id("ann"), &data, false, NOW).await, Err(LedgerError::Failed(_))));
 }
 
-async fn what_is_due_is_what_those_followed_did_since(ledger: Any) {
+async fn due_entries_are_those_of_followees_since_the_cursor(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
     for author in ["bo", "cy"] {
         follow(&*ledger, &id("ann"), &id(author)).await;
@@ -78,7 +78,7 @@ async fn what_is_due_is_what_those_followed_did_since(ledger: Any) {
     assert_eq!(due(&*ledger, "ann", 0, 5).await.entries, [post(3)]);
 }
 
-async fn followers_are_found_among_users(ledger: Any) {
+async fn followers_are_filtered_from_candidates(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
     assert_eq!(ledger.carriage(&id("nobody")).await.unwrap().followers, 0);
     for follower in ["bo", "dee"] {
@@ -106,7 +106,7 @@ async fn followers_are_found_among_users(ledger: Any) {
     assert_eq!((carriage.followers, carriage.pulled), (1, true));
 }
 
-async fn old_entries_are_dropped_and_marks_go_on(ledger: Any) {
+async fn old_entries_are_removed_and_positions_continue(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let mut marks = Vec::new();
     for job in 1..=5_i64 {

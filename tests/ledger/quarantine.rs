@@ -11,11 +11,11 @@ use feedline::model::{Comment, CommentId, Entry, LikeChange, NotificationId, Obj
 use crate::support::{self, LEASE, NOW, conformance, edit, id, lease, post, publish, users};
 
 conformance! {
-    a_quarantined_job_waits_until_it_is_released
-    a_released_change_of_visibility_goes_by_the_current_one
-    a_quarantined_job_holds_nothing_up
-    an_entry_is_kept_once_and_the_newest_are_kept
-    a_skipped_like_is_reverted_and_its_partition_moves_on
+    quarantined_jobs_wait_for_release
+    released_visibility_changes_use_the_current_visibility
+    quarantined_jobs_do_not_block_others
+    quarantine_entries_are_unique_and_bounded
+    skipped_likes_are_reverted_and_the_partition_continues
 }
 
 type Any = Arc<dyn Ledger>;
@@ -26,7 +26,7 @@ async fn quarantined(ledger: &dyn Ledger) -> Vec<(String, String)> {
     all.into_iter().map(|entry| (entry.kind, entry.name)).collect()
 }
 
-async fn a_quarantined_job_waits_until_it_is_released(ledger: Any) {
+async fn quarantined_jobs_wait_for_release(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     assert!(ledger.advance_job(job.id, 1, "f07", &lease("w1", LEASE)).await.unwrap());
@@ -55,7 +55,7 @@ async fn a_quarantined_job_waits_until_it_is_released(ledger: Any) {
     assert_eq!(ledger.quarantined(9).await.unwrap()[0].reason, "again");
 }
 
-async fn a_released_change_of_visibility_goes_by_the_current_one(ledger: Any) {
+async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     let narrowed = post(1, "ann", &[]);
@@ -70,7 +70,7 @@ async fn a_released_change_of_visibility_goes_by_the_current_one(ledger: Any) {
     assert_eq!(back.iter().map(|job| &job.work).collect::<Vec<_>>(), [&narrow(None)]);
 }
 
-async fn a_quarantined_job_holds_nothing_up(ledger: Any) {
+async fn quarantined_jobs_do_not_block_others(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let first = publish(&*ledger, 1, "ann").await;
     // A job of another node waits behind it.
@@ -84,7 +84,7 @@ async fn a_quarantined_job_holds_nothing_up(ledger: Any) {
     assert_eq!(next.iter().map(|job| job.id).collect::<Vec<_>>(), [second.id]);
 }
 
-async fn an_entry_is_kept_once_and_the_newest_are_kept(ledger: Any) {
+async fn quarantine_entries_are_unique_and_bounded(ledger: Any) {
     let entry = |number: usize| Quarantined::new(LIKE, format!("0 a {number}-0"), "\0 nonsense".into(), "why".into());
     for _ in 0..2 {
         ledger.quarantine(&[entry(0)]).await.unwrap();
@@ -96,7 +96,7 @@ async fn an_entry_is_kept_once_and_the_newest_are_kept(ledger: Any) {
     assert!(!ledger.release_job(7).await.unwrap(), "it is no job");
 }
 
-async fn a_skipped_like_is_reverted_and_its_partition_moves_on(ledger: Any) {
+async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     let like = LikeChange { user: id("bo"), object: Object::Post(PostId(1)), liked: true, at: NOW };
@@ -199,7 +199,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
 }
 
 #[tokio::test]
-async fn damaged_rows_of_a_file_are_omitted() {
+async fn undecodable_rows_are_omitted_on_sqlite() {
     let (ledger, folder) = support::sqlite().await;
     let file = rusqlite::Connection::open(folder.path().join("ledger.db")).expect("the file");
     let damage =
@@ -208,7 +208,7 @@ async fn damaged_rows_of_a_file_are_omitted() {
 }
 
 #[tokio::test]
-async fn damaged_rows_of_a_database_are_omitted() {
+async fn undecodable_rows_are_omitted_on_postgres() {
     let (server, database) = support::database().await;
     let ledger = support::open_at(server, &database).await;
     let damage =

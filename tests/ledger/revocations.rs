@@ -9,15 +9,15 @@ use feedline::model::UserOrigin;
 use crate::support::{NOW, account, conformance, id, users};
 
 conformance! {
-    revocations_come_back_in_their_order
-    a_later_entry_replaces_the_one_of_the_same_subject
-    only_a_block_can_be_taken_back
-    expired_entries_are_dropped_and_numbers_go_on
-    a_reader_that_follows_misses_no_entry
-    the_end_of_sessions_counts_the_generation_up
-    of_two_password_changes_at_once_one_wins
+    revocations_are_returned_in_order
+    later_entries_replace_earlier_ones_of_a_subject
+    only_blocks_can_be_revoked
+    expired_entries_are_removed_and_numbers_continue
+    tailing_readers_miss_no_entry
+    ending_sessions_increments_the_generation
+    one_of_two_concurrent_password_changes_wins
     the_origin_of_a_user_is_known
-    a_first_visit_and_a_sign_up_at_once_agree_on_the_origin
+    concurrent_first_request_and_sign_up_agree_on_the_origin
 }
 
 type Any = Arc<dyn Ledger>;
@@ -33,7 +33,7 @@ async fn all(ledger: &dyn Ledger) -> Vec<Revocation> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-async fn revocations_come_back_in_their_order(ledger: Any) {
+async fn revocations_are_returned_in_order(ledger: Any) {
     assert!(all(&*ledger).await.is_empty());
     let token = Revocation { owner: Some(id("ann")), ..entry(RevocationKind::Token, "a token's jti, as it is é", 0) };
     let block = Revocation { expires_at: None, ..entry(RevocationKind::Block, "bo", 1) };
@@ -48,7 +48,7 @@ async fn revocations_come_back_in_their_order(ledger: Any) {
     assert_eq!(ledger.revocations_after(numbers[2], 9).await.unwrap(), []);
 }
 
-async fn a_later_entry_replaces_the_one_of_the_same_subject(ledger: Any) {
+async fn later_entries_replace_earlier_ones_of_a_subject(ledger: Any) {
     let first = ledger.revoke(&entry(RevocationKind::UserTokens, "ann", 5)).await.unwrap();
     let other = ledger.revoke(&entry(RevocationKind::Token, "ann", 0)).await.unwrap();
     let again = ledger.revoke(&entry(RevocationKind::UserTokens, "ann", 7)).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_later_entry_replaces_the_one_of_the_same_subject(ledger: Any) {
     assert_eq!(kept, [other, again]);
 }
 
-async fn only_a_block_can_be_taken_back(ledger: Any) {
+async fn only_blocks_can_be_revoked(ledger: Any) {
     let earlier = |kind| Revocation { expires_at: Some(NOW + 10), ..entry(kind, "ann", 0) };
     for kind in [RevocationKind::Token, RevocationKind::UserTokens, RevocationKind::Sessions] {
         let owner = Some(id("ann"));
@@ -72,7 +72,7 @@ async fn only_a_block_can_be_taken_back(ledger: Any) {
     assert_eq!((kept.value, kept.expires_at), (0, Some(NOW + 10)));
 }
 
-async fn expired_entries_are_dropped_and_numbers_go_on(ledger: Any) {
+async fn expired_entries_are_removed_and_numbers_continue(ledger: Any) {
     let until = |subject: &str, expires_at| Revocation { expires_at, ..entry(RevocationKind::Token, subject, 0) };
     for (n, subject) in (1..).zip(["a", "b", "c"]) {
         ledger.revoke(&until(subject, Some(NOW + n))).await.unwrap();
@@ -87,7 +87,7 @@ async fn expired_entries_are_dropped_and_numbers_go_on(ledger: Any) {
     assert!(ledger.revoke(&until("new", None)).await.unwrap() > last);
 }
 
-async fn a_reader_that_follows_misses_no_entry(ledger: Any) {
+async fn tailing_readers_miss_no_entry(ledger: Any) {
     const EACH: u64 = 25;
     let writers: Vec<_> = (0..8_u64)
         .map(|writer| {
@@ -121,7 +121,7 @@ fn end(spared: Option<&str>) -> SessionsEnd {
     SessionsEnd { spared: spared.map(str::to_owned), at: NOW, expires_at: NOW + 50 }
 }
 
-async fn the_end_of_sessions_counts_the_generation_up(ledger: Any) {
+async fn ending_sessions_increments_the_generation(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     users(&*ledger, &["bo"]).await;
     assert_eq!(ledger.end_sessions(&id("ann"), &end(None)).await.unwrap(), Some(1));
@@ -146,7 +146,7 @@ async fn the_end_of_sessions_counts_the_generation_up(ledger: Any) {
     assert_eq!(all(&*ledger).await.len(), 1);
 }
 
-async fn of_two_password_changes_at_once_one_wins(ledger: Any) {
+async fn one_of_two_concurrent_password_changes_wins(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     let (ann, old) = (id("ann"), account("ann").password);
     let change = async |new: &str, spared: &str| {
@@ -172,7 +172,7 @@ async fn the_origin_of_a_user_is_known(ledger: Any) {
     assert_eq!(ledger.user_origin(&id("nobody")).await.unwrap(), None);
 }
 
-async fn a_first_visit_and_a_sign_up_at_once_agree_on_the_origin(ledger: Any) {
+async fn concurrent_first_request_and_sign_up_agree_on_the_origin(ledger: Any) {
     for n in 0..40 {
         let name = format!("user{n}");
         let user = id(&name);

@@ -22,7 +22,7 @@ async fn many_writes_share_few_transactions() {
 }
 
 #[tokio::test]
-async fn a_failure_hurts_nobody_else_in_its_transaction() {
+async fn failed_calls_do_not_affect_others_in_the_transaction() {
     let (ledger, folder) = sqlite().await;
     users(&*ledger, &["ann"]).await;
     let before = ledger.commits();
@@ -43,7 +43,7 @@ async fn a_failure_hurts_nobody_else_in_its_transaction() {
 }
 
 #[tokio::test]
-async fn a_lease_from_before_the_clock_was_set_back_has_run_out() {
+async fn leases_expire_when_the_clock_is_set_back() {
     let (ledger, folder) = sqlite().await;
     users(&*ledger, &["ann"]).await;
     let jobs = [publish(&*ledger, 1, "ann").await.id, publish(&*ledger, 2, "ann").await.id];
@@ -59,7 +59,7 @@ async fn a_lease_from_before_the_clock_was_set_back_has_run_out() {
 }
 
 #[tokio::test]
-async fn a_lock_held_for_long_is_an_error_and_passes() {
+async fn lock_timeouts_are_transient_errors() {
     let folder = tempfile::tempdir().unwrap();
     let timeout = std::time::Duration::from_millis(200);
     let options = SqliteOptions { timeout, ..SqliteOptions::new(folder.path().join("ledger.db")) };
@@ -99,7 +99,7 @@ async fn two_ledgers_on_one_file_lose_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_closing() {
+async fn writes_survive_close_and_open() {
     let (ledger, folder) = sqlite().await;
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
@@ -125,7 +125,7 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_may_open_a_new_file_at_once() {
+async fn concurrent_opens_of_a_new_file_succeed() {
     for _ in 0..10 {
         let folder = tempfile::tempdir().unwrap();
         let opened =
@@ -139,7 +139,7 @@ async fn many_may_open_a_new_file_at_once() {
 }
 
 #[tokio::test]
-async fn those_who_were_there_before_are_found_too() {
+async fn existing_users_are_indexed_for_search() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let old = Connection::open(&path).unwrap();
@@ -157,7 +157,7 @@ async fn those_who_were_there_before_are_found_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_named_with_the_reason() {
+async fn unusable_files_are_reported_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.db");
     let refusal = async || match SqliteLedger::open(SqliteOptions::new(&path)).await {
@@ -184,7 +184,7 @@ async fn a_file_that_cannot_be_used_is_named_with_the_reason() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_files_are_their_owners_alone() {
+async fn database_files_are_readable_by_the_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let (ledger, folder) = sqlite().await;
     users(&*ledger, &["ann"]).await;

@@ -118,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn pages_hold_every_post_once_in_order(
+    fn timeline_pages_hold_every_post_once_in_order(
         steps in prop::collection::vec(step(), 1..120),
         limits in [1..4_usize, 4..30_usize, 30..200_usize],
     ) {
@@ -133,7 +133,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn pages_of_postgres_hold_every_post_once_in_order(
+    fn timeline_pages_hold_every_post_once_in_order_on_postgres(
         steps in prop::collection::vec(step(), 1..120),
         limits in [1..4_usize, 4..30_usize, 30..200_usize],
     ) {

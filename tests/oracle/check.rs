@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::acts::Act;
+use crate::actions::Act;
 use crate::api::attempt;
-use crate::dice::Dice;
+use crate::comments::under;
 use crate::model::{Edge, Mark, Model, TOPICS, USERS, User};
+use crate::random::SeededRandom;
 use crate::server::{PATIENCE, Server};
-use crate::under::under;
 use crate::world::{Bounds, World};
 
 /// What differs, in words.
@@ -71,7 +71,7 @@ pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, model: 
     if real == model { Ok(()) } else { Err(format!("{what} is {real:?}, not {model:?}")) }
 }
 
-/// That a list is what it must be. The lists of posts are long, so only what differs is told.
+/// That a list is what it must be. The lists of posts are long, so only differences are reported.
 pub(crate) fn listed(what: &str, real: &[u64], model: &[u64]) -> Verdict {
     if real == model {
         return Ok(());
@@ -192,26 +192,26 @@ async fn people(node: &Server, model: &Model, reader: User, user: User, list: &s
 }
 
 /// One look at something, at random. It is of what is so at once.
-pub(crate) async fn look(world: &World, model: &Model, dice: &mut Dice) -> Verdict {
-    let (node, reader, user) = (world.home(), *dice.pick(&USERS), *dice.pick(&USERS));
-    let limit = *dice.pick(&[1, 3, 7, 20, 50]);
-    match dice.below(12) {
+pub(crate) async fn look(world: &World, model: &Model, random: &mut SeededRandom) -> Verdict {
+    let (node, reader, user) = (world.home(), *random.pick(&USERS), *random.pick(&USERS));
+    let limit = *random.pick(&[1, 3, 7, 20, 50]);
+    match random.below(12) {
         8..11 => {
             let all: Vec<u64> = model.posts.keys().rev().take(12).copied().collect();
-            if all.is_empty() { Ok(()) } else { under(node, model, reader, *dice.pick(&all), limit).await }
+            if all.is_empty() { Ok(()) } else { under(node, model, reader, *random.pick(&all), limit).await }
         }
         11 => favourites(node, model, reader, limit).await,
         0..3 => timeline(node, model, reader, limit.max(7), Exactness::Arrived).await,
         3 => profile(node, model, reader, user, limit).await,
         4 => {
-            let topic = *dice.pick(&TOPICS);
+            let topic = *random.pick(&TOPICS);
             posts(node, model, reader, &format!("/topics/{topic}/posts"), limit, &model.topic(reader, topic)).await
         }
         5 => person(node, model, reader, user).await,
-        6 => people(node, model, reader, user, ["followers", "following"][dice.below(2)], limit).await,
+        6 => people(node, model, reader, user, ["followers", "following"][random.below(2)], limit).await,
         _ => {
             let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
-            if all.is_empty() { Ok(()) } else { post(node, model, reader, *dice.pick(&all)).await }
+            if all.is_empty() { Ok(()) } else { post(node, model, reader, *random.pick(&all)).await }
         }
     }
 }
@@ -259,7 +259,7 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
     Ok(())
 }
 
-/// What a reader's socket told, and what it makes of it.
+/// The pushes of a reader's socket and the state derived from them.
 pub(crate) async fn socket(
     world: &World,
     model: &Model,
@@ -271,9 +271,9 @@ pub(crate) async fn socket(
     if reader.is_going() && world.bounds == Bounds::Wide {
         reader.sees(&model.timeline(user).into_iter().collect(), patience).await?;
     }
-    let (wrong, told) = reader.look(|view| (std::mem::take(&mut view.wrong), view.told.clone()));
+    let (wrong, received) = reader.look(|view| (std::mem::take(&mut view.wrong), view.received.clone()));
     same(&format!("what went wrong at the socket of {user}"), &wrong, &Vec::new())?;
-    let never = told.iter().filter(|(_, kind, id)| kind == "post" && !ever.contains(&(user, *id)));
+    let never = received.iter().filter(|(_, kind, id)| kind == "post" && !ever.contains(&(user, *id)));
     let never: Vec<_> = never.collect();
-    same(&format!("what {user} was told and must never have been"), &never, &Vec::new())
+    same(&format!("what {user} received and must never get"), &never, &Vec::new())
 }

@@ -1,53 +1,53 @@
 //! The random choice of what somebody does next. It knows nothing but the model.
 
-use crate::acts::Act;
-use crate::dice::Dice;
+use crate::actions::Act;
 use crate::model::{Comment, Edge, Mark, Model, Post, TOPICS, USERS, User, Visibility};
+use crate::random::SeededRandom;
 
 /// Chooses what somebody does next.
-pub(crate) fn choose(dice: &mut Dice, model: &Model, number: usize) -> Act {
-    let by = *dice.pick(&USERS);
-    let chosen = match dice.below(36) {
-        0..2 => one_of_whom(dice, model, by).map(|id| Act::Delete { by, id }),
-        2 => one_of_whom(dice, model, by).map(|id| {
-            let visibility = (dice.below(2) == 0).then(|| some_visibility(dice));
+pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
+    let by = *random.pick(&USERS);
+    let chosen = match random.below(36) {
+        0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
+        2 => one_of_whom(random, model, by).map(|id| {
+            let visibility = (random.below(2) == 0).then(|| some_visibility(random));
             Act::Edit { by, id, text: format!("edit {number}"), visibility }
         }),
         3..8 => {
             // Often back: much hangs on who are friends.
-            let to = other_of(dice, by, &model.those_to(Edge::Follow, by));
+            let to = other_of(random, by, &model.those_to(Edge::Follow, by));
             // Now and then what is so already.
-            let on = model.has(Edge::Follow, by, to) == (dice.below(10) == 0);
+            let on = model.has(Edge::Follow, by, to) == (random.below(10) == 0);
             Some(Act::Set { edge: Edge::Follow, from: by, to, on })
         }
         8..11 => {
             // Often between those who had to do with each other.
             let near = [model.those(Edge::Follow, by), model.those_to(Edge::Follow, by)].concat();
-            let (to, edge) = (other_of(dice, by, &near), *dice.pick(&[Edge::Hide, Edge::Mute, Edge::Block]));
+            let (to, edge) = (other_of(random, by, &near), *random.pick(&[Edge::Hide, Edge::Mute, Edge::Block]));
             // They end sooner than they are made, or soon nobody would see anybody.
-            let on = !model.has(edge, by, to) && dice.below(3) > 0;
+            let on = !model.has(edge, by, to) && random.below(3) > 0;
             Some(Act::Set { edge, from: by, to, on })
         }
-        20..25 => comment(dice, model, by, number),
-        25..27 => uncomment(dice, model, by),
+        20..25 => comment(random, model, by, number),
+        25..27 => uncomment(random, model, by),
         27..33 => {
-            let mark = *dice.pick(&[Mark::Like, Mark::Favourite]);
-            any_post(dice, model).and_then(|id| mark_or_not(dice, model, mark, by, (id, id)))
+            let mark = *random.pick(&[Mark::Like, Mark::Favourite]);
+            any_post(random, model).and_then(|id| mark_or_not(random, model, mark, by, (id, id)))
         }
-        33..36 => any_comment(dice, model)
-            .and_then(|(id, comment)| mark_or_not(dice, model, Mark::CommentLike, by, (id, comment.post))),
+        33..36 => any_comment(random, model)
+            .and_then(|(id, comment)| mark_or_not(random, model, Mark::CommentLike, by, (id, comment.post))),
         _ => None,
     };
     chosen.unwrap_or_else(|| {
-        let visibility = some_visibility(dice);
-        let topic = (dice.below(3) == 0).then(|| *dice.pick(&TOPICS));
+        let visibility = some_visibility(random);
+        let topic = (random.below(3) == 0).then(|| *random.pick(&TOPICS));
         Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility })
     })
 }
 
-fn other(dice: &mut Dice, by: User) -> User {
+fn other(random: &mut SeededRandom, by: User) -> User {
     loop {
-        let other = *dice.pick(&USERS);
+        let other = *random.pick(&USERS);
         if other != by {
             return other;
         }
@@ -55,96 +55,96 @@ fn other(dice: &mut Dice, by: User) -> User {
 }
 
 /// Somebody else, every other time one of these.
-fn other_of(dice: &mut Dice, by: User, those: &[User]) -> User {
-    if those.is_empty() || dice.below(2) == 0 {
-        return other(dice, by);
+fn other_of(random: &mut SeededRandom, by: User, those: &[User]) -> User {
+    if those.is_empty() || random.below(2) == 0 {
+        return other(random, by);
     }
-    let one: &User = dice.pick(those);
+    let one: &User = random.pick(those);
     one
 }
 
-fn one_of(dice: &mut Dice, those: &[u64]) -> Option<u64> {
-    (!those.is_empty()).then(|| *dice.pick(those))
+fn one_of(random: &mut SeededRandom, those: &[u64]) -> Option<u64> {
+    (!those.is_empty()).then(|| *random.pick(those))
 }
 
 /// A post, mostly one's own, now and then somebody else's or one that is gone.
-fn one_of_whom(dice: &mut Dice, model: &Model, by: User) -> Option<u64> {
+fn one_of_whom(random: &mut SeededRandom, model: &Model, by: User) -> Option<u64> {
     let mine: Vec<u64> = model.posts.iter().filter(|(_, post)| post.author == by).map(|(id, _)| *id).collect();
     let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
-    let from = if dice.below(8) > 0 && !mine.is_empty() { mine } else { all };
-    one_of(dice, &from)
+    let from = if random.below(8) > 0 && !mine.is_empty() { mine } else { all };
+    one_of(random, &from)
 }
 
 /// One of the newest posts, so that much comes to some of them; now and then any, or one that is gone.
-fn any_post(dice: &mut Dice, model: &Model) -> Option<u64> {
-    let all: Vec<u64> = match dice.below(8) {
+fn any_post(random: &mut SeededRandom, model: &Model) -> Option<u64> {
+    let all: Vec<u64> = match random.below(8) {
         0 => model.posts.keys().chain(&model.deleted).copied().collect(),
         _ => model.posts.keys().rev().take(10).copied().collect(),
     };
-    one_of(dice, &all)
+    one_of(random, &all)
 }
 
 /// One of the newest comments, now and then any; some of them are deleted and stay.
-fn any_comment<'a>(dice: &mut Dice, model: &'a Model) -> Option<(u64, &'a Comment)> {
-    let many = if dice.below(8) == 0 { usize::MAX } else { 10 };
+fn any_comment<'a>(random: &mut SeededRandom, model: &'a Model) -> Option<(u64, &'a Comment)> {
+    let many = if random.below(8) == 0 { usize::MAX } else { 10 };
     let all: Vec<u64> = model.comments.keys().rev().take(many).copied().collect();
-    one_of(dice, &all).map(|id| (id, &model.comments[&id]))
+    one_of(random, &all).map(|id| (id, &model.comments[&id]))
 }
 
 /// Half of what is said is said in reply, so that threads grow.
-fn comment(dice: &mut Dice, model: &Model, by: User, number: usize) -> Option<Act> {
-    let parent = if dice.below(2) == 0 { any_comment(dice, model) } else { None };
+fn comment(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> Option<Act> {
+    let parent = if random.below(2) == 0 { any_comment(random, model) } else { None };
     let (post, reply_to) = match parent {
         Some((id, parent)) => (parent.post, Some(id)),
-        None => (any_post(dice, model)?, None),
+        None => (any_post(random, model)?, None),
     };
     Some(Act::Comment(Comment { author: by, post, reply_to, text: format!("comment {number}") }))
 }
 
-fn uncomment(dice: &mut Dice, model: &Model, by: User) -> Option<Act> {
+fn uncomment(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
     // Every other time one that has to do with others: it has replies, or was the last reply to a deleted one.
     let is_bound = |id: &u64, comment: &Comment| {
         model.replies(*id) > 0 || comment.reply_to.is_some_and(|above| model.emptied.contains(&above))
     };
     let bound = model.comments.iter().filter(|(id, comment)| !model.emptied.contains(id) && is_bound(id, comment));
     let bound: Vec<u64> = bound.map(|(id, _)| *id).collect();
-    let (id, comment) = match one_of(dice, &bound) {
-        Some(id) if dice.below(2) == 0 => (id, &model.comments[&id]),
-        _ => any_comment(dice, model)?,
+    let (id, comment) = match one_of(random, &bound) {
+        Some(id) if random.below(2) == 0 => (id, &model.comments[&id]),
+        _ => any_comment(random, model)?,
     };
     // Mostly by one of the two who can.
     let two = [comment.author, model.posts[&comment.post].author];
-    let by = if dice.below(4) == 0 { by } else { *dice.pick(&two) };
+    let by = if random.below(4) == 0 { by } else { *random.pick(&two) };
     Some(Act::Uncomment { by, id, post: comment.post })
 }
 
 /// Marks what is not marked, or takes a mark away; now and then what is so already. Or, as often, takes another one away.
-fn mark_or_not(dice: &mut Dice, model: &Model, mark: Mark, by: User, (id, post): (u64, u64)) -> Option<Act> {
+fn mark_or_not(random: &mut SeededRandom, model: &Model, mark: Mark, by: User, (id, post): (u64, u64)) -> Option<Act> {
     let mine = model.marked_by(mark, by);
-    let (id, post) = match one_of(dice, &mine) {
-        Some(mine) if dice.below(3) == 0 => (mine, model.comments.get(&mine).map_or(mine, |comment| comment.post)),
+    let (id, post) = match one_of(random, &mine) {
+        Some(mine) if random.below(3) == 0 => (mine, model.comments.get(&mine).map_or(mine, |comment| comment.post)),
         _ => (id, post),
     };
     let finds = mark == Mark::Favourite || model.finds(by, post) && (id == post || model.finds_comment(by, id));
     // A like that cannot be seen any more is not taken back: while the ledger is slow that is done on trust, and stays done.
-    let on = !finds || model.marked(mark, by, id) == (dice.below(6) == 0);
+    let on = !finds || model.marked(mark, by, id) == (random.below(6) == 0);
     // Somebody has to see when it is settled.
     (!finds || id == post || model.onlooker(id).is_some()).then_some(Act::Mark { mark, by, id, post, on })
 }
 
-fn some_visibility(dice: &mut Dice) -> Visibility {
-    let some = |dice: &mut Dice| {
-        let mut those: Vec<User> = USERS.into_iter().filter(|_| dice.below(2) == 0).collect();
+fn some_visibility(random: &mut SeededRandom) -> Visibility {
+    let some = |random: &mut SeededRandom| {
+        let mut those: Vec<User> = USERS.into_iter().filter(|_| random.below(2) == 0).collect();
         if those.is_empty() {
             those.push(USERS[0]);
         }
         those
     };
-    match dice.below(12) {
+    match random.below(12) {
         0 => Visibility::Followers,
         1 => Visibility::Friends,
-        2 => Visibility::OnlyTo(some(dice)),
-        3 => Visibility::NotTo(some(dice)),
+        2 => Visibility::OnlyTo(some(random)),
+        3 => Visibility::NotTo(some(random)),
         _ => Visibility::Public,
     }
 }

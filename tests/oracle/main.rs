@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `model` | the rules: who is shown what. No sockets, no time |
 //! | `threads` | the rules of comments |
-//! | `acts` | what users do: what it does to the model, how it is asked for |
+//! | `actions` | what users do: what it does to the model, how it is asked for |
 //! | `plan`, `choices` | the random choice of what happens next |
 //! | `steps` | doing it |
 //! | `world` | the real thing: processes, stores, sockets, and what goes wrong with them |
@@ -15,21 +15,21 @@
 //! and the command that does the same again, as far as the timing of stores and nodes lets it. Rounds follow each other for
 //! `FEEDLINE_SOAK` seconds; without that there are a few short ones.
 
-mod acts;
+mod actions;
 mod check;
 mod choices;
+mod comments;
 mod model;
 mod plan;
 mod steps;
 mod threads;
-mod under;
 mod world;
 
 use std::time::{Duration, Instant};
 
-use dice::Dice;
-use feedline_test_support::{api, dice, postgres_server, reader, redis_server, server};
+use feedline_test_support::{api, postgres_server, random, reader, redis_server, server};
 use plan::Plan;
+use random::SeededRandom;
 use steps::Run;
 use world::Stores;
 
@@ -67,7 +67,7 @@ impl Drop for Witness {
 async fn agree(test: &'static str, stores: Stores) {
     let soak = std::env::var("FEEDLINE_SOAK").ok();
     let soak = soak.map(|seconds| Duration::from_secs(seconds.parse().expect("FEEDLINE_SOAK is in seconds")));
-    let (begun, first, soaks) = (Instant::now(), Dice::seed(), soak.is_some());
+    let (begun, first, soaks) = (Instant::now(), SeededRandom::seed(), soak.is_some());
     for round in 0.. {
         let seed = first.wrapping_add(round);
         let run = Run::new(Plan::new(seed, stores, soaks), stores).await;
@@ -79,7 +79,7 @@ async fn agree(test: &'static str, stores: Stores) {
         }
         run.quiet().await;
         eprintln!("{stores:?}, seed {seed}: {}, after {:?}", run.summary(), begun.elapsed());
-        let is_over = soak.map_or(round + 1 >= Dice::rounds(2) as u64, |time| begun.elapsed() >= time);
+        let is_over = soak.map_or(round + 1 >= SeededRandom::rounds(2) as u64, |time| begun.elapsed() >= time);
         if is_over {
             return;
         }

@@ -195,7 +195,7 @@ impl Model {
     }
 
     /// Who likes a post, or has it among their favourites, as a reader is shown them, latest first.
-    pub(crate) fn who_marked(&self, reader: User, mark: Mark, id: u64) -> Vec<User> {
+    pub(crate) fn markers_of(&self, reader: User, mark: Mark, id: u64) -> Vec<User> {
         let mut found: Vec<_> = self.marks.iter().filter(|((kind, _, post), _)| (*kind, *post) == (mark, id)).collect();
         found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
         found.into_iter().map(|((_, user, _), _)| *user).filter(|user| self.meets(reader, user)).collect()
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_is_for_whom_its_author_says() {
+    fn posts_respect_their_audience() {
         let mut model = Model::default();
         model.set(Edge::Follow, "bo", "ann", true);
         model.set(Edge::Follow, "cy", "ann", true);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_ends_the_follows_and_its_end_does_not_bring_them_back() {
+    fn blocks_end_follows_and_unblocks_do_not_restore_them() {
         let mut model = Model::default();
         model.publish(1, post("ann", Visibility::Public));
         model.set(Edge::Follow, "bo", "ann", true);

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::acts::Act;
+use crate::actions::Act;
 use crate::choices::choose;
-use crate::dice::Dice;
 use crate::model::{Edge, Model, Post, USERS, User, Visibility};
+use crate::random::SeededRandom;
 use crate::world::{Bounds, Stores};
 
 /// How many followers an author may have whose posts are written to each of them: more than there are, as many as some
@@ -38,10 +38,10 @@ pub(crate) enum Step {
     },
     /// Somebody reads on in their timeline.
     Read,
-    /// Redis forgets everything: by a restart, or else nodes are told by the loss of their lines, or find out.
+    /// Redis forgets everything: by a restart, nodes learn of it by lost connections or by their checks.
     LoseRedis {
         restart: bool,
-        told: bool,
+        received: bool,
     },
     /// Nothing is done until all has arrived; then this node is asked.
     Quiet {
@@ -79,13 +79,13 @@ pub(crate) struct Plan {
     pub(crate) bounds: Bounds,
     /// How many followers an author may have whose posts are written to each of them.
     pub(crate) push_limit: &'static str,
-    dice: Dice,
+    random: SeededRandom,
     model: Model,
     nodes: usize,
     is_long: bool,
     /// How many posts and comments were made.
     made: u64,
-    /// How many acts were chosen.
+    /// How many actions were chosen.
     chosen: usize,
     /// How many writes have a name, and how many of each user's.
     named: usize,
@@ -99,11 +99,11 @@ pub(crate) struct Plan {
 impl Plan {
     /// `is_long`: whether there is time for what nodes find out by themselves.
     pub(crate) fn new(seed: u64, stores: Stores, is_long: bool) -> Self {
-        let mut dice = Dice::new(seed);
+        let mut random = SeededRandom::new(seed);
         Self {
             bounds: if seed.is_multiple_of(2) { Bounds::Wide } else { Bounds::Narrow },
-            push_limit: *dice.pick(&PUSH_LIMITS),
-            dice,
+            push_limit: *random.pick(&PUSH_LIMITS),
+            random,
             model: Model::default(),
             nodes: stores.nodes(),
             is_long,
@@ -123,14 +123,14 @@ impl Plan {
     }
 
     /// The next step, and the choices of what is looked at after it.
-    pub(crate) fn next(&mut self) -> (Step, Dice) {
+    pub(crate) fn next(&mut self) -> (Step, SeededRandom) {
         let step = self.ahead.pop_front().unwrap_or_else(|| self.choose());
-        let looks = Dice::new(self.dice.below(usize::MAX) as u64);
+        let looks = SeededRandom::new(self.random.below(usize::MAX) as u64);
         (step, looks)
     }
 
     fn choose(&mut self) -> Step {
-        match self.dice.below(100) {
+        match self.random.below(100) {
             0..52 => self.act(),
             52..56 => self.miss(),
             56..60 => self.again(),
@@ -139,16 +139,16 @@ impl Plan {
             86..90 => {
                 // Before it is done, or while what comes of it is carried.
                 let (moment, longest) =
-                    *self.dice.pick(&[(Moment::Asked, 6_000), (Moment::Asked, 20_000), (Moment::Answered, 2_000)]);
-                let after = Duration::from_micros(self.dice.below(longest) as u64);
+                    *self.random.pick(&[(Moment::Asked, 6_000), (Moment::Asked, 20_000), (Moment::Answered, 2_000)]);
+                let after = Duration::from_micros(self.random.below(longest) as u64);
                 self.deed(How::Killed(moment, after))
             }
             90..94 => {
-                let (restart, told) = (self.dice.below(3) == 0, self.dice.below(2) == 0);
-                Step::LoseRedis { restart, told: told || !self.is_long }
+                let (restart, received) = (self.random.below(3) == 0, self.random.below(2) == 0);
+                Step::LoseRedis { restart, received: received || !self.is_long }
             }
-            94..97 => Step::Quiet { home: self.dice.below(self.nodes) },
-            _ => Step::Wait(Duration::from_millis(self.dice.below(100) as u64)),
+            94..97 => Step::Quiet { home: self.random.below(self.nodes) },
+            _ => Step::Wait(Duration::from_millis(self.random.below(100) as u64)),
         }
     }
 
@@ -160,11 +160,11 @@ impl Plan {
     fn deed(&mut self, how: How) -> Step {
         self.chosen += 1;
         let is_killed = matches!(how, How::Killed(..));
-        let mut act = choose(&mut self.dice, &self.model, self.chosen);
+        let mut act = choose(&mut self.random, &self.model, self.chosen);
         // What makes something can be done twice by mistake, above all when a node is killed.
         for _ in 0..if is_killed { 3 } else { 0 } {
             if act.makes().is_none() {
-                act = choose(&mut self.dice, &self.model, self.chosen);
+                act = choose(&mut self.random, &self.model, self.chosen);
             }
         }
         self.plan(act, how)
@@ -173,7 +173,7 @@ impl Plan {
     /// Plans an act: in the plan it is done at once.
     fn plan(&mut self, act: Act, mut how: How) -> Step {
         let is_killed = matches!(how, How::Killed(..));
-        let is_named = self.dice.below(if is_killed { 2 } else { 4 }) == 0;
+        let is_named = self.random.below(if is_killed { 2 } else { 4 }) == 0;
         let key = is_named.then(|| {
             self.named += 1;
             let count = self.named_by.entry(act.by()).or_default();
@@ -181,8 +181,8 @@ impl Plan {
             // Names are a user's own: others have the same.
             format!("write {count}")
         });
-        if is_named && matches!(how, How::Once) && self.dice.below(4) == 0 {
-            how = How::AlsoAt(self.dice.below(self.nodes));
+        if is_named && matches!(how, How::Once) && self.random.below(4) == 0 {
+            how = How::AlsoAt(self.random.below(self.nodes));
         }
         if act.expected(&self.model) < 300 {
             let made = act.makes().map(|_| {
@@ -199,29 +199,29 @@ impl Plan {
         if self.named == 0 {
             return self.act();
         }
-        let oldest = if self.dice.below(3) == 0 { 0 } else { self.named.saturating_sub(10) };
-        let write = oldest + self.dice.below(self.named - oldest);
-        if self.dice.below(6) == 0 {
+        let oldest = if self.random.below(3) == 0 { 0 } else { self.named.saturating_sub(10) };
+        let write = oldest + self.random.below(self.named - oldest);
+        if self.random.below(6) == 0 {
             return Step::Misuse { write, text: format!("misuse of write {write}") };
         }
-        Step::Repeat { write, node: self.dice.below(self.nodes) }
+        Step::Repeat { write, node: self.random.below(self.nodes) }
     }
 
     /// While somebody is away a post comes for them, and then it is not for them any more.
     fn miss(&mut self) -> Step {
-        let reader = *self.dice.pick(&USERS);
+        let reader = *self.random.pick(&USERS);
         let authors = self.model.those(Edge::Follow, reader);
         if authors.is_empty() {
             return self.act();
         }
-        let author = *self.dice.pick(&authors);
+        let author = *self.random.pick(&authors);
         self.chosen += 1;
         let text = format!("post {} of {author}, missed", self.chosen);
         let post = Post { author, text: text.clone(), topic: None, visibility: Visibility::Public };
         let published = self.plan(Act::Publish(post), How::Once);
         let id = self.made;
         let set = |edge, from, to, on| Act::Set { edge, from, to, on };
-        let lost = match self.dice.below(6) {
+        let lost = match self.random.below(6) {
             0 => set(Edge::Hide, author, reader, true),
             1 => set(Edge::Mute, reader, author, true),
             2 => set(Edge::Block, author, reader, true),
@@ -230,19 +230,19 @@ impl Plan {
             _ => Act::Delete { by: author, id },
         };
         let lost = self.plan(lost, How::Once);
-        let back = Step::Go { user: reader, node: Some(self.dice.below(self.nodes)), lets_inbox_go: false };
+        let back = Step::Go { user: reader, node: Some(self.random.below(self.nodes)), lets_inbox_go: false };
         self.there.insert(reader);
         self.ahead.extend([published, lost, back]);
         Step::Go { user: reader, node: None, lets_inbox_go: false }
     }
 
     fn come_or_go(&mut self) -> Step {
-        let user = *self.dice.pick(&USERS);
-        let node = self.dice.below(self.nodes);
-        if self.there.contains(user) && self.dice.below(3) == 0 {
+        let user = *self.random.pick(&USERS);
+        let node = self.random.below(self.nodes);
+        if self.there.contains(user) && self.random.below(3) == 0 {
             self.there.remove(user);
             // Away for long, the inbox is let go.
-            return Step::Go { user, node: None, lets_inbox_go: self.dice.below(2) == 0 };
+            return Step::Go { user, node: None, lets_inbox_go: self.random.below(2) == 0 };
         }
         self.there.insert(user);
         Step::Go { user, node: Some(node), lets_inbox_go: false }
@@ -253,7 +253,7 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn told(seed: u64) -> Vec<String> {
+    fn received(seed: u64) -> Vec<String> {
         let mut plan = Plan::new(seed, Stores::RedisAndPostgres, false);
         let past = plan.past().into_iter().map(|step| format!("{step:?}")).collect::<Vec<_>>();
         let steps = (0..1_000).map(|_| {
@@ -264,10 +264,10 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_says_all_that_a_round_does() {
+    fn a_seed_determines_the_whole_round() {
         for seed in [0, 1, 7] {
-            assert_eq!(told(seed), told(seed));
-            assert_ne!(told(seed), told(seed + 2));
+            assert_eq!(received(seed), received(seed));
+            assert_ne!(received(seed), received(seed + 2));
         }
     }
 }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::acts::{Act, Call};
+use crate::actions::{Act, Call};
 use crate::check::{self, Verdict, get, is_passing};
-use crate::dice::Dice;
+use crate::comments;
 use crate::model::{Mark, Model, USERS, User};
 use crate::plan::{Deed, How, Plan, Step};
+use crate::random::SeededRandom;
 use crate::reader::Brought;
 use crate::server::PATIENCE;
-use crate::under;
 use crate::world::{Stores, World};
 
 /// How long after everything is healed readers may take: longer than nodes wait until they compare their positions with
@@ -83,7 +83,7 @@ impl Run {
     pub(crate) async fn past(&mut self) {
         for step in self.plan.past() {
             // What shows at once is looked at by one after the other.
-            let mut looks = Dice::new(self.story.len() as u64);
+            let mut looks = SeededRandom::new(self.story.len() as u64);
             self.take(step, &mut looks).await;
         }
     }
@@ -106,7 +106,7 @@ impl Run {
         )
     }
 
-    async fn take(&mut self, step: Step, looks: &mut Dice) {
+    async fn take(&mut self, step: Step, looks: &mut SeededRandom) {
         self.look_at_what_was_brought();
         self.story.push(format!("{step:?}"));
         self.is_deaf |= matches!(step, Step::LoseRedis { .. }) && self.world.redis.is_some();
@@ -120,9 +120,9 @@ impl Run {
                     self.world.let_inbox_go(user);
                 }
             }
-            Step::Read => self.turn_a_page(looks).await,
+            Step::Read => self.next_page(looks).await,
             Step::LoseRedis { restart: true, .. } => self.world.restart_redis(),
-            Step::LoseRedis { told, .. } => self.world.flush(told),
+            Step::LoseRedis { received, .. } => self.world.flush(received),
             Step::Quiet { home } => {
                 self.quiet().await;
                 self.world.home = home;
@@ -131,11 +131,11 @@ impl Run {
         }
     }
 
-    async fn act(&mut self, deed: Deed, looks: &mut Dice) {
+    async fn act(&mut self, deed: Deed, looks: &mut SeededRandom) {
         let Deed { act, key, how } = deed;
         let is_named = key.is_some();
         let act = act.renamed(|number| self.ids[usize::try_from(number).expect("a small number") - 1]);
-        self.wait_for_news(&act).await;
+        self.wait_for_update(&act).await;
         let call = act.call(key);
         let (status, body) = match how {
             How::Once => self.world.ask(&call).await,
@@ -211,30 +211,30 @@ impl Run {
     /// A named write is asked for once more: it is answered as the first time, and nothing happens.
     async fn repeat(&mut self, write: usize, node: usize) {
         let Named { call, status, body } = &self.named[write];
-        let (again, told) = self.world.ask_at(node, call).await;
-        let same = (again, &told) == (*status, body);
-        assert!(same || is_passing(again, &told), "{call:?} again: {again} {told}, not {status} {body}");
+        let (again, received) = self.world.ask_at(node, call).await;
+        let same = (again, &received) == (*status, body);
+        assert!(same || is_passing(again, &received), "{call:?} again: {again} {received}, not {status} {body}");
     }
 
     /// The name of a write is given to another one: that is refused, and nothing happens.
     async fn misuse(&mut self, write: usize, text: &str) {
         let Named { call, .. } = &self.named[write];
         let call = Call { method: "POST", path: "/posts".into(), body: json!({ "text": text }), ..call.clone() };
-        let (status, told) = self.world.ask(&call).await;
-        let is_refused = (status, &told["error"]["code"]) == (422, &json!("idempotency_conflict"));
-        assert!(is_refused || is_passing(status, &told), "{call:?}: {status} {told}");
+        let (status, received) = self.world.ask(&call).await;
+        let is_refused = (status, &received["error"]["code"]) == (422, &json!("idempotency_conflict"));
+        assert!(is_refused || is_passing(status, &received), "{call:?}: {status} {received}");
     }
 
     /// Where another node may have done what this one did not hear of yet, somebody who does something with a post or a
     /// comment sees soon whether it is there for them.
-    async fn wait_for_news(&self, act: &Act) {
+    async fn wait_for_update(&self, act: &Act) {
         let (Some(id), true) = (act.post(), self.world.is_blurred) else { return };
         let (node, model, by) = (self.world.home(), &self.model, act.by());
         let until = Instant::now() + SETTLING;
         loop {
             let mut seen = check::post(node, model, by, id).await;
             if let (Ok(()), Some(comment)) = (&seen, act.comment()) {
-                seen = under::around(node, model, by, comment).await;
+                seen = comments::around(node, model, by, comment).await;
             }
             let Err(difference) = seen else { return };
             assert!(Instant::now() < until, "before {act:?}: {difference}");
@@ -244,7 +244,7 @@ impl Run {
 
     /// What a post says, that it is gone, and what is between two people shows with the answer at the node that gave it, and
     /// at another one soon: sooner than what it has cached would be forgotten anyway.
-    async fn look_at_once(&self, act: &Act, looks: &mut Dice) {
+    async fn look_at_once(&self, act: &Act, looks: &mut SeededRandom) {
         let reader = *looks.pick(&USERS);
         if !self.world.is_blurred {
             let seen = check::about(self.world.home(), &self.model, act, reader).await;
@@ -273,7 +273,7 @@ impl Run {
                 // Who likes a comment that they do not find has it looked at by somebody else.
                 Mark::CommentLike => {
                     let onlooker = self.model.onlooker(*id).expect("somebody who sees the comment");
-                    under::around(self.world.home(), &self.model, onlooker, *id).await
+                    comments::around(self.world.home(), &self.model, onlooker, *id).await
                 }
             };
             let Err(difference) = seen else { return };
@@ -311,7 +311,7 @@ impl Run {
         }
     }
 
-    async fn turn_a_page(&mut self, looks: &mut Dice) {
+    async fn next_page(&mut self, looks: &mut SeededRandom) {
         if self.walks.len() < 3 {
             let (reader, limit) = (*looks.pick(&USERS), *looks.pick(&[1, 2, 5, 9]));
             let must = self.model.arrived(reader);
@@ -345,7 +345,7 @@ impl Run {
     }
 
     /// Looks at something that must be so at once; where another node may have done what this one did not hear of, soon.
-    async fn look(&self, looks: &mut Dice) {
+    async fn look(&self, looks: &mut SeededRandom) {
         let until = Instant::now() + if self.world.is_blurred { SETTLING } else { Duration::ZERO };
         loop {
             let seen = check::look(&self.world, &self.model, looks).await;

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_a_post_goes_with_it_and_is_counted_whoever_may_see_it() {
+    fn content_of_a_post_is_deleted_and_counted_with_it() {
         let mut model = with_post();
         say(&mut model, 2, "bo", None);
         for user in ["bo", "cy", "bo"] {
@@ -88,8 +88,8 @@ mod tests {
         model.set(Edge::Hide, "bo", "cy", true);
         assert_eq!(model.counts(1), [2, 1, 1]);
         assert_eq!((model.thread("cy", 1, None), model.thread("dee", 1, None)), (vec![], vec![2]));
-        assert_eq!(model.who_marked("cy", Mark::Like, 1), ["cy"]);
-        assert_eq!(model.who_marked("ann", Mark::Like, 1), ["cy", "bo"]);
+        assert_eq!(model.markers_of("cy", Mark::Like, 1), ["cy"]);
+        assert_eq!(model.markers_of("ann", Mark::Like, 1), ["cy", "bo"]);
         model.set(Edge::Block, "ann", "cy", true);
         assert_eq!((model.favourites("cy"), model.counts(1)), (vec![], [2, 1, 1]));
         model.delete(1);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_comment_stays_for_its_replies_and_goes_with_the_last() {
+    fn deleted_comments_stay_until_their_last_reply_is_deleted() {
         let mut model = with_post();
         say(&mut model, 2, "bo", None);
         say(&mut model, 3, "cy", Some(2));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::acts::Call;
+use crate::actions::Call;
 use crate::api::attempt_named;
 use crate::model::{USERS, User};
 use crate::plan::Moment;
@@ -49,7 +49,7 @@ impl Stores {
 pub(crate) enum Bounds {
     /// Everything fits: what a socket was sent is the whole timeline.
     Wide,
-    /// Inboxes overflow and follows bring in only a part: sockets are not told of what lies further back.
+    /// Inboxes overflow and follows bring in only a part: sockets get no pushes for older entries.
     Narrow,
 }
 
@@ -162,7 +162,7 @@ impl World {
         answer
     }
 
-    /// Redis forgets everything. Nodes that hear of nothing are told by the loss of their lines, or find out by themselves.
+    /// Redis forgets everything. Nodes learn of it by lost connections or by their own checks.
     pub(crate) fn flush(&self, tells: bool) {
         let Some(redis) = &self.redis else { return };
         assert_eq!(redis.ask("FLUSHALL"), "+OK");

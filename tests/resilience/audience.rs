@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
 use crate::cluster::{Cluster, attempt, done, pause, position, post, resume, until};
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 use crate::server::PATIENCE;
 
 /// Enough that a fan-out takes a while, in pages of [`PAGE`].
@@ -17,7 +17,7 @@ const FOLLOWERS: usize = 240;
 const PAGE: &str = "8";
 
 #[tokio::test]
-async fn a_block_at_one_node_acts_at_the_next_delivery_and_read_at_the_other() {
+async fn blocks_apply_to_the_next_delivery_and_read_at_the_other_node() {
     let cluster = Cluster::start().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     done(a, "ann", "GET", "/users/ann").await;
@@ -65,8 +65,8 @@ async fn a_block_at_one_node_acts_at_the_next_delivery_and_read_at_the_other() {
 }
 
 #[tokio::test]
-async fn a_block_during_a_running_fan_out_does_not_leak() {
-    let mut dice = Dice::new(Dice::seed());
+async fn blocks_during_a_fan_out_do_not_leak() {
+    let mut random = SeededRandom::new(SeededRandom::seed());
     let cluster = Cluster::start_with(2, &[("fanout.page", PAGE), ("fanout.lease", "1s")]).await;
     let follower = |n: usize| format!("f{n:04}");
     let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "ann".to_owned())).collect();
@@ -81,7 +81,7 @@ async fn a_block_during_a_running_fan_out_does_not_leak() {
             clients.push((user, since, Client::connect([still, other][n % 2], user).await));
         }
         let id = post(still, "ann", "secret").await;
-        tokio::time::sleep(Duration::from_micros(dice.below(25_000) as u64)).await;
+        tokio::time::sleep(Duration::from_micros(random.below(25_000) as u64)).await;
         pause(still);
         // By now some have it. From the answer on nobody hears it who has not.
         for user in &users {
@@ -116,7 +116,7 @@ async fn a_block_during_a_running_fan_out_does_not_leak() {
 }
 
 #[tokio::test]
-async fn what_somebody_did_under_a_post_is_heard_by_those_who_may_see_both() {
+async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
     let cluster = Cluster::start().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for person in ["ann", "bo", "cy", "dee"] {
@@ -173,7 +173,7 @@ async fn what_somebody_did_under_a_post_is_heard_by_those_who_may_see_both() {
         let read: Vec<_> =
             history["history"]["publications"].as_array().expect("a list").iter().map(|it| &it["data"]).collect();
         assert_eq!(read, expected, "{user}");
-        let late = client.hear_within(Duration::from_millis(50)).await;
+        let late = client.push_within(Duration::from_millis(50)).await;
         assert!(!matches!(late, Some(Heard::Push(_))), "{user}: {late:?}");
     }
 }

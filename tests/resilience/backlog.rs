@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::chaos;
 use crate::client::Client;
 use crate::cluster::{Cluster, LEASE, done, pause, position, post, resume};
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::PATIENCE;
 
@@ -77,9 +77,9 @@ fn everything_arrived_once(cluster: &Cluster, posts: &[Post]) {
 }
 
 /// Two nodes start with a backlog, and one of them stands still past its leases now and then.
-async fn work_off(mut cluster: Cluster, many: usize) {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+async fn drain_jobs(mut cluster: Cluster, many: usize) {
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let edges: Vec<_> = (0..READERS).flat_map(|n| (0..AUTHORS).map(move |m| (reader(n), author(m)))).collect();
     cluster.load(&edges).await;
     for n in 0..READERS {
@@ -95,12 +95,12 @@ async fn work_off(mut cluster: Cluster, many: usize) {
     let (begun, mut least, mut since) = (Instant::now(), cluster.backlog().await, Instant::now());
     let mut pauses = 0;
     while least > 0 {
-        let still = &cluster.nodes[dice.below(2)];
+        let still = &cluster.nodes[random.below(2)];
         pause(still);
         pauses += 1;
-        tokio::time::sleep(LEASE + Duration::from_millis(dice.below(700) as u64)).await;
+        tokio::time::sleep(LEASE + Duration::from_millis(random.below(700) as u64)).await;
         resume(still);
-        tokio::time::sleep(Duration::from_millis(200 + dice.below(1_500) as u64)).await;
+        tokio::time::sleep(Duration::from_millis(200 + random.below(1_500) as u64)).await;
         let backlog = cluster.backlog().await;
         assert!(backlog <= least, "seed {seed}: the backlog grew from {least} to {backlog}");
         if backlog < least {
@@ -120,14 +120,14 @@ async fn work_off(mut cluster: Cluster, many: usize) {
 const KEYS: [(&str, &str); 1] = [("timeline.length", "100000")];
 
 #[tokio::test]
-async fn a_backlog_shrinks_while_nodes_stand_still_on_sqlite() {
-    work_off(Cluster::start_with(2, &KEYS).await, chaos::rounds(2_000, 20_000)).await;
+async fn backlogs_shrink_while_nodes_are_paused_on_sqlite() {
+    drain_jobs(Cluster::start_with(2, &KEYS).await, chaos::rounds(2_000, 20_000)).await;
 }
 
 #[tokio::test]
-async fn a_backlog_shrinks_while_nodes_stand_still_on_postgres() {
+async fn backlogs_shrink_while_nodes_are_paused_on_postgres() {
     let cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &KEYS).await;
-    work_off(cluster, chaos::rounds(2_000, 20_000)).await;
+    drain_jobs(cluster, chaos::rounds(2_000, 20_000)).await;
 }
 
 /// Posts of one author arrive in the order in which they were written, whichever nodes took them; and without a wait.
@@ -155,7 +155,7 @@ async fn posts_written_at_two_nodes_arrive_in_order() {
 
 /// A burst of one author's posts to many readers does not hold up another author's.
 #[tokio::test]
-async fn a_burst_of_one_author_leaves_room_for_others() {
+async fn bursts_of_one_author_do_not_delay_others() {
     const FANS: usize = 400;
     let cluster = Cluster::start_with(1, &[]).await;
     let node = &cluster.nodes[0];

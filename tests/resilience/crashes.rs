@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::chaos;
 use crate::cluster::{Cluster, LEASE, done, log_since, pause, position, post, resume};
-use crate::dice::Dice;
 use crate::proxy::Proxy;
+use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
@@ -44,10 +44,10 @@ async fn positions(node: &Server, users: &[String]) -> Vec<Value> {
 }
 
 /// Everybody has the post in their log once since they stood there, and on their page once.
-async fn everybody_has_it_once(node: &Server, users: &[String], since: &[Value], id: u64, seed: u64) {
+async fn assert_each_has_it_once(node: &Server, users: &[String], since: &[Value], id: u64, seed: u64) {
     let each = stream::iter(users.iter().zip(since)).map(|(user, since)| async move {
-        let told = log_since(node, user, since).await;
-        let arrived = told.iter().filter(|(_, kind, post)| kind == "post" && *post == id).count();
+        let received = log_since(node, user, since).await;
+        let arrived = received.iter().filter(|(_, kind, post)| kind == "post" && *post == id).count();
         let page = done(node, user, "GET", "/timeline?limit=20").await;
         let read = page["items"].as_array().expect("items").iter().filter(|item| item["id"] == id).count();
         ((arrived, read) != (1, 1)).then(|| format!("{user}: {arrived} times in the log, {read} on the page"))
@@ -57,13 +57,13 @@ async fn everybody_has_it_once(node: &Server, users: &[String], since: &[Value],
 }
 
 /// Some come and go between two of the first node's pages, so that the other node's pages begin elsewhere.
-async fn come_and_go(node: &Server, dice: &mut Dice, users: &mut Vec<String>, since: &mut Vec<Value>) {
+async fn come_and_go(node: &Server, random: &mut SeededRandom, users: &mut Vec<String>, since: &mut Vec<Value>) {
     for _ in 0..3 {
-        let at = dice.below(users.len());
+        let at = random.below(users.len());
         done(node, &users[at], "DELETE", "/users/ann/follow").await;
         users.remove(at);
         since.remove(at);
-        let new = format!("f{:04}", 2 * dice.below(FOLLOWERS) + 1);
+        let new = format!("f{:04}", 2 * random.below(FOLLOWERS) + 1);
         if !users.contains(&new) {
             let begin = position(node, &new).await;
             done(node, &new, "PUT", "/users/ann/follow").await;
@@ -74,18 +74,18 @@ async fn come_and_go(node: &Server, dice: &mut Dice, users: &mut Vec<String>, si
 }
 
 #[tokio::test]
-async fn a_killed_nodes_posts_reach_everybody_once() {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+async fn posts_of_a_killed_node_reach_each_follower_once() {
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let mut cluster = famous().await;
     let mut users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
-    for round in 0..Dice::rounds(4) {
+    for round in 0..SeededRandom::rounds(4) {
         let (dying, other) = (round % 2, 1 - round % 2);
         let mut since = positions(&cluster.nodes[other], &users).await;
         let id = post(&cluster.nodes[dying], "ann", "is it there").await;
-        tokio::time::sleep(Duration::from_micros(dice.below(60_000) as u64)).await;
+        tokio::time::sleep(Duration::from_micros(random.below(60_000) as u64)).await;
         cluster.nodes[dying].kill();
-        come_and_go(&cluster.nodes[other], &mut dice, &mut users, &mut since).await;
+        come_and_go(&cluster.nodes[other], &mut random, &mut users, &mut since).await;
         // The survivor, or the one that died once it is back.
         if round % 4 < 2 {
             let taken_over = cluster.carried(LEASE + Duration::from_secs(5)).await;
@@ -93,42 +93,42 @@ async fn a_killed_nodes_posts_reach_everybody_once() {
         }
         cluster.nodes[dying].start_again().await;
         cluster.carried(LEASE + Duration::from_secs(5)).await;
-        everybody_has_it_once(&cluster.nodes[other], &users, &since, id, seed).await;
+        assert_each_has_it_once(&cluster.nodes[other], &users, &since, id, seed).await;
     }
 }
 
 #[tokio::test]
-async fn a_node_that_stood_still_past_its_lease_repeats_nothing() {
-    a_worker_paused_past_its_lease_repeats_nothing(famous().await).await;
+async fn nodes_paused_past_their_lease_repeat_nothing() {
+    workers_paused_past_their_lease_repeat_nothing(famous().await).await;
 }
 
 #[tokio::test]
-async fn a_node_that_stood_still_past_its_lease_repeats_nothing_on_postgres() {
-    a_worker_paused_past_its_lease_repeats_nothing(famous_on_postgres().await).await;
+async fn nodes_paused_past_their_lease_repeat_nothing_on_postgres() {
+    workers_paused_past_their_lease_repeat_nothing(famous_on_postgres().await).await;
 }
 
-async fn a_worker_paused_past_its_lease_repeats_nothing(cluster: Cluster) {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+async fn workers_paused_past_their_lease_repeat_nothing(cluster: Cluster) {
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let mut users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
-    for round in 0..Dice::rounds(chaos::rounds(3, 30)) {
+    for round in 0..SeededRandom::rounds(chaos::rounds(3, 30)) {
         let (still, other) = (&cluster.nodes[round % 2], &cluster.nodes[1 - round % 2]);
         let mut since = positions(other, &users).await;
         let id = post(still, "ann", "is it there").await;
-        tokio::time::sleep(Duration::from_micros(dice.below(40_000) as u64)).await;
+        tokio::time::sleep(Duration::from_micros(random.below(40_000) as u64)).await;
         pause(still);
-        come_and_go(other, &mut dice, &mut users, &mut since).await;
+        come_and_go(other, &mut random, &mut users, &mut since).await;
         cluster.carried(LEASE + Duration::from_secs(5)).await;
         resume(still);
         // The author's next post waits in the same queue: once it is carried, nothing of the first is under way.
         post(still, "ann", "after it").await;
         cluster.carried(PATIENCE).await;
-        everybody_has_it_once(other, &users, &since, id, seed).await;
+        assert_each_has_it_once(other, &users, &since, id, seed).await;
     }
 }
 
 #[tokio::test]
-async fn a_post_under_way_does_not_stay_with_those_who_unfollow() {
+async fn posts_in_fan_out_are_removed_for_users_who_unfollow() {
     let mut cluster = famous().await;
     let proxy = Proxy::start(cluster.redis.port()).await;
     cluster.join(&proxy.url()).await;
@@ -148,7 +148,7 @@ async fn a_post_under_way_does_not_stay_with_those_who_unfollow() {
         for (user, since) in users.iter().zip(&since) {
             let log = log_since(other, user, since).await;
             let about: Vec<_> = log.iter().filter(|(_, _, post)| *post == id).collect();
-            // What came in is told as gone by now, whoever it is for; so each that came in, and each that left, is one.
+            // Every inserted post has been removed by now, so insertions and removals are counted equally.
             let gone = about.iter().all(|(_, kind, _)| kind == "gone");
             assert!(gone && about.len() % 2 == 0, "{user}: {log:?}");
         }

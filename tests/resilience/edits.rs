@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, attempt, done};
 use crate::redis_server::RedisServer;
 
 /// Edits each field of the same post at the same time, in turns at the nodes, and reads what came of it.
-async fn edits_of_different_fields_all_survive(cluster: &Cluster) {
+async fn check_edits_of_different_fields_survive(cluster: &Cluster) {
     for round in 0..10 {
         let node = |at: usize| &cluster.nodes[at % cluster.nodes.len()];
         let (_, made) = attempt(node(0), "bo", "POST", "/posts", &json!({ "text": format!("round {round}") })).await;
@@ -38,11 +38,11 @@ async fn edits_of_different_fields_all_survive(cluster: &Cluster) {
 
 #[tokio::test]
 async fn concurrent_edits_at_two_nodes_all_survive_on_sqlite() {
-    edits_of_different_fields_all_survive(&Cluster::start().await).await;
+    check_edits_of_different_fields_survive(&Cluster::start().await).await;
 }
 
 #[tokio::test]
 async fn concurrent_edits_at_two_nodes_all_survive_on_postgres() {
     let cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await;
-    edits_of_different_fields_all_survive(&cluster).await;
+    check_edits_of_different_fields_survive(&cluster).await;
 }

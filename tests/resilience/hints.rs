@@ -11,23 +11,23 @@ use crate::redis_server::RedisServer;
 
 /// The offsets and posts of so many publications, as they come. The socket must stay up.
 async fn publications(client: &mut Client, many: usize) -> Vec<(u64, u64)> {
-    let mut told = Vec::new();
-    while told.len() < many {
+    let mut received = Vec::new();
+    while received.len() < many {
         match client.hear().await {
             Heard::Push(push) => {
                 let publication = &push["pub"];
                 let post = publication["data"]["post"]["id"].as_u64().expect("a post");
-                told.push((publication["offset"].as_u64().expect("an offset"), post));
+                received.push((publication["offset"].as_u64().expect("an offset"), post));
             }
             Heard::Ping => {}
-            other => panic!("{other:?} after {} of {many}", told.len()),
+            other => panic!("{other:?} after {} of {many}", received.len()),
         }
     }
-    told
+    received
 }
 
 #[tokio::test]
-async fn hints_lost_with_their_connection_are_made_up_for() {
+async fn hints_lost_with_their_connection_are_recovered() {
     let cluster = Cluster::start().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let mut bo = Client::connect(b, "bo").await;
@@ -41,17 +41,17 @@ async fn hints_lost_with_their_connection_are_made_up_for() {
         expected.push(post(a, "ann", "hello").await);
     }
     let posted = Instant::now();
-    let told = publications(&mut bo, expected.len()).await;
+    let received = publications(&mut bo, expected.len()).await;
     // Sooner than positions are compared although nothing seems wrong.
     assert!(posted.elapsed() < Duration::from_secs(15), "took {:?}", posted.elapsed());
-    let first = told[0].0;
+    let first = received[0].0;
     // The same author's posts at one node come in their order.
     let wanted: Vec<_> = (first..).zip(expected).collect();
-    assert_eq!(told, wanted);
+    assert_eq!(received, wanted);
 }
 
 #[tokio::test]
-async fn a_silent_line_is_noticed_although_nothing_breaks() {
+async fn silent_connections_are_detected() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let cluster = Cluster::start_on(redis, &proxy.url(), 1, &[]).await;
@@ -68,7 +68,7 @@ async fn a_silent_line_is_noticed_although_nothing_breaks() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_a_node_did_not_hear_of_is_not_served_from_its_cache() {
+async fn missed_deletions_are_not_served_from_the_cache() {
     let redis = RedisServer::start();
     let proxy = Proxy::start(redis.port()).await;
     let cluster = Cluster::start_on(redis, &proxy.url(), 2, &[]).await;
@@ -87,7 +87,7 @@ async fn a_deletion_that_a_node_did_not_hear_of_is_not_served_from_its_cache() {
 }
 
 #[tokio::test]
-async fn a_node_listens_to_what_somebody_there_reads() {
+async fn nodes_listen_to_channels_with_local_readers() {
     let cluster = Cluster::start().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let listeners = async |channel: &str| {

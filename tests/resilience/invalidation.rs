@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::chaos;
 use crate::cluster::{Cluster, attempt, done, pause, post, resume, until};
-use crate::dice::Dice;
 use crate::proxy::Proxy;
+use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
@@ -108,7 +108,7 @@ impl Scene {
     }
 }
 
-async fn a_change_is_in_force_at_the_other_node_before_its_answer(cluster: Cluster) {
+async fn changes_apply_at_the_other_node_before_the_answer(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..chaos::rounds(140, 2_100) {
         let scene = Scene::set(CHANGES[round % CHANGES.len()], round, [a, b]).await;
@@ -121,7 +121,7 @@ async fn a_change_is_in_force_at_the_other_node_before_its_answer(cluster: Clust
 }
 
 /// What is being fetched while a post changes is not kept.
-async fn a_read_under_way_does_not_bring_the_past_back(cluster: Cluster) {
+async fn concurrent_reads_do_not_restore_stale_data(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..chaos::rounds(40, 700) {
         let scene = Scene::set([Change::Delete, Change::Edit, Change::Block][round % 3], round, [a, b]).await;
@@ -140,7 +140,7 @@ async fn a_read_under_way_does_not_bring_the_past_back(cluster: Cluster) {
     }
 }
 
-async fn a_node_that_slept_through_a_change_does_not_wake_up_with_the_past(cluster: Cluster) {
+async fn woken_nodes_do_not_serve_stale_data(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..chaos::rounds(7, 140) {
         let scene = Scene::set(CHANGES[round % CHANGES.len()], round, [a, b]).await;
@@ -169,8 +169,8 @@ async fn held(broker: &RedisBroker, user: &str) -> BTreeSet<PostId> {
 }
 
 /// The past was read from the ledger before the unfollow, and is put into the inbox after the unfollow looked there.
-async fn an_unfollow_while_a_timeline_is_built_takes_the_posts_out(cluster: Cluster) {
-    let mut dice = Dice::new(Dice::seed());
+async fn unfollows_during_a_timeline_build_remove_the_posts(cluster: Cluster) {
+    let mut random = SeededRandom::new(SeededRandom::seed());
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let options = RedisOptions {
         url: cluster.redis.url(),
@@ -190,7 +190,7 @@ async fn an_unfollow_while_a_timeline_is_built_takes_the_posts_out(cluster: Clus
         done(a, "bo", "PUT", "/users/ann/follow").await;
         cluster.carried(PATIENCE).await;
         cluster.redis.ask("DEL feedline:{timeline:bo}:l feedline:{timeline:bo}:m");
-        let later = Duration::from_micros(dice.below(3_000) as u64);
+        let later = Duration::from_micros(random.below(3_000) as u64);
         let read = async {
             tokio::time::sleep(later).await;
             done(b, "bo", "GET", "/timeline?limit=1").await
@@ -221,10 +221,10 @@ macro_rules! on_both_ledgers {
 }
 
 on_both_ledgers! {
-    a_change_is_in_force_at_the_other_node_before_its_answer
-    a_read_under_way_does_not_bring_the_past_back
-    a_node_that_slept_through_a_change_does_not_wake_up_with_the_past
-    an_unfollow_while_a_timeline_is_built_takes_the_posts_out
+    changes_apply_at_the_other_node_before_the_answer
+    concurrent_reads_do_not_restore_stale_data
+    woken_nodes_do_not_serve_stale_data
+    unfollows_during_a_timeline_build_remove_the_posts
 }
 
 /// A node that reaches Redis directly, and one that does through a proxy.
@@ -237,7 +237,7 @@ async fn with_a_proxy() -> (Cluster, Proxy) {
 }
 
 #[tokio::test]
-async fn a_node_that_hears_nothing_does_not_serve_the_past() {
+async fn isolated_nodes_do_not_serve_stale_data() {
     let (cluster, proxy) = with_a_proxy().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..chaos::rounds(28, 280) {
@@ -249,7 +249,7 @@ async fn a_node_that_hears_nothing_does_not_serve_the_past() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_cut_off_reads_the_ledger() {
+async fn isolated_nodes_read_the_ledger() {
     let (cluster, proxy) = with_a_proxy().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for (round, change) in CHANGES[..6].iter().enumerate() {

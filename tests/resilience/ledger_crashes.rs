@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::api::everything;
 use crate::cluster::{attempt, done, post, until};
-use crate::dice::Dice;
 use crate::likers::{Backend, Book, Field, RECOVERY};
 use crate::likes::{Acknowledged, load, more};
+use crate::random::SeededRandom;
 use crate::reader::Reader;
 
 /// People who write, half of them at each node.
@@ -54,9 +54,9 @@ const WRONG: &str = "\
         WHERE NOT EXISTS (SELECT FROM author_posts a WHERE a.author = p.author AND a.post = p.id)";
 
 #[tokio::test]
-async fn a_killed_ledger_loses_nothing_that_was_acknowledged() {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+async fn acknowledged_writes_survive_a_killed_ledger() {
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let mut field = Field::postgres(2, &[("fanout.lease", "1s"), ("client.recovery_limit", "5000")]).await;
     for n in 0..WRITERS {
         done(&field.nodes[0], &writer(n), "GET", &format!("/users/{}", writer(n))).await;
@@ -76,10 +76,10 @@ async fn a_killed_ledger_loses_nothing_that_was_acknowledged() {
     let posted = Acknowledged::default();
     let mut server = field.postgres.take().expect("a server");
     let kills = async {
-        for _ in 0..Dice::rounds(3) {
+        for _ in 0..SeededRandom::rounds(3) {
             more(&liked, 50).await;
             more(&posted, 10).await;
-            tokio::time::sleep(Duration::from_micros(dice.below(150_000) as u64)).await;
+            tokio::time::sleep(Duration::from_micros(random.below(150_000) as u64)).await;
             let so_far = [&liked, &posted].map(|counter| counter.load(Ordering::Relaxed));
             eprintln!("seed {seed}: killed after {so_far:?} likes and posts");
             server.kill();
@@ -97,7 +97,7 @@ async fn a_killed_ledger_loses_nothing_that_was_acknowledged() {
     // Nothing is under way any more: what was not answered has happened by now or never will.
     let backend = Backend::new();
     for (user, post) in book.uncertain() {
-        let liked = dice.below(2) > 0;
+        let liked = random.below(2) > 0;
         let answer = backend.like(field.nodes[0].port(), &user, post, liked).await.expect("an answer");
         assert_eq!(answer.0, 200, "{answer:?}");
         book.acknowledged(&user, post, liked);
@@ -154,7 +154,7 @@ async fn likes_of_new_users_are_acknowledged_without_the_ledger() {
 
 /// A node that asked the ledger for a user before the sign-up takes no credential of the application for the account.
 #[tokio::test]
-async fn an_account_is_not_taken_for_a_new_user_without_the_ledger() {
+async fn accounts_are_not_taken_for_new_users_without_the_ledger() {
     let mut field = Field::postgres(2, &[]).await;
     let post = post(&field.nodes[0], "ann", "hello").await;
     let (backend, port) = (Backend::new(), field.nodes[1].port());

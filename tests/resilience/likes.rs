@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
 use crate::cluster::{pause, post, resume, until};
-use crate::dice::Dice;
 use crate::likers::{Backend, Book, Field, RECOVERY};
+use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::PATIENCE;
 
@@ -32,11 +32,11 @@ pub(crate) fn load(
     let person = |n: usize| {
         let (backend, book, over, acknowledged) =
             (Backend::new(), book.clone(), Arc::clone(over), Arc::clone(&acknowledged));
-        let (posts, ports, mut dice) = (posts.to_vec(), field.ports(), Dice::new(seed ^ n as u64));
+        let (posts, ports, mut random) = (posts.to_vec(), field.ports(), SeededRandom::new(seed ^ n as u64));
         tokio::spawn(async move {
             let user = format!("u{n}");
             while !over.load(Ordering::Relaxed) {
-                let (port, post, liked) = (*dice.pick(&ports), *dice.pick(&posts), dice.below(3) > 0);
+                let (port, post, liked) = (*random.pick(&ports), *random.pick(&posts), random.below(3) > 0);
                 if backend.note(&book, port, &user, post, liked).await {
                     acknowledged.fetch_add(1, Ordering::Relaxed);
                 } else {
@@ -70,19 +70,19 @@ struct Killed {
     ledger: bool,
 }
 
-async fn nothing_is_lost_or_twice(mut field: Field, kills: &[Killed]) {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+async fn assert_nothing_lost_or_repeated(mut field: Field, kills: &[Killed]) {
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let mut posts = Vec::new();
     for n in 0..POSTS {
         posts.push(post(&field.nodes[0], "ann", &format!("post {n}")).await);
     }
     let (book, over) = (Book::default(), Arc::new(AtomicBool::new(false)));
     let (people, acknowledged) = load(&field, &posts, &book, &over, seed);
-    for _ in 0..Dice::rounds(1) {
+    for _ in 0..SeededRandom::rounds(1) {
         for kill in kills {
             more(&acknowledged, 50).await;
-            tokio::time::sleep(Duration::from_micros(dice.below(150_000) as u64)).await;
+            tokio::time::sleep(Duration::from_micros(random.below(150_000) as u64)).await;
             eprintln!("seed {seed}: {kill:?} after {} likes", acknowledged.load(Ordering::Relaxed));
             kill.nodes.iter().for_each(|node| field.nodes[*node].kill());
             let mut redis = field.redis.as_mut().filter(|_| kill.redis);
@@ -111,7 +111,7 @@ async fn nothing_is_lost_or_twice(mut field: Field, kills: &[Killed]) {
     // Nothing is under way any more: what was not answered has happened by now or never will.
     let backend = Backend::new();
     for (user, post) in book.uncertain() {
-        let liked = dice.below(2) > 0;
+        let liked = random.below(2) > 0;
         let answer = backend.like(field.nodes[0].port(), &user, post, liked).await.expect("an answer");
         assert_eq!(answer.0, 200, "{answer:?}");
         book.acknowledged(&user, post, liked);
@@ -120,34 +120,34 @@ async fn nothing_is_lost_or_twice(mut field: Field, kills: &[Killed]) {
 }
 
 #[tokio::test]
-async fn killed_nodes_and_a_killed_redis_lose_no_like_and_count_none_twice() {
+async fn likes_count_exactly_once_when_nodes_and_redis_are_killed() {
     let kills = [
         Killed { nodes: &[0], redis: false, ledger: false },
         Killed { nodes: &[1], redis: false, ledger: false },
         Killed { nodes: &[], redis: true, ledger: false },
         Killed { nodes: &[0, 1], redis: true, ledger: false },
     ];
-    nothing_is_lost_or_twice(Field::redis(2, &[]).await, &kills).await;
+    assert_nothing_lost_or_repeated(Field::redis(2, &[]).await, &kills).await;
 }
 
 #[tokio::test]
-async fn whatever_is_killed_together_with_postgres_loses_no_like_and_counts_none_twice() {
+async fn likes_count_exactly_once_when_postgres_and_others_are_killed() {
     let kills = [
         Killed { nodes: &[0], redis: false, ledger: true },
         Killed { nodes: &[], redis: true, ledger: true },
         Killed { nodes: &[0, 1], redis: true, ledger: true },
     ];
-    nothing_is_lost_or_twice(Field::postgres(2, &[]).await, &kills).await;
+    assert_nothing_lost_or_repeated(Field::postgres(2, &[]).await, &kills).await;
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_no_like_and_counts_none_twice() {
+async fn likes_count_exactly_once_when_a_process_is_killed() {
     let kills = [Killed { nodes: &[0], redis: false, ledger: false }; 4];
-    nothing_is_lost_or_twice(Field::embedded(&[]).await, &kills).await;
+    assert_nothing_lost_or_repeated(Field::embedded(&[]).await, &kills).await;
 }
 
 #[tokio::test]
-async fn a_settler_that_stood_still_changes_nothing_afterwards() {
+async fn paused_settlers_change_nothing_after_their_lease() {
     let field = Field::redis(2, &[]).await;
     let id = post(&field.nodes[0], "ann", "like me").await;
     let (book, backend) = (Book::default(), Backend::new());
@@ -178,8 +178,8 @@ async fn a_settler_that_stood_still_changes_nothing_afterwards() {
 }
 
 async fn the_last_acknowledged_state_wins(field: Field) {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let id = post(&field.nodes[0], "ann", "like me").await;
     let book = Book::default();
     let mut devices = Vec::new();
@@ -194,7 +194,7 @@ async fn the_last_acknowledged_state_wins(field: Field) {
             }
         });
         join_all(storm).await;
-        let (last, liked) = (dice.below(devices.len()), dice.below(2) > 0);
+        let (last, liked) = (random.below(devices.len()), random.below(2) > 0);
         let method = if liked { "likes.add" } else { "likes.remove" };
         let answer = devices[last].rpc(method, &json!({ "id": id })).await;
         assert_eq!(answer["liked"], liked, "{answer}");
@@ -222,7 +222,7 @@ fn likers() -> usize {
     std::env::var("FEEDLINE_LIKERS").map_or(100_000, |many| many.parse().expect("FEEDLINE_LIKERS is a number"))
 }
 
-async fn a_watcher_sees_counts_go_up_a_few_times_a_second(field: Field) {
+async fn check_viewers_get_counts(field: Field) {
     const A_SECOND: u64 = 5;
     let (id, many) = (post(&field.nodes[0], "ann", "like me").await, likers());
     let mut watcher = Client::connect(&field.nodes[0], "cy").await;
@@ -246,7 +246,7 @@ async fn a_watcher_sees_counts_go_up_a_few_times_a_second(field: Field) {
     let likes: Vec<_> = (0..64).map(connection).collect();
     let (mut frames, mut last) = (0, (0, 0));
     while last.0 < many as u64 {
-        let Some(Heard::Push(push)) = watcher.hear_within(RECOVERY).await else { continue };
+        let Some(Heard::Push(push)) = watcher.push_within(RECOVERY).await else { continue };
         let data = &push["pub"]["data"];
         if data["type"] == "counts" {
             let counts = (data["likes"].as_u64().expect("likes"), data["version"].as_u64().expect("a version"));
@@ -265,16 +265,16 @@ async fn a_watcher_sees_counts_go_up_a_few_times_a_second(field: Field) {
 }
 
 #[tokio::test]
-async fn a_watcher_sees_counts_go_up_a_few_times_a_second_on_redis() {
-    a_watcher_sees_counts_go_up_a_few_times_a_second(Field::redis(2, &[]).await).await;
+async fn viewers_get_counts_a_few_times_a_second_on_redis() {
+    check_viewers_get_counts(Field::redis(2, &[]).await).await;
 }
 
 #[tokio::test]
-async fn a_watcher_sees_counts_go_up_a_few_times_a_second_embedded() {
-    a_watcher_sees_counts_go_up_a_few_times_a_second(Field::embedded(&[]).await).await;
+async fn viewers_get_counts_a_few_times_a_second_embedded() {
+    check_viewers_get_counts(Field::embedded(&[]).await).await;
 }
 
-async fn likes_go_on_while_the_ledger_cannot_be_written(field: Field) {
+async fn check_likes_while_the_ledger_is_unwritable(field: Field) {
     let id = post(&field.nodes[0], "ann", "like me").await;
     let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());
     let db = field.connection();
@@ -309,16 +309,16 @@ async fn likes_go_on_while_the_ledger_cannot_be_written(field: Field) {
 }
 
 #[tokio::test]
-async fn likes_go_on_while_the_ledger_cannot_be_written_on_redis() {
-    likes_go_on_while_the_ledger_cannot_be_written(Field::redis(1, &[]).await).await;
+async fn likes_are_accepted_while_the_ledger_is_unwritable_on_redis() {
+    check_likes_while_the_ledger_is_unwritable(Field::redis(1, &[]).await).await;
 }
 
 #[tokio::test]
-async fn likes_go_on_while_the_ledger_cannot_be_written_embedded() {
-    likes_go_on_while_the_ledger_cannot_be_written(Field::embedded(&[]).await).await;
+async fn likes_are_accepted_while_the_ledger_is_unwritable_embedded() {
+    check_likes_while_the_ledger_is_unwritable(Field::embedded(&[]).await).await;
 }
 
-async fn a_full_queue_refuses_and_drops_nothing(field: Field) {
+async fn check_full_queues_reject_and_drop_nothing(field: Field) {
     let id = post(&field.nodes[0], "ann", "like me").await;
     let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());
     let mut device = Client::connect(&field.nodes[0], "u20").await;
@@ -346,18 +346,18 @@ async fn a_full_queue_refuses_and_drops_nothing(field: Field) {
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_and_drops_nothing_on_redis() {
-    a_full_queue_refuses_and_drops_nothing(Field::redis(1, &[("likes.queue_length", "10")]).await).await;
+async fn full_queues_reject_and_drop_nothing_on_redis() {
+    check_full_queues_reject_and_drop_nothing(Field::redis(1, &[("likes.queue_length", "10")]).await).await;
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_and_drops_nothing_embedded() {
-    a_full_queue_refuses_and_drops_nothing(Field::embedded(&[("likes.queue_length", "10")]).await).await;
+async fn full_queues_reject_and_drop_nothing_embedded() {
+    check_full_queues_reject_and_drop_nothing(Field::embedded(&[("likes.queue_length", "10")]).await).await;
 }
 
 /// A Redis that comes back empty has neither counts nor a queue: both begin anew.
 #[tokio::test]
-async fn an_emptied_redis_is_filled_again_and_likes_go_on() {
+async fn emptied_redis_is_refilled_and_likes_continue() {
     let mut field = Field::redis(1, &[]).await;
     let id = post(&field.nodes[0], "ann", "like me").await;
     let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());

@@ -2,14 +2,14 @@
 
 mod audience;
 mod backlog;
-mod carry;
 mod chaos;
 mod cluster;
+mod connected_first;
 mod crashes;
 mod edits;
 mod hints;
+mod idempotency;
 mod invalidation;
-mod keys;
 mod ledger_crashes;
 mod likers;
 mod likes;
@@ -17,15 +17,15 @@ mod model;
 mod nodes;
 mod notifications;
 mod outages;
-mod pauses;
-mod poison;
+mod paused_nodes;
+mod paused_settlers;
 mod postgres;
 mod proxy;
 mod pulled;
+mod quarantine;
+mod receipts;
 mod restored;
 mod reverts;
 mod revocations;
-mod settled;
-mod wakes;
 
-use feedline_test_support::{api, client, dice, postgres_server, reader, redis_server, server};
+use feedline_test_support::{api, client, postgres_server, random, reader, redis_server, server};

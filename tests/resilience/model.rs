@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::api::{attempt, done, everything};
 use crate::chaos;
 use crate::cluster::{Cluster, LEASE, pause, position, resume, try_log_since};
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 use crate::reader::Reader;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
@@ -38,7 +38,7 @@ enum On {
 }
 
 impl On {
-    /// What the nodes are told besides.
+    /// Additional configuration of the nodes.
     fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Memory | Self::Redis | Self::Postgres => &[],
@@ -105,7 +105,7 @@ fn text(author: &str, number: usize) -> String {
 }
 
 struct World {
-    dice: Dice,
+    random: SeededRandom,
     on: On,
     nodes: Vec<Server>,
     /// The rest of the cluster; a single node has none.
@@ -149,7 +149,7 @@ impl World {
             done(&nodes[0], user, "GET", &format!("/users/{user}")).await;
         }
         Self {
-            dice: Dice::new(seed),
+            random: SeededRandom::new(seed),
             on,
             nodes,
             cluster,
@@ -171,21 +171,21 @@ impl World {
     fn node(&mut self) -> usize {
         match self.trouble {
             Trouble::Killed { node, .. } | Trouble::Still { node, .. } if self.nodes.len() > 1 => 1 - node,
-            _ => self.dice.below(self.nodes.len()),
+            _ => self.random.below(self.nodes.len()),
         }
     }
 
     fn user(&mut self) -> &'static str {
-        USERS[self.dice.below(USERS.len())]
+        USERS[self.random.below(USERS.len())]
     }
 
     async fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.random.below(100) {
             0..45 => self.operate(1).await,
             45..60 => self.operate(6).await,
             60..85 => self.come_or_go(),
-            85..94 => self.make_trouble().await,
-            94..97 => tokio::time::sleep(Duration::from_millis(self.dice.below(200) as u64)).await,
+            85..94 => self.disturb().await,
+            94..97 => tokio::time::sleep(Duration::from_millis(self.random.below(200) as u64)).await,
             _ => self.quiet().await,
         }
         self.pass().await;
@@ -212,14 +212,14 @@ impl World {
     }
 
     fn choose(&mut self) -> Option<Operation> {
-        match self.dice.below(10) {
+        match self.random.below(10) {
             0..6 => {
                 self.written += 1;
                 Some(Operation::Write(self.user(), self.written))
             }
             6 => {
                 let posts: Vec<_> = self.posts.iter().map(|(id, author)| (*id, *author)).collect();
-                (!posts.is_empty()).then(|| *self.dice.pick(&posts)).map(|(id, author)| Operation::Delete(author, id))
+                (!posts.is_empty()).then(|| *self.random.pick(&posts)).map(|(id, author)| Operation::Delete(author, id))
             }
             _ => {
                 let (reader, author) = (self.user(), self.user());
@@ -253,25 +253,25 @@ impl World {
     }
 
     fn come_or_go(&mut self) {
-        let reader = self.dice.below(self.readers.len());
+        let reader = self.random.below(self.readers.len());
         let node = self.node();
-        let leaves = self.readers[reader].is_going() && self.dice.below(3) == 0;
+        let leaves = self.readers[reader].is_going() && self.random.below(3) == 0;
         let port = (!leaves).then(|| self.nodes[node].port());
         self.story.push(format!("{} goes to {:?}", self.readers[reader].user, port.map(|_| node)));
         self.readers[reader].go(port);
     }
 
-    async fn make_trouble(&mut self) {
+    async fn disturb(&mut self) {
         if !matches!(self.trouble, Trouble::Nothing) {
             return;
         }
-        let steps = 1 + self.dice.below(12);
-        let node = self.dice.below(self.nodes.len());
+        let steps = 1 + self.random.below(12);
+        let node = self.random.below(self.nodes.len());
         // A node alone has one kind of trouble, and that would be all that happens.
         let kind = match self.on {
-            On::Redis | On::Postgres | On::RedisPulled => self.dice.below(6),
-            On::Memory | On::MemoryPulled if self.dice.below(3) > 0 => return,
-            On::Memory | On::MemoryPulled => self.dice.below(2),
+            On::Redis | On::Postgres | On::RedisPulled => self.random.below(6),
+            On::Memory | On::MemoryPulled if self.random.below(3) > 0 => return,
+            On::Memory | On::MemoryPulled => self.random.below(2),
         };
         self.trouble = match kind {
             0 => Trouble::Killed { node, steps },
@@ -295,7 +295,7 @@ impl World {
                 self.nodes[*node].kill();
                 if self.nodes.len() == 1 {
                     // Nobody else is there to be asked meanwhile.
-                    self.heal().await;
+                    self.repair_network().await;
                 }
             }
             (Trouble::Still { node, .. }, _) => pause(&self.nodes[*node]),
@@ -322,14 +322,14 @@ impl World {
                 if *steps == 0 {
                     // Long enough to be noticed, or not.
                     let longest = if chaos::is_asked_for() { 7_000 } else { 1_500 };
-                    tokio::time::sleep(Duration::from_millis(*self.dice.pick(&[0, 0, 300, longest]))).await;
-                    self.heal().await;
+                    tokio::time::sleep(Duration::from_millis(*self.random.pick(&[0, 0, 300, longest]))).await;
+                    self.repair_network().await;
                 }
             }
         }
     }
 
-    async fn heal(&mut self) {
+    async fn repair_network(&mut self) {
         let trouble = std::mem::replace(&mut self.trouble, Trouble::Nothing);
         if !matches!(trouble, Trouble::Nothing) {
             self.story.push("it is healed".to_owned());
@@ -351,7 +351,7 @@ impl World {
 
     /// Everything is healed and everybody who is connected sees what they must.
     async fn quiet(&mut self) {
-        self.heal().await;
+        self.repair_network().await;
         self.story.push("quiet".to_owned());
         for node in &self.nodes {
             node.ready().await;
@@ -462,8 +462,8 @@ impl Drop for Witness<'_> {
 }
 
 async fn run(on: On, steps: usize) {
-    let seed = Dice::seed();
-    for seed in (0..Dice::rounds(chaos::rounds(2, 12)) as u64).map(|round| seed.wrapping_add(round)) {
+    let seed = SeededRandom::seed();
+    for seed in (0..SeededRandom::rounds(chaos::rounds(2, 12)) as u64).map(|round| seed.wrapping_add(round)) {
         let mut world = World::new(seed, on).await;
         let witness = Witness(seed, on, &mut world);
         for _ in 0..steps {
@@ -486,26 +486,26 @@ async fn run(on: On, steps: usize) {
 }
 
 #[tokio::test]
-async fn readers_of_one_node_see_what_the_model_says() {
+async fn readers_of_one_node_match_the_model() {
     run(On::Memory, 120).await;
 }
 
 #[tokio::test]
-async fn readers_of_two_nodes_see_what_the_model_says() {
+async fn readers_of_two_nodes_match_the_model() {
     run(On::Redis, 100).await;
 }
 
 #[tokio::test]
-async fn readers_of_two_nodes_on_postgres_see_what_the_model_says() {
+async fn readers_of_two_nodes_on_postgres_match_the_model() {
     run(On::Postgres, 100).await;
 }
 
 #[tokio::test]
-async fn readers_of_one_node_see_what_the_model_says_of_pulled_authors() {
+async fn readers_of_one_node_match_the_model_of_pulled_authors() {
     run(On::MemoryPulled, 120).await;
 }
 
 #[tokio::test]
-async fn readers_of_two_nodes_see_what_the_model_says_of_pulled_authors() {
+async fn readers_of_two_nodes_match_the_model_of_pulled_authors() {
     run(On::RedisPulled, 100).await;
 }

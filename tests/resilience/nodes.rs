@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::cluster::{Cluster, attempt, done, post};
 
 #[tokio::test]
-async fn what_happens_at_one_node_is_seen_at_the_other() {
+async fn writes_at_one_node_are_seen_at_the_other() {
     let cluster = Cluster::start().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     done(a, "ann", "GET", "/users/ann").await;
@@ -18,8 +18,8 @@ async fn what_happens_at_one_node_is_seen_at_the_other() {
     done(b, "bo", "PUT", "/users/ann/follow").await;
     assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], first);
     let second = post(a, "ann", "second").await;
-    let told = bo.publication("timeline:bo").await;
-    assert_eq!((&told["data"]["type"], &told["data"]["post"]["id"]), (&json!("post"), &json!(second)));
+    let received = bo.publication("timeline:bo").await;
+    assert_eq!((&received["data"]["type"], &received["data"]["post"]["id"]), (&json!("post"), &json!(second)));
     assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["text"], "first");
     assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["text"], "second");
 
@@ -38,7 +38,7 @@ async fn what_happens_at_one_node_is_seen_at_the_other() {
 }
 
 #[tokio::test]
-async fn a_client_recovers_at_the_other_node() {
+async fn clients_recover_at_the_other_node() {
     let cluster = Cluster::start().await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     done(a, "ann", "GET", "/users/ann").await;
@@ -50,8 +50,9 @@ async fn a_client_recovers_at_the_other_node() {
     cluster.carried(crate::server::PATIENCE).await;
     let (mut bo, timeline) = Client::recover(b, "bo", &page["position"]).await;
     assert_eq!(timeline["recovered"], true, "{timeline}");
-    let told = timeline["publications"].as_array().expect("publications");
-    let mut recovered: Vec<_> = told.iter().filter_map(|told| told["data"]["post"]["id"].as_u64()).collect();
+    let received = timeline["publications"].as_array().expect("publications");
+    let mut recovered: Vec<_> =
+        received.iter().filter_map(|received| received["data"]["post"]["id"].as_u64()).collect();
     // Two nodes carry side by side: the order is that of the log.
     recovered.sort_unstable();
     assert_eq!(recovered, ids);

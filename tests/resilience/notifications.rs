@@ -64,7 +64,7 @@ async fn fans(server: &Server) {
 }
 
 #[tokio::test]
-async fn no_mention_is_lost_or_doubled_when_the_one_process_is_killed() {
+async fn mentions_notify_exactly_once_when_a_single_process_is_killed() {
     let mut server = Server::start().await;
     fans(&server).await;
     let mut posts = Vec::new();
@@ -84,7 +84,7 @@ async fn no_mention_is_lost_or_doubled_when_the_one_process_is_killed() {
 }
 
 #[tokio::test]
-async fn no_mention_is_lost_or_doubled_when_nodes_are_killed() {
+async fn mentions_notify_exactly_once_when_nodes_are_killed() {
     let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await;
     fans(&cluster.nodes[0]).await;
     let mut posts = Vec::new();
@@ -104,7 +104,7 @@ async fn no_mention_is_lost_or_doubled_when_nodes_are_killed() {
 }
 
 /// Likes that are in the ledger when the process is killed: whoever wrote the post is notified of all of them.
-async fn no_like_goes_unnoticed(server: &mut Server) {
+async fn check_likes_notify(server: &mut Server) {
     let id = post(server, 0).await.expect("a post");
     let mut likers = 0;
     for _ in 0..3 {
@@ -140,12 +140,12 @@ async fn no_like_goes_unnoticed(server: &mut Server) {
 }
 
 #[tokio::test]
-async fn no_like_goes_unnoticed_when_the_one_process_is_killed() {
-    no_like_goes_unnoticed(&mut Server::start().await).await;
+async fn likes_notify_when_a_single_process_is_killed() {
+    check_likes_notify(&mut Server::start().await).await;
 }
 
 #[tokio::test]
-async fn no_like_goes_unnoticed_when_a_node_is_killed() {
+async fn likes_notify_when_a_node_is_killed() {
     let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 1, &[]).await;
-    no_like_goes_unnoticed(&mut cluster.nodes[0]).await;
+    check_likes_notify(&mut cluster.nodes[0]).await;
 }

@@ -15,7 +15,7 @@ use crate::server::{PATIENCE, Server, token};
 const AT_ONCE: Duration = TIMEOUT.saturating_mul(3);
 
 /// Asks for what needs Redis and for what does not.
-async fn says_what_is_wrong(node: &Server, socket: &mut Client) {
+async fn assert_field_error(node: &Server, socket: &mut Client) {
     for (method, path) in [("GET", "/timeline"), ("GET", "/timeline/updates?offset=0&epoch=x")] {
         let asked = Instant::now();
         let (status, body) = attempt(node, "ann", method, path, &Value::Null).await;
@@ -35,14 +35,14 @@ async fn says_what_is_wrong(node: &Server, socket: &mut Client) {
         assert_eq!((&error["code"], &error["temporary"]), (&json!(100), &json!(true)), "{command}: {reply}");
     }
     assert!(asked.elapsed() < 3 * AT_ONCE, "took {:?}", asked.elapsed());
-    // Who comes now is told to come again.
+    // New connections are asked to reconnect.
     let mut other = Client::open(node).await;
     let reply = other.call(json!({ "connect": { "token": token("bo") } })).await;
     assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(100), &json!(true)), "{reply}");
 }
 
 #[tokio::test]
-async fn a_redis_that_does_not_answer_is_said_and_outlived() {
+async fn unresponsive_redis_is_reported_and_recovered() {
     let cluster = Cluster::start_with(1, &[]).await;
     let node = &cluster.nodes[0];
     let mut ann = Client::connect(node, "ann").await;
@@ -56,7 +56,7 @@ async fn a_redis_that_does_not_answer_is_said_and_outlived() {
     for _ in 0..2 {
         assert_eq!(attempt(node, "ann", "GET", "/timeline", &Value::Null).await.0, 503);
     }
-    says_what_is_wrong(node, &mut ann).await;
+    assert_field_error(node, &mut ann).await;
     cluster.redis.resume();
     node.ready().await;
     // On the same socket, which stayed up.
@@ -67,7 +67,7 @@ async fn a_redis_that_does_not_answer_is_said_and_outlived() {
 }
 
 #[tokio::test]
-async fn a_full_redis_is_unavailable_and_outlived() {
+async fn full_redis_is_unavailable_and_recovered() {
     let cluster = Cluster::start_with(1, &[]).await;
     let node = &cluster.nodes[0];
     let post_id = post(node, "ann", "written before").await;
@@ -88,7 +88,7 @@ async fn a_full_redis_is_unavailable_and_outlived() {
 }
 
 #[tokio::test]
-async fn a_redis_that_is_gone_is_said_and_outlived() {
+async fn lost_redis_is_reported_and_recovered() {
     let redis = RedisServer::start_appending();
     let url = redis.url();
     let mut cluster = Cluster::start_on(redis, &url, 1, &[]).await;
@@ -99,7 +99,7 @@ async fn a_redis_that_is_gone_is_said_and_outlived() {
         ann.subscribe("user:ann").await;
         cluster.redis.kill();
         let id = post(node, "ann", "written meanwhile").await;
-        says_what_is_wrong(node, &mut ann).await;
+        assert_field_error(node, &mut ann).await;
         if !keeps {
             cluster.redis.forget();
         }
@@ -114,15 +114,18 @@ async fn a_redis_that_is_gone_is_said_and_outlived() {
         let items = page["items"].as_array().expect("items");
         assert_eq!((&items[0]["id"], &items[items.len() - 1]["id"]), (&json!(id), &json!(before)), "{page}");
         let live = post(node, "ann", "after").await;
-        let told: Vec<_> = ann.pushed().await;
-        let last =
-            if told.is_empty() { ann.publication("timeline:ann").await } else { told[told.len() - 1]["pub"].clone() };
+        let received: Vec<_> = ann.pushed().await;
+        let last = if received.is_empty() {
+            ann.publication("timeline:ann").await
+        } else {
+            received[received.len() - 1]["pub"].clone()
+        };
         assert!(last["data"]["post"]["id"] == live || last["data"]["post"]["id"] == id, "{last}");
     }
 }
 
 #[tokio::test]
-async fn without_its_redis_a_node_does_not_start_and_says_why() {
+async fn startup_without_redis_fails_with_the_reason() {
     let mut redis = RedisServer::start();
     let url = redis.url();
     redis.kill();
@@ -149,7 +152,7 @@ async fn store_edge(node: &Server, method: &str) {
 }
 
 #[tokio::test]
-async fn edges_made_without_redis_show_when_it_is_back() {
+async fn follows_made_without_redis_apply_when_it_returns() {
     let cluster = Cluster::start_with(1, &[]).await;
     let node = &cluster.nodes[0];
     let id = post(node, "ann", "of ann").await;
@@ -162,7 +165,7 @@ async fn edges_made_without_redis_show_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn who_was_unfollowed_without_redis_is_not_shown_when_it_is_back() {
+async fn unfollows_without_redis_apply_when_it_returns() {
     let cluster = Cluster::start_with(1, &[]).await;
     let node = &cluster.nodes[0];
     let id = post(node, "ann", "of ann").await;
@@ -187,7 +190,7 @@ async fn who_was_unfollowed_without_redis_is_not_shown_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn who_is_unfollowed_and_followed_again_without_redis_is_told_to_those_who_read_meanwhile() {
+async fn refollows_without_redis_reach_current_readers() {
     let mut cluster = Cluster::start_with(1, &[]).await;
     let proxy = Proxy::start(cluster.redis.port()).await;
     cluster.join(&proxy.url()).await;

@@ -49,7 +49,7 @@ impl Nodes {
 }
 
 /// Asks both nodes for what needs the ledger; each must say at once that it cannot be had.
-async fn says_what_is_wrong(nodes: &Nodes, socket: &mut Client) {
+async fn assert_field_error(nodes: &Nodes, socket: &mut Client) {
     for node in [&nodes.a, &nodes.b] {
         let asked = Instant::now();
         for n in 0..5 {
@@ -72,7 +72,7 @@ async fn says_what_is_wrong(nodes: &Nodes, socket: &mut Client) {
 }
 
 /// Both nodes serve again, on the sockets that stayed up.
-async fn all_is_well(nodes: &Nodes, ann: &mut Client, bo: &mut Client) {
+async fn assert_all_correct(nodes: &Nodes, ann: &mut Client, bo: &mut Client) {
     nodes.a.ready().await;
     nodes.b.ready().await;
     let id = post(&nodes.a, "ann", "after").await;
@@ -83,7 +83,7 @@ async fn all_is_well(nodes: &Nodes, ann: &mut Client, bo: &mut Client) {
 }
 
 #[tokio::test]
-async fn what_happens_at_one_node_is_seen_at_the_other() {
+async fn writes_at_one_node_are_seen_at_the_other() {
     let nodes = Nodes::start().await;
     let Nodes { a, b, .. } = &nodes;
     assert!(!a.log().contains("feedline@"), "the log names the user of the database:\n{}", a.log());
@@ -110,7 +110,7 @@ async fn what_happens_at_one_node_is_seen_at_the_other() {
 }
 
 #[tokio::test]
-async fn a_ledger_that_does_not_answer_is_said_and_outlived() {
+async fn unresponsive_ledgers_are_reported_and_recovered() {
     let nodes = Nodes::start().await;
     done(&nodes.a, "ann", "GET", "/users/ann").await;
     done(&nodes.b, "bo", "PUT", "/users/ann/follow").await;
@@ -121,7 +121,7 @@ async fn a_ledger_that_does_not_answer_is_said_and_outlived() {
     for node in [&nodes.a, &nodes.b] {
         assert_eq!(attempt(node, "ann", "POST", "/posts", &json!({ "text": "lost" })).await.0, 503);
     }
-    says_what_is_wrong(&nodes, &mut ann).await;
+    assert_field_error(&nodes, &mut ann).await;
     nodes.postgres.resume();
     nodes.a.ready().await;
     nodes.b.ready().await;
@@ -129,11 +129,11 @@ async fn a_ledger_that_does_not_answer_is_said_and_outlived() {
     nodes.carried().await;
     ann.pushed().await;
     bo.pushed().await;
-    all_is_well(&nodes, &mut ann, &mut bo).await;
+    assert_all_correct(&nodes, &mut ann, &mut bo).await;
 }
 
 #[tokio::test]
-async fn a_ledger_that_is_gone_is_said_and_outlived() {
+async fn lost_ledgers_are_reported_and_recovered() {
     let mut nodes = Nodes::start().await;
     done(&nodes.a, "ann", "GET", "/users/ann").await;
     done(&nodes.b, "bo", "PUT", "/users/ann/follow").await;
@@ -144,9 +144,9 @@ async fn a_ledger_that_is_gone_is_said_and_outlived() {
         assert_eq!(socket.publication(channel).await["data"]["post"]["id"], before);
     }
     nodes.postgres.kill();
-    says_what_is_wrong(&nodes, &mut ann).await;
+    assert_field_error(&nodes, &mut ann).await;
     nodes.postgres.start_again();
-    all_is_well(&nodes, &mut ann, &mut bo).await;
+    assert_all_correct(&nodes, &mut ann, &mut bo).await;
     let page = bo.rpc("timeline.read", &json!({})).await;
     assert_eq!(page["items"][1]["id"], before, "what was acknowledged is there: {page}");
     let mine = done(&nodes.b, "bo", "GET", "/users/ann/posts").await;
@@ -155,7 +155,7 @@ async fn a_ledger_that_is_gone_is_said_and_outlived() {
 
 /// Whether the database is what it was cannot be known without Redis: what was deleted may be there again.
 #[tokio::test]
-async fn a_ledger_that_restarts_while_redis_is_away_is_refused_at_once() {
+async fn ledger_restarts_without_redis_are_rejected_at_once() {
     let mut nodes = Nodes::start().await;
     let id = post(&nodes.a, "ann", "a post").await;
     let read = async |nodes: &Nodes| attempt(&nodes.a, "bo", "GET", &format!("/posts/{id}"), &Value::Null).await.0;

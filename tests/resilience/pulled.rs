@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
 use crate::cluster::{Cluster, attempt, done, log_since, position, post, until};
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
@@ -57,22 +57,22 @@ macro_rules! on_both_ledgers {
 }
 
 on_both_ledgers! {
-    a_post_comes_once_to_whoever_is_connected_to_two_nodes
-    a_sign_that_is_lost_costs_a_moment
-    a_node_that_dies_while_it_appends_loses_nothing
-    a_redis_that_comes_back_empty_or_with_old_data_loses_nothing
-    what_is_done_at_one_node_holds_at_the_other
+    users_connected_to_two_nodes_get_posts_once
+    lost_signals_delay_delivery_only
+    nodes_killed_while_appending_lose_nothing
+    empty_or_stale_redis_loses_nothing
+    check_writes_hold_at_the_other_node
 }
 
-/// The next so many posts told on a user's timeline.
-async fn told(client: &mut Client, user: &str, many: usize) -> Vec<u64> {
-    let mut told = Vec::new();
+/// The next `many` posts pushed on a user's timeline.
+async fn received(client: &mut Client, user: &str, many: usize) -> Vec<u64> {
+    let mut received = Vec::new();
     for _ in 0..many {
         let publication = client.publication(&format!("timeline:{user}")).await;
         assert_eq!(publication["data"]["type"], "post", "{publication}");
-        told.push(publication["data"]["post"]["id"].as_u64().expect("an id"));
+        received.push(publication["data"]["post"]["id"].as_u64().expect("an id"));
     }
-    told
+    received
 }
 
 /// The posts that a user's log tells of since a position, in order.
@@ -80,7 +80,7 @@ async fn logged(node: &Server, user: &str, since: &Value) -> Vec<u64> {
     log_since(node, user, since).await.into_iter().map(|(_, _, post)| post).collect()
 }
 
-async fn a_post_comes_once_to_whoever_is_connected_to_two_nodes(cluster: Cluster) {
+async fn users_connected_to_two_nodes_get_posts_once(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let mut clients = Vec::new();
     let mut since = Vec::new();
@@ -97,9 +97,9 @@ async fn a_post_comes_once_to_whoever_is_connected_to_two_nodes(cluster: Cluster
         posts.push(post([a, b][n % 2], "star", "hello").await);
     }
     for (user, client) in &mut clients {
-        let mut told = told(client, user, posts.len()).await;
-        told.sort_unstable();
-        assert_eq!(told, posts, "{user}");
+        let mut received = received(client, user, posts.len()).await;
+        received.sort_unstable();
+        assert_eq!(received, posts, "{user}");
     }
     cluster.carried(PATIENCE).await;
     for (n, since) in since.iter().enumerate() {
@@ -112,7 +112,7 @@ async fn a_post_comes_once_to_whoever_is_connected_to_two_nodes(cluster: Cluster
     }
 }
 
-async fn a_sign_that_is_lost_costs_a_moment(cluster: Cluster) {
+async fn lost_signals_delay_delivery_only(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let mut at_b = Client::connect(b, &follower(1)).await;
     let since = position(a, &follower(2)).await;
@@ -124,29 +124,29 @@ async fn a_sign_that_is_lost_costs_a_moment(cluster: Cluster) {
         }
         posts.push(post(a, "star", "hello").await);
     }
-    assert_eq!(told(&mut at_b, &follower(1), posts.len()).await, posts);
+    assert_eq!(received(&mut at_b, &follower(1), posts.len()).await, posts);
     cluster.carried(PATIENCE).await;
     // Who is connected to nobody finds it at a node that may have heard nothing, either.
     until("the other node knows all", async || logged(b, &follower(2), &since).await.len() >= posts.len()).await;
     assert_eq!(logged(b, &follower(2), &since).await, posts);
 }
 
-async fn a_node_that_dies_while_it_appends_loses_nothing(mut cluster: Cluster) {
-    let mut dice = Dice::new(Dice::seed());
+async fn nodes_killed_while_appending_lose_nothing(mut cluster: Cluster) {
+    let mut random = SeededRandom::new(SeededRandom::seed());
     let users: Vec<String> = (0..FOLLOWERS).map(follower).collect();
-    for round in 0..Dice::rounds(4) {
+    for round in 0..SeededRandom::rounds(4) {
         let (dying, other) = (round % 2, 1 - round % 2);
         let mut since = Vec::new();
         let mut clients = Vec::new();
         for user in &users {
             since.push(position(&cluster.nodes[other], user).await);
-            clients.push(Client::connect(&cluster.nodes[dice.below(2)], user).await);
+            clients.push(Client::connect(&cluster.nodes[random.below(2)], user).await);
         }
         let mut posts = Vec::new();
         for _ in 0..3 {
             posts.push(post(&cluster.nodes[dying], "star", "is it there").await);
         }
-        tokio::time::sleep(Duration::from_micros(dice.below(30_000) as u64)).await;
+        tokio::time::sleep(Duration::from_micros(random.below(30_000) as u64)).await;
         cluster.nodes[dying].kill();
         cluster.carried(PATIENCE).await;
         for (user, since) in users.iter().zip(&since) {
@@ -159,11 +159,11 @@ async fn a_node_that_dies_while_it_appends_loses_nothing(mut cluster: Cluster) {
     }
 }
 
-async fn a_redis_that_comes_back_empty_or_with_old_data_loses_nothing(mut cluster: Cluster) {
+async fn empty_or_stale_redis_loses_nothing(mut cluster: Cluster) {
     let mut posts = BTreeSet::new();
     for keeps in [true, false] {
         position(&cluster.nodes[0], &follower(1)).await;
-        posts.extend(hears_live(&cluster.nodes[1], &cluster.nodes[0]).await);
+        posts.extend(is_pushed_live(&cluster.nodes[1], &cluster.nodes[0]).await);
         cluster.redis.kill();
         posts.insert(post(&cluster.nodes[0], "star", "meanwhile").await);
         if !keeps {
@@ -187,21 +187,21 @@ async fn a_redis_that_comes_back_empty_or_with_old_data_loses_nothing(mut cluste
                 .await;
             }
         }
-        posts.extend(hears_live(&cluster.nodes[0], &cluster.nodes[1]).await);
+        posts.extend(is_pushed_live(&cluster.nodes[0], &cluster.nodes[1]).await);
     }
 }
 
 /// Sees that a follower at a node hears live what is posted at another. A node that has yet to compare its rooms with their logs may
 /// ask its clients to come back, and they do, as SDKs do. All that was posted.
-async fn hears_live(at: &Server, from: &Server) -> Vec<u64> {
+async fn is_pushed_live(at: &Server, from: &Server) -> Vec<u64> {
     let mut posts = Vec::new();
     for _ in 0..3 {
         let mut client = Client::connect(at, &follower(0)).await;
         posts.push(post(from, "star", "live").await);
         // What was posted before may still be on its way.
-        while let Some(told) = told_or_asked_back(&mut client, &follower(0)).await {
-            assert!(posts.contains(&told), "{told} of {posts:?}");
-            if posts.last() == Some(&told) {
+        while let Some(received) = notified_or_queried(&mut client, &follower(0)).await {
+            assert!(posts.contains(&received), "{received} of {posts:?}");
+            if posts.last() == Some(&received) {
                 return posts;
             }
         }
@@ -209,8 +209,8 @@ async fn hears_live(at: &Server, from: &Server) -> Vec<u64> {
     panic!("asked to come back again and again");
 }
 
-/// The next post told on a user's timeline; `None` if the node asks to come back instead.
-async fn told_or_asked_back(client: &mut Client, user: &str) -> Option<u64> {
+/// The next post pushed on a user's timeline; `None` if the node asks for a reconnect.
+async fn notified_or_queried(client: &mut Client, user: &str) -> Option<u64> {
     let channel = format!("timeline:{user}");
     loop {
         match client.hear().await {
@@ -230,14 +230,14 @@ async fn page(node: &Server, user: &str) -> Vec<u64> {
     page["items"].as_array().expect("items").iter().filter_map(|item| item["id"].as_u64()).collect()
 }
 
-/// What is told next on a user's timeline: its type, and the post.
+/// The next push on a user's timeline: its type and the post.
 async fn word(client: &mut Client, user: &str) -> (String, u64) {
     let data = client.publication(&format!("timeline:{user}")).await["data"].take();
     let id = data["post"]["id"].as_u64().or(data["id"].as_u64());
     (data["type"].as_str().expect("a type").to_owned(), id.expect("a post"))
 }
 
-async fn what_is_done_at_one_node_holds_at_the_other(cluster: Cluster) {
+async fn check_writes_hold_at_the_other_node(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let [ann, bo, away] = [follower(0), follower(1), follower(2)];
     let (mut at_b, mut other) = (Client::connect(b, &ann).await, Client::connect(b, &bo).await);

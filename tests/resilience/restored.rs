@@ -114,15 +114,15 @@ async fn after(node: &Server, before: &[(bool, u64)]) -> Vec<(bool, u64)> {
     let all = [before, &posts].concat();
     all_arrive(node, &all).await;
     for (n, client) in &mut clients {
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         let expected: Vec<u64> =
             posts.iter().filter(|(by_star, _)| *by_star || *n < FOLLOWERS_OF_BO).map(|(_, id)| *id).collect();
-        while told.len() < expected.len() {
+        while received.len() < expected.len() {
             let publication = client.publication(&format!("timeline:{}", follower(*n))).await;
-            told.extend(publication["data"]["post"]["id"].as_u64());
+            received.extend(publication["data"]["post"]["id"].as_u64());
         }
-        told.sort_unstable();
-        assert_eq!(told, expected, "told on the socket of {}", follower(*n));
+        received.sort_unstable();
+        assert_eq!(received, expected, "received on the socket of {}", follower(*n));
     }
     like(node, before[0].1, 8..FOLLOWERS).await;
     like(node, before[0].1, 2..4).await;
@@ -162,7 +162,7 @@ fn sqlite(folder: &TempDir) -> (std::path::PathBuf, String) {
 }
 
 #[tokio::test]
-async fn a_file_that_was_copied_by_hand_loses_nothing_that_comes_after() {
+async fn hand_copied_files_lose_no_later_writes() {
     let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
     let (file, url) = sqlite(&folder);
     let [backup, newer] = ["backup.db", "newer.db"].map(|name| folder.path().join(name));
@@ -198,7 +198,7 @@ async fn a_file_that_was_copied_by_hand_loses_nothing_that_comes_after() {
 
 /// The ledger is read, then compared: numbers that are used in between are not missing in it.
 #[tokio::test]
-async fn comparing_while_numbers_are_used_begins_no_incarnation() {
+async fn comparisons_during_use_start_no_incarnation() {
     let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
     let (_, url) = sqlite(&folder);
     let node = start(&redis, &url).await;
@@ -229,7 +229,7 @@ fn feedline(folder: &TempDir, ledger: &str, arguments: &[&str]) -> (bool, String
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_running_server_is_restored() {
+async fn backups_of_a_running_server_are_restored() {
     let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
     let (file, url) = sqlite(&folder);
     let mut node = start(&redis, &url).await;
@@ -259,7 +259,7 @@ async fn a_backup_of_a_running_server_is_restored() {
 }
 
 #[tokio::test]
-async fn a_database_that_was_dumped_and_loaded_loses_nothing_that_comes_after() {
+async fn restored_dumps_lose_no_later_writes() {
     let (redis, postgres) = (RedisServer::start(), crate::postgres_server::shared());
     let [one, other] = [postgres.database("template1").await, postgres.database("template1").await];
     let folder = tempfile::tempdir().expect("a folder");
@@ -276,7 +276,7 @@ async fn a_database_that_was_dumped_and_loaded_loses_nothing_that_comes_after() 
 }
 
 #[tokio::test]
-async fn a_database_that_loses_its_tail_while_nodes_run_loses_nothing_that_comes_after() {
+async fn databases_that_lose_their_tail_lose_no_later_writes() {
     let (redis, mut postgres) = (RedisServer::start(), PostgresServer::start());
     let url = postgres.url("postgres");
     let (one, other) = (start(&redis, &url).await, start(&redis, &url).await);
@@ -312,7 +312,7 @@ async fn a_database_that_loses_its_tail_while_nodes_run_loses_nothing_that_comes
 
 /// The broker answers a comparison late: meanwhile the database came back in an older state.
 #[tokio::test]
-async fn a_comparison_from_before_does_not_admit_an_older_state() {
+async fn earlier_comparisons_do_not_admit_an_older_state() {
     let (redis, mut postgres) = (RedisServer::start(), PostgresServer::start());
     let proxy = Proxy::start(redis.port()).await;
     let (broker, ledger) = (proxy.url(), postgres.url("postgres"));
@@ -353,7 +353,7 @@ fn run(program: &str, arguments: &[&str]) {
 
 /// What a like is worth that waits in the queue when the ledger goes back: it is settled.
 #[tokio::test]
-async fn likes_that_wait_settle_in_a_restored_file() {
+async fn queued_likes_settle_in_a_restored_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, url) = sqlite(&folder);
     let backup = folder.path().join("backup.db");

@@ -21,11 +21,11 @@ async fn recovered(field: &Field, user: &str, position: &Value, kind: &str) -> V
         device.done(json!({ "connect": { "token": token(user), "subs": { channel.clone(): from } } })).await;
     let sub = &connected["connect"]["subs"][&channel];
     assert_eq!(sub["recovered"], true, "{sub}");
-    let told = sub["publications"].as_array().cloned().unwrap_or_default();
-    told.into_iter().map(|told| told["data"].clone()).filter(|data| data["type"] == kind).collect()
+    let received = sub["publications"].as_array().cloned().unwrap_or_default();
+    received.into_iter().map(|received| received["data"].clone()).filter(|data| data["type"] == kind).collect()
 }
 
-async fn a_like_of_what_is_gone_is_taken_back_everywhere(field: Field) {
+async fn check_likes_of_deleted_posts_are_reverted(field: Field) {
     let node = &field.nodes[0];
     let (id, kept) = (post(node, "ann", "soon gone").await, post(node, "ann", "it stays").await);
     let mut online = Client::open(node).await;
@@ -41,11 +41,13 @@ async fn a_like_of_what_is_gone_is_taken_back_everywhere(field: Field) {
     }
     db.execute("UPDATE posts SET deleted_at = 1, body = NULL WHERE id = ?1", [id.to_string()]).expect("to delete");
     db.execute_batch("COMMIT").expect("to commit");
-    let mut told = Vec::new();
-    while told.len() < 2 {
-        told.push(online.publication("notifications:bo").await);
+    let mut received = Vec::new();
+    while received.len() < 2 {
+        received.push(online.publication("notifications:bo").await);
     }
-    let of = |kind: &str| told.iter().find(|told| told["data"]["type"] == kind).unwrap_or_else(|| panic!("{told:?}"));
+    let of = |kind: &str| {
+        received.iter().find(|received| received["data"]["type"] == kind).unwrap_or_else(|| panic!("{received:?}"))
+    };
     let reverted = json!({ "type": "like.reverted", "id": id, "reason": "gone" });
     assert_eq!(of("like.reverted")["data"], reverted);
     assert!(of("like.reverted")["offset"].is_u64(), "it is in the log");
@@ -57,13 +59,13 @@ async fn a_like_of_what_is_gone_is_taken_back_everywhere(field: Field) {
 }
 
 #[tokio::test]
-async fn a_like_of_what_is_gone_is_taken_back_everywhere_on_redis() {
-    a_like_of_what_is_gone_is_taken_back_everywhere(Field::redis(1, &[]).await).await;
+async fn likes_of_deleted_posts_are_reverted_everywhere_on_redis() {
+    check_likes_of_deleted_posts_are_reverted(Field::redis(1, &[]).await).await;
 }
 
 #[tokio::test]
-async fn a_like_of_what_is_gone_is_taken_back_everywhere_embedded() {
-    a_like_of_what_is_gone_is_taken_back_everywhere(Field::embedded(&[]).await).await;
+async fn likes_of_deleted_posts_are_reverted_everywhere_embedded() {
+    check_likes_of_deleted_posts_are_reverted(Field::embedded(&[]).await).await;
 }
 
 /// While it is there, nothing is settled.
@@ -112,7 +114,7 @@ async fn comment(node: &Server, said: &Value, on: u64) -> u64 {
     body["id"].as_u64().expect("an id")
 }
 
-async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(field: Field) {
+async fn check_likes_of_deleted_comments_are_reverted(field: Field) {
     let (first, last) = (&field.nodes[0], field.nodes.last().expect("a node"));
     let on = post(first, "ann", "say something").await;
     let mut comments = [0; 3];
@@ -143,34 +145,34 @@ async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(
         at_desk.push(desk.publication("notifications:bo").await["data"].take());
     }
     let mut recovered = recovered(&field, "bo", &position, "like.reverted").await;
-    for told in [&mut at_phone, &mut at_desk, &mut recovered] {
-        told.sort_by_key(number);
+    for received in [&mut at_phone, &mut at_desk, &mut recovered] {
+        received.sort_by_key(number);
     }
     // The phone alone had asked.
     let settled = at_phone.pop().expect("three");
     assert_eq!((&settled["type"], &settled["id"]), (&json!("like.settled"), &json!(kept)), "{settled}");
     assert_eq!([at_phone, at_desk, recovered], [reverted.to_vec(), reverted.to_vec(), reverted.to_vec()]);
     for device in [&mut phone, &mut desk] {
-        assert_eq!(device.pushed().await, [Value::Null; 0], "nobody is told twice");
+        assert_eq!(device.pushed().await, [Value::Null; 0], "nobody is notified twice");
     }
 }
 
 #[tokio::test]
-async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere_on_redis() {
-    a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(Field::redis(2, &[]).await).await;
+async fn likes_of_deleted_comments_are_reverted_everywhere_on_redis() {
+    check_likes_of_deleted_comments_are_reverted(Field::redis(2, &[]).await).await;
 }
 
 #[tokio::test]
-async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere_on_postgres() {
-    a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(Field::postgres(2, &[]).await).await;
+async fn likes_of_deleted_comments_are_reverted_everywhere_on_postgres() {
+    check_likes_of_deleted_comments_are_reverted(Field::postgres(2, &[]).await).await;
 }
 
 #[tokio::test]
-async fn a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere_embedded() {
-    a_like_of_a_comment_that_is_deleted_meanwhile_is_taken_back_everywhere(Field::embedded(&[]).await).await;
+async fn likes_of_deleted_comments_are_reverted_everywhere_embedded() {
+    check_likes_of_deleted_comments_are_reverted(Field::embedded(&[]).await).await;
 }
 
-async fn a_like_of_somebody_blocked_meanwhile_is_taken_back(mut field: Field) {
+async fn check_likes_of_blocked_users_are_reverted(mut field: Field) {
     let id = post(&field.nodes[0], "ann", "like me").await;
     done(&field.nodes[0], "bo", "GET", "/users/ann").await;
     let (backend, port) = (Backend::new(), field.nodes[0].port());
@@ -188,11 +190,11 @@ async fn a_like_of_somebody_blocked_meanwhile_is_taken_back(mut field: Field) {
     let history = json!({ "history": { "channel": "notifications:bo", "limit": 10 } });
     let begun = Instant::now();
     loop {
-        let told = bo.done(history.clone()).await["history"]["publications"].clone();
-        if told[0]["data"] == reverted {
+        let received = bo.done(history.clone()).await["history"]["publications"].clone();
+        if received[0]["data"] == reverted {
             break;
         }
-        assert!(begun.elapsed() < RECOVERY, "{told}");
+        assert!(begun.elapsed() < RECOVERY, "{received}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(field.ledger.likers(PostId(id), None, 9).await.expect("the rows").items, []);
@@ -201,18 +203,18 @@ async fn a_like_of_somebody_blocked_meanwhile_is_taken_back(mut field: Field) {
 }
 
 #[tokio::test]
-async fn a_like_of_somebody_blocked_meanwhile_is_taken_back_on_redis() {
-    a_like_of_somebody_blocked_meanwhile_is_taken_back(Field::redis(1, &[]).await).await;
+async fn likes_of_blocked_users_are_reverted_on_redis() {
+    check_likes_of_blocked_users_are_reverted(Field::redis(1, &[]).await).await;
 }
 
 #[tokio::test]
-async fn a_like_of_somebody_blocked_meanwhile_is_taken_back_embedded() {
-    a_like_of_somebody_blocked_meanwhile_is_taken_back(Field::embedded(&[]).await).await;
+async fn likes_of_blocked_users_are_reverted_embedded() {
+    check_likes_of_blocked_users_are_reverted(Field::embedded(&[]).await).await;
 }
 
-/// Whoever settled the revert dies before it is told: the next one tells it.
+/// The settler dies before it announces the revert: the next one announces it.
 #[tokio::test]
-async fn a_revert_that_was_settled_and_not_told_is_told_by_the_next() {
+async fn unannounced_reverts_are_announced_by_the_next_settler() {
     let mut field = Field::embedded(&[]).await;
     let id = post(&field.nodes[0], "ann", "like me").await;
     field.nodes[0].stop().await;
@@ -226,7 +228,7 @@ async fn a_revert_that_was_settled_and_not_told_is_told_by_the_next() {
     .await;
     let mut bo = Client::connect(&field.nodes[0], "bo").await;
     let history = bo.done(json!({ "history": { "channel": "notifications:bo", "limit": 10 } })).await;
-    let told = history["history"]["publications"].as_array().expect("publications");
-    assert_eq!(told.len(), 1, "{history}");
-    assert_eq!(told[0]["data"], json!({ "type": "like.reverted", "id": id, "reason": "gone" }));
+    let received = history["history"]["publications"].as_array().expect("publications");
+    assert_eq!(received.len(), 1, "{history}");
+    assert_eq!(received[0]["data"], json!({ "type": "like.reverted", "id": id, "reason": "gone" }));
 }

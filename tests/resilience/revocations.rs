@@ -44,7 +44,7 @@ async fn ends(
     }
 }
 
-async fn everything_ends_at_the_other_node(cluster: &Cluster) {
+async fn check_everything_ends_at_the_other_node(cluster: &Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let tokens = ["ann", "bo", "cy", "dee"].map(|user| issued(user, user));
     let mut sockets = Vec::new();
@@ -65,17 +65,17 @@ async fn everything_ends_at_the_other_node(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn what_ends_at_one_node_ends_at_the_other() {
-    everything_ends_at_the_other_node(&Cluster::start().await).await;
+async fn revocations_at_one_node_apply_at_the_other() {
+    check_everything_ends_at_the_other_node(&Cluster::start().await).await;
 }
 
 #[tokio::test]
-async fn what_ends_at_one_node_ends_at_the_other_on_postgres() {
-    everything_ends_at_the_other_node(&Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await).await;
+async fn revocations_at_one_node_apply_at_the_other_on_postgres() {
+    check_everything_ends_at_the_other_node(&Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await).await;
 }
 
 #[tokio::test]
-async fn a_revocation_needs_no_signal() {
+async fn revocations_apply_without_a_signal() {
     let mut cluster = Cluster::start().await;
     let token = issued("ann", "1");
     let mut ann = socket(&cluster.nodes[1], &token).await;
@@ -89,7 +89,7 @@ async fn a_revocation_needs_no_signal() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_paused_knows_what_ended_meanwhile() {
+async fn paused_nodes_learn_missed_revocations() {
     let cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await;
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     let tokens = ["ann", "bo"].map(|user| issued(user, user));
@@ -110,7 +110,7 @@ async fn a_node_that_was_paused_knows_what_ended_meanwhile() {
 }
 
 /// Requests that came while a node was paused, and are the first thing it does.
-async fn nothing_is_accepted_by_a_node_that_wakes_up(cluster: &Cluster) {
+async fn check_woken_node_rejects_revoked_tokens(cluster: &Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..8 {
         let names = [format!("ann-{round}"), format!("bo-{round}")];
@@ -133,11 +133,11 @@ async fn nothing_is_accepted_by_a_node_that_wakes_up(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn a_node_that_wakes_up_accepts_nothing_that_ended_meanwhile() {
-    nothing_is_accepted_by_a_node_that_wakes_up(&Cluster::start().await).await;
+async fn woken_nodes_reject_tokens_revoked_during_the_pause() {
+    check_woken_node_rejects_revoked_tokens(&Cluster::start().await).await;
 }
 
 #[tokio::test]
-async fn a_node_that_wakes_up_accepts_nothing_that_ended_meanwhile_on_postgres() {
-    nothing_is_accepted_by_a_node_that_wakes_up(&Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await).await;
+async fn woken_nodes_reject_tokens_revoked_during_the_pause_on_postgres() {
+    check_woken_node_rejects_revoked_tokens(&Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await).await;
 }

@@ -1,11 +1,11 @@
 //! The rows that each source must be able to tick: a file for each source, a test for each row, named after the source and
 //! what it can do. Here is what they share.
 
-mod source_000;
-mod source_001;
-mod source_002;
-mod source_003;
-mod source_004;
+mod accounts_and_counts;
+mod audiences_and_pages;
+mod favourites_and_suggestions;
+mod push_and_deletion;
+mod topics_inboxes_and_likes;
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ async fn write_many(client: &mut Client, many: usize, text: &str) -> Vec<u64> {
 }
 
 /// What the user's timeline tells next: the type, and the post.
-async fn told(client: &mut Client, user: &str) -> (String, u64) {
+async fn received(client: &mut Client, user: &str) -> (String, u64) {
     let data = client.publication(&format!("timeline:{user}")).await["data"].clone();
     let id = data["post"]["id"].as_u64().or(data["id"].as_u64()).expect("a post");
     (data["type"].as_str().expect("a type").to_owned(), id)

@@ -208,11 +208,11 @@ impl Client {
 
     /// Waits for whatever comes next.
     pub async fn hear(&mut self) -> Heard {
-        self.hear_within(PATIENCE).await.expect("something from the server in time")
+        self.push_within(PATIENCE).await.expect("something from the server in time")
     }
 
     /// Waits for whatever comes next, so long; `None` if nothing does.
-    pub async fn hear_within(&mut self, patience: Duration) -> Option<Heard> {
+    pub async fn push_within(&mut self, patience: Duration) -> Option<Heard> {
         loop {
             if let Some(line) = self.lines.pop_front() {
                 return Some(self.sort(line).await);

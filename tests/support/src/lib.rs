@@ -6,13 +6,13 @@
 //! | `client` | a WebSocket client that does what a test says |
 //! | `reader` | a client that does what an app does, and keeps a view |
 //! | `api` | operations over HTTP, as a backend calls them |
-//! | `dice`, `ports` | random choices that a seed repeats; free ports |
+//! | `random`, `ports` | random choices that a seed repeats; free ports |
 
 pub mod api;
 pub mod client;
-pub mod dice;
 pub mod ports;
 pub mod postgres_server;
+pub mod random;
 pub mod reader;
 pub mod redis_server;
 pub mod server;

@@ -50,7 +50,7 @@ pub struct PostgresServer {
     /// The server's first process.
     pid: u32,
     shell: Child,
-    /// `None` once the shell was told to stop.
+    /// `None` once the shell was asked to stop.
     orders: Option<ChildStdin>,
     answers: BufReader<std::process::ChildStdout>,
     databases: AtomicU32,
@@ -75,7 +75,7 @@ impl PostgresServer {
     }
 
     fn try_start(port: u16, settings: &[&str]) -> Option<Self> {
-        let mut shell = as_nobody_special("sh")
+        let mut shell = as_anonymous("sh")
             .args(["-c", SCRIPT, "sh"])
             .arg(programs())
             .arg(port.to_string())
@@ -241,7 +241,7 @@ fn signal(which: &str, pids: &[u32]) {
 }
 
 /// A command as a user that PostgreSQL runs as: it refuses root.
-fn as_nobody_special(program: &str) -> Command {
+fn as_anonymous(program: &str) -> Command {
     let id = Command::new("id").arg("-u").output().expect("id");
     let mut command = if String::from_utf8_lossy(&id.stdout).trim() == "0" {
         let mut command = Command::new("setpriv");

@@ -40,10 +40,10 @@ struct Shared {
 #[derive(Default)]
 pub struct View {
     epoch: String,
-    /// The last offset it was told.
+    /// The last offset received.
     offset: u64,
-    /// What it was told in this life of the log: offset, type, post.
-    pub told: Vec<(u64, String, u64)>,
+    /// The pushes received in this epoch of the log: offset, type, post.
+    pub received: Vec<(u64, String, u64)>,
     /// The posts that connections brought when they recovered.
     pub brought: Vec<Brought>,
     /// When the last connection asked to be let in.
@@ -65,7 +65,7 @@ pub struct View {
     pub unrecovered: Vec<String>,
 }
 
-/// A post that was told when a connection recovered what it had missed: whether it is for the reader was decided after
+/// A post received in the recovery of a connection: whether it is for the reader was decided after
 /// the connection had asked.
 pub struct Brought {
     /// When the connection asked to recover.
@@ -118,8 +118,8 @@ impl Reader {
                 let pages: Vec<_> = view.pages.iter().map(|(offset, ids)| (offset, ids.len())).collect();
                 format!(
                     "{}: misses {missing:?}, has {surplus:?} besides; (connected, complete, epoch, offset) {state:?}, \
-                     pages {pages:?}, told {:?}",
-                    self.user, view.told
+                     pages {pages:?}, received {:?}",
+                    self.user, view.received
                 )
             })
         })
@@ -168,7 +168,7 @@ async fn connection(user: &str, port: u16, shared: &Shared) -> Option<u16> {
             }
             message = socket.next() => match message {
                 Some(Ok(Message::Text(text))) => {
-                    let (answers, failed) = shared.view.lock().hear_all(user, &text)?;
+                    let (answers, failed) = shared.view.lock().all_pushes(user, &text)?;
                     if failed {
                         again = Some(Instant::now() + Duration::from_millis(100));
                     }
@@ -225,7 +225,7 @@ impl View {
 
     /// Takes what a frame says. What to answer; whether the timeline is to be read again; `None`: the connection was
     /// refused.
-    fn hear_all(&mut self, user: &str, frame: &str) -> Option<(Vec<Value>, bool)> {
+    fn all_pushes(&mut self, user: &str, frame: &str) -> Option<(Vec<Value>, bool)> {
         let (mut answers, mut again) = (Vec::new(), false);
         for line in frame.lines() {
             let line: Value = serde_json::from_str(line).expect("JSON from the server");
@@ -277,7 +277,7 @@ impl View {
             }
             self.anew += 1;
             self.is_complete = false;
-            self.told.clear();
+            self.received.clear();
             self.epoch = timeline["epoch"].as_str().unwrap_or_default().to_owned();
             self.offset = offset;
         }
@@ -298,13 +298,13 @@ impl View {
             self.wrong.push(format!("post {post} again at {offset} in {}", self.epoch));
         }
         self.offset = offset;
-        self.told.push((offset, kind, post));
+        self.received.push((offset, kind, post));
     }
 
     /// Whether the last word on a post, as far as it lies before an offset, is that it is there.
     fn holds_at(&self, post: u64, before: u64) -> bool {
         // An edit does not show that the post is there: it may come to those who never held it.
-        match self.told.iter().rev().find(|(_, kind, told)| *told == post && kind != "edited") {
+        match self.received.iter().rev().find(|(_, kind, received)| *received == post && kind != "edited") {
             Some((_, kind, _)) => kind != "gone",
             None => self.pages.iter().any(|(offset, ids)| *offset < before && ids.contains(&post)),
         }
@@ -337,9 +337,9 @@ impl View {
     fn posts(&self) -> BTreeSet<u64> {
         let mut words: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
         let paged = self.pages.iter().flat_map(|(offset, ids)| ids.iter().map(|id| (*id, *offset, true)));
-        let told = self.told.iter().filter(|(_, kind, _)| kind != "edited");
-        let told = told.map(|(offset, kind, id)| (*id, *offset, kind != "gone"));
-        for (id, offset, is_there) in paged.chain(told) {
+        let received = self.received.iter().filter(|(_, kind, _)| kind != "edited");
+        let received = received.map(|(offset, kind, id)| (*id, *offset, kind != "gone"));
+        for (id, offset, is_there) in paged.chain(received) {
             let word = words.entry(id).or_insert((offset, is_there));
             if offset >= word.0 {
                 *word = (offset, is_there);

@@ -13,7 +13,7 @@ pub(crate) async fn hints_arrive_in_order_with_their_positions(mut engine: Engin
         assert_eq!(engine.broker.append(to(&post(id))).await.unwrap().receivers, 1);
     }
     let epoch = engine.broker.position("app:1").await.unwrap().unwrap().epoch;
-    let heard = engine.hear_all().await;
+    let heard = engine.all_pushes().await;
     let expected = (1..=200).map(|offset| {
         let position = Position { offset, epoch: epoch.clone() };
         Heard::Entry("app:1".to_owned(), Some(position), post(offset))
@@ -21,7 +21,7 @@ pub(crate) async fn hints_arrive_in_order_with_their_positions(mut engine: Engin
     assert_eq!(heard, expected.collect::<Vec<_>>());
 }
 
-pub(crate) async fn only_what_was_subscribed_is_heard(mut engine: Engine) {
+pub(crate) async fn only_subscribed_channels_are_delivered(mut engine: Engine) {
     assert_eq!(engine.append("app:1", "before").await.receivers, 0);
     engine.broker.subscribe("app:1").await.unwrap();
     assert_eq!(engine.append("app:2", "elsewhere").await.receivers, 0);
@@ -30,11 +30,11 @@ pub(crate) async fn only_what_was_subscribed_is_heard(mut engine: Engine) {
     engine.broker.unsubscribe("app:1").await.unwrap();
     engine.broker.unsubscribe("never").await.unwrap();
     assert_eq!(engine.append("app:1", "after").await.receivers, 0);
-    let heard = engine.hear_all().await;
+    let heard = engine.all_pushes().await;
     assert!(matches!(&heard[..], [Heard::Entry(_, Some(_), entry)] if *entry == data("now")), "{heard:?}");
 }
 
-pub(crate) async fn what_is_published_is_in_no_log(mut engine: Engine) {
+pub(crate) async fn ephemeral_publications_are_in_no_log(mut engine: Engine) {
     let nobody = engine.broker.publish("app:1", &post(1)).await.unwrap();
     assert_eq!((nobody.receivers, nobody.position.offset, &*nobody.position.epoch), (0, 0, ""));
     engine.broker.subscribe("app:1").await.unwrap();
@@ -44,7 +44,7 @@ pub(crate) async fn what_is_published_is_in_no_log(mut engine: Engine) {
     assert_eq!((log.top.offset, log.entries), (0, vec![]));
 }
 
-pub(crate) async fn notices_and_signals_arrive(mut engine: Engine) {
+pub(crate) async fn signals_arrive(mut engine: Engine) {
     let join = Notice::Join(Bytes::from_static(b"{\"user\":\"ann\"}"));
     let leave = Notice::Leave(Bytes::from_static(b"{\"user\":\"ann\"}"));
     engine.broker.notice("app:1", &join).await.unwrap();
@@ -58,7 +58,7 @@ pub(crate) async fn notices_and_signals_arrive(mut engine: Engine) {
     assert_eq!(engine.hear().await, Heard::Signal(Signal::LedgerReplaced));
 }
 
-pub(crate) async fn whoever_is_listened_to_is_connected(engine: Engine) {
+pub(crate) async fn listened_users_are_connected(engine: Engine) {
     let users = ["ann", "bo", "cy", "dee"].map(user);
     let connected = async || engine.broker.connected(&users).await.unwrap();
     assert_eq!(connected().await, [false; 4]);

@@ -30,8 +30,8 @@ fn divided() -> Vec<Row> {
 }
 
 /// Which of the posts something tells of in any way at all, by their ids.
-fn named(told: &Value, ids: &[u64]) -> String {
-    let text = told.to_string();
+fn named(received: &Value, ids: &[u64]) -> String {
+    let text = received.to_string();
     ids.iter().map(|id| if text.contains(&id.to_string()) { '+' } else { '-' }).collect()
 }
 
@@ -141,7 +141,7 @@ async fn noted(server: &Server) {
 }
 
 #[tokio::test]
-async fn what_is_under_a_post_is_for_those_who_see_it_before_and_after_something_comes_between() {
+async fn content_of_a_post_is_hidden_with_the_post() {
     let server = server().await;
     let ids = publish(&server).await;
     noted(&server).await;
@@ -196,7 +196,7 @@ async fn what_is_under_a_post_is_for_those_who_see_it_before_and_after_something
             let from = json!({ "channel": channel, "recover": true, "offset": offset, "epoch": epoch });
             let reply = again.call(json!({ "subscribe": from })).await;
             let history = again.call(json!({ "history": { "channel": channel, "limit": -1 } })).await;
-            let (recovers, tells) = [reply, history].map(|told| told.to_string().contains("<after>")).into();
+            let (recovers, tells) = [reply, history].map(|received| received.to_string().contains("<after>")).into();
             assert_eq!(recovers, tells, "{who:?}: recovery and history of {channel}");
             if recovers {
                 let at = ids.iter().position(|one| one == id).expect("one of them");
@@ -238,7 +238,7 @@ async fn brought_along(server: &Server, who: &str, post: u64) -> Vec<(String, bo
 }
 
 #[tokio::test]
-async fn what_somebody_does_is_for_those_who_may_meet_them() {
+async fn activity_is_visible_only_to_users_who_may_see_the_actor() {
     let server = server().await;
     // The author comments, likes and keeps on ground that is everybody's, and on each reader's own.
     let post = server.post("host", "come in #open").await;
@@ -281,7 +281,7 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
     let mut differences = Differences::default();
     let word = |yes: bool| if yes { "yes" } else { "no" };
     for ((who, direct, brought, profile), client) in DEEDS.into_iter().zip(&mut watchers) {
-        let tells = |told: &Value, what: &str| word(told.to_string().contains(what));
+        let tells = |received: &Value, what: &str| word(received.to_string().contains(what));
         let bo = r#""id":"bo""#;
         let under = call(&server, who, "GET", &format!("/posts/{post}/comments?limit=100")).await.body;
         differences.note(who, "comments.list", tells(&under, "<bo"), word(direct));
@@ -298,9 +298,9 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
         differences.note(who, "favourites.holders", tells(&holders["items"], bo), word(direct));
         let mut live = Vec::new();
         loop {
-            let told = client.publication(&format!("post:{post}")).await;
-            live.push(told.clone());
-            if told.to_string().contains("<the end>") {
+            let received = client.publication(&format!("post:{post}")).await;
+            live.push(received.clone());
+            if received.to_string().contains("<the end>") {
                 break;
             }
         }
@@ -326,7 +326,7 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
         differences.note(who, "history of notifications:", tells(&history, bo), word(brought));
         let recovered = recovered_notifications(&server, who).await;
         differences.note(who, "recovery of notifications:", tells(&recovered, bo), word(brought));
-        // The host follows the author, and whoever follows the host and not the author may be told of that.
+        // The host follows the author, and followers of the host who do not follow the author may be notified.
         done(&server, who, "DELETE", "/users/bo/follow").await;
         done(&server, who, "PUT", "/users/host/follow").await;
         let suggested = call(&server, who, "GET", "/users/suggested?limit=100").await.body;
@@ -336,7 +336,7 @@ async fn what_somebody_does_is_for_those_who_may_meet_them() {
 }
 
 #[tokio::test]
-async fn what_is_below_a_comment_is_for_those_who_may_meet_whoever_wrote_it() {
+async fn replies_are_visible_only_to_users_who_may_see_the_comments_author() {
     let server = server().await;
     let reply = async |who: &str, post: u64, to: Value, text: &str| {
         let said = json!({ "text": text, "reply_to": to });
@@ -376,13 +376,13 @@ async fn what_is_below_a_comment_is_for_those_who_may_meet_whoever_wrote_it() {
     let path = format!("/posts/{post}/comments");
     for ((who, direct, ..), client) in DEEDS.into_iter().zip(&mut watchers) {
         let mut live = Vec::new();
-        while !live.last().is_some_and(|told: &Value| told.to_string().contains("<the end>")) {
+        while !live.last().is_some_and(|received: &Value| received.to_string().contains("<the end>")) {
             live.push(client.publication(&format!("post:{post}")).await);
         }
         let history = client.done(json!({ "history": { "channel": format!("post:{post}"), "limit": -1 } })).await;
-        for (way, told) in [("live post:", Value::from(live)), ("history of post:", history)] {
-            let told = [&named, &taken].map(|id| told.to_string().contains(&id.to_string()));
-            differences.note(who, way, &format!("{told:?}"), &format!("{:?}", [direct; 2]));
+        for (way, received) in [("live post:", Value::from(live)), ("history of post:", history)] {
+            let received = [&named, &taken].map(|id| received.to_string().contains(&id.to_string()));
+            differences.note(who, way, &format!("{received:?}"), &format!("{:?}", [direct; 2]));
         }
         for comment in [&first, &second, &orphan] {
             let replies = finds(&server, who, "GET", &format!("{path}?under={comment}"), &Value::Null).await;
@@ -419,7 +419,7 @@ async fn what_is_below_a_comment_is_for_those_who_may_meet_whoever_wrote_it() {
 }
 
 #[tokio::test]
-async fn a_token_that_ended_opens_no_operation() {
+async fn revoked_tokens_are_rejected_by_every_operation() {
     let server = Server::start().await;
     let post = server.post("ann", "a post").await;
     let comment = server.done("ann", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "x" })).await;

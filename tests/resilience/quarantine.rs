@@ -35,7 +35,7 @@ impl Field {
         }
     }
 
-    async fn cure(&self, table: &str) {
+    async fn remove_fault(&self, table: &str) {
         match &self.postgres {
             None => self.connection().execute_batch("DROP TRIGGER poison").expect("to drop it"),
             Some(server) => server.ask("postgres", &format!("DROP TRIGGER poison ON {table}")).await,
@@ -54,7 +54,7 @@ async fn timeline(node: &Server, user: &str) -> Vec<u64> {
     page["items"].as_array().expect("items").iter().filter_map(|post| post["id"].as_u64()).collect()
 }
 
-async fn a_job_that_always_fails_is_set_aside(mut field: Field) {
+async fn check_failing_jobs_are_quarantined(mut field: Field) {
     for fan in ["fan", "fan2"] {
         field.nodes[0].follow(fan, "bo").await;
         assert!(timeline(&field.nodes[0], fan).await.is_empty());
@@ -82,7 +82,7 @@ async fn a_job_that_always_fails_is_set_aside(mut field: Field) {
     let all = field.quarantined().await;
     let [(kind, content, reason)] = &all[..] else { panic!("{all:?}") };
     assert!(kind == JOB && content.contains(&spoilt.to_string()) && reason.contains("poison"), "{all:?}");
-    field.cure("pulled").await;
+    field.remove_fault("pulled").await;
     let id: i64 = field.ledger.quarantined(1).await.expect("a list")[0].name.parse().expect("a job");
     assert!(field.ledger.release_job(id).await.expect("an answer"));
     until("it arrives once it is released", async || timeline(node, "fan").await.starts_with(&[good, spoilt])).await;
@@ -90,16 +90,16 @@ async fn a_job_that_always_fails_is_set_aside(mut field: Field) {
 }
 
 #[tokio::test]
-async fn a_job_that_always_fails_is_set_aside_embedded() {
-    a_job_that_always_fails_is_set_aside(Field::embedded(&KEYS).await).await;
+async fn failing_jobs_are_quarantined_embedded() {
+    check_failing_jobs_are_quarantined(Field::embedded(&KEYS).await).await;
 }
 
 #[tokio::test]
-async fn a_job_that_always_fails_is_set_aside_on_postgres() {
-    a_job_that_always_fails_is_set_aside(Field::postgres(1, &KEYS).await).await;
+async fn failing_jobs_are_quarantined_on_postgres() {
+    check_failing_jobs_are_quarantined(Field::postgres(1, &KEYS).await).await;
 }
 
-async fn a_like_that_always_fails_is_reverted(field: Field) {
+async fn check_failing_likes_are_reverted(field: Field) {
     let node = &field.nodes[0];
     let id = post(node, "ann", "liked").await;
     let owner = if field.postgres.is_some() { "owner" } else { "user" };
@@ -118,8 +118,8 @@ async fn a_like_that_always_fails_is_reverted(field: Field) {
         let (status, body) = attempt(node, &user, "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
         assert!((200..300).contains(&status), "{body}");
     }
-    let told = mal.publication("notifications:mal").await;
-    assert_eq!(told["data"], json!({ "type": "like.reverted", "id": id, "reason": "failed" }));
+    let received = mal.publication("notifications:mal").await;
+    assert_eq!(received["data"], json!({ "type": "like.reverted", "id": id, "reason": "failed" }));
     until("the others are settled", async || {
         let shown = done(node, "ann", "GET", &format!("/posts/{id}")).await;
         let listed = done(node, "ann", "GET", &format!("/posts/{id}/likes?limit=100")).await;
@@ -134,24 +134,24 @@ async fn a_like_that_always_fails_is_reverted(field: Field) {
     node.metric_is("feedline_quarantine", f64::from(strange + 1)).await;
     node.metric_is(r#"feedline_likes_reverted_total{reason="failed"}"#, 1.0).await;
     // It was the like that failed, not the user.
-    field.cure("likes").await;
+    field.remove_fault("likes").await;
     attempt(node, "mal", "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
     until("it settles", async || done(node, "ann", "GET", &format!("/posts/{id}")).await["likes"] == 20).await;
 }
 
 #[tokio::test]
-async fn a_like_that_always_fails_is_reverted_embedded() {
-    a_like_that_always_fails_is_reverted(Field::embedded(&[]).await).await;
+async fn failing_likes_are_reverted_embedded() {
+    check_failing_likes_are_reverted(Field::embedded(&[]).await).await;
 }
 
 #[tokio::test]
-async fn a_like_that_always_fails_is_reverted_on_postgres() {
-    a_like_that_always_fails_is_reverted(Field::postgres(1, &[]).await).await;
+async fn failing_likes_are_reverted_on_postgres() {
+    check_failing_likes_are_reverted(Field::postgres(1, &[]).await).await;
 }
 
 /// A broker that refuses: the log of a topic is something else in Redis.
 #[tokio::test]
-async fn a_job_that_the_broker_refuses_is_set_aside() {
+async fn jobs_rejected_by_the_broker_are_quarantined() {
     let field = Field::redis(1, &[("fanout.lease", "1s")]).await;
     let (node, redis) = (&field.nodes[0], field.redis.as_ref().expect("Redis"));
     node.follow("fan", "bo").await;

@@ -22,21 +22,21 @@ async fn recover_topic(client: &mut Client, from: &Value) -> Value {
 /// The posts that a recovery tells of; it must have succeeded.
 fn recovered(result: &Value, what: &str) -> Vec<u64> {
     assert_eq!(result["recovered"], true, "{what}: {result}");
-    let told = result["publications"].as_array().map(Vec::as_slice).unwrap_or_default();
-    told.iter().filter_map(|told| told["data"]["post"]["id"].as_u64()).collect()
+    let received = result["publications"].as_array().map(Vec::as_slice).unwrap_or_default();
+    received.iter().filter_map(|received| received["data"]["post"]["id"].as_u64()).collect()
 }
 
 /// Where a client is after a recovery and as many pushes as it takes until it has all of these posts.
 async fn move_on(client: &mut Client, channel: &str, result: &Value, posts: &[u64], what: &str) -> Value {
-    let mut told = recovered(result, what);
+    let mut received = recovered(result, what);
     let last = result["publications"].as_array().and_then(|all| all.last());
     let mut offset = last.map_or(&result["offset"], |last| &last["offset"]).clone();
-    while told.len() < posts.len() {
+    while received.len() < posts.len() {
         let publication = client.publication(channel).await;
-        told.extend(publication["data"]["post"]["id"].as_u64());
+        received.extend(publication["data"]["post"]["id"].as_u64());
         offset = publication["offset"].clone();
     }
-    assert_eq!(told, posts, "{what}, {channel}");
+    assert_eq!(received, posts, "{what}, {channel}");
     json!({ "offset": offset, "epoch": result["epoch"] })
 }
 
@@ -78,7 +78,7 @@ impl Scene {
     }
 }
 
-async fn a_client_ahead_of_a_node_that_slept_lacks_nothing(cluster: Cluster) {
+async fn clients_ahead_of_a_paused_node_miss_nothing(cluster: Cluster) {
     let [here, there] = &cluster.nodes[..] else { panic!("two nodes") };
     let mut scene = Scene::set([here, there]).await;
     for round in 0..chaos::rounds(6, 60) {
@@ -102,22 +102,22 @@ async fn a_client_ahead_of_a_node_that_slept_lacks_nothing(cluster: Cluster) {
 
 mod on_sqlite {
     #[tokio::test]
-    async fn a_client_ahead_of_a_node_that_slept_lacks_nothing() {
-        super::a_client_ahead_of_a_node_that_slept_lacks_nothing(crate::cluster::Cluster::start().await).await;
+    async fn clients_ahead_of_a_paused_node_miss_nothing() {
+        super::clients_ahead_of_a_paused_node_miss_nothing(crate::cluster::Cluster::start().await).await;
     }
 }
 
 mod on_postgres {
     #[tokio::test]
-    async fn a_client_ahead_of_a_node_that_slept_lacks_nothing() {
+    async fn clients_ahead_of_a_paused_node_miss_nothing() {
         let redis = crate::redis_server::RedisServer::start();
         let cluster = crate::cluster::Cluster::start_on_postgres(redis, 2, &[]).await;
-        super::a_client_ahead_of_a_node_that_slept_lacks_nothing(cluster).await;
+        super::clients_ahead_of_a_paused_node_miss_nothing(cluster).await;
     }
 }
 
 #[tokio::test]
-async fn a_client_ahead_of_a_node_that_heard_nothing_lacks_nothing() {
+async fn clients_ahead_of_an_isolated_node_miss_nothing() {
     let redis = RedisServer::start();
     let (proxy, url) = (Proxy::start(redis.port()).await, redis.url());
     // What it did not hear it would find out by itself, after a while.
@@ -136,7 +136,7 @@ async fn a_client_ahead_of_a_node_that_heard_nothing_lacks_nothing() {
 }
 
 #[tokio::test]
-async fn a_log_that_began_anew_is_known_to_a_node_that_did_not_hear_of_it() {
+async fn new_epochs_are_detected_by_isolated_nodes() {
     let redis = RedisServer::start();
     let (proxy, url) = (Proxy::start(redis.port()).await, redis.url());
     let mut cluster = Cluster::start_on(redis, &url, 1, &[("broker.probe_interval", "5s")]).await;

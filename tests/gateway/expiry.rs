@@ -28,7 +28,7 @@ fn for_channel(channel: &str, expiry: u64) -> Value {
 /// All in one, so that the grace is waited for once. What is refreshed would have run out a second before what is not:
 /// once that has ended, the other is known to stay.
 #[tokio::test]
-async fn what_runs_out_ends_unless_it_is_refreshed_in_time() {
+async fn tokens_expire_unless_refreshed_in_time() {
     // No pings, so that nothing but the expiry makes the server look at the time.
     let keys = [("namespaces", NAMESPACES), ("client.ping_interval", "1h"), ("client.pong_timeout", "10m")];
     let server = Server::start_with(&keys).await;
@@ -50,12 +50,12 @@ async fn what_runs_out_ends_unless_it_is_refreshed_in_time() {
     subscriber.done(json!({ "subscribe": for_channel("shut:late", second) })).await;
 
     let closed = async {
-        assert_eq!(late.hear_within(LONG).await, Some(Heard::Closed(3005, "connection expired".into())));
+        assert_eq!(late.push_within(LONG).await, Some(Heard::Closed(3005, "connection expired".into())));
         assert!(unix() >= second + GRACE, "there was time left to refresh");
     };
     let unsubscribed = async {
         let over = json!({ "channel": "shut:late", "unsubscribe": { "code": 2501, "reason": "subscription expired" } });
-        assert_eq!(subscriber.hear_within(LONG).await, Some(Heard::Push(over)));
+        assert_eq!(subscriber.push_within(LONG).await, Some(Heard::Push(over)));
         assert!(unix() >= second + GRACE, "there was time left to refresh");
     };
     // Where the server looks at the time more often, there is the same grace.
@@ -81,7 +81,7 @@ async fn what_runs_out_ends_unless_it_is_refreshed_in_time() {
 }
 
 #[tokio::test]
-async fn a_refresh_that_asks_for_other_channels_begins_anew() {
+async fn refreshes_with_other_channels_reconnect() {
     let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
     let claims =
         json!({ "sub": "ann", "exp": unix() + 60, "channels": ["chat:1", "chat:2"], "subs": { "chat:3": {} } });
@@ -115,7 +115,7 @@ async fn a_refresh_that_asks_for_other_channels_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_lost_ends_what_stood_on_it() {
+async fn lost_logs_end_their_subscriptions() {
     let redis = RedisServer::start();
     let keys = [("namespaces", NAMESPACES), ("broker.url", &redis.url())];
     let server = Server::start_with(&keys).await;
@@ -151,7 +151,7 @@ async fn a_log_that_is_lost_ends_what_stood_on_it() {
 }
 
 #[tokio::test]
-async fn a_write_that_does_not_get_through_ends_the_connection() {
+async fn stalled_writes_close_the_connection() {
     // The queue has room: it is the write that takes too long.
     let keys = [
         ("namespaces", NAMESPACES),
@@ -179,7 +179,7 @@ async fn a_write_that_does_not_get_through_ends_the_connection() {
         assert_eq!(other.publication("plain:1").await["data"]["n"], published, "nobody else is kept waiting");
         published += 1;
     }
-    // What it was told is whole; a message half written is followed by nothing.
+    // Received messages are complete; nothing follows a partly written one.
     let mut next = 0;
     let end = loop {
         match stuck.hear().await {
@@ -190,6 +190,6 @@ async fn a_write_that_does_not_get_through_ends_the_connection() {
         next += 1;
     };
     assert!(next < published, "all of it got through");
-    assert_eq!(end, 1006, "it is in no state to be told why");
+    assert_eq!(end, 1006, "the connection cannot carry a close reason");
     server.metric_is("feedline_connections", 1.0).await;
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{carried, delete, get, ids, timeline, told};
+use super::{carried, delete, get, ids, received, timeline};
 use crate::client::Client;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
 #[tokio::test]
-async fn source_004_a_post_is_pushed_to_its_own_list_its_own_timeline_and_every_follower() {
+async fn posts_are_pushed_to_the_author_and_every_follower() {
     let server = Server::start().await;
     let mut followers = Vec::new();
     for n in 0..30 {
@@ -23,7 +23,7 @@ async fn source_004_a_post_is_pushed_to_its_own_list_its_own_timeline_and_every_
     assert_eq!(timeline(&server, "ann").await, [id], "with the answer");
     assert_eq!(ids(&get(&server, "ann", "/users/ann/posts").await), [id]);
     for (name, client) in &mut followers {
-        assert_eq!(told(client, name).await, ("post".into(), id));
+        assert_eq!(received(client, name).await, ("post".into(), id));
     }
     // Whatever the followers wait for: one's own timeline has it with the answer.
     let mut newest_first = vec![id];
@@ -34,7 +34,7 @@ async fn source_004_a_post_is_pushed_to_its_own_list_its_own_timeline_and_every_
 }
 
 #[tokio::test]
-async fn source_004_thirty_are_read_at_once_newest_first() {
+async fn pages_hold_thirty_posts_newest_first() {
     let server = Server::start().await;
     let mut written = Vec::new();
     for _ in 0..35 {
@@ -46,17 +46,17 @@ async fn source_004_thirty_are_read_at_once_newest_first() {
 }
 
 #[tokio::test]
-async fn source_004_a_deleted_post_is_deleted_everywhere() {
+async fn deleted_posts_disappear_everywhere() {
     let server = Server::start().await;
     server.follow("here", "ann").await;
     server.follow("away", "ann").await;
     let mut here = Client::connect(&server, "here").await;
     let (stays, goes) = (server.post("ann", "stays").await, server.post("ann", "goes #t").await);
     for id in [stays, goes] {
-        assert_eq!(told(&mut here, "here").await, ("post".into(), id));
+        assert_eq!(received(&mut here, "here").await, ("post".into(), id));
     }
     delete(&server, "ann", &format!("/posts/{goes}")).await;
-    assert_eq!(told(&mut here, "here").await, ("gone".into(), goes));
+    assert_eq!(received(&mut here, "here").await, ("gone".into(), goes));
     for reader in ["ann", "here", "away"] {
         assert_eq!(timeline(&server, reader).await, [stays], "{reader}");
         assert_eq!(ids(&get(&server, reader, "/users/ann/posts").await), [stays], "{reader}");
@@ -67,7 +67,7 @@ async fn source_004_a_deleted_post_is_deleted_everywhere() {
 }
 
 #[tokio::test]
-async fn source_004_the_active_are_pushed_to_and_the_rest_pull() {
+async fn active_followers_are_pushed_to_and_others_pull() {
     let redis = RedisServer::start();
     let server = Server::start_with(&[("broker.url", &redis.url())]).await;
     for reader in ["here", "away"] {
@@ -81,7 +81,7 @@ async fn source_004_the_active_are_pushed_to_and_the_rest_pull() {
     let mut written = Vec::new();
     for _ in 0..3 {
         written.insert(0, server.post("ann", "a post").await);
-        assert_eq!(told(&mut here, "here").await, ("post".into(), written[0]));
+        assert_eq!(received(&mut here, "here").await, ("post".into(), written[0]));
     }
     carried(&server, written.len()).await;
     assert_eq!(redis.ask(&format!("EXISTS {log}")), ":0", "nothing is written for who is away");

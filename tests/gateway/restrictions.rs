@@ -18,7 +18,7 @@ async fn status(server: &Server, user: &str, method: &str, path: &str) -> u16 {
 }
 
 /// The next publication on the user's timeline must be of this kind, about this post.
-async fn told(client: &mut Client, user: &str, kind: &str, id: u64) -> Value {
+async fn received(client: &mut Client, user: &str, kind: &str, id: u64) -> Value {
     let data = client.publication(&format!("timeline:{user}")).await["data"].take();
     let about = data["post"]["id"].as_u64().or(data["id"].as_u64());
     assert_eq!((&data["type"], about), (&json!(kind), Some(id)), "{data}");
@@ -36,7 +36,7 @@ async fn names(server: &Server, user: &str, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn posts_leave_with_a_mute_or_a_hide_and_come_back_with_its_end_live() {
+async fn mutes_and_hides_remove_posts_and_their_end_restores_them_live() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     server.follow("bo", "ann").await;
@@ -45,40 +45,40 @@ async fn posts_leave_with_a_mute_or_a_hide_and_come_back_with_its_end_live() {
     let mut cy = Client::connect(&server, "cy").await;
     let (one, two) = (server.post("bo", "one").await, server.post("bo", "two").await);
     for id in [one, two] {
-        told(&mut ann, "ann", "post", id).await;
-        told(&mut cy, "cy", "post", id).await;
+        received(&mut ann, "ann", "post", id).await;
+        received(&mut cy, "cy", "post", id).await;
     }
     for (maker, what, whom) in [("ann", "mute", "bo"), ("bo", "hide", "ann")] {
         set(&server, maker, what, whom).await;
         set(&server, maker, what, whom).await;
         assert_eq!(ids(&server, "ann", "/timeline").await, [] as [u64; 0], "{what}: with the answer");
         for id in [one, two] {
-            assert_eq!(told(&mut ann, "ann", "gone", id).await["reason"], "hidden", "{what}");
+            assert_eq!(received(&mut ann, "ann", "gone", id).await["reason"], "hidden", "{what}");
         }
         let unseen = server.post("bo", "unseen meanwhile").await;
         // It has been carried to everybody whom it is for.
-        told(&mut cy, "cy", "post", unseen).await;
+        received(&mut cy, "cy", "post", unseen).await;
         clear(&server, maker, what, whom).await;
         clear(&server, maker, what, whom).await;
         assert_eq!(ids(&server, "ann", "/timeline").await, [unseen, two, one], "{what}: back with the answer");
         for id in [one, two, unseen] {
-            told(&mut ann, "ann", "post", id).await;
+            received(&mut ann, "ann", "post", id).await;
         }
         server.done("bo", "DELETE", &format!("/posts/{unseen}"), &Value::Null).await;
-        told(&mut ann, "ann", "gone", unseen).await;
-        told(&mut cy, "cy", "gone", unseen).await;
+        received(&mut ann, "ann", "gone", unseen).await;
+        received(&mut cy, "cy", "gone", unseen).await;
     }
     let profile = server.done("ann", "GET", "/users/bo", &Value::Null).await;
     assert_eq!((&profile["edges"]["following"], &profile["edges"]["followed_by"]), (&json!(true), &json!(true)));
 }
 
 #[tokio::test]
-async fn what_is_put_up_and_ended_at_the_same_time_leaves_the_timeline_as_it_was_left() {
+async fn concurrent_restrict_and_lift_leave_the_final_state() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
     let id = server.post("bo", "one").await;
-    told(&mut ann, "ann", "post", id).await;
+    received(&mut ann, "ann", "post", id).await;
     let all = [("ann", "mute", "muting", "bo"), ("bo", "hide", "hiding", "ann"), ("ann", "follow", "following", "bo")];
     for (maker, what, edge, whom) in all {
         for _ in 0..60 {
@@ -95,7 +95,7 @@ async fn what_is_put_up_and_ended_at_the_same_time_leaves_the_timeline_as_it_was
             assert_eq!(ids(&server, "ann", "/timeline").await, [id], "{what}: as at the beginning");
         }
     }
-    // What the log told in the end is what is there.
+    // The log's final state equals the timeline.
     let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
     let mut last = Value::Null;
     while last["offset"] != position["offset"] {
@@ -105,7 +105,7 @@ async fn what_is_put_up_and_ended_at_the_same_time_leaves_the_timeline_as_it_was
 }
 
 #[tokio::test]
-async fn an_inbox_made_while_somebody_is_muted_shows_them_when_that_ends() {
+async fn inboxes_built_during_a_mute_show_posts_after_it_ends() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let (one, two) = (server.post("bo", "one").await, server.post("ann", "two").await);
@@ -113,12 +113,12 @@ async fn an_inbox_made_while_somebody_is_muted_shows_them_when_that_ends() {
     let mut ann = Client::connect(&server, "ann").await;
     assert_eq!(ids(&server, "ann", "/timeline").await, [two]);
     clear(&server, "ann", "mute", "bo").await;
-    told(&mut ann, "ann", "post", one).await;
+    received(&mut ann, "ann", "post", one).await;
     assert_eq!(ids(&server, "ann", "/timeline").await, [two, one]);
 }
 
 #[tokio::test]
-async fn a_block_parts_two_people_both_ways_at_once() {
+async fn blocks_apply_in_both_directions_at_once() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     server.follow("bo", "ann").await;
@@ -136,8 +136,8 @@ async fn a_block_parts_two_people_both_ways_at_once() {
         client.subscribe("user:ann").await;
     }
     set(&server, "ann", "block", "bo").await;
-    assert_eq!(told(&mut ann, "ann", "gone", by_bo).await["reason"], "hidden");
-    assert_eq!(told(&mut bo, "bo", "gone", by_ann).await["reason"], "hidden");
+    assert_eq!(received(&mut ann, "ann", "gone", by_bo).await["reason"], "hidden");
+    assert_eq!(received(&mut bo, "bo", "gone", by_ann).await["reason"], "hidden");
     assert_eq!(
         (ids(&server, "ann", "/timeline").await, ids(&server, "bo", "/timeline").await),
         (vec![by_ann], vec![by_bo])
@@ -172,7 +172,7 @@ async fn a_block_parts_two_people_both_ways_at_once() {
         assert_eq!(client.publication("user:ann").await["data"]["post"]["id"], after);
     }
     let own = server.post("bo", "own").await;
-    told(&mut bo, "bo", "post", own).await;
+    received(&mut bo, "bo", "post", own).await;
     // That they were followed before is theirs to know.
     let elsewhere =
         |push: &Value| !push["channel"].as_str().is_some_and(|channel| channel.starts_with("notifications:"));
@@ -187,7 +187,7 @@ async fn a_block_parts_two_people_both_ways_at_once() {
 }
 
 #[tokio::test]
-async fn nobody_learns_that_they_are_hidden_from_or_muted() {
+async fn hides_and_mutes_are_not_revealed() {
     let server = Server::start().await;
     server.follow("bo", "ann").await;
     let before = server.done("bo", "GET", "/users/ann", &Value::Null).await;
@@ -206,7 +206,7 @@ async fn nobody_learns_that_they_are_hidden_from_or_muted() {
 }
 
 #[tokio::test]
-async fn a_long_run_of_posts_that_may_not_be_seen_leaves_no_short_page() {
+async fn long_runs_of_hidden_posts_leave_full_pages() {
     let server = Server::start_with(&[("timeline.length", "30")]).await;
     server.follow("ann", "bo").await;
     let mut seen = Vec::new();

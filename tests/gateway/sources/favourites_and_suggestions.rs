@@ -6,7 +6,7 @@ use super::{delete, get, names, put};
 use crate::server::Server;
 
 #[tokio::test]
-async fn source_001_favourites_of_any_type_are_added_removed_checked_listed_and_counted() {
+async fn favourites_of_any_type_are_added_removed_checked_listed_and_counted() {
     let server = Server::start().await;
     for id in ["a", "b", "c", "d"] {
         put(&server, "ann", &format!("/favourites/video/{id}")).await;
@@ -25,7 +25,7 @@ async fn source_001_favourites_of_any_type_are_added_removed_checked_listed_and_
 }
 
 #[tokio::test]
-async fn source_001_an_object_has_holders_and_two_people_have_favourites_in_common() {
+async fn objects_list_their_users_and_two_users_share_favourites() {
     let server = Server::start().await;
     for (user, id) in [("ann", "a"), ("ann", "b"), ("bo", "b"), ("bo", "a"), ("bo", "c")] {
         put(&server, user, &format!("/favourites/video/{id}")).await;
@@ -37,7 +37,7 @@ async fn source_001_an_object_has_holders_and_two_people_have_favourites_in_comm
 }
 
 #[tokio::test]
-async fn source_001_people_of_the_second_degree_are_suggested() {
+async fn followees_of_followees_are_suggested() {
     let server = Server::start().await;
     for (user, whom) in [("ann", "bo"), ("ann", "cy"), ("bo", "dee"), ("cy", "dee"), ("cy", "eve"), ("bo", "cy")] {
         server.follow(user, whom).await;

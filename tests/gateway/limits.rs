@@ -45,7 +45,7 @@ async fn latencies(server: &Server, reader: &mut Client, times: usize, payload: 
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_is_closed_and_harms_nobody() {
+async fn stalled_clients_are_closed_without_effect_on_others() {
     let keys = [("namespaces", NAMESPACES), ("client.queue_bytes", "262144")];
     let server = Server::start_with(&keys).await;
     let mut reader = Client::connect(&server, "bo").await;
@@ -79,7 +79,7 @@ async fn a_reader_that_stops_reading_is_closed_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_that_reads_again_hears_why() {
+async fn slow_clients_get_the_close_reason() {
     let keys = [("namespaces", NAMESPACES), ("client.queue_messages", "10"), ("client.queue_bytes", "1073741824")];
     let server = Server::start_with(&keys).await;
     let mut slow = Client::connect(&server, "ann").await;
@@ -90,7 +90,7 @@ async fn a_slow_reader_that_reads_again_hears_why() {
 }
 
 #[tokio::test]
-async fn a_head_that_comes_too_slowly_is_not_waited_for() {
+async fn slow_request_heads_time_out() {
     let server = Server::start_with(&[("server.header_timeout", "300ms")]).await;
     let mut slow = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let begin = Instant::now();
@@ -111,7 +111,7 @@ async fn a_head_that_comes_too_slowly_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn connections_are_capped_and_given_back() {
+async fn connection_limits_free_slots_on_close() {
     let server = Server::start_with(&[("server.connections", "3")]).await;
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -135,7 +135,7 @@ async fn connections_are_capped_and_given_back() {
 }
 
 #[tokio::test]
-async fn connections_leave_files_for_the_stores() {
+async fn connections_leave_file_descriptors_for_the_stores() {
     let admin = format!("127.0.0.1:{}", crate::ports::free_port());
     let server = Server::start_limited(Some(400), &[("server.admin_listen", &admin)]).await;
     // Half of so few files are for clients, and what comes on top is refused.
@@ -156,7 +156,7 @@ async fn connections_leave_files_for_the_stores() {
 }
 
 #[tokio::test]
-async fn a_user_has_so_many_connections() {
+async fn connections_of_a_user_are_limited() {
     let server = Server::start_with(&[("client.connections_per_user", "2"), ("auth.anonymous", "true")]).await;
     let mut first = Client::connect(&server, "ann").await;
     let _second = Client::connect(&server, "ann").await;
@@ -183,7 +183,7 @@ async fn a_user_has_so_many_connections() {
 }
 
 #[tokio::test]
-async fn operators_have_an_address_of_their_own() {
+async fn operator_endpoints_have_their_own_address() {
     let admin = crate::ports::free_port();
     let address = format!("127.0.0.1:{admin}");
     let keys = [("server.admin_listen", &*address), ("server.connections", "5"), ("server.drain", "2s")];
@@ -213,7 +213,7 @@ async fn operators_have_an_address_of_their_own() {
 }
 
 #[tokio::test]
-async fn pages_of_other_origins_do_not_connect() {
+async fn other_origins_are_rejected() {
     let server = Server::start_with(&[("server.origins", "https://app.example.org")]).await;
     let own = format!("http://127.0.0.1:{}", server.port());
     for (origin, status) in [
@@ -250,7 +250,7 @@ async fn upgrade(server: &Server, headers: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn a_shutdown_sends_clients_away_one_after_the_other() {
+async fn shutdown_disconnects_clients_gradually() {
     let mut server = Server::start_with(&[("server.drain", "1s")]).await;
     let mut clients = Vec::new();
     for n in 0..10 {
@@ -276,7 +276,7 @@ async fn a_shutdown_sends_clients_away_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn nobody_comes_in_while_the_others_are_sent_away() {
+async fn draining_nodes_accept_no_connections() {
     let mut server = Server::start_with(&[("server.drain", "2s")]).await;
     let _one = Client::connect(&server, "ann").await;
     let mut two = Client::connect(&server, "bo").await;
@@ -298,7 +298,7 @@ async fn nobody_comes_in_while_the_others_are_sent_away() {
 }
 
 #[tokio::test]
-async fn the_start_warns_of_a_redis_that_may_evict_keys() {
+async fn startup_warns_of_a_redis_that_may_evict_keys() {
     let redis = RedisServer::start();
     for (policy, warns) in [("noeviction", false), ("allkeys-lru", true)] {
         assert_eq!(redis.ask(&format!("CONFIG SET maxmemory-policy {policy}")), "+OK");

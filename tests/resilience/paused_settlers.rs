@@ -9,9 +9,9 @@ use rusqlite::Connection;
 
 use crate::chaos;
 use crate::cluster::{pause, post, resume};
-use crate::dice::Dice;
 use crate::likers::{Book, Field};
 use crate::likes::{load, more};
+use crate::random::SeededRandom;
 use crate::server::Server;
 
 /// Longer than the lease of a partition of likes, which is five seconds, and than that of anything else.
@@ -35,8 +35,8 @@ async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
 /// The settlers of either node are paused in turn, with likes in hand or not. What the other one has settled meanwhile
 /// they do not settle again.
 async fn paused_settlers_settle_every_like_once(field: Field) {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let mut posts = Vec::new();
     for n in 0..POSTS {
         posts.push(post(&field.nodes[0], "ann", &format!("post {n}")).await);
@@ -50,7 +50,7 @@ async fn paused_settlers_settle_every_like_once(field: Field) {
     // The first to start has all partitions.
     for round in 0..chaos::rounds(2, 16) {
         more(&acknowledged, 50).await;
-        tokio::time::sleep(Duration::from_micros(dice.below(150_000) as u64)).await;
+        tokio::time::sleep(Duration::from_micros(random.below(150_000) as u64)).await;
         let node = &field.nodes[round % 2];
         pause_without_lock(node, file.as_ref()).await;
         eprintln!("seed {seed}: node {} is paused after {} likes", round % 2, acknowledged.load(Ordering::Relaxed));

@@ -48,7 +48,7 @@ async fn held_up<T: Send + 'static>(
 }
 
 #[tokio::test]
-async fn a_follow_that_waited_sees_the_block_that_it_waited_for() {
+async fn waiting_follows_see_the_concurrent_block() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann", "bo"]).await;
@@ -62,7 +62,7 @@ async fn a_follow_that_waited_sees_the_block_that_it_waited_for() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_waited_takes_the_edited_post_away() {
+async fn waiting_deletions_remove_the_edited_post() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
@@ -78,7 +78,7 @@ async fn a_deletion_that_waited_takes_the_edited_post_away() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_begun_anew_while_old_ones_go_stays() {
+async fn idempotency_keys_renewed_during_cleanup_stay() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
@@ -93,7 +93,7 @@ async fn a_key_that_is_begun_anew_while_old_ones_go_stays() {
 }
 
 #[tokio::test]
-async fn a_mark_that_waited_for_another_changes_nothing() {
+async fn waiting_read_marks_change_nothing() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
@@ -115,7 +115,7 @@ fn batch(from: &str, changes: Vec<LikeChange>) -> LikeBatch {
 }
 
 #[tokio::test]
-async fn a_batch_that_waited_for_another_of_its_partition_is_stale() {
+async fn waiting_batches_of_a_partition_are_stale() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
@@ -137,7 +137,7 @@ async fn a_batch_that_waited_for_another_of_its_partition_is_stale() {
 }
 
 #[tokio::test]
-async fn a_like_that_waited_sees_that_its_comment_is_gone() {
+async fn waiting_likes_see_the_deleted_comment() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
@@ -168,7 +168,7 @@ async fn a_like_that_waited_sees_that_its_comment_is_gone() {
 }
 
 #[tokio::test]
-async fn a_like_that_waited_comes_after_what_it_waited_for() {
+async fn waiting_likes_are_ordered_after_the_concurrent_one() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann", "cy"]).await;
@@ -187,9 +187,9 @@ async fn a_like_that_waited_comes_after_what_it_waited_for() {
 }
 
 #[tokio::test]
-async fn a_batch_takes_what_others_may_want_in_one_order() {
+async fn batches_lock_rows_in_one_order() {
     let (server, name) = database().await;
-    // Nothing comes in order by chance: the server sorts only what it is told to.
+    // Nothing comes in order by chance: the server sorts only on request.
     server.ask("postgres", &format!("ALTER DATABASE {name} SET enable_sort = off")).await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;

@@ -110,13 +110,13 @@ impl Act {
     pub(crate) fn expected(&self, model: &Model) -> u16 {
         match self {
             Self::Publish(_) => 201,
-            // Who is blocked is not told so; who blocks is.
+            // Blocked users are not received; blocking users are.
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, from, to) => 409,
             Self::Set { .. } => 200,
             Self::Edit { by, id, .. } | Self::Delete { by, id } => match model.posts.get(id) {
                 Some(post) if post.author == *by => 200,
-                // That there is something is not told to whom it is not shown.
+                // Existence is not revealed to users who cannot see it.
                 Some(post) if model.may_see(by, post, Surface::Direct) => 403,
                 _ => 404,
             },
@@ -146,8 +146,8 @@ impl Act {
         }
     }
 
-    /// What it does. `made` is the id of what it makes; `told`: whether it was answered the first time.
-    pub(crate) fn apply(&self, model: &mut Model, made: Option<u64>, told: bool) {
+    /// The effect of the action. `made` is the id it creates; `received`: whether the first attempt was answered.
+    pub(crate) fn apply(&self, model: &mut Model, made: Option<u64>, received: bool) {
         match self {
             Self::Publish(post) => model.publish(made.expect("an id"), post.clone()),
             Self::Edit { by, id, text, visibility } => {
@@ -164,7 +164,7 @@ impl Act {
                 let was = model.has(*edge, from, to);
                 if was != *on {
                     model.set(*edge, from, to, *on);
-                    if told && *edge == Edge::Follow && *on {
+                    if received && *edge == Edge::Follow && *on {
                         model.brought_in(from, to);
                     }
                 }
@@ -233,7 +233,7 @@ impl Act {
         self
     }
 
-    /// Whether it takes something away for good: who asks again may be told that it is not there.
+    /// Whether it deletes something: a repeat may be answered with `not_found`.
     pub(crate) fn takes_away(&self) -> bool {
         matches!(self, Self::Delete { .. } | Self::Uncomment { .. })
     }

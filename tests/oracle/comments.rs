@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::acts;
+use crate::actions;
 use crate::check::{Verdict, ids, listed, names, not_found, pages, same};
 use crate::model::{Mark, Model, User};
 use crate::server::Server;
@@ -19,7 +19,7 @@ pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, l
     }
     for (path, mark) in [(likes, Mark::Like), (holders, Mark::Favourite)] {
         let items = pages(node, reader, &path, limit).await?;
-        same(&format!("{path} for {reader}"), &names(&items), &model.who_marked(reader, mark, id))?;
+        same(&format!("{path} for {reader}"), &names(&items), &model.markers_of(reader, mark, id))?;
     }
     let replied =
         model.comments.iter().filter(|(_, comment)| comment.post == id).filter_map(|(_, comment)| comment.reply_to);
@@ -43,7 +43,7 @@ async fn thread(
     (post, parent): (u64, Option<u64>),
     limit: usize,
 ) -> Verdict {
-    let path = acts::thread(post, parent);
+    let path = actions::thread(post, parent);
     if !model.finds(reader, post) || parent.is_some_and(|id| !model.finds_thread(reader, id)) {
         return not_found(node, reader, &path).await;
     }

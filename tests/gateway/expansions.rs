@@ -42,12 +42,12 @@ fn ids(list: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_list_of_posts_brings_along_what_the_lists_under_them_begin_with() {
+async fn every_post_list_expands_its_previews() {
     brings_along(&Server::start_with(&[("auth.anonymous", "true")]).await).await;
 }
 
 #[tokio::test]
-async fn every_list_of_posts_brings_along_what_the_lists_under_them_begin_with_redis() {
+async fn every_post_list_expands_its_previews_with_redis() {
     let redis = RedisServer::start();
     brings_along(&Server::start_with(&[("auth.anonymous", "true"), ("broker.url", &redis.url())]).await).await;
 }
@@ -86,20 +86,20 @@ async fn brings_along(server: &Server) {
         ("posts.get", &format!("/posts/{post}?"), json!({ "id": post })),
     ] {
         let plain = ann.rpc(method, &input).await;
-        let told = get(server, "ann", &format!("{path}with={ALL}")).await;
+        let received = get(server, "ann", &format!("{path}with={ALL}")).await;
         input["with"] = json!(["likers", "comments", "people"]);
-        assert_eq!(told, ann.rpc(method, &input).await, "{method}: by HTTP, and over the socket");
+        assert_eq!(received, ann.rpc(method, &input).await, "{method}: by HTTP, and over the socket");
         let items = |page: &Value| match method {
             "posts.get" => vec![page.clone()],
             "favourites.list" => page["items"].as_array().unwrap().iter().map(|item| item["post"].clone()).collect(),
             _ => page["items"].as_array().expect("items").clone(),
         };
-        let items_with = items(&told);
+        let items_with = items(&received);
         assert_eq!(items_with[0]["id"], post, "{method}");
         assert_eq!(items_with[0]["likers"], json!(likers), "{method}");
         assert_eq!(items_with[0]["newest_comments"], newest["items"], "{method}");
-        assert_eq!(names(&told["people"]), all, "{method}");
-        assert_eq!(told["people"]["dee"], json!({ "id": "dee", "name": "dee" }), "{method}");
+        assert_eq!(names(&received["people"]), all, "{method}");
+        assert_eq!(received["people"]["dee"], json!({ "id": "dee", "name": "dee" }), "{method}");
         if let Some(quiet) = items_with.get(1) {
             assert_eq!((&quiet["likers"], &quiet["newest_comments"]), (&json!([]), &json!([])), "{method}");
         }
@@ -125,15 +125,15 @@ async fn brings_along(server: &Server) {
     }
     let mut nobody = Client::open(server).await;
     nobody.done(json!({ "connect": {} })).await;
-    let told = nobody.rpc("users.posts", &json!({ "id": "bo", "with": ALL })).await;
-    assert_eq!(told["items"][0]["likers"], json!(likers), "somebody anonymous");
-    assert_eq!(names(&told["people"]), all);
+    let received = nobody.rpc("users.posts", &json!({ "id": "bo", "with": ALL })).await;
+    assert_eq!(received["items"][0]["likers"], json!(likers), "somebody anonymous");
+    assert_eq!(names(&received["people"]), all);
     let common = get(server, "ann", &format!("/favourites/post/common/bo?with={ALL}")).await;
     assert_eq!(common["items"], json!([]), "nothing in common brings nothing along");
 }
 
 #[tokio::test]
-async fn what_no_post_brings_along_is_refused_by_name() {
+async fn unknown_expand_fields_are_rejected_by_name() {
     let server = Server::start().await;
     let post = server.post("bo", "a post #t").await;
     let mut bo = Client::connect(&server, "bo").await;
@@ -146,8 +146,8 @@ async fn what_no_post_brings_along_is_refused_by_name() {
         for wrong in ["friends", "likers,friends", "likers,", "Likers"] {
             let refused = server.call("bo", "GET", &format!("{path}with={wrong}"), &Value::Null).await;
             let error = &refused.body["error"];
-            let told = (refused.status.as_u16(), &error["code"], &error["field"]);
-            assert_eq!(told, (400, &json!("invalid"), &json!("with")), "{path}with={wrong}: {refused:?}");
+            let received = (refused.status.as_u16(), &error["code"], &error["field"]);
+            assert_eq!(received, (400, &json!("invalid"), &json!("with")), "{path}with={wrong}: {refused:?}");
         }
         get(&server, "bo", &format!("{path}with=")).await;
     }
@@ -161,7 +161,7 @@ async fn what_no_post_brings_along_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn whom_the_reader_may_not_meet_is_left_out_and_others_take_their_place() {
+async fn previews_omit_hidden_users_and_fill_up_with_others() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let people = ["muted", "hiding", "blocked", "blocking"];
@@ -195,8 +195,8 @@ async fn whom_the_reader_may_not_meet_is_left_out_and_others_take_their_place() 
     assert_eq!(authors, ["muted", "f3", "f2"]);
     let likers = ids(&get(&server, "ann", &format!("/posts/{post}/likes?limit=8")).await);
     assert_eq!(item["likers"], json!(likers), "as the list itself");
-    // Who is named is told as on their profile: not across a block, and nobody learns that they are hidden from.
-    let told = names(&page["people"]);
+    // Mentioned users are included unless either side blocks the other; hides are not revealed.
+    let received = names(&page["people"]);
     let expected = ["bo", "muted", "hiding", "f8", "f7", "f6", "f5", "f4", "f3", "f2"].into();
-    assert_eq!(told, expected);
+    assert_eq!(received, expected);
 }

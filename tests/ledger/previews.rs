@@ -8,9 +8,9 @@ use feedline::model::{Comment, CommentId, LikeChange, Object, PostId};
 use crate::support::{NOW, conformance, id, publish, users};
 
 conformance! {
-    each_post_has_its_newest_and_no_more_than_asked_for
-    what_was_deleted_stays_or_goes_as_in_the_lists
-    nothing_is_under_nothing
+    previews_hold_the_newest_up_to_the_limit
+    previews_treat_deletions_like_lists
+    previews_of_nothing_are_empty
 }
 
 type Any = Arc<dyn Ledger>;
@@ -63,7 +63,7 @@ fn by_post(mut newest: Newest) -> Newest {
     newest
 }
 
-async fn each_post_has_its_newest_and_no_more_than_asked_for(ledger: Any) {
+async fn previews_hold_the_newest_up_to_the_limit(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let posts: Vec<PostId> = (1..=40).map(PostId).collect();
     let mut likes = Vec::new();
@@ -93,7 +93,7 @@ async fn each_post_has_its_newest_and_no_more_than_asked_for(ledger: Any) {
     assert_eq!(by_post(newest), listed(&*ledger, &[PostId(3), PostId(7)], most).await);
 }
 
-async fn what_was_deleted_stays_or_goes_as_in_the_lists(ledger: Any) {
+async fn previews_treat_deletions_like_lists(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     for number in 10..15 {
@@ -113,7 +113,7 @@ async fn what_was_deleted_stays_or_goes_as_in_the_lists(ledger: Any) {
     assert_eq!(newest, listed(&*ledger, &[PostId(1)], most).await);
 }
 
-async fn nothing_is_under_nothing(ledger: Any) {
+async fn previews_of_nothing_are_empty(ledger: Any) {
     let most = Most { likers: 9, comments: 9 };
     assert_eq!(ledger.newest_under(&[], most).await.unwrap(), Newest::default());
     assert_eq!(ledger.newest_under(&[PostId(5)], most).await.unwrap(), Newest::default());

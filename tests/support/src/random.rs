@@ -1,9 +1,9 @@
 //! Random choices that a seed repeats.
 
 /// SplitMix64: the same seed makes the same choices whatever the version of a library.
-pub struct Dice(u64);
+pub struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     /// The seed in `FEEDLINE_SEED`, else one that nobody had before.
     pub fn seed() -> u64 {
         let given = std::env::var("FEEDLINE_SEED").ok();

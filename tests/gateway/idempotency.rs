@@ -55,7 +55,7 @@ fn change(db: &Connection, sql: &str) {
 }
 
 #[tokio::test]
-async fn a_repeat_does_nothing_and_answers_as_the_first_did_whatever_the_transport() {
+async fn repeated_writes_return_the_first_answer_on_any_transport() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let draft = json!({ "text": "once #t", "data": { "n": 1.5 } });
@@ -95,7 +95,7 @@ async fn a_repeat_does_nothing_and_answers_as_the_first_did_whatever_the_transpo
 }
 
 #[tokio::test]
-async fn a_key_means_one_write_of_one_user() {
+async fn idempotency_keys_are_scoped_to_user_and_write() {
     let server = Server::start().await;
     let draft = json!({ "text": "mine" });
     let first = named(&server, "ann", "k", "POST", "/posts", &draft).await;
@@ -144,7 +144,7 @@ async fn a_key_means_one_write_of_one_user() {
 }
 
 #[tokio::test]
-async fn repeats_that_come_together_do_it_once() {
+async fn concurrent_repeats_execute_once() {
     let server = Server::start().await;
     let draft = json!({ "text": "once" });
     for round in 0..5 {
@@ -158,7 +158,7 @@ async fn repeats_that_come_together_do_it_once() {
 }
 
 #[tokio::test]
-async fn a_write_without_an_answer_is_waited_for_and_then_done_again_as_the_same() {
+async fn unanswered_writes_are_retried_under_the_same_id() {
     let (server, db, _folder) = open_server().await;
     let draft = json!({ "text": "once" });
     let mut ann = Client::connect(&server, "ann").await;
@@ -181,7 +181,7 @@ async fn a_write_without_an_answer_is_waited_for_and_then_done_again_as_the_same
     });
     assert_eq!(said(&waited), said(&first), "stored, but nobody knew: the same post, not another");
     assert_eq!(posts(&server, "ann").await, std::slice::from_ref(&first.body));
-    assert_eq!(ann.pushed().await, [json!(null); 0], "and nobody was told of it twice");
+    assert_eq!(ann.pushed().await, [json!(null); 0], "nobody was notified twice");
 
     // Deleted since: the name still means that post, and it does not come back.
     server.done("ann", "DELETE", &format!("/posts/{}", first.body["id"]), &Value::Null).await;
@@ -201,7 +201,7 @@ async fn a_write_without_an_answer_is_waited_for_and_then_done_again_as_the_same
 }
 
 #[tokio::test]
-async fn a_comment_without_an_answer_is_done_again_as_the_same() {
+async fn unanswered_comments_are_retried_under_the_same_id() {
     let (server, db, _folder) = open_server().await;
     let post = server.post("bo", "say something").await;
     let path = format!("/posts/{post}/comments");
@@ -214,9 +214,9 @@ async fn a_comment_without_an_answer_is_done_again_as_the_same() {
     assert_eq!(said(&named(&server, "ann", "k", "POST", &path, &comment).await), said(&first));
     let comments = server.done("ann", "GET", &path, &Value::Null).await;
     assert_eq!(comments["items"].as_array().map(Vec::len), Some(1), "{comments}");
-    let told = bo.pushed().await;
-    let arrived = told.iter().filter(|push| push["pub"]["data"]["type"] == "comment").count();
-    assert_eq!(arrived, 1, "{told:?}");
+    let received = bo.pushed().await;
+    let arrived = received.iter().filter(|push| push["pub"]["data"]["type"] == "comment").count();
+    assert_eq!(arrived, 1, "{received:?}");
     // The repeat wrote no event: once the first is worked off there is nothing more to come.
     let until = Instant::now() + PATIENCE;
     let notifications = loop {
@@ -232,7 +232,7 @@ async fn a_comment_without_an_answer_is_done_again_as_the_same() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_is_repeated_answers_as_the_first_did() {
+async fn repeated_deletions_return_the_first_answer() {
     let (server, db, _folder) = open_server().await;
     let post = server.post("ann", "goes").await;
     let under = server.post("ann", "stays").await;
@@ -251,7 +251,7 @@ async fn a_deletion_that_is_repeated_answers_as_the_first_did() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_finds_its_answer() {
+async fn disconnected_clients_find_the_answer_of_their_write() {
     let (server, db, _folder) = open_server().await;
     server.done("ann", "GET", "/users/ann", &Value::Null).await;
     let body = r#"{"text":"once"}"#;
@@ -289,7 +289,7 @@ async fn a_client_that_goes_away_finds_its_answer() {
 }
 
 #[tokio::test]
-async fn an_error_that_passes_is_not_remembered() {
+async fn transient_errors_are_not_stored() {
     let (server, db, _folder) = open_server().await;
     let draft = json!({ "text": "once" });
     server.done("ann", "GET", "/users/ann", &Value::Null).await;
@@ -312,7 +312,7 @@ async fn an_error_that_passes_is_not_remembered() {
 }
 
 /// Posts until that is too often; how many it took.
-async fn until_limited(server: &Server, user: &str) -> (usize, Answer) {
+async fn repeat_until_limited(server: &Server, user: &str) -> (usize, Answer) {
     for n in 0..500 {
         let answer = server.call(user, "POST", "/posts", &json!({ "text": "again" })).await;
         if !answer.status.is_success() {
@@ -323,10 +323,10 @@ async fn until_limited(server: &Server, user: &str) -> (usize, Answer) {
 }
 
 #[tokio::test]
-async fn who_writes_too_often_is_told_when_to_go_on() {
+async fn writes_over_the_rate_limit_return_retry_after() {
     let server = Server::start_with(&[("rates.posts", "20"), ("rates.follows", "1")]).await;
     let named_before = named(&server, "ann", "before", "POST", "/posts", &json!({ "text": "x" })).await;
-    let (posted, limited) = until_limited(&server, "ann").await;
+    let (posted, limited) = repeat_until_limited(&server, "ann").await;
     assert!(posted >= 39, "a burst of twice the rate: {posted}");
     assert_eq!(refusal(&limited), (429, "rate_limited", None));
     let seconds: u64 = limited.header("retry-after").expect("when").parse().expect("seconds");
@@ -345,7 +345,7 @@ async fn who_writes_too_often_is_told_when_to_go_on() {
     assert_eq!(
         again(json!({ "text": "x", "idempotency_key": "before" })).await.body,
         named_before.body,
-        "told, not done"
+        "replayed, not executed"
     );
 
     // Others, backends, reads and other writes are not held up.
@@ -371,7 +371,7 @@ async fn who_writes_too_often_is_told_when_to_go_on() {
 }
 
 #[tokio::test]
-async fn an_address_signs_up_and_in_so_often() {
+async fn sign_ups_and_sign_ins_of_an_address_are_limited() {
     let server = Server::start_with(&[("rates.accounts", "1"), ("rates.sessions", "2")]).await;
     let account = |n: u32| json!({ "user": format!("u{n}"), "password": "long enough" }).to_string();
     let ask =

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::client::Client;
 use crate::cluster::{Cluster, done, post};
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 use crate::server::PATIENCE;
 
 fn follower(n: usize) -> String {
@@ -71,14 +71,14 @@ fn connected_first(visits: &[String], users: &[String], connected: &BTreeSet<&st
 }
 
 #[tokio::test]
-async fn whoever_is_connected_is_served_before_all_others() {
-    let mut dice = Dice::new(Dice::seed());
+async fn connected_followers_are_served_first() {
+    let mut random = SeededRandom::new(SeededRandom::seed());
     let cluster = Cluster::start_with(2, &[("fanout.page", "8")]).await;
     let users = load(&cluster, 60).await;
-    let connected: BTreeSet<&str> = (0..20).map(|_| dice.pick(&users).as_str()).collect();
+    let connected: BTreeSet<&str> = (0..20).map(|_| random.pick(&users).as_str()).collect();
     let mut clients = Vec::new();
     for user in &connected {
-        clients.push((*user, Client::connect(&cluster.nodes[dice.below(2)], user).await));
+        clients.push((*user, Client::connect(&cluster.nodes[random.below(2)], user).await));
     }
     let monitor = Monitor::start(&cluster).await;
     let id = post(&cluster.nodes[0], "ann", "who is there").await;
@@ -91,13 +91,13 @@ async fn whoever_is_connected_is_served_before_all_others() {
     done(&cluster.nodes[1], "ann", "DELETE", &format!("/posts/{id}")).await;
     connected_first(&monitor.visits(&cluster).await, &users, &connected);
     for (user, client) in &mut clients {
-        let told = client.publication(&format!("timeline:{user}")).await;
-        assert_eq!((&told["data"]["type"], &told["data"]["id"]), (&"gone".into(), &Value::from(id)));
+        let received = client.publication(&format!("timeline:{user}")).await;
+        assert_eq!((&received["data"]["type"], &received["data"]["id"]), (&"gone".into(), &Value::from(id)));
     }
 }
 
 #[tokio::test]
-async fn more_followers_than_are_remembered_are_served_once() {
+async fn followers_past_the_memory_bound_are_served_once() {
     let cluster = Cluster::start_with(1, &[("fanout.push_limit", "100000")]).await;
     let users = load(&cluster, 23_000).await;
     let connected: BTreeSet<&str> = [0, 1, 9_000, 19_999, 20_000, 21_500, 22_999].map(|n| users[n].as_str()).into();

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{carried, get, ids, liked, publish, put, timeline, told};
+use super::{carried, get, ids, liked, publish, put, received, timeline};
 use crate::client::Client;
 use crate::reading::cost;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
 #[tokio::test]
-async fn source_000_a_post_reaches_those_whom_it_is_for_and_stands_in_its_authors_outbox() {
+async fn posts_reach_their_audience_and_the_authors_outbox() {
     for inboxes in [Inboxes::Before, Inboxes::After] {
-        a_post_reaches_those_whom_it_is_for(inboxes).await;
+        check_posts_reach_their_audience(inboxes).await;
     }
 }
 
@@ -24,7 +24,7 @@ enum Inboxes {
     After,
 }
 
-async fn a_post_reaches_those_whom_it_is_for(inboxes: Inboxes) {
+async fn check_posts_reach_their_audience(inboxes: Inboxes) {
     let server = Server::start().await;
     for reader in ["friend", "fan", "hidden", "muting"] {
         server.follow(reader, "ann").await;
@@ -51,19 +51,22 @@ async fn a_post_reaches_those_whom_it_is_for(inboxes: Inboxes) {
 }
 
 #[tokio::test]
-async fn source_000_hiding_from_them_takes_my_posts_out_of_their_timeline() {
+async fn hiding_from_users_removes_posts_from_their_timelines() {
     let server = Server::start().await;
     server.follow("bo", "ann").await;
     let mut bo = Client::connect(&server, "bo").await;
     let (mine, theirs) = (server.post("ann", "mine").await, server.post("bo", "theirs").await);
-    assert_eq!(BTreeSet::from([told(&mut bo, "bo").await.1, told(&mut bo, "bo").await.1]), [mine, theirs].into());
+    assert_eq!(
+        BTreeSet::from([received(&mut bo, "bo").await.1, received(&mut bo, "bo").await.1]),
+        [mine, theirs].into()
+    );
     put(&server, "ann", "/users/bo/hide").await;
-    assert_eq!(told(&mut bo, "bo").await, ("gone".into(), mine));
+    assert_eq!(received(&mut bo, "bo").await, ("gone".into(), mine));
     assert_eq!(timeline(&server, "bo").await, [theirs]);
 }
 
 #[tokio::test]
-async fn source_000_a_page_with_its_posts_likers_comments_and_people_takes_a_fixed_number_of_round_trips() {
+async fn expanded_pages_take_a_fixed_number_of_round_trips() {
     let redis = RedisServer::start();
     let server = Server::start_with(&[("broker.url", &redis.url())]).await;
     let mut ann = Client::connect(&server, "ann").await;
@@ -100,7 +103,7 @@ async fn source_000_a_page_with_its_posts_likers_comments_and_people_takes_a_fix
 }
 
 #[tokio::test]
-async fn source_000_posts_carry_media_sound_and_a_place_up_to_a_limit_that_is_said() {
+async fn posts_carry_media_audio_and_location_up_to_a_documented_limit() {
     let server = Server::start().await;
     let media = |kind: &str| json!({ "type": kind, "url": format!("https://example.org/{kind}"), "alt": "what it is" });
     let post = json!({ "text": "look", "media": [media("image"), media("video"), media("audio")],

@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::server::Server;
 
 #[tokio::test]
-async fn source_003_people_sign_up_and_in_by_name_and_their_posts_carry_name_and_time() {
+async fn users_sign_up_and_in_and_posts_carry_name_and_time() {
     let server = Server::start().await;
     let account = json!({ "user": "ann", "password": "correct horse", "name": "Ann" });
     let made = server.http("POST", "/api/v1/accounts", &[], &account.to_string()).await;
@@ -25,7 +25,7 @@ async fn source_003_people_sign_up_and_in_by_name_and_their_posts_carry_name_and
 }
 
 #[tokio::test]
-async fn source_003_fans_and_follows_are_counted() {
+async fn followers_and_followees_are_counted() {
     let server = Server::start().await;
     for (user, whom) in [("bo", "ann"), ("cy", "ann"), ("ann", "bo")] {
         server.follow(user, whom).await;
@@ -38,7 +38,7 @@ async fn source_003_fans_and_follows_are_counted() {
 }
 
 #[tokio::test]
-async fn source_003_what_came_since_the_last_position_is_pulled_without_a_socket() {
+async fn updates_since_a_position_are_read_over_http() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let since = |position: &Value| {
@@ -66,7 +66,7 @@ async fn source_003_what_came_since_the_last_position_is_pulled_without_a_socket
 }
 
 #[tokio::test]
-async fn source_003_own_posts_are_there_beyond_a_thousand() {
+async fn own_posts_are_readable_beyond_one_thousand() {
     let server = Server::start_with(&[("client.commands_per_second", "0"), ("ledger.durability", "normal")]).await;
     let mut ann = Client::connect(&server, "ann").await;
     // The inbox of a thousand is cut back on the way.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{carried, delete, everything, get, ids, liked, names, put, timeline, told, write_many};
+use super::{carried, delete, everything, get, ids, liked, names, put, received, timeline, write_many};
 use crate::client::Client;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
 #[tokio::test]
-async fn source_002_a_topics_plaza_has_its_newest_thousand_before_and_past_where_the_source_trimmed() {
+async fn topic_timelines_page_past_the_newest_thousand() {
     let redis = RedisServer::start();
     let url = redis.url();
     let keys = [("broker.url", url.as_str()), ("client.commands_per_second", "0"), ("ledger.durability", "normal")];
@@ -35,7 +35,7 @@ async fn source_002_a_topics_plaza_has_its_newest_thousand_before_and_past_where
 }
 
 #[tokio::test]
-async fn source_002_follows_are_read_both_ways() {
+async fn followers_and_followees_are_listed() {
     let server = Server::start().await;
     for (user, whom) in [("ann", "bo"), ("ann", "cy"), ("dee", "bo")] {
         server.follow(user, whom).await;
@@ -45,7 +45,7 @@ async fn source_002_follows_are_read_both_ways() {
 }
 
 #[tokio::test]
-async fn source_002_an_inbox_is_bounded_and_what_is_older_is_pulled_past_its_end() {
+async fn timelines_page_past_the_bounded_inbox() {
     let redis = RedisServer::start();
     let server = Server::start_with(&[("broker.url", &redis.url()), ("timeline.length", "20")]).await;
     server.follow("ann", "bo").await;
@@ -53,7 +53,7 @@ async fn source_002_an_inbox_is_bounded_and_what_is_older_is_pulled_past_its_end
     let mut written = Vec::new();
     for _ in 0..250 {
         written.insert(0, server.post("bo", "a post").await);
-        told(&mut ann, "ann").await;
+        received(&mut ann, "ann").await;
     }
     let length: u64 = redis.ask("XLEN feedline:{timeline:ann}:l").trim_start_matches(':').parse().expect("a length");
     assert!((20..=120).contains(&length), "the inbox is cut back now and then: {length}");
@@ -61,20 +61,20 @@ async fn source_002_an_inbox_is_bounded_and_what_is_older_is_pulled_past_its_end
 }
 
 #[tokio::test]
-async fn source_002_inboxes_are_written_only_for_those_who_are_active() {
+async fn only_active_users_get_inbox_writes() {
     let server = Server::start().await;
     server.follow("here", "ann").await;
     server.follow("away", "ann").await;
     let mut here = Client::connect(&server, "here").await;
     let post = server.post("ann", "a post").await;
-    assert_eq!(told(&mut here, "here").await, ("post".into(), post));
+    assert_eq!(received(&mut here, "here").await, ("post".into(), post));
     server.metric_is(r#"feedline_fanout_inboxes_total{outcome="absent"}"#, 2.0).await;
     assert_eq!(server.metric(r#"feedline_fanout_inboxes_total{outcome="live"}"#).await, Some(1.0));
     assert_eq!(timeline(&server, "away").await, [post], "and nobody misses anything");
 }
 
 #[tokio::test]
-async fn source_002_follows_bring_in_and_take_out_within_the_inboxs_window() {
+async fn follows_merge_and_remove_posts_within_the_inbox_window() {
     let server = Server::start_with(&[("timeline.follow_merge", "3")]).await;
     let mut theirs = Vec::new();
     for _ in 0..5 {
@@ -83,13 +83,13 @@ async fn source_002_follows_bring_in_and_take_out_within_the_inboxs_window() {
     let mut ann = Client::connect(&server, "ann").await;
     server.follow("ann", "bo").await;
     for id in theirs[..3].iter().rev() {
-        assert_eq!(told(&mut ann, "ann").await, ("post".into(), *id), "its newest, in their order");
+        assert_eq!(received(&mut ann, "ann").await, ("post".into(), *id), "its newest, in their order");
     }
     assert_eq!(timeline(&server, "ann").await, theirs, "and the rest is pulled");
     delete(&server, "ann", "/users/bo/follow").await;
     let mut gone = BTreeSet::new();
     for _ in 0..3 {
-        let (kind, id) = told(&mut ann, "ann").await;
+        let (kind, id) = received(&mut ann, "ann").await;
         assert_eq!(kind, "gone");
         gone.insert(id);
     }
@@ -98,14 +98,14 @@ async fn source_002_follows_bring_in_and_take_out_within_the_inboxs_window() {
 }
 
 #[tokio::test]
-async fn source_002_scrolling_stays_put_while_posts_arrive() {
+async fn pagination_is_stable_while_posts_arrive() {
     let server = Server::start().await;
     server.follow("ann", "bo").await;
     let mut ann = Client::connect(&server, "ann").await;
     let mut written = Vec::new();
     for _ in 0..12 {
         written.insert(0, server.post("bo", "a post").await);
-        told(&mut ann, "ann").await;
+        received(&mut ann, "ann").await;
     }
     let (mut read, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -114,7 +114,7 @@ async fn source_002_scrolling_stays_put_while_posts_arrive() {
         assert!(written.starts_with(&read), "{read:?}, not {written:?}");
         // More arrive, and another device begins anew.
         server.post("bo", "another").await;
-        told(&mut ann, "ann").await;
+        received(&mut ann, "ann").await;
         get(&server, "ann", "/timeline?limit=5").await;
         match page["next"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
@@ -125,7 +125,7 @@ async fn source_002_scrolling_stays_put_while_posts_arrive() {
 }
 
 #[tokio::test]
-async fn source_002_a_like_is_lit_at_once_merged_with_others_and_written_as_it_is() {
+async fn likes_are_acknowledged_at_once_and_written_in_batches() {
     let server = Server::start().await;
     let post = server.post("ann", "a post").await;
     let mut bo = Client::connect(&server, "bo").await;

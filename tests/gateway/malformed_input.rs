@@ -41,7 +41,7 @@ async fn unharmed(server: &Server, bystander: &mut Client) {
 }
 
 #[tokio::test]
-async fn nonsense_gets_the_right_code() {
+async fn malformed_frames_close_with_the_specified_code() {
     let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
     server.follow("bystander", "ann").await;
     let mut bystander = Client::connect(&server, "bystander").await;
@@ -90,7 +90,7 @@ async fn nonsense_gets_the_right_code() {
 }
 
 #[tokio::test]
-async fn deep_and_odd_inputs_of_operations_are_errors() {
+async fn deeply_nested_and_odd_inputs_are_rejected() {
     let server = Server::start().await;
     let mut ann = Client::connect(&server, "ann").await;
     let nested = (0..120).fold(json!({}), |inner, _| json!({ "a": inner }));
@@ -123,7 +123,7 @@ async fn deep_and_odd_inputs_of_operations_are_errors() {
 }
 
 #[tokio::test]
-async fn a_text_frame_that_is_no_text_and_a_broken_frame_end_the_connection() {
+async fn invalid_utf8_and_broken_frames_close_the_connection() {
     let server = Server::start().await;
     server.follow("bystander", "ann").await;
     let mut bystander = Client::connect(&server, "bystander").await;
@@ -143,7 +143,7 @@ async fn a_text_frame_that_is_no_text_and_a_broken_frame_end_the_connection() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_http_are_answered_or_dropped() {
+async fn bytes_that_are_not_http_are_answered_or_dropped() {
     let server = Server::start().await;
     for bytes in
         [&b"\x16\x03\x01\x02\x00"[..], b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", &[0; 100], &[b'x'; 40_000]]
@@ -233,7 +233,7 @@ fn command() -> impl Strategy<Value = Value> {
 }
 
 #[test]
-fn whatever_is_said_the_server_answers_or_closes() {
+fn random_commands_are_answered_or_close_the_connection() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     // One server for all cases.
     let server = runtime.block_on(Server::start_with(&[("namespaces", NAMESPACES)]));
@@ -273,7 +273,7 @@ async fn said(server: &Server, commands: &[Value], noise: Option<Vec<u8>>) {
 }
 
 #[tokio::test]
-async fn data_that_some_clients_cannot_decode_is_refused() {
+async fn publications_that_clients_cannot_decode_are_rejected() {
     let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
     let mut ann = Client::connect(&server, "ann").await;
     ann.subscribe("chat:1").await;

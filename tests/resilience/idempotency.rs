@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::cluster::{done, until};
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 use crate::server::{PATIENCE, Server, token};
 
 /// Posts under a key, again and again until there is an answer; the answer.
@@ -38,9 +38,9 @@ fn look(db: &Connection) -> (u32, u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_between_a_write_and_its_answer_does_it_once() {
-    let seed = Dice::seed();
-    let mut dice = Dice::new(seed);
+async fn writes_execute_once_when_the_server_dies_before_answering() {
+    let seed = SeededRandom::seed();
+    let mut random = SeededRandom::new(seed);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ledger.db");
     let url = format!("sqlite://{}", path.display());
@@ -53,20 +53,20 @@ async fn a_server_that_dies_between_a_write_and_its_answer_does_it_once() {
 
     let (port, over) = (server.port(), AtomicBool::new(false));
     let client = async {
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         while !over.load(Ordering::Relaxed) {
-            let key = format!("k{}", told.len());
-            told.push((key.clone(), post(port, &key).await));
+            let key = format!("k{}", received.len());
+            received.push((key.clone(), post(port, &key).await));
         }
-        told
+        received
     };
     let chaos = async {
         let mut between = 0;
-        for _ in 0..Dice::rounds(10) {
+        for _ in 0..SeededRandom::rounds(10) {
             // Some posts come through first, so that the writes after it are under way.
             let (before, _) = look(&db);
             until("the client goes on", async || look(&db).0 > before + 2).await;
-            tokio::time::sleep(Duration::from_micros(dice.below(20_000) as u64)).await;
+            tokio::time::sleep(Duration::from_micros(random.below(20_000) as u64)).await;
             server.kill();
             between += look(&db).1;
             server.start_again().await;
@@ -74,8 +74,11 @@ async fn a_server_that_dies_between_a_write_and_its_answer_does_it_once() {
         over.store(true, Ordering::Relaxed);
         between
     };
-    let (told, between) = tokio::join!(client, chaos);
-    eprintln!("seed {seed}: {} posts, {between} of them stored by a server that died before it said so", told.len());
+    let (received, between) = tokio::join!(client, chaos);
+    eprintln!(
+        "seed {seed}: {} posts, {between} of them stored by a server that died before it said so",
+        received.len()
+    );
 
     // Each key has one post, and its answer was that post.
     let mut stored = Vec::new();
@@ -88,15 +91,15 @@ async fn a_server_that_dies_between_a_write_and_its_answer_does_it_once() {
     }
     let by_key = |post: &Value| post["text"].as_str().and_then(|key| key[1..].parse::<usize>().ok());
     stored.sort_by_key(by_key);
-    let expected: Vec<Value> = told.iter().map(|(_, post)| post.clone()).collect();
+    let expected: Vec<Value> = received.iter().map(|(_, post)| post.clone()).collect();
     assert_eq!(stored, expected, "seed {seed}");
-    for (key, post) in &told {
+    for (key, post) in &received {
         assert_eq!(self::post(server.port(), key).await, *post, "seed {seed}: {key} still means its post");
     }
     // And each reaches its readers, whoever stored it.
     until("all of them are in the follower's timeline", async || {
         let page = done(&server, "bo", "GET", "/timeline?limit=100").await;
-        let newest: Vec<&Value> = told.iter().rev().take(100).map(|(_, post)| &post["id"]).collect();
+        let newest: Vec<&Value> = received.iter().rev().take(100).map(|(_, post)| &post["id"]).collect();
         page["items"].as_array().is_some_and(|items| items.iter().map(|item| &item["id"]).eq(newest))
     })
     .await;

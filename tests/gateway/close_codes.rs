@@ -27,7 +27,7 @@ async fn then_closed_by(server: &Server, command: Value) -> u16 {
 }
 
 #[tokio::test]
-async fn what_is_not_the_protocol_ends_the_connection() {
+async fn protocol_violations_close_the_connection() {
     let server = server().await;
     let connect = json!({ "id": 1, "connect": { "token": token("ann") } }).to_string();
     let first = [
@@ -67,7 +67,7 @@ async fn what_is_not_the_protocol_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_and_the_connection_stays() {
+async fn rejected_commands_keep_the_connection_open() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     let long = format!("plain:{}", "x".repeat(250));
@@ -125,7 +125,7 @@ async fn what_cannot_be_done_is_refused_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn a_refused_connect_can_be_followed_by_nothing() {
+async fn commands_after_a_rejected_connect_close_the_connection() {
     let server = Server::start_with(&[("client.connect_timeout", "500ms")]).await;
     let expired = json!({ "connect": { "token": signed(&json!({ "sub": "ann", "exp": unix() - 1 })) } });
     let mut client = Client::open(&server).await;
@@ -139,7 +139,7 @@ async fn a_refused_connect_can_be_followed_by_nothing() {
 }
 
 #[tokio::test]
-async fn pings_are_empty_and_want_an_answer() {
+async fn pings_are_empty_and_require_a_pong() {
     let server = Server::start_with(&[("client.ping_interval", "2s"), ("client.pong_timeout", "1s")]).await;
     let mut polite = Client::connect(&server, "ann").await;
     let mut silent = Client::connect(&server, "bo").await;
@@ -153,7 +153,7 @@ async fn pings_are_empty_and_want_an_answer() {
 }
 
 #[tokio::test]
-async fn binary_frames_and_too_large_ones_are_not_taken() {
+async fn binary_and_oversized_frames_are_rejected() {
     let server = Server::start_with(&[("client.message_bytes", "1024")]).await;
     let mut client = Client::connect(&server, "ann").await;
     client.socket.send(Message::binary(vec![0])).await.unwrap();
@@ -167,7 +167,7 @@ async fn binary_frames_and_too_large_ones_are_not_taken() {
 }
 
 #[tokio::test]
-async fn a_client_is_in_no_more_channels_than_it_may_be() {
+async fn channels_of_a_client_are_limited() {
     let server = server().await;
     let mut client = Client::connect(&server, "ann").await;
     for n in 0..128 {
@@ -179,7 +179,7 @@ async fn a_client_is_in_no_more_channels_than_it_may_be() {
 }
 
 #[tokio::test]
-async fn too_many_commands_a_second_are_told_so() {
+async fn commands_over_the_rate_limit_return_an_error() {
     let server = Server::start_with(&[("client.commands_per_second", "5")]).await;
     let mut client = Client::connect(&server, "ann").await;
     let mut codes = Vec::new();
@@ -221,7 +221,7 @@ async fn commands_of_one_frame_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn the_answer_to_connect_lists_what_the_server_subscribed() {
+async fn connect_reply_lists_server_side_subscriptions() {
     let server = server().await;
     let mut client = Client::open(&server).await;
     let claims = json!({ "sub": "ann", "exp": unix() + 600, "channels": ["chat:1"], "subs": { "$shut:1": {} } });
@@ -237,7 +237,7 @@ async fn the_answer_to_connect_lists_what_the_server_subscribed() {
 }
 
 #[tokio::test]
-async fn nobody_in_particular_may_connect_where_that_is_allowed() {
+async fn anonymous_clients_connect_only_where_allowed() {
     let server = Server::start_with(&[("auth.anonymous", "true")]).await;
     let mut nobody = Client::open(&server).await;
     let reply = nobody.done(json!({ "connect": {} })).await;

@@ -10,16 +10,16 @@ use crate::support::{
 };
 
 conformance! {
-    a_barrier_is_put_up_once_and_taken_down_once
-    a_block_ends_follows_both_ways_and_keeps_new_ones_out
-    what_is_taken_away_comes_back_where_it_is_followed
-    relations_of_any_number_of_pairs_come_in_their_order
-    authors_that_barriers_concern_are_told_from_the_others
-    a_merged_timeline_leaves_out_the_muted_and_the_hiding
-    an_edited_post_moves_between_topics
-    an_edit_replaces_only_the_version_that_it_was_made_of
-    jobs_of_a_wider_audience_count_as_carrying
-    a_profile_counts_the_posts_that_its_viewer_may_see
+    restrictions_are_set_and_lifted_once
+    blocks_end_follows_and_reject_new_ones
+    lifted_restrictions_restore_followed_posts
+    relations_are_returned_in_the_order_of_pairs
+    authors_with_restrictions_are_flagged
+    merged_timelines_omit_muted_and_hiding_users
+    edits_move_posts_between_topics
+    edits_compare_and_swap_the_version
+    jobs_of_a_wider_audience_count_as_fan_out
+    profiles_count_visible_posts
 }
 
 type Any = Arc<dyn Ledger>;
@@ -44,7 +44,7 @@ async fn relation(ledger: &dyn Ledger, reader: &str, author: &str) -> Relation {
     ledger.relations(&[(id(reader), id(author))]).await.expect("relations")[0]
 }
 
-async fn a_barrier_is_put_up_once_and_taken_down_once(ledger: Any) {
+async fn restrictions_are_set_and_lifted_once(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let seen = |set: fn(&mut Relation)| {
         let mut relation = Relation::default();
@@ -70,16 +70,16 @@ async fn a_barrier_is_put_up_once_and_taken_down_once(ledger: Any) {
         assert_eq!(relation(&*ledger, "ann", "bo").await, mine, "{barrier:?}");
         assert_eq!(relation(&*ledger, "bo", "ann").await, theirs, "{barrier:?}");
         let edges = ledger.profile(&id("bo"), Some(&id("ann"))).await.unwrap().unwrap().edges;
-        let told = [(Barrier::Hide, edges.hiding), (Barrier::Mute, edges.muting), (Barrier::Block, edges.blocking)];
-        assert!(told.iter().all(|(which, is_so)| *is_so == (*which == barrier)), "{barrier:?}: {edges:?}");
+        let received = [(Barrier::Hide, edges.hiding), (Barrier::Mute, edges.muting), (Barrier::Block, edges.blocking)];
+        assert!(received.iter().all(|(which, is_so)| *is_so == (*which == barrier)), "{barrier:?}: {edges:?}");
         let edges = ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().unwrap().edges;
-        assert_eq!(edges, Edges::default(), "the other is not told of {barrier:?}");
+        assert_eq!(edges, Edges::default(), "the other does not see {barrier:?}");
         assert!(unbar(&*ledger, barrier, "ann", "bo").await.is_some(), "{barrier:?}");
         assert_eq!(relation(&*ledger, "ann", "bo").await, Relation::default());
     }
 }
 
-async fn a_block_ends_follows_both_ways_and_keeps_new_ones_out(ledger: Any) {
+async fn blocks_end_follows_and_reject_new_ones(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     for (from, to) in [("ann", "bo"), ("bo", "ann"), ("cy", "ann"), ("ann", "cy")] {
         assert!(follow(&*ledger, &id(from), &id(to)).await);
@@ -99,7 +99,7 @@ async fn a_block_ends_follows_both_ways_and_keeps_new_ones_out(ledger: Any) {
     assert!(follow(&*ledger, &id("bo"), &id("cy")).await);
 }
 
-async fn what_is_taken_away_comes_back_where_it_is_followed(ledger: Any) {
+async fn lifted_restrictions_restore_followed_posts(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     for follows in [false, true] {
         if follows {
@@ -114,7 +114,7 @@ async fn what_is_taken_away_comes_back_where_it_is_followed(ledger: Any) {
     }
 }
 
-async fn relations_of_any_number_of_pairs_come_in_their_order(ledger: Any) {
+async fn relations_are_returned_in_the_order_of_pairs(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     follow(&*ledger, &id("ann"), &id("bo")).await;
     bar(&*ledger, Barrier::Mute, "ann", "bo").await.expect("it is new");
@@ -132,7 +132,7 @@ async fn relations_of_any_number_of_pairs_come_in_their_order(ledger: Any) {
     assert!(ledger.relations(&[]).await.unwrap().is_empty());
 }
 
-async fn authors_that_barriers_concern_are_told_from_the_others(ledger: Any) {
+async fn authors_with_restrictions_are_flagged(ledger: Any) {
     let people = ["hides", "muted", "blocks", "blocked", "mutes", "hidden", "plain"];
     users(&*ledger, &people).await;
     bar(&*ledger, Barrier::Hide, "hides", "hidden").await.expect("it is new");
@@ -147,7 +147,7 @@ async fn authors_that_barriers_concern_are_told_from_the_others(ledger: Any) {
     assert!(ledger.barred_among(&[]).await.unwrap().is_empty());
 }
 
-async fn a_merged_timeline_leaves_out_the_muted_and_the_hiding(ledger: Any) {
+async fn merged_timelines_omit_muted_and_hiding_users(ledger: Any) {
     users(&*ledger, &["me", "ann", "bo", "cy"]).await;
     for (number, author) in [(1, "me"), (2, "ann"), (3, "bo"), (4, "cy")] {
         publish(&*ledger, number, author).await;
@@ -164,7 +164,7 @@ async fn a_merged_timeline_leaves_out_the_muted_and_the_hiding(ledger: Any) {
     assert_eq!(read().await, [4, 2, 1].map(PostId));
 }
 
-async fn an_edited_post_moves_between_topics(ledger: Any) {
+async fn edits_move_posts_between_topics(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let edit = async |post| support::edit(&*ledger, &post).await;
     store(&*ledger, post(1, "ann", &["old", "both"])).await.unwrap();
@@ -198,7 +198,7 @@ async fn an_edited_post_moves_between_topics(ledger: Any) {
     assert!(ledger.topic_posts("new", PostId::MAX, 9).await.unwrap().is_empty());
 }
 
-async fn an_edit_replaces_only_the_version_that_it_was_made_of(ledger: Any) {
+async fn edits_compare_and_swap_the_version(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let mut first = post(1, "ann", &["a"]);
     // The version is found whatever the post says.
@@ -220,7 +220,7 @@ async fn an_edit_replaces_only_the_version_that_it_was_made_of(ledger: Any) {
     assert!(matches!(before, Work::Edit { visibility: Visibility::Followers, .. }), "{before:?}");
 }
 
-async fn jobs_of_a_wider_audience_count_as_carrying(ledger: Any) {
+async fn jobs_of_a_wider_audience_count_as_fan_out(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     ledger.finish_job(job.id, 1).await.unwrap();
@@ -233,7 +233,7 @@ async fn jobs_of_a_wider_audience_count_as_carrying(ledger: Any) {
     assert!(carries(&id("ann")).await);
 }
 
-async fn a_profile_counts_the_posts_that_its_viewer_may_see(ledger: Any) {
+async fn profiles_count_visible_posts(ledger: Any) {
     let viewers = ["ann", "bo", "fan", "friend", "followed", "stranger", "hidden", "muted", "muting", "only_to"];
     users(&*ledger, &viewers).await;
     for (from, to) in [("fan", "ann"), ("friend", "ann"), ("ann", "friend"), ("ann", "followed"), ("only_to", "ann")] {
