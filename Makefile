@@ -5,7 +5,7 @@ BENCH ?= broadcast
 SECONDS ?= 600
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page sdk browser deps bench soak chaos fuzz-build build
+.PHONY: test lint unit page types sdk client browser deps bench soak chaos fuzz-build build
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -27,6 +27,14 @@ unit:
 # The modules of the page, without a browser.
 page: tests/node_modules/.package-lock.json
 	npm run --silent --prefix tests page
+
+# The types of the client module.
+types: tests/node_modules/.package-lock.json
+	npm run --silent --prefix tests types
+
+# The client module against the server. FEEDLINE_BLESS=1 also writes the types of the API.
+client: build tests/node_modules/.package-lock.json
+	npm run --silent --prefix tests client
 
 # The official JavaScript SDK against the server.
 sdk: build tests/node_modules/.package-lock.json

@@ -50,7 +50,7 @@ export class Recorder {
 }
 
 /** A network between one client and the server, which can be cut. */
-class Network {
+export class Network {
   #sockets = new Set();
   #cut = false;
   /** The frames that left and came, as `{out}` and `{in}`, one entry a message of the protocol. */

@@ -1,0 +1,32 @@
+// Errors, close codes and waiting times.
+
+/** An error of the server, or of the way to it. */
+export class FeedlineError extends Error {
+  /** @param {import("./types.js").ErrorInit} init */
+  constructor({ code = 0, message, reason = "", field = null, temporary = false, outcome }) {
+    super(message);
+    /** The HTTP status or the code of the protocol; 0: no answer. */
+    this.code = code;
+    /** For example "not_found", over HTTP; "timeout", "lost" and "offline" are local; "" if unknown. */
+    this.reason = reason;
+    this.field = field;
+    this.temporary = temporary || code === 429 || code >= 500;
+    /** @type {"refused" | "unknown" | "unsent"} Unknown: it may have been executed, as after a 5xx. */
+    this.outcome = outcome ?? (code >= 500 ? "unknown" : "refused");
+  }
+
+  /** @param {unknown} cause */
+  static of(cause) {
+    return cause instanceof FeedlineError ? cause : new FeedlineError({ message: String(cause), temporary: true });
+  }
+}
+
+/** Whether a close code forbids to connect again. @param {number} code */
+export function isTerminal(code) {
+  return (code >= 3500 && code < 4000) || (code >= 4500 && code < 5000);
+}
+
+/** The wait before an attempt (0 is the first): full jitter below a ceiling that doubles. @param {number} attempt */
+export function backoff(attempt, random = Math.random) {
+  return random() * Math.min(20_000, 500 * 2 ** attempt);
+}

@@ -1,0 +1,42 @@
+// Names and pictures of users. Pages bring them along; those of live posts are asked for.
+
+import { Emitter } from "./emitter.js";
+
+const MAX_PEOPLE = 1000;
+
+/** @typedef {import("./types.js").Person} Person */
+/** @extends {Emitter<{change: void}>} */
+export class People extends Emitter {
+  /** @type {Map<string, Person>} the one asked for last is the last */
+  #people = new Map();
+  #connection;
+
+  /** @param {import("./connection.js").Connection} connection */
+  constructor(connection) {
+    super();
+    this.#connection = connection;
+  }
+
+  /** A person as far as known: a "change" tells when more is. @param {string} id @returns {Person} */
+  get(id) {
+    const known = this.#people.get(id);
+    this.add({ [id]: known ?? { id, name: id } });
+    if (!known) this.#connection.rpc("users.get", { id }).then((person) => this.#learn(person), () => {});
+    return known ?? { id, name: id };
+  }
+
+  /** @param {Record<string, Person>} [people] */
+  add(people = {}) {
+    for (const [id, person] of Object.entries(people)) {
+      this.#people.delete(id);
+      this.#people.set(id, person);
+    }
+    while (this.#people.size > MAX_PEOPLE) this.#people.delete([...this.#people.keys()][0]);
+  }
+
+  /** @param {Person} person */
+  #learn({ id, name, avatar }) {
+    this.add({ [id]: { id, name, avatar } });
+    this.changed();
+  }
+}

@@ -1,0 +1,287 @@
+// The types of the client: what its modules share, and what travels over the socket. api.d.ts comes from the server.
+
+import type { components } from "./api.js";
+import type { Connection } from "./connection.js";
+import type { FeedlineError } from "./errors.js";
+import type { Likes } from "./likes.js";
+import type { People } from "./people.js";
+
+type Schemas = components["schemas"];
+export type Person = Schemas["Person"];
+export type Notification = Schemas["Notification"];
+export type NewPost = Schemas["Draft"];
+/** A post as pages and pushes have it. `version` is that of its counts, `isLive` of one that was pushed. */
+export type Post = Omit<Schemas["PageItem"], "visibility"> & {
+  visibility?: Schemas["Visibility"];
+  version?: number;
+  isLive?: boolean;
+};
+export type Position = Schemas["Position"];
+export interface Page {
+  items: Post[];
+  next?: string | null;
+  people?: Record<string, Person>;
+  position?: Position;
+  read?: Schemas["ReadMarker"] | null;
+}
+
+// What is pushed: see docs/events.md.
+
+export type TimelineEvent =
+  | { type: "post" | "edited"; post: Post }
+  | { type: "gone"; id: number; reason: "deleted" | "unfollowed" | "hidden" }
+  | { type: "read"; id: number; unread: number };
+export type PostEvent =
+  | { type: "comment"; comment: Schemas["Comment"]; people: Record<string, Person> }
+  | { type: "counts"; id: number; likes: number; comments: number; version: number }
+  | { type: "edited"; post: Post }
+  | { type: "gone"; id: number; reason: string }
+  | { type: "gone"; comment: number; stays: boolean };
+export type NotificationEvent =
+  | { type: "notification"; notification: Notification }
+  | { type: "notification.gone"; id: number }
+  | { type: "notifications.read"; id?: number; seen: boolean; unread: number; unseen: number }
+  | { type: "like.settled"; id: number; liked: boolean; asks: number; likes: number; version: number }
+  | { type: "like.reverted"; id: number; reason: "gone" | "hidden" | "failed" };
+
+// The connection.
+
+export interface FeedlineOptions extends ConnectionOptions {
+  user: string;
+  /** How many posts a timeline keeps; default 500. */
+  keep?: number;
+}
+export interface ConnectionOptions {
+  /** For example "/connection/websocket", relative to the page. */
+  url: string;
+  token?: string;
+  /** Called without a token, before it expires, and when the server says that it has; null ends the connection. */
+  getToken?: () => Promise<string | null>;
+  /** What the server calls this client; at most 16 characters. */
+  name?: string;
+  transport?: TransportFactory;
+}
+export type TransportFactory = (url: string, on: TransportEvents) => Transport;
+export interface TransportEvents {
+  open(): void;
+  /** One or more messages, separated by line feeds. */
+  frame(frame: string): void;
+  close(code: number, reason: string): void;
+}
+export interface Transport {
+  send(frame: string): void;
+  /** Afterwards, no event is called. */
+  close(): void;
+  /** The connect reply's session and node, for transports that send over requests of their own. */
+  established?(to: { session?: string; node?: string }): void;
+}
+
+export type ConnectionState =
+  | { name: "offline" | "connecting" | "live"; since: number }
+  | { name: "lost"; since: number; attempt: number; retryAt: number | null; code: number; reason: string }
+  | { name: "ended"; since: number; code: number; reason: string; signedOut: boolean };
+export interface ConnectionEvents {
+  state: ConnectionState;
+  change: void;
+}
+export interface CommandOptions {
+  timeoutMs?: number;
+  /** The first one, which makes the connection. */
+  first?: boolean;
+  /** Called with the reply before anything that stands behind it in the same frame. */
+  answered?: (reply: any) => void;
+}
+export interface Command {
+  body: Record<string, any>;
+  done(reply: any): void;
+  failed(error: FeedlineError): void;
+  timer: any;
+  at: number;
+  isSent: boolean;
+}
+export interface ErrorInit {
+  code?: number;
+  message: string;
+  reason?: string;
+  field?: string | null;
+  temporary?: boolean;
+  outcome?: "refused" | "unknown" | "unsent";
+}
+
+export interface SubscribeOptions {
+  /** Whether the server subscribes the channel at connect. */
+  byServer?: boolean;
+  /** A subscription token, for channels that need one. */
+  getToken?: () => Promise<string>;
+}
+export interface SubscribedEvent {
+  wasRecovering: boolean;
+  /** False: what the channel says is not complete; read the state again. */
+  recovered: boolean;
+  missed: number;
+  lostFor: number;
+}
+export interface ChannelHandlers {
+  subscribed?(event: SubscribedEvent): void;
+  publication?(event: { data: any; offset: number }): void;
+  unsubscribed?(event: { code: number; reason: string }): void;
+  join?(info: any): void;
+  leave?(info: any): void;
+}
+export interface Channel {
+  name: string;
+  handlers: Set<ChannelHandlers>;
+  byServer: boolean;
+  getToken?: () => Promise<string>;
+  state: "idle" | "subscribing" | "subscribed";
+  position: Position | null;
+  attempt: number;
+}
+
+/** A frame, or what became of the connection. */
+export interface TapEntry {
+  at: number;
+  way: "in" | "out" | "note";
+  kind: string;
+  channel: string;
+  offset: number;
+  epoch: string;
+  id: number;
+  method: string;
+  /** The payload as JSON, shortened. */
+  text: string;
+  /** Of a reply: since its command; of a post: since it was published. */
+  ms: number | null;
+}
+
+// The wire: the Centrifuge client protocol, as JSON.
+
+export interface Publication {
+  data: any;
+  offset?: number;
+  epoch?: string;
+}
+export interface SubscribeReply {
+  recoverable?: boolean;
+  was_recovering?: boolean;
+  recovered?: boolean;
+  offset?: number;
+  epoch?: string;
+  publications?: Publication[];
+}
+export interface ConnectReply {
+  subs?: Record<string, SubscribeReply>;
+  ping?: number;
+  pong?: boolean;
+  expires?: boolean;
+  ttl?: number;
+  session?: string;
+  node?: string;
+}
+export interface Push {
+  channel?: string;
+  pub?: Publication;
+  join?: { info: any };
+  leave?: { info: any };
+  subscribe?: SubscribeReply;
+  unsubscribe?: { code: number; reason: string };
+  disconnect?: { code: number; reason: string };
+}
+export interface Message {
+  id?: number;
+  push?: Push;
+  error?: ErrorInit;
+  [reply: string]: any;
+}
+
+// The stores.
+
+export interface Source {
+  /** An operation that lists posts, and its input. */
+  method: string;
+  params?: object;
+  /** The channel that keeps it live. */
+  channel?: string;
+  byServer?: boolean;
+}
+export interface TimelineContext {
+  connection: Connection;
+  likes: Likes;
+  people: People;
+  user: string;
+  keep: number;
+}
+/** A post as it is to be shown. */
+export interface Entry {
+  /** Stays when a pending post becomes a stored one. */
+  key: string;
+  /** 0 until it is stored. */
+  id: number;
+  /** With `likes` and `liked` as they are to be shown. */
+  post: Post;
+  state: "pending" | "stored" | "failed";
+  /** Of a pending one: false while it waits for the connection. */
+  isSending: boolean;
+  error: FeedlineError | null;
+  /** It was pushed, or written here. */
+  isLive: boolean;
+  like: LikeView;
+}
+/** What happened to the connection, shown above the newest entry whose id is not larger than `below`. */
+export interface Mark {
+  key: string;
+  kind: "recovered" | "reloaded";
+  below: number;
+  at: number;
+  lostFor: number;
+  /** How many posts were missed and recovered. */
+  posts: number;
+}
+export interface Draft {
+  input: NewPost;
+  entry: Entry;
+  idempotencyKey: string;
+  isAsking: boolean;
+  /** It may be stored already: its post must not be shown beside it. */
+  wasSent: boolean;
+  /** The newest post that was known when it was sent. */
+  after: number;
+  attempt: number;
+}
+
+export interface Likeable {
+  id: number;
+  likes: number;
+  liked?: boolean;
+}
+export interface LikeView {
+  liked: boolean;
+  likes: number;
+  state: "settled" | "pending" | "reverted";
+  /** Of a reverted one: "gone", "hidden" or "failed"; "refused", "rate_limited" or "busy" if it was not accepted. */
+  reason: string;
+}
+export interface PendingLike extends Likeable {
+  type: "post" | "comment";
+  /** What was so before, and its count as far as is known since. */
+  liked: boolean;
+  want: boolean;
+  /** What the server acknowledged last. */
+  acked: boolean | null;
+  /** How many requests are not settled. */
+  asks: number;
+  attempt: number;
+  isAsking?: boolean;
+  counts?: Counts;
+  final?: { liked: boolean; likes: number; version: number };
+}
+export interface Counts {
+  likes: number;
+  version: number;
+}
+export interface LikeEvents {
+  /** The id of what is to be shown anew. */
+  change: number;
+  settled: { id: number; liked: boolean; likes: number; version?: number };
+  reverted: { id: number; reason: string };
+}
