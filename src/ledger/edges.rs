@@ -5,6 +5,21 @@ use async_trait::async_trait;
 use super::{Job, Lease, Listed, Result};
 use crate::model::{Millis, User, UserId};
 
+/// A follow, or an inbox and an author whose posts may be in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Edge {
+    /// The follower, whose inbox it is.
+    pub(super) reader: UserId,
+    /// The followee.
+    pub(super) author: UserId,
+}
+
+impl Edge {
+    pub(super) fn new(reader: &UserId, author: &UserId) -> Self {
+        Self { reader: reader.clone(), author: author.clone() }
+    }
+}
+
 /// Edges between two people.
 #[async_trait]
 pub trait Edges: Send + Sync {

@@ -110,6 +110,11 @@ impl Work {
         }
     }
 
+    /// Whether the job puts a post into inboxes: see [`Jobs::carries_posts`].
+    pub(super) fn carries_post(&self) -> bool {
+        matches!(self, Self::Post { .. } | Self::Widen { .. })
+    }
+
     /// Whether the job is done after all earlier jobs of its author that are ordered. Jobs that concern one inbox compare it with
     /// the ledger when they run, so their order does not matter.
     pub fn is_ordered(&self) -> bool {

@@ -14,6 +14,7 @@ mod erasures;
 mod events;
 mod favourites;
 mod idempotency;
+mod job_plan;
 mod jobs;
 mod likes;
 mod lineage;
@@ -26,6 +27,7 @@ mod pulled;
 mod quarantine;
 mod reading;
 mod revocations;
+mod schema_version;
 mod sqlite;
 mod topics;
 mod under;
@@ -137,13 +139,16 @@ mod tests {
 
     /// The files that a list of migrations names, in its order.
     fn listed<'a>(source: &'a str, store: &str) -> Vec<&'a str> {
-        let begin = format!("include_str!(\"../migrations/{store}/");
+        let begin = format!("../migrations/{store}/");
         source.split(begin.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()
     }
 
     #[test]
     fn the_number_of_a_migration_is_its_place_in_the_list() {
-        let stores = [("sqlite", include_str!("sqlite/open.rs")), ("postgres", include_str!("postgres/open.rs"))];
+        let stores = [
+            ("sqlite", include_str!("sqlite/migrations.rs")),
+            ("postgres", include_str!("postgres/schema/migrations.rs")),
+        ];
         for (store, source) in stores {
             let listed = listed(source, store);
             for (place, name) in listed.iter().enumerate() {

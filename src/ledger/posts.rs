@@ -22,7 +22,7 @@ pub struct TimelinePage {
 pub enum EditOutcome {
     /// The post is replaced; these jobs carry the change.
     Edited(Vec<Job>),
-    /// Nothing changed: another edit was committed since `base` was read. Read the post again, and retry.
+    /// Nothing changed: another edit was committed since the post was read. Read the post again, and retry.
     Conflict,
     /// Nothing changed: the author has no such post, or it is deleted.
     Missing,
@@ -91,22 +91,17 @@ pub trait Posts: Send + Sync {
     /// `None` if there is no such post of theirs, or it is deleted already.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
-    /// Replaces the post that has this id and author if its `edited_at` is `base`, together with its topics, and makes
-    /// the jobs that carry the change to inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit)
-    /// and, if the visibility changed, [`Work::Narrow`](super::Work::Narrow) and [`Work::Widen`](super::Work::Widen)
-    /// after it, in that order. The jobs describe the post as this transaction found it.
+    /// Replaces `before` by `after`, which has the same id and author, together with its topics, and submits the jobs that
+    /// carry the change to inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit) and, if the
+    /// visibility changed, [`Work::Narrow`](super::Work::Narrow) and [`Work::Widen`](super::Work::Widen) after it, in that
+    /// order. A conflict if the `edited_at` of the stored post is not that of `before`.
     ///
-    /// `base` is the version of the post: every edit must set a greater `edited_at` than the one that it replaces, or a
+    /// `edited_at` is the version of a post: every edit must set a greater one than the edit that it replaces, or a
     /// concurrent edit is lost.
     ///
     /// `event` is written in the same transaction, if the post is replaced.
-    async fn edit_post(
-        &self,
-        post: &Post,
-        base: Option<Millis>,
-        event: Option<&Event>,
-        lease: &Lease,
-    ) -> Result<EditOutcome>;
+    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&Event>, lease: &Lease)
+    -> Result<EditOutcome>;
 
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;

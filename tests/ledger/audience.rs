@@ -249,53 +249,36 @@ async fn counted<L: Ledger>(ledger: &L) -> [u64; 4] {
 
 const COUNTED: [u64; 4] = [2, 3, 3, 1];
 
-#[tokio::test]
-async fn posts_from_before_the_migration_are_counted_on_sqlite() {
-    let (ledger, folder) = crate::support::sqlite().await;
-    every_audience(&*ledger).await;
-    assert_eq!(counted(&*ledger).await, COUNTED);
-    ledger.close().await;
-    let raw = rusqlite::Connection::open(folder.path().join("ledger.db")).unwrap();
-    let without = "DROP TRIGGER posts_audience_added; DROP TRIGGER posts_audience_removed; \
-                   DROP TRIGGER posts_audience_left; \
-                   DROP TRIGGER posts_audience_entered; DROP INDEX posts_public; DROP TABLE audience_posts; \
-                   DROP TABLE audience_counts";
-    raw.execute_batch(without).unwrap();
-    raw.execute_batch(include_str!("../../src/ledger/migrations/sqlite/0019_post_audience.sql")).unwrap();
-    let ledger = crate::support::open_in(&folder).await;
-    assert_eq!(counted(&*ledger).await, COUNTED);
+async fn audiences_are_counted_and_deleted_with_posts<L: BulkLoad + 'static>(ledger: &L) {
+    every_audience(ledger).await;
+    assert_eq!(counted(ledger).await, COUNTED);
     for number in 1..=5 {
-        delete(&*ledger, number, "ann").await.expect("a job");
+        delete(ledger, number, "ann").await.expect("a job");
     }
-    let rows = "SELECT (SELECT count(*) FROM audience_posts) + (SELECT count(*) FROM audience_counts)";
-    assert_eq!(raw.query_row(rows, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+const AUDIENCE_ROWS: &str = "SELECT (SELECT count(*) FROM audience_posts) + (SELECT count(*) FROM audience_counts)";
+
+#[tokio::test]
+async fn audience_rows_are_deleted_with_posts_on_sqlite() {
+    let (ledger, folder) = crate::support::sqlite().await;
+    audiences_are_counted_and_deleted_with_posts(&*ledger).await;
+    let raw = rusqlite::Connection::open(folder.path().join("ledger.db")).unwrap();
+    assert_eq!(raw.query_row(AUDIENCE_ROWS, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
     ledger.close().await;
 }
 
 #[tokio::test]
-async fn posts_from_before_the_migration_are_counted_on_postgres() {
+async fn audience_rows_are_deleted_with_posts_on_postgres() {
     let (server, name) = crate::support::database().await;
     let ledger = crate::support::open_at(server, &name).await;
-    every_audience(&*ledger).await;
-    assert_eq!(counted(&*ledger).await, COUNTED);
-    // A visibility that cannot be read is that of nobody, and can go.
+    // A visibility that cannot be decoded names nobody, and can be removed.
     server
         .ask(&name, "INSERT INTO posts (id, author, topics, visibility, body) VALUES (99, 'bo', '{}', '{broken', '')")
         .await;
-    let without = "DROP FUNCTION feedline_post_audience() CASCADE; DROP FUNCTION feedline_audience; \
-                   DROP FUNCTION feedline_audience_viewers; DROP FUNCTION feedline_audience_kind; \
-                   DROP INDEX posts_public; DROP TABLE audience_posts; DROP TABLE audience_counts";
-    server.ask(&name, without).await;
-    ledger.close().await;
-    server.ask(&name, include_str!("../../src/ledger/migrations/postgres/0023_post_audience.sql")).await;
-    let ledger = crate::support::open_at(server, &name).await;
-    assert_eq!(counted(&*ledger).await, COUNTED);
-    for number in 1..=5 {
-        delete(&*ledger, number, "ann").await.expect("a job");
-    }
+    audiences_are_counted_and_deleted_with_posts(&*ledger).await;
     server.ask(&name, "DELETE FROM posts WHERE id = 99").await;
-    let rows = "SELECT (SELECT count(*) FROM audience_posts) + (SELECT count(*) FROM audience_counts)";
-    let left: i64 = server.client(&name).await.query_one(rows, &[]).await.unwrap().get(0);
-    assert_eq!(left, 0);
+    let rows: i64 = server.client(&name).await.query_one(AUDIENCE_ROWS, &[]).await.unwrap().get(0);
+    assert_eq!(rows, 0);
     ledger.close().await;
 }

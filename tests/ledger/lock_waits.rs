@@ -159,7 +159,7 @@ async fn waiting_likes_see_the_deleted_comment() {
     let asking = Arc::clone(&ledger);
     let late = batch("", vec![like("bo", Object::Comment(CommentId(5)))]);
     let call = async move { asking.settle_likes(late).await.unwrap().expect("it is applied") };
-    let settled = held_up((server, &name), (lock, "SELECT feedline_uncomment(5)"), call).await;
+    let settled = held_up((server, &name), (lock, "SELECT feedline_delete_comment(5)"), call).await;
     let reverted: Vec<_> = settled.reverted.iter().map(|it| (it.object, it.reason)).collect();
     assert_eq!(reverted, [(Object::Comment(CommentId(5)), RevertReason::Gone)]);
     assert!(settled.added.is_empty(), "{settled:?}");

@@ -205,17 +205,18 @@ async fn edits_compare_and_swap_the_version(ledger: Any) {
     first.text = "\0 \"edited_at\":5}".into();
     first.data = serde_json::json!({ "edited_at": 7 }).as_object().cloned();
     store(&*ledger, first.clone()).await.unwrap();
-    let edit = async |post: &feedline::model::Post, base| {
-        ledger.edit_post(post, base, None, &lease("w1", LEASE)).await.expect("an answer")
+    let edit = async |before: &feedline::model::Post, after: &feedline::model::Post| {
+        ledger.edit_post(before, after, None, &lease("w1", LEASE)).await.expect("an answer")
     };
     let second = feedline::model::Post { visibility: Visibility::Followers, edited_at: Some(NOW + 5), ..first.clone() };
-    assert_eq!(edit(&second, Some(NOW)).await, EditOutcome::Conflict, "it was never edited");
-    assert!(matches!(edit(&second, None).await, EditOutcome::Edited(jobs) if jobs.len() == 3));
-    let third = feedline::model::Post { text: "third".into(), edited_at: Some(NOW + 6), ..first };
-    assert_eq!(edit(&third, None).await, EditOutcome::Conflict, "made of a version that is replaced");
+    let other = feedline::model::Post { edited_at: Some(NOW), ..first.clone() };
+    assert_eq!(edit(&other, &second).await, EditOutcome::Conflict, "it was never edited");
+    assert!(matches!(edit(&first, &second).await, EditOutcome::Edited(jobs) if jobs.len() == 3));
+    let third = feedline::model::Post { text: "third".into(), edited_at: Some(NOW + 6), ..first.clone() };
+    assert_eq!(edit(&first, &third).await, EditOutcome::Conflict, "made of a version that is replaced");
     assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), std::slice::from_ref(&second), "nothing changed");
     assert_eq!(ledger.backlog().await.unwrap().jobs, 4, "nor was a job made");
-    let EditOutcome::Edited(jobs) = edit(&third, second.edited_at).await else { panic!("the version is right") };
+    let EditOutcome::Edited(jobs) = edit(&second, &third).await else { panic!("the version is right") };
     let before = &jobs.first().expect("a job").work;
     assert!(matches!(before, Work::Edit { visibility: Visibility::Followers, .. }), "{before:?}");
 }

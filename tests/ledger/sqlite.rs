@@ -139,21 +139,25 @@ async fn concurrent_opens_of_a_new_file_succeed() {
 }
 
 #[tokio::test]
-async fn existing_users_are_indexed_for_search() {
+async fn old_schemas_are_refused_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ledger.db");
+    let path = folder.path().join("old.db");
     let old = Connection::open(&path).unwrap();
-    old.execute_batch(include_str!("../../src/ledger/migrations/sqlite/0001_feed.sql")).unwrap();
-    old.execute_batch("CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)").unwrap();
-    old.execute_batch("INSERT INTO migrations VALUES (1, 0)").unwrap();
-    let people = "INSERT INTO users (id, name, created_at) VALUES ('Ann', 'ÉMILE', 0), ('bo', 'Bo', 0)";
-    old.execute_batch(people).unwrap();
+    let schema = "CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL); \
+                  INSERT INTO migrations VALUES (18, 0), (19, 0); \
+                  CREATE TABLE users (id TEXT PRIMARY KEY NOT NULL); INSERT INTO users VALUES ('ann')";
+    old.execute_batch(schema).unwrap();
     drop(old);
-    let ledger = SqliteLedger::open(SqliteOptions::new(&path)).await.unwrap();
-    for (prefix, user) in [("an", "Ann"), ("émi", "Ann"), ("b", "bo")] {
-        let found = ledger.search_users(prefix, None, 9).await.unwrap();
-        assert_eq!(found.iter().map(|found| found.user.id.as_str()).collect::<Vec<_>>(), [user], "{prefix}");
-    }
+    let before = std::fs::read(&path).unwrap();
+    let expected = "old.db: its schema is version 19 of a development version of Feedline, which this program cannot use; \
+                    nothing was changed: start with an empty database, or ";
+    let refused = SqliteLedger::open(SqliteOptions::new(&path)).await.err().expect("it is refused").to_string();
+    assert!(refused.contains(expected), "{refused}");
+    let target = folder.path().join("new.db");
+    let refused = feedline::ledger::sqlite_restore(&path, &target, |_| ()).expect_err("it is refused").to_string();
+    assert!(refused.contains(expected) && !target.exists(), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no file beside it");
 }
 
 #[tokio::test]
@@ -173,8 +177,8 @@ async fn unusable_files_are_reported_with_the_reason() {
     std::fs::remove_dir(&path).unwrap();
 
     let newer = Connection::open(&path).unwrap();
-    newer.execute_batch("CREATE TABLE migrations (version INTEGER, applied_at INTEGER)").unwrap();
-    newer.execute_batch("INSERT INTO migrations VALUES (999, 0)").unwrap();
+    newer.execute_batch("CREATE TABLE schema_migrations (version INTEGER, applied_at INTEGER)").unwrap();
+    newer.execute_batch("INSERT INTO schema_migrations VALUES (999, 0)").unwrap();
     drop(newer);
     let said = refusal().await;
     let says_which =

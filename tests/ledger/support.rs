@@ -102,8 +102,12 @@ pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Op
 /// Edits a post as it is now. The jobs; none if there is no such post.
 pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
     loop {
-        let base = ledger.posts(&[post.id]).await.expect("an answer").pop().and_then(|before| before.edited_at);
-        match ledger.edit_post(post, base, None, &lease("w1", LEASE)).await.expect("an answer") {
+        let before = ledger.posts(&[post.id]).await.expect("an answer").pop();
+        match ledger
+            .edit_post(before.as_ref().unwrap_or(post), post, None, &lease("w1", LEASE))
+            .await
+            .expect("an answer")
+        {
             EditOutcome::Edited(jobs) => return jobs,
             EditOutcome::Missing => return Vec::new(),
             EditOutcome::Conflict => {}

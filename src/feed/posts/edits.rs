@@ -142,7 +142,7 @@ impl PostEditor {
                 self.write.rates.take_mentions(call, mentions).await?;
             }
             let reserved = self.write.jobs.reserve(author);
-            match self.ledger.edit_post(&post, before.edited_at, event.as_ref(), reserved.lease()).await? {
+            match self.ledger.edit_post(before, &post, event.as_ref(), reserved.lease()).await? {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.write.invalidator.announce(&[Invalidation::Post(id)]).await;
                     self.write.jobs.offer(jobs, reserved);

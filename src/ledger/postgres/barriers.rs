@@ -3,13 +3,15 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, id_at, integer, jobs, json_text, one, readable, texts};
-use crate::ledger::{Barriers, Job, Lease, Result, Work};
+use super::pool::Parameters;
+use super::{PostgresLedger, at, id_at, integer, jobs, one, readable, texts};
+use crate::ledger::edges::Edge;
+use crate::ledger::{Barriers, Job, Lease, Result, Work, job_plan};
 use crate::model::{Barrier, Millis, Relation, UserId};
 
-const BAR: &str = "SELECT feedline_bar($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const BAR: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-const UNBAR: &str = "SELECT feedline_unbar($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const UNBAR: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// Six look-ups a pair, each in one partition. `OFFSET 0` keeps each a look-up: without it the planner may read a
 /// whole table once, if it was small when the plan was made.
@@ -37,8 +39,22 @@ impl Barriers for PostgresLedger {
         now: Millis,
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>> {
-        let part = |reader, author| Work::Part { reader, author };
-        self.change(BAR, Change { barrier, maker, whom, part }, now, lease).await
+        let inboxes = job_plan::restricted_inboxes(barrier, maker, whom);
+        let inboxes = InboxJobs::new(&inboxes, job_plan::restricted)?;
+        let parameters: Parameters<'_> = &[
+            &barrier.as_str(),
+            &maker.as_str(),
+            &whom.as_str(),
+            &inboxes.readers,
+            &inboxes.authors,
+            &job_plan::ends_follows(barrier),
+            &inboxes.jobs,
+            &integer(now),
+            &&*lease.holder,
+            &integer(lease.millis()),
+        ];
+        let rows = self.pool.write(BAR, parameters).await?;
+        inboxes.submitted(&rows, now)
     }
 
     async fn unbar(
@@ -49,8 +65,21 @@ impl Barriers for PostgresLedger {
         now: Millis,
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>> {
-        let part = |reader, author| Work::Follow { reader, author };
-        self.change(UNBAR, Change { barrier, maker, whom, part }, now, lease).await
+        let inboxes = job_plan::restricted_inboxes(barrier, maker, whom);
+        let inboxes = InboxJobs::new(&inboxes, job_plan::followed)?;
+        let parameters: Parameters<'_> = &[
+            &barrier.as_str(),
+            &maker.as_str(),
+            &whom.as_str(),
+            &inboxes.readers,
+            &inboxes.authors,
+            &inboxes.jobs,
+            &integer(now),
+            &&*lease.holder,
+            &integer(lease.millis()),
+        ];
+        let rows = self.pool.write(UNBAR, parameters).await?;
+        inboxes.submitted(&rows, now)
     }
 
     async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {
@@ -67,50 +96,30 @@ impl Barriers for PostgresLedger {
     }
 }
 
-/// A barrier that goes up or down.
-struct Change<'a> {
-    barrier: Barrier,
-    maker: &'a UserId,
-    whom: &'a UserId,
-    /// What is to be done with a reader's inbox and an author's posts.
-    part: fn(UserId, UserId) -> Work,
+/// The inboxes that a restriction concerns, and the job of each, as the functions of the database take them.
+struct InboxJobs<'a> {
+    readers: Vec<&'a str>,
+    authors: Vec<&'a str>,
+    work: Vec<Work>,
+    jobs: Vec<String>,
 }
 
-impl Change<'_> {
-    /// What is to be done, an inbox after the other.
-    fn work(&self) -> Vec<(&UserId, &UserId, Work)> {
-        let (mine, theirs) = ((self.maker, self.whom), (self.whom, self.maker));
-        let inboxes = match self.barrier {
-            Barrier::Mute => vec![mine],
-            Barrier::Hide => vec![theirs],
-            Barrier::Block => vec![mine, theirs],
-        };
-        let work =
-            |(reader, author): (_, _)| (reader, author, (self.part)(UserId::clone(reader), UserId::clone(author)));
-        inboxes.into_iter().map(work).collect()
+impl<'a> InboxJobs<'a> {
+    fn new(inboxes: &'a [Edge], work: fn(&Edge) -> Work) -> Result<Self> {
+        let work: Vec<Work> = inboxes.iter().map(work).collect();
+        Ok(Self {
+            readers: inboxes.iter().map(|inbox| inbox.reader.as_str()).collect(),
+            authors: inboxes.iter().map(|inbox| inbox.author.as_str()).collect(),
+            jobs: work.iter().map(jobs::new_job).collect::<Result<_>>()?,
+            work,
+        })
     }
-}
 
-impl PostgresLedger {
-    async fn change(
-        &self,
-        sql: &'static str,
-        change: Change<'_>,
-        now: Millis,
-        lease: &Lease,
-    ) -> Result<Option<Vec<Job>>> {
-        let work = change.work();
-        let readers: Vec<&str> = work.iter().map(|(reader, ..)| reader.as_str()).collect();
-        let authors: Vec<&str> = work.iter().map(|(_, author, _)| author.as_str()).collect();
-        let json = work.iter().map(|(.., work)| json_text(work)).collect::<Result<Vec<_>>>()?;
-        let (kind, maker, whom) = (change.barrier.as_str(), change.maker.as_str(), change.whom.as_str());
-        let (at_time, until) = (integer(now), integer(lease.millis()));
-        let parameters: super::pool::Parameters<'_> =
-            &[&kind, &maker, &whom, &at_time, &readers, &authors, &json, &&*lease.holder, &until];
-        let rows = self.pool.write(sql, parameters).await?;
-        let Some(made) = at::<Option<Vec<Option<i64>>>>(one(&rows)?, 0)? else { return Ok(None) };
-        let made = made.into_iter().zip(work.into_iter().map(|(.., work)| work));
-        Ok(Some(made.filter_map(|(id, work)| Some(jobs::made(id?, work, now))).collect()))
+    /// The jobs that a function has submitted, from its answer.
+    fn submitted(self, rows: &[Row], now: Millis) -> Result<Option<Vec<Job>>> {
+        let Some(ids) = at::<Option<Vec<Option<i64>>>>(one(rows)?, 0)? else { return Ok(None) };
+        let jobs = ids.into_iter().zip(self.work);
+        Ok(Some(jobs.filter_map(|(id, work)| Some(jobs::made(id?, work, now))).collect()))
     }
 }
 

@@ -15,14 +15,14 @@ const NONE: CommentId = CommentId::ZERO;
 
 const CREATE: &str = with_event!(
     "outcome, new_likes, new_comments, new_version",
-    "feedline_comment($1, $2, $3, $4, $5, $6, $7)",
+    "feedline_create_comment($1, $2, $3, $4, $5, $6, $7)",
     "outcome = 'stored'",
     "$8",
     "$9",
     "$10"
 );
 
-const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along FROM feedline_uncomment($1)";
+const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along FROM feedline_delete_comment($1)";
 
 /// Each in one partition: under which post it is, and then itself.
 pub(super) const COMMENTS: &str = "\

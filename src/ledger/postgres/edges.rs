@@ -4,12 +4,13 @@ use async_trait::async_trait;
 
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, id_at, integer, jobs, json_text, natural_at, one};
-use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, Work};
+use super::{PostgresLedger, at, id_at, integer, jobs, natural_at, one};
+use crate::ledger::edges::Edge;
+use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, job_plan};
 use crate::model::{Event, Millis, User, UserId};
 
 const FOLLOW: &str =
-    with_event!("there, job", "feedline_follow($1, $2, $3, $4, $5, $6)", "job IS NOT NULL", "$3", "$7", "$8");
+    with_event!("users_exist, job", "feedline_follow($1, $2, $3, $4, $5, $6)", "job IS NOT NULL", "$4", "$7", "$8");
 
 const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4, $5, $6)";
 
@@ -33,12 +34,12 @@ pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower 
 #[async_trait]
 impl Edges for PostgresLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let work = Work::Follow { reader: follower.clone(), author: followee.clone() };
-        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.millis()));
+        let work = job_plan::followed(&Edge::new(follower, followee));
+        let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
         let event = Event::Followed { follower: follower.clone(), followee: followee.clone() };
         let (event, from, to, holder) =
             (NewEvent::new(Some(&event))?, follower.as_str(), followee.as_str(), &*lease.holder);
-        let parameters: Parameters<'_> = &[&from, &to, &at_time, &json, &holder, &until, &event.text, &event.pending];
+        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &holder, &until, &event.text, &event.pending];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
         if !at::<bool>(row, 0)? {
@@ -48,11 +49,11 @@ impl Edges for PostgresLedger {
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let work = Work::Unfollow { reader: follower.clone(), author: followee.clone() };
-        let (json, at_time, until) = (json_text(&work)?, integer(now), integer(lease.millis()));
+        let work = job_plan::unfollowed(&Edge::new(follower, followee));
+        let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
         let rows = self
             .pool
-            .write(UNFOLLOW, &[&follower.as_str(), &followee.as_str(), &at_time, &json, &&*lease.holder, &until])
+            .write(UNFOLLOW, &[&follower.as_str(), &followee.as_str(), &job, &at_time, &&*lease.holder, &until])
             .await?;
         Ok(at::<Option<i64>>(one(&rows)?, 0)?.map(|id| jobs::made(id, work, now)))
     }

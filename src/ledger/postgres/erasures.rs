@@ -7,7 +7,7 @@ use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, readable
 use crate::ledger::{Erasure, ErasureLease, Erasures, Result};
 use crate::model::{CommentId, Millis, NotificationId, Object, PostId, Tally, UserId};
 
-const BEGIN: &str = "SELECT feedline_erase($1, $2)";
+const BEGIN: &str = "SELECT feedline_begin_erasure($1, $2)";
 
 /// Who claims at the same moment passes over what another is claiming.
 const CLAIM: &str = "\
@@ -29,7 +29,7 @@ const POSTS: &str = "SELECT feedline_erase_posts($1, $2, $3)";
 
 const LIKES: &str = "SELECT is_post, number, new_likes, new_comments, new_version FROM feedline_erase_likes($1, $2)";
 
-const NOTICES: &str = "SELECT told, changed FROM feedline_erase_notices($1, $2)";
+const NOTICES: &str = "SELECT notified_user, changed FROM feedline_erase_from_notifications($1, $2)";
 
 const REST: &str = "SELECT feedline_erase_rest($1, $2)";
 

@@ -9,11 +9,11 @@ use super::{PostgresLedger, at, count, integer, natural_at, one, readable};
 use crate::ledger::{Added, Favourite, Favourites, Holder, LedgerError, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 
-const ADD: &str = "SELECT outcome, since FROM feedline_favour($1, $2, $3, $4, $5, $6)";
+const ADD: &str = "SELECT outcome, since FROM feedline_add_favourite($1, $2, $3, $4, $5, $6)";
 
-const REMOVE: &str = "SELECT feedline_unfavour(ARRAY[$1], $2, $3, $4)";
+const REMOVE: &str = "SELECT feedline_remove_favourites(ARRAY[$1], $2, $3, $4)";
 
-const FORGET: &str = "SELECT feedline_forget($1, $2, $3, $4)";
+const FORGET: &str = "SELECT feedline_forget_object($1, $2, $3, $4)";
 
 pub(super) const LIST: &str = "\
     SELECT seq, object, at FROM favourites WHERE owner = $1 AND type = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4";

@@ -7,7 +7,7 @@ use super::{PostgresLedger, at, count, integer, natural_at, one, plain};
 use crate::ledger::{Begun, Idempotency, Keyed, Result, Turn};
 use crate::model::{Millis, PostId, UserId};
 
-const BEGIN: &str = "SELECT outcome, old_id, old_answer FROM feedline_begin($1, $2, $3, $4, $5, $6, $7, $8)";
+const BEGIN: &str = "SELECT outcome, old_id, old_answer FROM feedline_begin_write($1, $2, $3, $4, $5, $6, $7, $8)";
 
 const RECALL: &str = "\
     SELECT answer FROM idempotency

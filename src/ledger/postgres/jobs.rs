@@ -1,10 +1,11 @@
 //! Fan-out jobs and their leases. They are made by the statements that need them.
 
 use async_trait::async_trait;
+use serde::Serialize;
 use tokio_postgres::Row;
 
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, integer, json_at, natural_at, one};
+use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one};
 use crate::ledger::quarantine::{report_unreadable, unix_millis};
 use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Quarantine as _, Result, Work};
 use crate::model::{Millis, UserId};
@@ -118,6 +119,21 @@ impl Jobs for PostgresLedger {
 fn job(row: &Row) -> Result<Job> {
     let (created_at, generation) = (natural_at(row, 3)?, natural_at(row, 4)?);
     Ok(Job { id: at(row, 0)?, work: json_at(row, 1)?, cursor: at(row, 2)?, created_at, generation })
+}
+
+/// A job as `feedline_submit_job` takes it.
+#[derive(Serialize)]
+struct NewJob<'a> {
+    work: String,
+    author: &'a UserId,
+    carries_post: bool,
+    ordered: bool,
+}
+
+/// A job for a function that submits it.
+pub(super) fn new_job(work: &Work) -> Result<String> {
+    let (author, carries_post, ordered) = (work.author(), work.carries_post(), work.is_ordered());
+    json_text(&NewJob { work: json_text(work)?, author, carries_post, ordered })
 }
 
 /// A job that was just made. `id` is negative if the job waits for a claim.

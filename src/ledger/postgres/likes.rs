@@ -17,31 +17,31 @@ const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1
 /// many likes.
 const SETTLE: &str = "\
     WITH answer AS MATERIALIZED (
-        SELECT what, is_post, number, new_likes, new_comments, new_version, note, whose, row_number() OVER () AS line
-        FROM feedline_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        SELECT outcome, is_post, number, new_likes, new_comments, new_version, note, liker, row_number() OVER () AS line
+        FROM feedline_settle_likes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     ), added AS (
-        SELECT CASE WHEN is_post THEN 'p' ELSE 'c' END || number AS object, whose, line,
+        SELECT CASE WHEN is_post THEN 'p' ELSE 'c' END || number AS object, liker, line,
             row_number() OVER (PARTITION BY is_post, number ORDER BY line) AS place
-        FROM answer WHERE what = 'added'
+        FROM answer WHERE outcome = 'added'
     ), parts AS (
-        SELECT object, whose, line, (row_number() OVER (ORDER BY object, line) - 1) / $13 AS part
+        SELECT object, liker, line, (row_number() OVER (ORDER BY object, line) - 1) / $13 AS part
         FROM added WHERE place <= $11
     ), objects AS (
-        SELECT part, json_build_object('object', object, 'by', json_agg(whose ORDER BY line)) AS likes
+        SELECT part, json_build_object('object', object, 'by', json_agg(liker ORDER BY line)) AS likes
         FROM parts GROUP BY part, object
     ), happened AS (
         INSERT INTO events (at, event, pending)
         SELECT $10, json_build_object('liked', json_build_object('likes', json_agg(likes))), $12
         FROM objects GROUP BY part
     )
-    SELECT what, is_post, number, new_likes, new_comments, new_version, note, whose FROM answer ORDER BY line";
+    SELECT outcome, is_post, number, new_likes, new_comments, new_version, note, liker FROM answer ORDER BY line";
 
 const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
 
 const TOLD: &str = "DELETE FROM like_reverts WHERE id = ANY ($1)";
 
 const TALLIES: &str = "\
-    SELECT '', p, n, new_likes, new_comments, new_version FROM feedline_tallies($1, $2)";
+    SELECT '', p, n, new_likes, new_comments, new_version FROM feedline_like_tallies($1, $2)";
 
 pub(super) const LIKERS: &str = "\
     SELECT u.id, u.name, u.avatar, u.created_at, l.seq

@@ -3,12 +3,13 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `url`, `tls` | where it is, and encrypted connections |
-//! | `open` | how a connection is set up; the schema's steps |
+//! | `endpoint` | how a connection is set up |
+//! | `schema`, `functions` | migrations; the functions that the statements call |
 //! | `pool` | connections that callers share and that come back by themselves |
 //! | `errors` | what an error means |
 //! | `people` and all the others | the statements, by concept |
 //!
-//! Every write is one statement (some call a function of the database, made by the migrations), and so one transaction
+//! Every write is one statement (some call a function of the database, see `functions/`), and so one transaction
 //! without a moment in which it is open and nobody works on it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
 //! first, in the order of their ids, and takes numbers (`seq`, a job's id) afterwards. So there is no deadlock between
 //! them, counts are exact, and whoever sees a number sees every lower one of the same user.
@@ -19,6 +20,7 @@ mod bulk;
 mod comments;
 mod counts;
 mod edges;
+mod endpoint;
 mod erasures;
 mod errors;
 mod events;
@@ -28,7 +30,6 @@ mod jobs;
 mod likes;
 mod lineage;
 mod notifications;
-mod open;
 mod people;
 mod personal;
 mod pool;
@@ -38,6 +39,7 @@ mod quarantine;
 mod reading;
 mod revocations;
 mod rows;
+mod schema;
 mod timeline;
 mod tls;
 mod topics;
@@ -51,8 +53,8 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use self::open::Endpoint;
-pub use self::open::PostgresOptions;
+use self::endpoint::Endpoint;
+pub use self::endpoint::PostgresOptions;
 use self::pool::Pool;
 use self::rows::readable;
 pub use self::url::PostgresUrl;
@@ -75,7 +77,7 @@ impl PostgresLedger {
     /// newer schema that this program must not use.
     pub async fn open(options: PostgresOptions) -> Result<Self> {
         let endpoint = Endpoint::new(&options)?;
-        endpoint.migrate().await?;
+        schema::migrate(&endpoint).await?;
         let name = endpoint.name.clone();
         Ok(Self { name, pool: Pool::open(endpoint, options.connections).await? })
     }
@@ -92,7 +94,7 @@ impl Ledger for PostgresLedger {
     }
 
     async fn ping(&self) -> Result<()> {
-        let rows = self.pool.read("SELECT pg_is_in_recovery() FROM migrations LIMIT 1", &[]).await?;
+        let rows = self.pool.read("SELECT pg_is_in_recovery() FROM schema_migrations LIMIT 1", &[]).await?;
         match at::<bool>(one(&rows)?, 0)? {
             false => Ok(()),
             true => Err(LedgerError::Unreachable("it is a standby, which takes no writes".to_owned())),

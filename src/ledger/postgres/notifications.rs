@@ -17,9 +17,9 @@ const CLEARED: i64 = 500;
 const AT_ONCE: usize = 4;
 
 /// Ids come out in the order in which their groups changed.
-const NOTIFY: &str = "SELECT changed FROM feedline_notify_of_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
-const MARK: &str = "SELECT feedline_mark($1, $2, $3)";
+const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3)";
 
 macro_rules! groups {
     ($which:literal) => {

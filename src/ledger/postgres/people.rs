@@ -49,7 +49,7 @@ pub(super) const SECOND_DEGREE: &str = "\
     ) mine ON true
     WHERE is_followed IS NULL ORDER BY mutual DESC, ranked.followee LIMIT $4";
 
-const NOTIFY_OF: &str = "SELECT feedline_notify_of($1, $2, $3, $4)";
+const NOTIFY_OF: &str = "SELECT feedline_enable_post_alerts($1, $2, $3, $4)";
 
 const UNNOTIFY_OF: &str = "\
     WITH gone AS (DELETE FROM post_notices WHERE owner = $1 AND author = $2)

@@ -21,8 +21,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::endpoint::Endpoint;
 use super::errors::{Mends, Trouble, sort};
-use super::open::Endpoint;
 use crate::ledger::{LedgerError, Result};
 
 /// What a statement is given.

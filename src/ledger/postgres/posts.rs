@@ -10,8 +10,7 @@ use super::{
     visible_posts,
 };
 use crate::ledger::{
-    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, Posts, Result, TimelinePage, VisibilityChange,
-    VisiblePosts, Work,
+    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, Posts, Result, TimelinePage, VisiblePosts, job_plan,
 };
 use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
 
@@ -42,15 +41,22 @@ pub(super) const OWNERS: &str = "\
         SELECT author, visibility FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0
     ) post";
 
-const DELETE: &str = "SELECT job, old_topics, old_visibility FROM feedline_delete_post($1, $2, $3, $4, $5)";
+/// The contents of a post that the job of its deletion depends on.
+const DELETABLE: &str = "\
+    SELECT topics, visibility FROM posts WHERE id = $1 AND author = $2 AND deleted_at IS NULL";
+
+/// How often a deletion reads the post again because an edit came in between.
+const MAX_DELETE_ATTEMPTS: usize = 16;
+
+const DELETE: &str = "SELECT outcome, job FROM feedline_delete_post($1, $2, $3, $4, $5, $6, $7, $8)";
 
 const EDIT: &str = with_event!(
-    "made, old_topics, old_visibility, conflict",
-    "feedline_edit_post_if($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-    "made IS NOT NULL AND NOT conflict",
-    "$8",
-    "$11",
-    "$12"
+    "outcome, submitted",
+    "feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+    "outcome = 'edited'",
+    "$9",
+    "$12",
+    "$13"
 );
 
 pub(super) const BY_AUTHOR: &str = "\
@@ -62,8 +68,9 @@ pub(super) const BY_TOPIC: &str = "\
 #[async_trait]
 impl Posts for PostgresLedger {
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
-        let work = Work::Post { post: post.id, author: post.author.clone() };
-        let (id, author, body, json) = (integer(post.id.0), post.author.as_str(), json_text(post)?, json_text(&work)?);
+        let work = job_plan::post_created(post);
+        let (id, author, body, job) =
+            (integer(post.id.0), post.author.as_str(), json_text(post)?, jobs::new_job(&work)?);
         let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
         let (made, until, holder) = (integer(post.created_at), integer(lease.millis()), &*lease.holder);
         let event = NewEvent::new(Event::post_created(post).as_ref())?;
@@ -74,7 +81,7 @@ impl Posts for PostgresLedger {
             &visibility,
             &public,
             &body,
-            &json,
+            &job,
             &made,
             &holder,
             &until,
@@ -106,61 +113,66 @@ impl Posts for PostgresLedger {
         Ok(readable("posts", &rows, owner))
     }
 
+    /// The job contains the topics and the visibility, so they are read first, and again if an edit comes in between.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.millis()));
-        let parameters: Parameters<'_> = &[&number, &author.as_str(), &at_time, &&*lease.holder, &until];
-        let rows = self.pool.write(DELETE, parameters).await?;
-        let row = one(&rows)?;
-        let Some(job) = at::<Option<i64>>(row, 0)? else { return Ok(None) };
-        // If it cannot be decoded the removal goes to everybody who may have the post.
-        let visibility = json_at(row, 2).unwrap_or(Visibility::Public);
-        let (author, topics) = (author.clone(), at(row, 1)?);
-        let work = Work::Delete { post: id, author, topics, visibility };
-        Ok(Some(jobs::made(job, work, now)))
+        let (number, whose) = (integer(id.0), author.as_str());
+        for _ in 0..MAX_DELETE_ATTEMPTS {
+            let rows = self.pool.read(DELETABLE, &[&number, &whose]).await?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let (topics, visibility): (Vec<String>, &str) = (at(row, 0)?, at(row, 1)?);
+            let content = serde_json::from_str(visibility).ok().map(|visibility| (topics.clone(), visibility));
+            let work = job_plan::post_deleted(id, author, content);
+            let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
+            let parameters: Parameters<'_> =
+                &[&number, &whose, &topics, &visibility, &job, &at_time, &&*lease.holder, &until];
+            let rows = self.pool.write(DELETE, parameters).await?;
+            let row = one(&rows)?;
+            match at(row, 0)? {
+                "deleted" => return Ok(Some(jobs::made(at(row, 1)?, work, now))),
+                "conflict" => {}
+                _ => return Ok(None),
+            }
+        }
+        Err(LedgerError::Busy)
     }
 
     async fn edit_post(
         &self,
-        post: &Post,
-        base: Option<Millis>,
+        before: &Post,
+        after: &Post,
         event: Option<&Event>,
         lease: &Lease,
     ) -> Result<EditOutcome> {
-        let (id, author, now) = (post.id, post.author.clone(), post.edited_at.unwrap_or(post.created_at));
-        let (number, at_time, until) = (integer(id.0), integer(now), integer(lease.millis()));
-        let (visibility, body) = (json_text(&post.visibility)?, json_text(post)?);
-        let public = post.visibility == Visibility::Public;
-        let (base, holder, event) = (base.map(integer), &*lease.holder, NewEvent::new(event)?);
+        let now = after.edited_at.unwrap_or(after.created_at);
+        let work = job_plan::post_edited(before, after);
+        let jobs = work.iter().map(jobs::new_job).collect::<Result<Vec<_>>>()?;
+        let event = NewEvent::new(event)?;
         let parameters: Parameters<'_> = &[
-            &number,
-            &author.as_str(),
-            &base,
-            &post.topics,
-            &visibility,
-            &public,
-            &body,
-            &at_time,
-            &holder,
-            &until,
+            &integer(after.id.0),
+            &after.author.as_str(),
+            &before.edited_at.map(integer),
+            &after.topics,
+            &json_text(&after.visibility)?,
+            &(after.visibility == Visibility::Public),
+            &json_text(after)?,
+            &jobs,
+            &integer(now),
+            &&*lease.holder,
+            &integer(lease.millis()),
             &event.text,
             &event.pending,
         ];
         let rows = self.pool.write(EDIT, parameters).await?;
         let row = one(&rows)?;
-        if at(row, 3)? {
-            return Ok(EditOutcome::Conflict);
+        match at(row, 0)? {
+            "edited" => {
+                let ids: Vec<i64> = at(row, 1)?;
+                let jobs = ids.into_iter().zip(work).map(|(id, work)| jobs::made(id, work, now));
+                Ok(EditOutcome::Edited(jobs.collect()))
+            }
+            "conflict" => Ok(EditOutcome::Conflict),
+            _ => Ok(EditOutcome::Missing),
         }
-        let Some(ids) = at::<Option<Vec<i64>>>(row, 0)? else { return Ok(EditOutcome::Missing) };
-        let (topics, visibility) = (at(row, 1)?, json_at::<Visibility>(row, 2)?);
-        let change = Some(VisibilityChange { before: visibility.clone(), after: post.visibility.clone() });
-        // As many of them as were made.
-        let work = [
-            Work::Edit { post: id, author: author.clone(), topics, visibility },
-            Work::Narrow { post: id, author: author.clone(), change: change.clone() },
-            Work::Widen { post: id, author, change },
-        ];
-        let job = |(id, work)| jobs::made(id, work, now);
-        Ok(EditOutcome::Edited(ids.into_iter().zip(work).map(job).collect()))
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -14,7 +14,7 @@ pub(super) const CARRIAGE: &str = "\
         SELECT FROM pulled WHERE author >= $1 AND author <= $1 ORDER BY author, mark LIMIT 1
     ) p) FROM users WHERE id = $1";
 
-const PULL: &str = "SELECT feedline_pull($1, $2, $3, $4, $5, $6)";
+const PULL: &str = "SELECT feedline_append_pulled($1, $2, $3, $4, $5, $6)";
 
 const TOP: &str = "SELECT coalesce(max(mark), 0) FROM pulled";
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::open;
+use super::{migrations, open};
 use crate::ledger::{LedgerError, Result};
 
 /// Pages that are copied in one step: 4 MiB.
@@ -62,7 +62,7 @@ pub fn backup(from: &Path, to: &Path, progress: impl FnMut(CopyProgress)) -> Res
 /// ledger that was there is in its place then.
 pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> Result<Option<PathBuf>> {
     let source = readable(from)?;
-    open::check_version(&source, from)?;
+    migrations::check_version(&source, from)?;
     if same_file(from, path) {
         return Err(failed(from, "it is the ledger itself"));
     }
@@ -74,10 +74,7 @@ pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> 
     let ready = copy(&source, from, &partial, progress).and_then(|()| {
         let db = Connection::open(&partial).map_err(|error| wrong(&partial, &error))?;
         let incarnation = "UPDATE meta SET value = lower(hex(randomblob(6))) WHERE name = 'incarnation'";
-        // A backup of a version without gets one with its first start.
-        if has_table(&db, "meta").map_err(|error| wrong(&partial, &error))? {
-            db.execute(incarnation, []).map_err(|error| wrong(&partial, &error))?;
-        }
+        db.execute(incarnation, []).map_err(|error| wrong(&partial, &error))?;
         db.close().map_err(|(_, error)| wrong(&partial, &error))
     });
     if let Err(error) = ready {
@@ -105,15 +102,11 @@ fn readable(path: &Path) -> Result<Connection> {
     let db = Connection::open_with_flags(path, flags).or_else(|_| Connection::open_with_flags(path, read_only));
     let db = db.map_err(|error| wrong(path, &error))?;
     db.busy_timeout(LOCK_WAIT).map_err(|error| wrong(path, &error))?;
-    match has_table(&db, "migrations") {
+    match migrations::is_ledger(&db) {
         Ok(true) => Ok(db),
         Ok(false) => Err(failed(path, "it is no ledger of Feedline")),
         Err(error) => Err(wrong(path, &error)),
     }
-}
-
-fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
-    db.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1")?.exists([name])
 }
 
 /// Copies page by page, checks the copy, and flushes it.
@@ -122,7 +115,7 @@ fn copy(source: &Connection, from: &Path, to: &Path, mut progress: impl FnMut(Co
     open::create(to).map_err(|error| failed(to, error))?;
     // One snapshot for all steps: what others write meanwhile would begin the copy anew.
     let snapshot = source.unchecked_transaction().map_err(|error| wrong(from, &error))?;
-    let read = snapshot.query_row("SELECT count(*) FROM migrations", [], |_| Ok(()));
+    let read = snapshot.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()));
     read.map_err(|error| wrong(from, &error))?;
     let mut copy = Connection::open(to).map_err(|error| wrong(to, &error))?;
     let backup = Backup::new(&snapshot, &mut copy).map_err(|error| wrong(to, &error))?;

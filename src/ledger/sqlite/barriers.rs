@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
-use super::edges::{self, Edge};
+use super::edges;
 use super::people::id_at;
 use super::{SqliteLedger, integer, jobs, json_text, readable};
-use crate::ledger::{Barriers, Job, Lease, Result, Work};
+use crate::ledger::{Barriers, Job, Lease, Result, job_plan};
 use crate::model::{Barrier, Millis, Relation, UserId};
 
 #[async_trait]
@@ -57,17 +57,6 @@ impl Between {
     fn new(barrier: Barrier, maker: &UserId, whom: &UserId) -> Self {
         Self { barrier, maker: maker.clone(), whom: whom.clone() }
     }
-
-    /// Whose inboxes it concerns, and whose posts there.
-    fn inboxes(&self) -> Vec<Edge> {
-        let edge = |reader: &UserId, author: &UserId| Edge { reader: reader.clone(), author: author.clone() };
-        let (mine, theirs) = (edge(&self.maker, &self.whom), edge(&self.whom, &self.maker));
-        match self.barrier {
-            Barrier::Mute => vec![mine],
-            Barrier::Hide => vec![theirs],
-            Barrier::Block => vec![mine, theirs],
-        }
-    }
 }
 
 fn bar(db: &Connection, between: &Between, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Vec<Job>>> {
@@ -77,11 +66,11 @@ fn bar(db: &Connection, between: &Between, now: Millis, lease: &Lease) -> rusqli
         return Ok(None);
     }
     let mut made = Vec::new();
-    for edge in between.inboxes() {
-        if between.barrier == Barrier::Block {
+    for edge in job_plan::restricted_inboxes(between.barrier, &between.maker, &between.whom) {
+        if job_plan::ends_follows(between.barrier) {
             edges::end(db, &edge)?;
         }
-        made.push(jobs::create(db, Work::Part { reader: edge.reader, author: edge.author }, now, lease)?);
+        made.push(jobs::create(db, job_plan::restricted(&edge), now, lease)?);
     }
     Ok(Some(made))
 }
@@ -93,9 +82,9 @@ fn unbar(db: &Connection, between: &Between, now: Millis, lease: &Lease) -> rusq
         return Ok(None);
     }
     let mut made = Vec::new();
-    for Edge { reader, author } in between.inboxes() {
-        if !edges::followed_among(db, &reader, std::slice::from_ref(&author))?.is_empty() {
-            made.push(jobs::create(db, Work::Follow { reader, author }, now, lease)?);
+    for edge in job_plan::restricted_inboxes(between.barrier, &between.maker, &between.whom) {
+        if !edges::followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty() {
+            made.push(jobs::create(db, job_plan::followed(&edge), now, lease)?);
         }
     }
     Ok(Some(made))

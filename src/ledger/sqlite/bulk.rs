@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use super::{SqliteLedger, edges, people, posts};
 use crate::ledger::bulk::ROWS_PER_TRANSACTION;
+use crate::ledger::edges::Edge;
 use crate::ledger::{BulkLoad, Result};
 use crate::model::{Millis, Post, UserId};
 
@@ -19,10 +20,7 @@ impl BulkLoad for SqliteLedger {
 
     async fn load_follows(&self, edges: &[(UserId, UserId)], now: Millis) -> Result<()> {
         for edges in edges.chunks(ROWS_PER_TRANSACTION) {
-            let edges: Vec<edges::Edge> = edges
-                .iter()
-                .map(|(follower, followee)| edges::Edge { reader: follower.clone(), author: followee.clone() })
-                .collect();
+            let edges: Vec<Edge> = edges.iter().map(|(follower, followee)| Edge::new(follower, followee)).collect();
             self.write(move |db| edges.iter().try_for_each(|edge| edges::make(db, edge, now).map(drop))).await?;
         }
         Ok(())

@@ -5,18 +5,19 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::people::{id_at, listed};
 use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
-use crate::ledger::{Edges, Job, Lease, Listed, Result, Work};
+use crate::ledger::edges::Edge;
+use crate::ledger::{Edges, Job, Lease, Listed, Result, job_plan};
 use crate::model::{Event, Millis, User, UserId};
 
 #[async_trait]
 impl Edges for SqliteLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease) = (Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
+        let (edge, lease) = (Edge::new(follower, followee), lease.clone());
         self.write(move |db| follow(db, &edge, now, &lease)).await
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease) = (Edge { reader: follower.clone(), author: followee.clone() }, lease.clone());
+        let (edge, lease) = (Edge::new(follower, followee), lease.clone());
         self.write(move |db| unfollow(db, &edge, now, &lease)).await
     }
 
@@ -46,12 +47,6 @@ impl Edges for SqliteLedger {
     }
 }
 
-/// Who follows whom.
-pub(super) struct Edge {
-    pub(super) reader: UserId,
-    pub(super) author: UserId,
-}
-
 /// Makes an edge, unless a block stands there. Whether it is new.
 pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO follows (follower, followee, at) SELECT ?1, ?2, ?3 \
@@ -70,18 +65,16 @@ pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -
     if !make(db, edge, now)? {
         return Ok(None);
     }
-    let (reader, author) = (edge.reader.clone(), edge.author.clone());
-    let event = Event::Followed { follower: reader.clone(), followee: author.clone() };
+    let event = Event::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
     events::append(db, Some(&event), now)?;
-    jobs::create(db, Work::Follow { reader, author }, now, lease).map(Some)
+    jobs::create(db, job_plan::followed(edge), now, lease).map(Some)
 }
 
 pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Job>> {
     if !end(db, edge)? {
         return Ok(None);
     }
-    let (reader, author) = (edge.reader.clone(), edge.author.clone());
-    jobs::create(db, Work::Unfollow { reader, author }, now, lease).map(Some)
+    jobs::create(db, job_plan::unfollowed(edge), now, lease).map(Some)
 }
 
 /// Ends an edge. Whether there was one.

@@ -64,10 +64,19 @@ pub(super) fn create(db: &Connection, work: Work, now: Millis, lease: &Lease) ->
         let sql = "SELECT 1 FROM jobs WHERE author = ?1 AND ordered AND (holder <> ?2 OR lease_until <= ?3)";
         is_held = !db.prepare_cached(sql)?.exists(params![author, &*lease.holder, clock])?;
     }
-    let sql = "INSERT INTO jobs (work, author, ordered, created_at, holder, lease_until, generation) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql = "INSERT INTO jobs (work, author, carries_post, ordered, created_at, holder, lease_until, generation) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let lease_until = if is_held { until(clock, lease) } else { 0 };
-    let row = params![json_text(&work)?, author, is_ordered, integer(now), &*lease.holder, lease_until, is_held];
+    let row = params![
+        json_text(&work)?,
+        author,
+        work.carries_post(),
+        is_ordered,
+        integer(now),
+        &*lease.holder,
+        lease_until,
+        is_held
+    ];
     let id = db.prepare_cached(sql)?.insert(row)?;
     Ok(Job { id, work, cursor: String::new(), created_at: now, generation: u64::from(is_held) })
 }
@@ -146,9 +155,7 @@ pub(super) fn finish(db: &Connection, id: i64, generation: u64) -> rusqlite::Res
 }
 
 pub(super) fn carries_posts(db: &Connection, author: &UserId, before: i64) -> rusqlite::Result<bool> {
-    // A job that cannot be decoded carries nothing.
-    let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE author = ?2 AND id < ?1 \
-               AND CASE WHEN json_valid(work) THEN coalesce(work ->> '$.post', work ->> '$.widen') END IS NOT NULL)";
+    let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE author = ?2 AND id < ?1 AND carries_post)";
     db.prepare_cached(sql)?.query_row(params![before, author.as_str()], |row| row.get(0))
 }
 

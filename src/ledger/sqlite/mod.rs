@@ -2,7 +2,8 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `open` | options, pragmas, migrations |
+//! | `open` | options, pragmas |
+//! | `migrations` | the schema |
 //! | `lane` | how async code reaches the threads |
 //! | `writer`, `readers` | the threads |
 //! | the others | the statements, by concept |
@@ -24,6 +25,7 @@ mod jobs;
 mod lane;
 mod likes;
 mod lineage;
+mod migrations;
 mod notifications;
 mod open;
 mod people;
@@ -147,7 +149,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn ping(&self) -> Result<()> {
-        let reads = self.read(|db| db.query_row("SELECT count(*) FROM migrations", [], |_| Ok(())));
+        let reads = self.read(|db| db.query_row("SELECT count(*) FROM schema_migrations", [], |_| Ok(())));
         // The transaction around nothing shows that the lock can be had.
         let writes = self.write(|_| Ok(()));
         self.within(async { tokio::try_join!(reads, writes).map(drop) }).await

@@ -1,4 +1,4 @@
-//! Opening the file: how it is kept, and which schema it has.
+//! Opening the file: connections and their settings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,33 +6,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Deserialize;
 
+use super::migrations;
 use crate::ledger::{LedgerError, Result, fold};
-
-/// The schema, step by step; a step's version is its place in the list, from 1. Steps are added, never changed.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/sqlite/0001_feed.sql"),
-    include_str!("../migrations/sqlite/0002_audience.sql"),
-    include_str!("../migrations/sqlite/0003_people.sql"),
-    include_str!("../migrations/sqlite/0004_comments.sql"),
-    include_str!("../migrations/sqlite/0005_favourites.sql"),
-    include_str!("../migrations/sqlite/0006_likes.sql"),
-    include_str!("../migrations/sqlite/0007_carry.sql"),
-    include_str!("../migrations/sqlite/0008_idempotency.sql"),
-    include_str!("../migrations/sqlite/0009_topics.sql"),
-    include_str!("../migrations/sqlite/0010_restricted.sql"),
-    include_str!("../migrations/sqlite/0011_of_some.sql"),
-    include_str!("../migrations/sqlite/0012_revocations.sql"),
-    include_str!("../migrations/sqlite/0013_personal.sql"),
-    include_str!("../migrations/sqlite/0014_erasure.sql"),
-    include_str!("../migrations/sqlite/0015_events.sql"),
-    include_str!("../migrations/sqlite/0016_meta.sql"),
-    include_str!("../migrations/sqlite/0017_job_leases.sql"),
-    include_str!("../migrations/sqlite/0018_quarantine.sql"),
-    include_str!("../migrations/sqlite/0019_post_audience.sql"),
-];
 
 /// Statements that a connection keeps prepared; more than there are.
 const STATEMENTS: usize = 256;
@@ -90,10 +68,12 @@ pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     let path = &options.path;
     create(path).map_err(|error| LedgerError::Failed(format!("{}: {error}", path.display())))?;
     let mut db = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // A file that is refused stays as it is, and so does its journal mode.
+    migrations::check_version(&db, path)?;
     use_wal(&db, options)?;
     define(&db).map_err(|error| explain(path, &error))?;
     configure(&db, options.durability).map_err(|error| explain(path, &error))?;
-    migrate(&mut db, path)?;
+    migrations::migrate(&mut db, path)?;
     Ok(db)
 }
 
@@ -174,50 +154,8 @@ fn use_wal(db: &Connection, options: &SqliteOptions) -> Result<()> {
     }
 }
 
-/// Applies the steps that the file does not have yet, all or none.
-fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
-    let wrong = |error: rusqlite::Error| explain(path, &error);
-    // Of several processes that start at once the first does the work; the others wait here and find it done.
-    let transaction = db.transaction_with_behavior(TransactionBehavior::Exclusive).map_err(wrong)?;
-    transaction
-        .execute_batch(
-            "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)",
-        )
-        .map_err(wrong)?;
-    let newest: Option<u32> = transaction
-        .query_row("SELECT version FROM migrations ORDER BY version DESC LIMIT 1", [], |row| row.get(0))
-        .optional()
-        .map_err(wrong)?;
-    let have = newest.unwrap_or(0) as usize;
-    is_known(have, path)?;
-    for (step, version) in MIGRATIONS.iter().zip(1_i64..).skip(have) {
-        transaction.execute_batch(step).map_err(wrong)?;
-        transaction
-            .execute("INSERT INTO migrations VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER))", [version])
-            .map_err(wrong)?;
-    }
-    transaction.commit().map_err(wrong)
-}
-
-/// Refuses the schema of a newer program.
-fn is_known(version: usize, path: &Path) -> Result<()> {
-    if version <= MIGRATIONS.len() {
-        return Ok(());
-    }
-    Err(LedgerError::Failed(format!(
-        "{}: its schema is version {version}, and this program knows {} only: a newer one made it",
-        path.display(),
-        MIGRATIONS.len()
-    )))
-}
-
-/// Refuses a file with the schema of a newer program.
-pub(super) fn check_version(db: &Connection, path: &Path) -> Result<()> {
-    let newest = db.query_row("SELECT coalesce(max(version), 0) FROM migrations", [], |row| row.get::<_, u32>(0));
-    is_known(newest.map_err(|error| explain(path, &error))? as usize, path)
-}
-
-fn explain(path: &Path, error: &rusqlite::Error) -> LedgerError {
+/// Names the file in an error.
+pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> LedgerError {
     match super::failure(error) {
         LedgerError::Unreachable(why) => LedgerError::Unreachable(format!("{}: {why}", path.display())),
         LedgerError::Busy => LedgerError::Unreachable(format!("{}: another process holds its lock", path.display())),

@@ -10,10 +10,8 @@ use super::{
     SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics, visible_posts,
 };
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{
-    EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisibilityChange, VisiblePosts, Work,
-};
-use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
+use crate::ledger::{EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisiblePosts, job_plan};
+use crate::model::{Event, Millis, Post, PostId, UserId};
 
 #[async_trait]
 impl Posts for SqliteLedger {
@@ -44,13 +42,13 @@ impl Posts for SqliteLedger {
 
     async fn edit_post(
         &self,
-        post: &Post,
-        base: Option<Millis>,
+        before: &Post,
+        after: &Post,
         event: Option<&Event>,
         lease: &Lease,
     ) -> Result<EditOutcome> {
-        let (post, event, lease) = (post.clone(), event.cloned(), lease.clone());
-        self.write(move |db| edit(db, &post, base, event.as_ref(), &lease)).await
+        let (base, after, event, lease) = (before.edited_at, after.clone(), event.cloned(), lease.clone());
+        self.write(move |db| edit(db, base, &after, event.as_ref(), &lease)).await
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
@@ -86,8 +84,7 @@ pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::R
         return Ok(None);
     }
     events::append(db, Event::post_created(post).as_ref(), post.created_at)?;
-    let work = Work::Post { post: post.id, author: post.author.clone() };
-    jobs::create(db, work, post.created_at, lease).map(Some)
+    jobs::create(db, job_plan::post_created(post), post.created_at, lease).map(Some)
 }
 
 /// Stores a post without a job. `false` if its author has it already, or had it.
@@ -110,30 +107,23 @@ fn own(db: &Connection, id: PostId, author: &UserId) -> rusqlite::Result<Option<
 
 fn edit(
     db: &Connection,
-    post: &Post,
     base: Option<Millis>,
+    after: &Post,
     event: Option<&Event>,
     lease: &Lease,
 ) -> rusqlite::Result<EditOutcome> {
-    let (id, author) = (post.id, post.author.clone());
-    let Some(before) = own(db, id, &author)? else { return Ok(EditOutcome::Missing) };
+    let Some(before) = own(db, after.id, &after.author)? else { return Ok(EditOutcome::Missing) };
     if before.edited_at != base {
         return Ok(EditOutcome::Conflict);
     }
-    db.prepare_cached("UPDATE posts SET body = ?2 WHERE id = ?1")?.execute(params![integer(id.0), json_text(post)?])?;
+    let replace = "UPDATE posts SET body = ?2 WHERE id = ?1";
+    db.prepare_cached(replace)?.execute(params![integer(after.id.0), json_text(after)?])?;
     topics::leave(db, &before)?;
-    topics::enter(db, post)?;
-    let (topics, visibility) = (before.topics, before.visibility.clone());
-    let mut work = vec![Work::Edit { post: id, author: author.clone(), topics, visibility }];
-    if before.visibility != post.visibility {
-        let change = Some(VisibilityChange { before: before.visibility, after: post.visibility.clone() });
-        work.push(Work::Narrow { post: id, author: author.clone(), change: change.clone() });
-        work.push(Work::Widen { post: id, author, change });
-    }
-    let now = post.edited_at.unwrap_or(post.created_at);
+    topics::enter(db, after)?;
+    let now = after.edited_at.unwrap_or(after.created_at);
     events::append(db, event, now)?;
-    let jobs = work.into_iter().map(|work| jobs::create(db, work, now, lease)).collect::<rusqlite::Result<_>>()?;
-    Ok(EditOutcome::Edited(jobs))
+    let jobs = job_plan::post_edited(&before, after).into_iter().map(|work| jobs::create(db, work, now, lease));
+    jobs.collect::<rusqlite::Result<_>>().map(EditOutcome::Edited)
 }
 
 pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Post>> {
@@ -165,16 +155,12 @@ pub(super) fn delete(
     db.prepare_cached("UPDATE posts SET deleted_at = ?2, body = NULL WHERE id = ?1")?
         .execute(params![integer(id.0), integer(now)])?;
     db.prepare_cached("UPDATE users SET posts = posts - 1 WHERE id = ?1")?.execute([author.as_str()])?;
-    // Of a post that cannot be decoded the removal goes to everybody who may have it. Lists of topics omit it by its
-    // body.
-    let (topics, visibility) = match post {
-        Some(post) => {
-            topics::leave(db, &post)?;
-            (post.topics, post.visibility)
-        }
-        None => (Vec::new(), Visibility::Public),
-    };
-    jobs::create(db, Work::Delete { post: id, author: author.clone(), topics, visibility }, now, lease).map(Some)
+    // Lists of topics omit a post that cannot be decoded by its body.
+    if let Some(post) = &post {
+        topics::leave(db, post)?;
+    }
+    let content = post.map(|post| (post.topics, post.visibility));
+    jobs::create(db, job_plan::post_deleted(id, author, content), now, lease).map(Some)
 }
 
 /// The index holds those alone that are not for everyone, so that nearly all look-ups end in it.

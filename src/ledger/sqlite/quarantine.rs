@@ -55,7 +55,7 @@ pub(super) fn job(
     // The columns of a job that cannot be decoded may be of any type.
     let sql = "INSERT INTO quarantine (kind, name, content, reason, at) \
                SELECT ?1, CAST(id AS TEXT), json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), \
-                   'ordered', ordered, 'cursor', CAST(cursor AS TEXT), 'created_at', created_at, \
+                   'carries_post', carries_post, 'ordered', ordered, 'cursor', CAST(cursor AS TEXT), 'created_at', created_at, \
                    'generation', generation), ?4, ?5 \
                FROM jobs WHERE id = ?2 AND generation = ?3 \
                ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at";
@@ -99,9 +99,10 @@ fn release(db: &Connection, id: i64) -> rusqlite::Result<bool> {
     let (name, read) = (id.to_string(), "SELECT content FROM quarantine WHERE kind = ?1 AND name = ?2");
     let content = db.prepare_cached(read)?.query_row([JOB, &name], |row| row.get::<_, String>(0)).optional()?;
     let Some(content) = content else { return Ok(false) };
-    let sql = "INSERT INTO jobs (id, work, author, ordered, cursor, created_at, generation, holder, lease_until) \
-               VALUES (?1, coalesce(?3, ?2 ->> 'work'), ?2 ->> 'author', ?2 ->> 'ordered', ?2 ->> 'cursor', \
-               ?2 ->> 'created_at', ?2 ->> 'generation', '', 0)";
+    let sql = "INSERT INTO jobs (id, work, author, carries_post, ordered, cursor, created_at, generation, holder, \
+                   lease_until) \
+               VALUES (?1, coalesce(?3, ?2 ->> 'work'), ?2 ->> 'author', ?2 ->> 'carries_post', ?2 ->> 'ordered', \
+                   ?2 ->> 'cursor', ?2 ->> 'created_at', ?2 ->> 'generation', '', 0)";
     db.prepare_cached(sql)?.execute(params![id, content, released_work(&content)])?;
     db.prepare_cached("DELETE FROM quarantine WHERE kind = ?1 AND name = ?2")?.execute([JOB, &name])?;
     Ok(true)

@@ -1,0 +1,61 @@
+//! The jobs that writes submit, decided once for every store.
+
+use super::edges::Edge;
+use super::jobs::{VisibilityChange, Work};
+use crate::model::{Barrier, Post, PostId, UserId, Visibility};
+
+/// The job of a new post.
+pub(super) fn post_created(post: &Post) -> Work {
+    Work::Post { post: post.id, author: post.author.clone() }
+}
+
+/// The jobs of an edit, in order. If the visibility changed, the post leaves some inboxes and enters others.
+pub(super) fn post_edited(before: &Post, after: &Post) -> Vec<Work> {
+    let (post, author) = (before.id, before.author.clone());
+    let (topics, visibility) = (before.topics.clone(), before.visibility.clone());
+    let mut jobs = vec![Work::Edit { post, author: author.clone(), topics, visibility }];
+    if before.visibility != after.visibility {
+        let change = VisibilityChange { before: before.visibility.clone(), after: after.visibility.clone() };
+        jobs.push(Work::Narrow { post, author: author.clone(), change: Some(change.clone()) });
+        jobs.push(Work::Widen { post, author, change: Some(change) });
+    }
+    jobs
+}
+
+/// The job of a deleted post. With `content` `None` the post cannot be decoded: the removal goes to everybody who may
+/// have it.
+pub(super) fn post_deleted(post: PostId, author: &UserId, content: Option<(Vec<String>, Visibility)>) -> Work {
+    let (topics, visibility) = content.unwrap_or((Vec::new(), Visibility::Public));
+    Work::Delete { post, author: author.clone(), topics, visibility }
+}
+
+/// The job of a new follow, and of an inbox that a restriction does not concern any more.
+pub(super) fn followed(edge: &Edge) -> Work {
+    Work::Follow { reader: edge.reader.clone(), author: edge.author.clone() }
+}
+
+/// The job of a follow that ended.
+pub(super) fn unfollowed(edge: &Edge) -> Work {
+    Work::Unfollow { reader: edge.reader.clone(), author: edge.author.clone() }
+}
+
+/// The job of an inbox that a restriction concerns.
+pub(super) fn restricted(edge: &Edge) -> Work {
+    Work::Part { reader: edge.reader.clone(), author: edge.author.clone() }
+}
+
+/// The inboxes that a restriction concerns, each with the author whose posts leave it.
+pub(super) fn restricted_inboxes(restriction: Barrier, maker: &UserId, whom: &UserId) -> Vec<Edge> {
+    let of_maker = Edge { reader: maker.clone(), author: whom.clone() };
+    let of_other = Edge { reader: whom.clone(), author: maker.clone() };
+    match restriction {
+        Barrier::Mute => vec![of_maker],
+        Barrier::Hide => vec![of_other],
+        Barrier::Block => vec![of_maker, of_other],
+    }
+}
+
+/// Whether a restriction ends the follows between the two.
+pub(super) fn ends_follows(restriction: Barrier) -> bool {
+    restriction == Barrier::Block
+}

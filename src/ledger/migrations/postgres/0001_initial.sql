@@ -1,0 +1,557 @@
+-- The schema of a PostgreSQL ledger. The functions that the statements call are in src/ledger/postgres/functions/.
+-- Times are Unix milliseconds. Counts are maintained in the transaction that changes the counted rows. `seq` columns
+-- order lists: unlike a time, a `seq` is unique, so a cursor is exact.
+--
+-- Ids are compared byte by byte, whatever the locale of the database: COLLATE "C". Tables that grow without bound are
+-- partitioned by the hash of the key they are read by (an author, a user, a post), so that each look-up reads one
+-- partition; data that is read by two keys is in two tables. Partitions can be vacuumed, indexed and, as foreign
+-- tables, moved to other servers one by one. Their number is fixed: 16 are enough for a long time, and keep plans fast.
+-- Tables with at most one row a user or topic are not partitioned.
+
+-- Users and accounts
+-- ------------------
+
+CREATE TABLE users (
+    id         text COLLATE "C" PRIMARY KEY,
+    name       text NOT NULL,
+    avatar     text,
+    created_at bigint NOT NULL,
+    -- Writes that concern a user lock this row first, in the order of ids. So they run one after the other, and counts
+    -- and numbers become visible in their order.
+    followers  bigint NOT NULL DEFAULT 0,
+    following  bigint NOT NULL DEFAULT 0,
+    posts      bigint NOT NULL DEFAULT 0,
+    -- Set for erased users. The row stays as a tombstone, so that nobody else can take the id.
+    erased_at  bigint
+) WITH (fillfactor = 80);
+
+-- Users who sign in with a password. All others come with a token of an application.
+CREATE TABLE accounts (
+    "user"     text COLLATE "C" PRIMARY KEY REFERENCES users (id),
+    password   text NOT NULL,
+    -- How often all sessions of the account were ended. A session carries the number it was opened with.
+    generation bigint NOT NULL DEFAULT 0
+);
+
+-- The search index: ids and names, folded to lower case by Feedline. Not partitioned: it is searched by prefix.
+CREATE TABLE user_terms (
+    term  text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    PRIMARY KEY (term, owner)
+);
+-- Replaces the terms of a user who changes their name.
+CREATE INDEX user_terms_of ON user_terms (owner, term);
+
+-- Tokens and sessions that ended early, and blocked users: a log with one row for each (kind, subject). A later entry
+-- replaces the row and takes a new number. Every node follows the log by number. Not partitioned: it is read by number,
+-- and expired entries are dropped.
+CREATE TABLE revocations (
+    seq        bigint PRIMARY KEY,
+    kind       text COLLATE "C" NOT NULL,
+    -- The id of a token, or of a user.
+    subject    text COLLATE "C" NOT NULL,
+    -- Of a token: the user it belongs to, if known.
+    owner      text COLLATE "C",
+    -- The meaning depends on the kind: see RevocationKind.
+    value      bigint NOT NULL,
+    -- The id of the one session that stays open.
+    spared     text COLLATE "C",
+    at         bigint NOT NULL,
+    -- From then on the entry has no effect, and may be dropped.
+    expires_at bigint NOT NULL
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX revocations_subject ON revocations (kind, subject);
+-- Drops expired entries.
+CREATE INDEX revocations_expiry ON revocations (expires_at);
+
+-- The last `seq` of `revocations`, in one row. The transaction that takes the next one holds the row until its commit,
+-- so numbers become visible in their order (those of a sequence would not). The row stays when entries are dropped.
+CREATE TABLE revocations_end (
+    alone boolean PRIMARY KEY DEFAULT true CHECK (alone),
+    seq   bigint NOT NULL
+) WITH (fillfactor = 10);
+INSERT INTO revocations_end (seq) VALUES (0);
+
+-- Erasures in progress. The remaining rows of the user are the progress, so a node that takes an erasure over needs
+-- nothing else.
+CREATE TABLE erasures (
+    owner       text COLLATE "C" PRIMARY KEY,
+    at          bigint NOT NULL,
+    holder      text NOT NULL,
+    lease_until bigint NOT NULL,
+    -- Since when nothing of the user was found. NULL: something was found since.
+    quiet_since bigint
+) WITH (fillfactor = 70);
+
+-- Follows and restrictions
+-- ------------------------
+
+CREATE SEQUENCE follows_seq AS bigint;
+
+-- The followees of a user.
+CREATE TABLE follows (
+    follower text COLLATE "C" NOT NULL,
+    followee text COLLATE "C" NOT NULL,
+    seq      bigint NOT NULL,
+    at       bigint NOT NULL,
+    PRIMARY KEY (follower, followee)
+) PARTITION BY HASH (follower);
+CREATE INDEX follows_listed ON follows (follower, seq);
+
+-- The same edges by followee. The primary key is the order in which a fan-out scans the followers of an author.
+CREATE TABLE followers (
+    followee text COLLATE "C" NOT NULL,
+    follower text COLLATE "C" NOT NULL,
+    seq      bigint NOT NULL,
+    PRIMARY KEY (followee, follower)
+) PARTITION BY HASH (followee);
+CREATE INDEX followers_listed ON followers (followee, seq);
+
+-- Restrictions between two users. `maker` hides their posts from `whom` (hide), does not see those of `whom` (mute), or
+-- both (block).
+CREATE TABLE barriers (
+    maker text COLLATE "C" NOT NULL,
+    kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
+    whom  text COLLATE "C" NOT NULL,
+    at    bigint NOT NULL,
+    PRIMARY KEY (maker, kind, whom)
+) PARTITION BY HASH (maker);
+
+-- The same restrictions by the other user.
+CREATE TABLE barred (
+    whom  text COLLATE "C" NOT NULL,
+    kind  text COLLATE "C" NOT NULL,
+    maker text COLLATE "C" NOT NULL,
+    PRIMARY KEY (whom, kind, maker)
+) PARTITION BY HASH (whom);
+
+-- Users who get a notification of each post of an author.
+CREATE TABLE post_notices (
+    owner  text COLLATE "C" NOT NULL,
+    author text COLLATE "C" NOT NULL,
+    at     bigint NOT NULL,
+    PRIMARY KEY (owner, author)
+) PARTITION BY HASH (owner);
+
+-- The same by author: the recipients of an author's posts, in ascending order.
+CREATE TABLE post_notices_of (
+    author text COLLATE "C" NOT NULL,
+    owner  text COLLATE "C" NOT NULL,
+    PRIMARY KEY (author, owner)
+) PARTITION BY HASH (author);
+
+-- Posts and topics
+-- ----------------
+
+-- `body` is the whole post as JSON (as text: jsonb takes no NUL, and a post may contain one, escaped). A deleted post
+-- keeps its row, without the body. Most look-ups are by id, to fill a page of ids with bodies.
+CREATE TABLE posts (
+    id         bigint PRIMARY KEY,
+    author     text COLLATE "C" NOT NULL,
+    topics     text[] NOT NULL,
+    -- Who may see it, as JSON.
+    visibility text NOT NULL,
+    body       text,
+    deleted_at bigint
+) PARTITION BY HASH (id);
+-- The public posts of an author: most readers of a profile see no others.
+CREATE INDEX posts_public ON posts (author, id) WHERE visibility = '"public"' AND deleted_at IS NULL;
+-- Posts that are not public. They are few, so nearly all look-ups end in this index.
+CREATE INDEX posts_restricted ON posts (id) WHERE visibility <> '"public"' AND deleted_at IS NULL;
+-- Tombstones that an erasure removes.
+CREATE INDEX posts_deleted ON posts (author, id) WHERE deleted_at IS NOT NULL;
+
+-- The posts of an author, without deleted ones.
+CREATE TABLE author_posts (
+    author text COLLATE "C" NOT NULL,
+    post   bigint NOT NULL,
+    PRIMARY KEY (author, post)
+) PARTITION BY HASH (author);
+
+-- The posts of a topic, without deleted ones.
+CREATE TABLE post_topics (
+    topic  text COLLATE "C" NOT NULL,
+    post   bigint NOT NULL,
+    -- Whether everybody may see the post.
+    public boolean NOT NULL,
+    PRIMARY KEY (topic, post)
+) PARTITION BY HASH (topic);
+-- The newest public post of a topic.
+CREATE INDEX post_topics_public ON post_topics (topic, post) WHERE public;
+
+-- Topics with public posts: the number of these posts, and the newest. A transaction that changes `post_topics` locks
+-- the rows here before it looks for the newest post, several in the order of their names. Not partitioned: it is listed
+-- by activity.
+CREATE TABLE topics (
+    name  text COLLATE "C" PRIMARY KEY,
+    posts bigint NOT NULL,
+    last  bigint NOT NULL
+) WITH (fillfactor = 80);
+-- Topics by their latest activity.
+CREATE INDEX topics_recent ON topics (last, name);
+
+-- The newest post that a user has seen in their timeline.
+CREATE TABLE read_markers (
+    owner text COLLATE "C" PRIMARY KEY,
+    post  bigint NOT NULL
+) WITH (fillfactor = 80);
+
+-- The counts of posts. A post without comments, likes and favourites may have no row. `likes_version` grows with each
+-- change that is announced. Writes that change what belongs to a post lock its row first.
+CREATE TABLE post_counts (
+    post          bigint PRIMARY KEY,
+    likes         bigint NOT NULL DEFAULT 0,
+    likes_version bigint NOT NULL DEFAULT 0,
+    comments      bigint NOT NULL DEFAULT 0,
+    favourites    bigint NOT NULL DEFAULT 0
+) PARTITION BY HASH (post);
+
+-- The audience of posts that are not public: profiles count and list the posts that a reader may see, and no other post
+-- is read. Triggers on `posts` maintain the rows. One row a post with `viewer` '', and one for each user whom `only_to`
+-- or `not_to` names.
+CREATE TABLE audience_posts (
+    author text COLLATE "C" NOT NULL,
+    -- `followers`, `friends`, `only_to`, `not_to`.
+    kind   text COLLATE "C" NOT NULL,
+    viewer text COLLATE "C" NOT NULL,
+    post   bigint NOT NULL,
+    PRIMARY KEY (author, kind, viewer, post)
+) PARTITION BY HASH (author);
+
+-- The number of rows with `viewer` '' of an author, by kind. Authors without any have no row.
+CREATE TABLE audience_counts (
+    author    text COLLATE "C" PRIMARY KEY,
+    followers bigint NOT NULL,
+    friends   bigint NOT NULL,
+    only_to   bigint NOT NULL,
+    not_to    bigint NOT NULL
+) WITH (fillfactor = 80);
+
+-- Triggers need their function. Its body is in functions/audience.sql, which is applied in the same transaction.
+CREATE FUNCTION feedline_post_audience() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+
+CREATE TRIGGER posts_audience_added AFTER INSERT ON posts FOR EACH ROW
+WHEN (NEW.visibility <> '"public"' AND NEW.deleted_at IS NULL)
+EXECUTE FUNCTION feedline_post_audience();
+
+CREATE TRIGGER posts_audience_removed AFTER DELETE ON posts FOR EACH ROW
+WHEN (OLD.visibility <> '"public"' AND OLD.deleted_at IS NULL)
+EXECUTE FUNCTION feedline_post_audience();
+
+CREATE TRIGGER posts_audience_changed AFTER UPDATE OF visibility, deleted_at ON posts FOR EACH ROW
+WHEN ((OLD.visibility <> '"public"' OR NEW.visibility <> '"public"')
+    AND (OLD.visibility <> NEW.visibility OR OLD.deleted_at IS DISTINCT FROM NEW.deleted_at))
+EXECUTE FUNCTION feedline_post_audience();
+
+-- Comments, likes, favourites
+-- ---------------------------
+
+-- A deleted comment with replies keeps its row, without `author`, `text` and `mentions`. Without replies it is removed.
+CREATE TABLE comments (
+    post          bigint NOT NULL,
+    id            bigint NOT NULL,
+    -- The comment it replies to; 0: none.
+    parent        bigint NOT NULL,
+    -- The number of its ancestors.
+    depth         int NOT NULL,
+    author        text COLLATE "C",
+    text          text,
+    -- User ids; NULL: none.
+    mentions      text[],
+    replies       bigint NOT NULL DEFAULT 0,
+    likes         bigint NOT NULL DEFAULT 0,
+    likes_version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (post, id)
+) PARTITION BY HASH (post);
+-- The replies to a post or a comment, in order.
+CREATE INDEX comments_thread ON comments (post, parent, id);
+-- The comments of a user, for exports and erasures. These are rare, so a look-up in each partition is acceptable; a
+-- second table would double every write.
+CREATE INDEX comments_author ON comments (author, id) WHERE author IS NOT NULL;
+
+-- The post of a comment: threads are read by post, single comments by id.
+CREATE TABLE comment_posts (
+    comment bigint PRIMARY KEY,
+    post    bigint NOT NULL
+) PARTITION BY HASH (comment);
+
+-- Numbers are taken while the row of the post in `post_counts` is locked, so those of one list become visible in their
+-- order.
+CREATE SEQUENCE likes_seq AS bigint;
+
+-- Likes of posts. Likes are acknowledged by a queue, and stored here in batches. Whether a user likes a post is looked
+-- up by both, so one table is enough.
+CREATE TABLE likes (
+    post  bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    seq   bigint NOT NULL,
+    at    bigint NOT NULL,
+    PRIMARY KEY (post, owner)
+) PARTITION BY HASH (post);
+-- The likers of a post.
+CREATE INDEX likes_listed ON likes (post, seq);
+-- The likes of a user, for exports and erasures.
+CREATE INDEX likes_of ON likes (owner, seq);
+
+CREATE TABLE comment_likes (
+    comment bigint NOT NULL,
+    owner   text COLLATE "C" NOT NULL,
+    at      bigint NOT NULL,
+    PRIMARY KEY (comment, owner)
+) PARTITION BY HASH (comment);
+-- The liked comments of a user, for exports and erasures.
+CREATE INDEX comment_likes_of ON comment_likes (owner, comment);
+
+-- How far each partition of the queue of likes is settled: written in the transaction that settles it.
+CREATE TABLE like_positions (
+    partition int PRIMARY KEY,
+    position  text NOT NULL
+) WITH (fillfactor = 50);
+
+-- Likes that could not be settled, until their users are informed. `object` is `p12` for a post, `c34` for a comment.
+CREATE TABLE like_reverts (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    partition int NOT NULL,
+    owner     text COLLATE "C" NOT NULL,
+    object    text COLLATE "C" NOT NULL,
+    reason    text NOT NULL
+);
+CREATE INDEX like_reverts_untold ON like_reverts (partition, id);
+
+-- Numbers are taken while the two rows that count are locked, the one of the user first, so those of one list become
+-- visible in their order.
+CREATE SEQUENCE favourites_seq AS bigint;
+
+-- The favourites of a user, objects of any type.
+CREATE TABLE favourites (
+    owner  text COLLATE "C" NOT NULL,
+    type   text COLLATE "C" NOT NULL,
+    object text COLLATE "C" NOT NULL,
+    seq    bigint NOT NULL,
+    at     bigint NOT NULL,
+    PRIMARY KEY (owner, type, object)
+) PARTITION BY HASH (owner);
+CREATE INDEX favourites_listed ON favourites (owner, type, seq);
+
+-- The same by object: the users who have it among their favourites.
+CREATE TABLE favourite_holders (
+    type   text COLLATE "C" NOT NULL,
+    object text COLLATE "C" NOT NULL,
+    owner  text COLLATE "C" NOT NULL,
+    seq    bigint NOT NULL,
+    at     bigint NOT NULL,
+    PRIMARY KEY (type, object, owner)
+) PARTITION BY HASH (type, object);
+CREATE INDEX favourite_holders_listed ON favourite_holders (type, object, seq);
+
+-- The number of favourites of a user, by type.
+CREATE TABLE favourites_of_users (
+    owner text COLLATE "C" NOT NULL,
+    type  text COLLATE "C" NOT NULL,
+    count bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (owner, type)
+) WITH (fillfactor = 80);
+
+-- The number of users who have an object among their favourites.
+CREATE TABLE favourites_of_objects (
+    type   text COLLATE "C" NOT NULL,
+    object text COLLATE "C" NOT NULL,
+    count  bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (type, object)
+) PARTITION BY HASH (type, object);
+
+-- Events and notifications
+-- ------------------------
+
+-- The event outbox: an event is written in the transaction of its cause, and removed when every consumer has processed
+-- it. Not partitioned: only pending events are here. Rows come and go, so it is vacuumed by number, not by share.
+CREATE TABLE events (
+    -- Never reused: notifications remember the last event they contain.
+    seq     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at      bigint NOT NULL,
+    -- JSON.
+    event   text NOT NULL,
+    -- A bit for each consumer that has not processed it yet.
+    pending int NOT NULL,
+    -- Why a consumer gave up on it.
+    failure text
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
+CREATE INDEX events_failed ON events (seq) WHERE failure IS NOT NULL;
+
+-- The one process that works for a consumer, and until when, by the clock of this server.
+CREATE TABLE event_leases (
+    consumer text COLLATE "C" PRIMARY KEY,
+    holder   text NOT NULL,
+    until    timestamptz NOT NULL
+);
+
+-- One row for each user who ever had a notification. `latest` is the last `seq` of their notifications; `read_upto` and
+-- `seen_upto` are such numbers as well. Writes that change the notifications of a user lock the row first.
+CREATE TABLE notified (
+    owner     text COLLATE "C" PRIMARY KEY,
+    latest    bigint NOT NULL DEFAULT 0,
+    groups    bigint NOT NULL DEFAULT 0,
+    read_upto bigint NOT NULL DEFAULT 0,
+    seen_upto bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 80);
+
+-- Notifications are groups: one for each kind and object within a time window.
+CREATE TABLE notifications (
+    owner      text COLLATE "C" NOT NULL,
+    id         bigint NOT NULL,
+    kind       text COLLATE "C" NOT NULL,
+    -- `p12` for a post, `c34` for a comment; empty: none.
+    object     text COLLATE "C" NOT NULL,
+    seq        bigint NOT NULL,
+    people     bigint NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    PRIMARY KEY (owner, id)
+) PARTITION BY HASH (owner);
+-- The list of a user, by latest activity.
+CREATE UNIQUE INDEX notifications_order ON notifications (owner, seq);
+-- The group that an event joins.
+CREATE INDEX notifications_group ON notifications (owner, kind, object, seq);
+
+-- The people in a group.
+CREATE TABLE notification_people (
+    owner        text COLLATE "C" NOT NULL,
+    notification bigint NOT NULL,
+    person       text COLLATE "C" NOT NULL,
+    seq          bigint NOT NULL,
+    -- The last event of this person in the group; 0: none. An event that is processed again changes nothing.
+    event        bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (owner, notification, person)
+) PARTITION BY HASH (owner);
+-- The newest people of a group.
+CREATE INDEX notification_people_newest ON notification_people (owner, notification, seq);
+-- The groups that contain a person, for erasures.
+CREATE INDEX notification_people_person ON notification_people (person, owner, notification);
+
+-- Removed notifications whose people are still to be removed.
+CREATE TABLE notification_remains (
+    owner        text COLLATE "C" NOT NULL,
+    notification bigint NOT NULL,
+    PRIMARY KEY (owner, notification)
+);
+
+-- Fan-out jobs and the pull log
+-- -----------------------------
+
+-- The id of a job is taken while the row of its author in `users` is locked, so the jobs of one author become visible
+-- in the order of their ids. Rows come and go, so the table is vacuumed by number, not by share.
+CREATE TABLE jobs (
+    -- Never reused: a worker that lost a lease must not finish another job.
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- The work, as JSON.
+    work         text NOT NULL,
+    -- The author of the posts that the job concerns.
+    author       text COLLATE "C" NOT NULL,
+    -- Whether the job puts a post into inboxes.
+    carries_post boolean NOT NULL,
+    -- Whether the job runs after the earlier jobs of the author.
+    ordered      boolean NOT NULL DEFAULT true,
+    -- The last follower that was processed; empty: none.
+    cursor       text COLLATE "C" NOT NULL DEFAULT '',
+    created_at   bigint NOT NULL,
+    holder       text NOT NULL,
+    lease_until  bigint NOT NULL,
+    -- The number of leases so far: a worker that lost its lease has a lower one.
+    generation   bigint NOT NULL DEFAULT 1
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX jobs_carrying ON jobs (author, id) WHERE carries_post;
+CREATE INDEX jobs_ordered ON jobs (author, id) WHERE ordered;
+
+-- The pull log: posts, edits and deletions of authors with too many followers to write to each inbox. Every node reads
+-- it in order, and every inbox stores the mark up to which it contains the log. Not partitioned: it is read by mark,
+-- and old entries are dropped.
+CREATE TABLE pulled (
+    mark     bigint PRIMARY KEY,
+    job      bigint NOT NULL UNIQUE,
+    author   text COLLATE "C" NOT NULL,
+    -- The kind letter of an entry, and its post.
+    kind     text COLLATE "C" NOT NULL,
+    post     bigint NOT NULL,
+    -- Whether some inboxes may contain the entry already.
+    repeated boolean NOT NULL,
+    at       bigint NOT NULL
+);
+-- The entries of an author after a mark.
+CREATE INDEX pulled_author ON pulled (author, mark);
+
+-- The last mark of `pulled`, in one row. The transaction that takes the next one holds the row until its commit, so
+-- marks become visible in their order (those of a sequence would not). The row stays when entries are dropped.
+CREATE TABLE pulled_end (
+    alone boolean PRIMARY KEY DEFAULT true CHECK (alone),
+    mark  bigint NOT NULL
+) WITH (fillfactor = 10);
+INSERT INTO pulled_end (mark) VALUES (0);
+
+-- Jobs and likes that cannot be decoded or always fail, with the reason.
+CREATE TABLE quarantine (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind    text COLLATE "C" NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    -- Of a job: its row as JSON.
+    content text NOT NULL,
+    reason  text NOT NULL,
+    at      bigint NOT NULL
+);
+CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
+-- Drops the oldest entries of a kind.
+CREATE INDEX quarantine_kind ON quarantine (kind, id);
+
+-- Requests
+-- --------
+
+-- Writes with an idempotency key, and their answers.
+CREATE TABLE idempotency (
+    owner     text COLLATE "C" NOT NULL,
+    key       text COLLATE "C" NOT NULL,
+    operation text NOT NULL,
+    -- A digest of the input.
+    input     bytea NOT NULL,
+    -- The id reserved for the object that the write creates; 0: none.
+    reserved  bigint NOT NULL,
+    begun_at  bigint NOT NULL,
+    -- While there is no answer: until when an attempt may be running.
+    until     bigint NOT NULL,
+    answer    bytea,
+    PRIMARY KEY (owner, key)
+) PARTITION BY HASH (owner);
+-- Drops old keys.
+CREATE INDEX idempotency_begun ON idempotency (begun_at);
+
+-- The database itself
+-- -------------------
+
+-- `incarnation` names the history of the database. It is copied with the data, and replaced by a node that finds the
+-- database older than the broker's record of it.
+CREATE TABLE meta (
+    name  text COLLATE "C" PRIMARY KEY,
+    value text NOT NULL
+);
+INSERT INTO meta (name, value) VALUES ('incarnation', substr(md5(gen_random_uuid()::text), 1, 12));
+
+-- Partitions
+-- ----------
+
+DO $$
+DECLARE
+    parent text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY[
+        'follows', 'followers', 'barriers', 'barred', 'post_notices', 'post_notices_of',
+        'posts', 'author_posts', 'post_topics', 'post_counts', 'audience_posts',
+        'comments', 'comment_posts', 'likes', 'comment_likes',
+        'favourites', 'favourite_holders', 'favourites_of_objects',
+        'notifications', 'notification_people', 'idempotency'
+    ] LOOP
+        FOR part IN 0..15 LOOP
+            EXECUTE format(
+                'CREATE TABLE %s_%s PARTITION OF %s FOR VALUES WITH (MODULUS 16, REMAINDER %s)',
+                parent, part, parent, part);
+        END LOOP;
+    END LOOP;
+END $$;

@@ -1,0 +1,506 @@
+-- The schema of an SQLite ledger. Times are Unix milliseconds. Counts are maintained in the transaction that changes
+-- the counted rows. `seq` columns order lists: unlike a time, a `seq` is unique, so a cursor is exact.
+
+-- Users and accounts
+-- ------------------
+
+CREATE TABLE users (
+    id         TEXT PRIMARY KEY NOT NULL,
+    name       TEXT NOT NULL,
+    avatar     TEXT,
+    created_at INTEGER NOT NULL,
+    followers  INTEGER NOT NULL DEFAULT 0,
+    following  INTEGER NOT NULL DEFAULT 0,
+    posts      INTEGER NOT NULL DEFAULT 0,
+    -- Set for erased users. The row stays as a tombstone, so that nobody else can take the id.
+    erased_at  INTEGER
+) WITHOUT ROWID;
+
+-- Users who sign in with a password. All others come with a token of an application.
+CREATE TABLE accounts (
+    user       TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
+    password   TEXT NOT NULL,
+    -- How often all sessions of the account were ended. A session carries the number it was opened with.
+    generation INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- The search index: ids and names, folded to lower case by Feedline (SQLite's `lower` handles ASCII only).
+CREATE TABLE user_terms (
+    term TEXT NOT NULL,
+    user TEXT NOT NULL REFERENCES users (id),
+    PRIMARY KEY (term, user)
+) WITHOUT ROWID;
+-- Replaces the terms of a user who changes their name.
+CREATE INDEX user_terms_user ON user_terms (user, term);
+
+-- Tokens and sessions that ended early, and blocked users: a log with one row for each (kind, subject). A later entry
+-- replaces the row and takes a new number. Every node follows the log by number, so numbers are never reused.
+CREATE TABLE revocations (
+    seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind       TEXT NOT NULL,
+    -- The id of a token, or of a user.
+    subject    TEXT NOT NULL,
+    -- Of a token: the user it belongs to, if known.
+    owner      TEXT,
+    -- The meaning depends on the kind: see RevocationKind.
+    value      INTEGER NOT NULL,
+    -- The id of the one session that stays open.
+    spared     TEXT,
+    at         INTEGER NOT NULL,
+    -- From then on the entry has no effect, and may be dropped.
+    expires_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX revocations_subject ON revocations (kind, subject);
+-- Drops expired entries.
+CREATE INDEX revocations_expiry ON revocations (expires_at);
+
+-- Erasures in progress. The remaining rows of the user are the progress, so a node that takes an erasure over needs
+-- nothing else.
+CREATE TABLE erasures (
+    user        TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
+    at          INTEGER NOT NULL,
+    holder      TEXT NOT NULL,
+    lease_until INTEGER NOT NULL,
+    -- Since when nothing of the user was found. NULL: something was found since.
+    quiet_since INTEGER
+) WITHOUT ROWID;
+-- Claims.
+CREATE INDEX erasures_due ON erasures (lease_until);
+
+-- Follows and restrictions
+-- ------------------------
+
+CREATE TABLE follows (
+    seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+    follower TEXT NOT NULL REFERENCES users (id),
+    followee TEXT NOT NULL REFERENCES users (id),
+    at       INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX follows_edge ON follows (follower, followee);
+-- The followers of an author in the order of their ids: a fan-out scans them.
+CREATE INDEX follows_fanout ON follows (followee, follower);
+-- The two lists. An index ends with the rowid, so each is in the order of `seq` for each user.
+CREATE INDEX follows_out ON follows (follower);
+CREATE INDEX follows_in ON follows (followee);
+
+-- Restrictions between two users. `maker` hides their posts from `whom` (hide), does not see those of `whom` (mute), or
+-- both (block).
+CREATE TABLE barriers (
+    maker TEXT NOT NULL REFERENCES users (id),
+    whom  TEXT NOT NULL REFERENCES users (id),
+    kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
+    at    INTEGER NOT NULL,
+    PRIMARY KEY (maker, kind, whom)
+) WITHOUT ROWID;
+-- The restrictions against a user.
+CREATE INDEX barriers_whom ON barriers (whom, kind, maker);
+
+-- Users who get a notification of each post of an author.
+CREATE TABLE post_notices (
+    user   TEXT NOT NULL REFERENCES users (id),
+    author TEXT NOT NULL REFERENCES users (id),
+    at     INTEGER NOT NULL,
+    PRIMARY KEY (user, author)
+) WITHOUT ROWID;
+-- The recipients of an author's posts, in ascending order.
+CREATE INDEX post_notices_author ON post_notices (author, user);
+
+-- Posts and topics
+-- ----------------
+
+-- `body` is the whole post as JSON. A deleted post keeps its row, without the body.
+CREATE TABLE posts (
+    id         INTEGER PRIMARY KEY,
+    author     TEXT NOT NULL REFERENCES users (id),
+    body       TEXT,
+    deleted_at INTEGER
+);
+-- The posts of an author.
+CREATE INDEX posts_author ON posts (author, id) WHERE deleted_at IS NULL;
+-- The public ones: most readers of a profile see no others.
+CREATE INDEX posts_public ON posts (author, id)
+WHERE deleted_at IS NULL AND coalesce(body ->> '$.visibility', 'public') = 'public';
+-- Posts that are not public. They are few, so nearly all look-ups end in this index.
+CREATE INDEX posts_restricted ON posts (id) WHERE coalesce(body ->> '$.visibility', 'public') <> 'public';
+-- Tombstones that an erasure removes.
+CREATE INDEX posts_deleted ON posts (author, id) WHERE deleted_at IS NOT NULL;
+
+CREATE TABLE post_topics (
+    topic  TEXT NOT NULL,
+    post   INTEGER NOT NULL,
+    -- Whether everybody may see the post.
+    public INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (topic, post)
+) WITHOUT ROWID;
+-- The newest public post of a topic.
+CREATE INDEX post_topics_public ON post_topics (topic, post) WHERE public;
+
+-- Topics with public posts: the number of these posts, and the newest.
+CREATE TABLE topics (
+    name  TEXT PRIMARY KEY NOT NULL,
+    posts INTEGER NOT NULL,
+    last  INTEGER NOT NULL
+) WITHOUT ROWID;
+-- Topics by their latest activity.
+CREATE INDEX topics_recent ON topics (last, name);
+
+-- The newest post that a user has seen in their timeline.
+CREATE TABLE read_markers (
+    user TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
+    post INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- The counts of posts. A post without comments, likes and favourites may have no row. `likes_version` grows with each
+-- change that is announced.
+CREATE TABLE post_counts (
+    post          INTEGER PRIMARY KEY,
+    likes         INTEGER NOT NULL DEFAULT 0,
+    likes_version INTEGER NOT NULL DEFAULT 0,
+    comments      INTEGER NOT NULL DEFAULT 0,
+    favourites    INTEGER NOT NULL DEFAULT 0
+);
+
+-- The audience of posts that are not public: profiles count and list the posts that a reader may see, and no other post
+-- is read. Triggers on `posts` maintain the rows.
+
+-- One row a post with `viewer` '', and one for each user whom `only_to` or `not_to` names.
+CREATE TABLE audience_posts (
+    author TEXT NOT NULL,
+    -- `followers`, `friends`, `only_to`, `not_to`.
+    kind   TEXT NOT NULL,
+    viewer TEXT NOT NULL,
+    post   INTEGER NOT NULL,
+    PRIMARY KEY (author, kind, viewer, post)
+) WITHOUT ROWID;
+
+-- The number of rows with `viewer` '' of an author, by kind. Authors without any have no row.
+CREATE TABLE audience_counts (
+    author    TEXT PRIMARY KEY NOT NULL,
+    followers INTEGER NOT NULL,
+    friends   INTEGER NOT NULL,
+    only_to   INTEGER NOT NULL,
+    not_to    INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TRIGGER audience_posts_added AFTER INSERT ON audience_posts WHEN NEW.viewer = ''
+BEGIN
+    INSERT INTO audience_counts (author, followers, friends, only_to, not_to)
+    VALUES (NEW.author, NEW.kind = 'followers', NEW.kind = 'friends', NEW.kind = 'only_to', NEW.kind = 'not_to')
+    ON CONFLICT (author) DO UPDATE SET followers = followers + excluded.followers, friends = friends + excluded.friends,
+        only_to = only_to + excluded.only_to, not_to = not_to + excluded.not_to;
+END;
+
+CREATE TRIGGER audience_posts_removed AFTER DELETE ON audience_posts WHEN OLD.viewer = ''
+BEGIN
+    UPDATE audience_counts
+    SET followers = followers - (OLD.kind = 'followers'), friends = friends - (OLD.kind = 'friends'),
+        only_to = only_to - (OLD.kind = 'only_to'), not_to = not_to - (OLD.kind = 'not_to')
+    WHERE author = OLD.author;
+    DELETE FROM audience_counts
+    WHERE author = OLD.author AND followers = 0 AND friends = 0 AND only_to = 0 AND not_to = 0;
+END;
+
+-- A deleted post has no body, and so no audience.
+CREATE TRIGGER posts_audience_added AFTER INSERT ON posts
+WHEN coalesce(NEW.body ->> '$.visibility', 'public') <> 'public'
+BEGIN
+    INSERT INTO audience_posts (author, kind, viewer, post)
+    VALUES (NEW.author, CASE substr(NEW.body ->> '$.visibility', 1, 9)
+        WHEN 'followers' THEN 'followers' WHEN 'friends' THEN 'friends' WHEN '{"only_to' THEN 'only_to'
+        ELSE 'not_to' END, '', NEW.id);
+    INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
+    SELECT NEW.author, 'only_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.only_to') names
+    WHERE names.type = 'text';
+    INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
+    SELECT NEW.author, 'not_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.not_to') names
+    WHERE names.type = 'text';
+END;
+
+CREATE TRIGGER posts_audience_removed AFTER DELETE ON posts
+WHEN coalesce(OLD.body ->> '$.visibility', 'public') <> 'public'
+BEGIN
+    DELETE FROM audience_posts WHERE author = OLD.author AND kind IN ('followers', 'friends', 'only_to', 'not_to')
+        AND viewer = '' AND post = OLD.id;
+    DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'only_to' AND post = OLD.id
+        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.only_to'));
+    DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'not_to' AND post = OLD.id
+        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.not_to'));
+END;
+
+-- A change of the visibility is two triggers, BEFORE and AFTER: the rows of the old visibility are removed before those
+-- of the new one are added, because the two may have rows in common.
+CREATE TRIGGER posts_audience_left BEFORE UPDATE OF body ON posts
+WHEN coalesce(OLD.body ->> '$.visibility', 'public') <> 'public'
+    AND OLD.body ->> '$.visibility' IS NOT NEW.body ->> '$.visibility'
+BEGIN
+    DELETE FROM audience_posts WHERE author = OLD.author AND kind IN ('followers', 'friends', 'only_to', 'not_to')
+        AND viewer = '' AND post = OLD.id;
+    DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'only_to' AND post = OLD.id
+        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.only_to'));
+    DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'not_to' AND post = OLD.id
+        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.not_to'));
+END;
+
+CREATE TRIGGER posts_audience_entered AFTER UPDATE OF body ON posts
+WHEN coalesce(NEW.body ->> '$.visibility', 'public') <> 'public'
+    AND OLD.body ->> '$.visibility' IS NOT NEW.body ->> '$.visibility'
+BEGIN
+    INSERT INTO audience_posts (author, kind, viewer, post)
+    VALUES (NEW.author, CASE substr(NEW.body ->> '$.visibility', 1, 9)
+        WHEN 'followers' THEN 'followers' WHEN 'friends' THEN 'friends' WHEN '{"only_to' THEN 'only_to'
+        ELSE 'not_to' END, '', NEW.id);
+    INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
+    SELECT NEW.author, 'only_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.only_to') names
+    WHERE names.type = 'text';
+    INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
+    SELECT NEW.author, 'not_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.not_to') names
+    WHERE names.type = 'text';
+END;
+
+-- Comments, likes, favourites
+-- ---------------------------
+
+-- A deleted comment with replies keeps its row, without `author`, `text` and `mentions`. Without replies it is removed.
+CREATE TABLE comments (
+    id            INTEGER PRIMARY KEY,
+    post          INTEGER NOT NULL REFERENCES posts (id),
+    -- The comment it replies to; 0: none.
+    parent        INTEGER NOT NULL,
+    -- The number of its ancestors.
+    depth         INTEGER NOT NULL,
+    author        TEXT REFERENCES users (id),
+    text          TEXT,
+    -- A JSON array of user ids; NULL: none.
+    mentions      TEXT,
+    replies       INTEGER NOT NULL DEFAULT 0,
+    likes         INTEGER NOT NULL DEFAULT 0,
+    likes_version INTEGER NOT NULL DEFAULT 0
+);
+-- The replies to a post or a comment, in order.
+CREATE INDEX comments_thread ON comments (post, parent, id);
+-- The comments of a user, for exports and erasures.
+CREATE INDEX comments_author ON comments (author, id) WHERE author IS NOT NULL;
+
+-- Likes of posts. Likes are acknowledged by a queue, and stored here in batches.
+CREATE TABLE likes (
+    seq  INTEGER PRIMARY KEY AUTOINCREMENT,
+    user TEXT NOT NULL REFERENCES users (id),
+    post INTEGER NOT NULL,
+    at   INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX likes_one ON likes (user, post);
+-- The likers of a post. An index ends with the rowid, so they are in the order of `seq`.
+CREATE INDEX likes_of ON likes (post);
+
+CREATE TABLE comment_likes (
+    user    TEXT NOT NULL REFERENCES users (id),
+    comment INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (comment, user)
+) WITHOUT ROWID;
+-- The liked comments of a user, for exports and erasures.
+CREATE INDEX comment_likes_user ON comment_likes (user, comment);
+
+-- How far each partition of the queue of likes is settled: written in the transaction that settles it.
+CREATE TABLE like_positions (
+    partition INTEGER PRIMARY KEY,
+    position  TEXT NOT NULL
+);
+
+-- Likes that could not be settled, until their users are informed. `object` is `p12` for a post, `c34` for a comment.
+CREATE TABLE like_reverts (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    partition INTEGER NOT NULL,
+    user      TEXT NOT NULL,
+    object    TEXT NOT NULL,
+    reason    TEXT NOT NULL
+);
+
+-- Favourites of objects of any type.
+CREATE TABLE favourites (
+    seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+    user   TEXT NOT NULL REFERENCES users (id),
+    type   TEXT NOT NULL,
+    object TEXT NOT NULL,
+    at     INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX favourites_one ON favourites (user, type, object);
+-- The two lists. An index ends with the rowid, so each is in the order of `seq`.
+CREATE INDEX favourites_of ON favourites (user, type);
+CREATE INDEX favourites_holders ON favourites (type, object);
+
+-- The number of favourites of a user, by type.
+CREATE TABLE favourites_of_users (
+    user  TEXT NOT NULL,
+    type  TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (user, type)
+) WITHOUT ROWID;
+
+-- The number of users who have an object among their favourites.
+CREATE TABLE favourites_of_objects (
+    type   TEXT NOT NULL,
+    object TEXT NOT NULL,
+    count  INTEGER NOT NULL,
+    PRIMARY KEY (type, object)
+) WITHOUT ROWID;
+
+-- Events and notifications
+-- ------------------------
+
+-- The event outbox: an event is written in the transaction of its cause, and removed when every consumer has processed
+-- it.
+CREATE TABLE events (
+    -- Never reused: notifications remember the last event they contain.
+    seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+    at      INTEGER NOT NULL,
+    -- JSON.
+    event   TEXT NOT NULL,
+    -- A bit for each consumer that has not processed it yet.
+    pending INTEGER NOT NULL,
+    -- Why a consumer gave up on it.
+    failure TEXT
+);
+CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
+CREATE INDEX events_failed ON events (seq) WHERE failure IS NOT NULL;
+
+-- The one process that works for a consumer, and until when, by the clock of this machine.
+CREATE TABLE event_leases (
+    consumer TEXT PRIMARY KEY NOT NULL,
+    holder   TEXT NOT NULL,
+    until    INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- One row for each user who ever had a notification. `latest` is the last `seq` of their notifications; `read_upto` and
+-- `seen_upto` are such numbers as well.
+CREATE TABLE notified (
+    user      TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
+    latest    INTEGER NOT NULL DEFAULT 0,
+    groups    INTEGER NOT NULL DEFAULT 0,
+    read_upto INTEGER NOT NULL DEFAULT 0,
+    seen_upto INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- Notifications are groups: one for each kind and object within a time window.
+CREATE TABLE notifications (
+    id         INTEGER PRIMARY KEY,
+    user       TEXT NOT NULL,
+    kind       TEXT NOT NULL,
+    -- `p12` for a post, `c34` for a comment; empty: none.
+    object     TEXT NOT NULL,
+    seq        INTEGER NOT NULL,
+    people     INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+);
+-- The list of a user, by latest activity.
+CREATE UNIQUE INDEX notifications_order ON notifications (user, seq);
+-- The group that an event joins.
+CREATE INDEX notifications_group ON notifications (user, kind, object, seq);
+
+-- The people in a group.
+CREATE TABLE notification_people (
+    notification INTEGER NOT NULL,
+    person       TEXT NOT NULL,
+    seq          INTEGER NOT NULL,
+    -- The last event of this person in the group; 0: none. An event that is processed again changes nothing.
+    event        INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (notification, person)
+) WITHOUT ROWID;
+-- The newest people of a group.
+CREATE INDEX notification_people_newest ON notification_people (notification, seq);
+-- The groups that contain a person, for erasures.
+CREATE INDEX notification_people_person ON notification_people (person, notification);
+
+-- Removed notifications whose people are still to be removed.
+CREATE TABLE notification_remains (
+    notification INTEGER PRIMARY KEY
+);
+
+-- Fan-out jobs and the pull log
+-- -----------------------------
+
+CREATE TABLE jobs (
+    -- Never reused: a worker that lost a lease must not finish another job.
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- The work, as JSON.
+    work         TEXT NOT NULL,
+    -- The author of the posts that the job concerns.
+    author       TEXT NOT NULL,
+    -- Whether the job puts a post into inboxes.
+    carries_post INTEGER NOT NULL,
+    -- Whether the job runs after the earlier jobs of the author.
+    ordered      INTEGER NOT NULL,
+    -- The last follower that was processed; empty: none.
+    cursor       TEXT NOT NULL DEFAULT '',
+    created_at   INTEGER NOT NULL,
+    holder       TEXT NOT NULL,
+    lease_until  INTEGER NOT NULL,
+    -- The number of leases so far: a worker that lost its lease has a lower one.
+    generation   INTEGER NOT NULL
+);
+CREATE INDEX jobs_author ON jobs (author, id);
+
+-- The pull log: posts, edits and deletions of authors with too many followers to write to each inbox. Every node reads
+-- it in order, and every inbox stores the mark up to which it contains the log.
+CREATE TABLE pulled (
+    -- The order of commits: one transaction writes at a time. Never reused.
+    mark     INTEGER PRIMARY KEY AUTOINCREMENT,
+    job      INTEGER NOT NULL,
+    author   TEXT NOT NULL,
+    -- The kind letter of an entry, and its post.
+    kind     TEXT NOT NULL,
+    post     INTEGER NOT NULL,
+    -- Whether some inboxes may contain the entry already.
+    repeated INTEGER NOT NULL,
+    at       INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX pulled_job ON pulled (job);
+-- The entries of an author after a mark.
+CREATE INDEX pulled_author ON pulled (author, mark);
+
+-- Jobs and likes that cannot be decoded or always fail, with the reason.
+CREATE TABLE quarantine (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind    TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    -- Of a job: its row as JSON.
+    content TEXT NOT NULL,
+    reason  TEXT NOT NULL,
+    at      INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
+-- Drops the oldest entries of a kind.
+CREATE INDEX quarantine_kind ON quarantine (kind, id);
+
+-- Requests
+-- --------
+
+-- Writes with an idempotency key, and their answers.
+CREATE TABLE idempotency (
+    user      TEXT NOT NULL,
+    key       TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    -- A digest of the input.
+    input     BLOB NOT NULL,
+    -- The id reserved for the object that the write creates; 0: none.
+    reserved  INTEGER NOT NULL,
+    begun_at  INTEGER NOT NULL,
+    -- While there is no answer: until when an attempt may be running.
+    until     INTEGER NOT NULL,
+    answer    BLOB,
+    PRIMARY KEY (user, key)
+) WITHOUT ROWID;
+-- Drops old keys.
+CREATE INDEX idempotency_begun ON idempotency (begun_at);
+
+-- The file itself
+-- ---------------
+
+-- `incarnation` names the history of the file. It is copied with the file, and replaced by `feedline restore` and by a
+-- node that finds the file older than the broker's record of it.
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY NOT NULL,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+INSERT INTO meta (name, value) VALUES ('incarnation', lower(hex(randomblob(6))));

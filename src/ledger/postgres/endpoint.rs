@@ -1,0 +1,133 @@
+//! Connections to the database and their settings.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::errors::{sort, text};
+use super::tls;
+use super::url::{PostgresUrl, Tls};
+use crate::ledger::{Durability, LedgerError, Result};
+
+/// How the PostgreSQL ledger is opened.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// Where it is.
+    pub url: PostgresUrl,
+    /// What a finished write survives.
+    pub durability: Durability,
+    /// How long a call waits for its answer.
+    pub timeout: Duration,
+    /// Connections, at least 1.
+    pub connections: usize,
+    /// How long opening waits for another node's migrations, and for each lock that a migration takes.
+    pub patience: Duration,
+}
+
+impl PostgresOptions {
+    /// The defaults for a place: full durability, 5 seconds, 8 connections, 10 minutes for the schema.
+    pub fn new(url: PostgresUrl) -> Self {
+        let (timeout, patience) = (Duration::from_secs(5), Duration::from_secs(600));
+        Self { url, durability: Durability::default(), timeout, connections: 8, patience }
+    }
+}
+
+/// How to reach the server.
+pub(super) struct Endpoint {
+    pub(super) name: String,
+    /// For one attempt to connect, and for one answer.
+    pub(super) timeout: Duration,
+    /// For another node's migrations, and for each lock that a migration takes.
+    pub(super) patience: Duration,
+    config: tokio_postgres::Config,
+    connector: MakeRustlsConnect,
+    /// What a connection is told first.
+    settings: String,
+}
+
+impl Endpoint {
+    pub(super) fn new(options: &PostgresOptions) -> Result<Self> {
+        let mut config = options.url.config();
+        // One attempt for each host within the time that all of them have.
+        let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
+        config.connect_timeout(options.timeout / hosts);
+        config.keepalives_idle(Duration::from_secs(30));
+        config.tcp_user_timeout(options.timeout.max(Duration::from_secs(5)) * 2);
+        let connector = tls::connector(options.url.tls()).map_err(LedgerError::Failed)?;
+        let encrypted = if *options.url.tls() == Tls::Off { "" } else { " over TLS" };
+        let name = format!("postgres at {}{encrypted}", options.url.place());
+        let (timeout, patience) = (options.timeout, options.patience);
+        Ok(Self { name, timeout, patience, config, connector, settings: settings(options) })
+    }
+
+    /// A connection that is set up. `on_end` is called when it has ended.
+    pub(super) async fn connect(&self, on_end: impl FnOnce() + Send + 'static) -> Result<Client> {
+        let connecting = async {
+            let (client, connection) = self.config.connect(self.connector.clone()).await?;
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(error = text(&error), "a connection to the ledger broke");
+                }
+                on_end();
+            });
+            client.batch_execute(&self.settings).await?;
+            Ok(client)
+        };
+        match tokio::time::timeout(self.timeout, connecting).await {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(error)) => Err(self.explain(&error)),
+            Err(_) => Err(LedgerError::Unreachable(format!("{} does not answer within {:?}", self.name, self.timeout))),
+        }
+    }
+
+    /// When the server behind a connection was started. Another server says something else, and so does the same one after a
+    /// restart. Empty if the server does not tell.
+    pub(super) async fn server_start(&self, client: &Client) -> Result<String> {
+        let asking = client.query_one("SELECT extract(epoch FROM pg_postmaster_start_time())::text", &[]);
+        match tokio::time::timeout(self.timeout, asking).await {
+            Ok(Ok(row)) => Ok(row.try_get(0).unwrap_or_default()),
+            Ok(Err(error)) => match self.explain(&error) {
+                LedgerError::Failed(why) => {
+                    tracing::debug!(why, "the server does not tell when it was started");
+                    Ok(String::new())
+                }
+                error => Err(error),
+            },
+            Err(_) => Err(LedgerError::Unreachable(format!("{} does not answer within {:?}", self.name, self.timeout))),
+        }
+    }
+
+    /// Adds the server's name to an error.
+    pub(super) fn explain(&self, error: &tokio_postgres::Error) -> LedgerError {
+        match sort(error).error {
+            LedgerError::Failed(why) => LedgerError::Failed(format!("{}: {why}", self.name)),
+            LedgerError::Unreachable(why) => LedgerError::Unreachable(format!("{}: {why}", self.name)),
+            LedgerError::Busy => LedgerError::Busy,
+        }
+    }
+}
+
+/// What a connection is told first.
+///
+/// Each statement is planned once: all are look-ups by an index, and a plan made for the values at hand could only be
+/// worse. Tables are small when they are new, and the planner must not learn to read all of them then. The server gives up
+/// a little before the caller does, so that the caller learns why, and nothing goes on that nobody waits for.
+fn settings(options: &PostgresOptions) -> String {
+    let millis = options.timeout.as_millis().max(10);
+    let commit = match options.durability {
+        // Whoever asked the server for more (a standby's receipt) keeps it.
+        Durability::Full => {
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        }
+        Durability::Normal => "SET synchronous_commit = off",
+    };
+    format!(
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = 60000; \
+         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+         SET jit = off; SET plan_cache_mode = force_generic_plan; \
+         SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; {commit}",
+        millis * 4 / 5,
+        millis / 2,
+    )
+}

@@ -1,0 +1,85 @@
+-- revision: 1
+-- Favourites.
+
+-- Adds a favourite. `outcome`: `since` (with the time), `full`, `absent`. `p_post` is the id of the post if the type is
+-- that of posts, -1 if it cannot be one; NULL for any other type. Locks: the count of the user, the post, the count of
+-- the object.
+CREATE OR REPLACE FUNCTION feedline_add_favourite(
+    p_user text, p_type text, p_object text, p_post bigint, p_now bigint, p_max bigint,
+    OUT outcome text, OUT since bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    has bigint;
+    new_seq bigint;
+BEGIN
+    PERFORM FROM users WHERE id = p_user;
+    IF NOT FOUND THEN
+        RAISE foreign_key_violation USING MESSAGE = format('user %s does not exist', p_user);
+    END IF;
+    INSERT INTO favourites_of_users (owner, type) VALUES (p_user, p_type) ON CONFLICT DO NOTHING;
+    SELECT count INTO has FROM favourites_of_users WHERE owner = p_user AND type = p_type FOR NO KEY UPDATE;
+    SELECT at INTO since FROM favourites WHERE owner = p_user AND type = p_type AND object = p_object;
+    IF FOUND THEN
+        outcome := 'since';
+        RETURN;
+    END IF;
+    IF p_post IS NOT NULL THEN
+        -- A deletion waits for this transaction, and then finds the favourite.
+        PERFORM FROM posts WHERE id = p_post AND deleted_at IS NULL FOR SHARE;
+        IF NOT FOUND THEN
+            outcome := 'absent';
+            RETURN;
+        END IF;
+    END IF;
+    IF has >= p_max THEN
+        outcome := 'full';
+        RETURN;
+    END IF;
+    INSERT INTO favourites_of_objects (type, object, count) VALUES (p_type, p_object, 1)
+    ON CONFLICT (type, object) DO UPDATE SET count = favourites_of_objects.count + 1;
+    UPDATE favourites_of_users SET count = count + 1 WHERE owner = p_user AND type = p_type;
+    new_seq := nextval('favourites_seq');
+    INSERT INTO favourites (owner, type, object, seq, at) VALUES (p_user, p_type, p_object, new_seq, p_now);
+    INSERT INTO favourite_holders (type, object, owner, seq, at) VALUES (p_type, p_object, p_user, new_seq, p_now);
+    IF p_post IS NOT NULL THEN
+        INSERT INTO post_counts (post, favourites) VALUES (p_post, 1)
+        ON CONFLICT (post) DO UPDATE SET favourites = post_counts.favourites + 1;
+    END IF;
+    outcome := 'since';
+    since := p_now;
+END $$;
+
+-- Removes an object from the favourites of these users, who are not locked yet. Returns the number of removed rows.
+CREATE OR REPLACE FUNCTION feedline_remove_favourites(
+    p_users text[], p_type text, p_object text, p_post bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    gone text[];
+    many bigint;
+BEGIN
+    PERFORM FROM favourites_of_users WHERE type = p_type AND owner = ANY (p_users) ORDER BY owner FOR NO KEY UPDATE;
+    WITH taken AS (
+        DELETE FROM favourites WHERE owner = ANY (p_users) AND type = p_type AND object = p_object RETURNING owner
+    )
+    SELECT array_agg(owner) INTO gone FROM taken;
+    many := coalesce(array_length(gone, 1), 0);
+    IF many = 0 THEN
+        RETURN 0;
+    END IF;
+    UPDATE favourites_of_objects SET count = count - many WHERE type = p_type AND object = p_object;
+    DELETE FROM favourite_holders WHERE type = p_type AND object = p_object AND owner = ANY (gone);
+    UPDATE favourites_of_users SET count = count - 1 WHERE type = p_type AND owner = ANY (gone);
+    UPDATE post_counts SET favourites = favourites - many WHERE post = p_post;
+    RETURN many;
+END $$;
+
+-- Removes an object from the favourites of at most `p_max` users. Returns the number of users found: below `p_max`,
+-- there are no others.
+CREATE OR REPLACE FUNCTION feedline_forget_object(p_type text, p_object text, p_post bigint, p_max bigint)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    owners text[] := ARRAY(SELECT owner FROM favourite_holders WHERE type = p_type AND object = p_object LIMIT p_max);
+BEGIN
+    PERFORM feedline_remove_favourites(owners, p_type, p_object, p_post);
+    RETURN cardinality(owners);
+END $$;

@@ -1,0 +1,54 @@
+-- revision: 1
+-- Follows.
+
+-- Creates a follow and its job, unless one of the two blocks the other. `users_exist`: both do. `job` is NULL if the
+-- follow existed, or is blocked.
+CREATE OR REPLACE FUNCTION feedline_follow(
+    p_reader text, p_author text, p_job text, p_now bigint, p_holder text, p_lease bigint,
+    OUT users_exist boolean, OUT job bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    new_seq bigint;
+BEGIN
+    users_exist := feedline_lock_users(p_reader, p_author);
+    IF NOT users_exist
+        OR EXISTS (SELECT FROM barriers WHERE maker = p_reader AND kind = 'block' AND whom = p_author)
+        OR EXISTS (SELECT FROM barriers WHERE maker = p_author AND kind = 'block' AND whom = p_reader)
+    THEN
+        RETURN;
+    END IF;
+    INSERT INTO follows (follower, followee, seq, at) VALUES (p_reader, p_author, nextval('follows_seq'), p_now)
+    ON CONFLICT DO NOTHING RETURNING seq INTO new_seq;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    INSERT INTO followers (followee, follower, seq) VALUES (p_author, p_reader, new_seq);
+    UPDATE users SET following = following + (id = p_reader)::int, followers = followers + (id = p_author)::int
+    WHERE id IN (p_reader, p_author);
+    job := feedline_submit_job(p_job, p_now, p_holder, p_lease);
+END $$;
+
+-- Removes a follow between users who are locked. Returns whether it existed.
+CREATE OR REPLACE FUNCTION feedline_remove_follow(p_reader text, p_author text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM follows WHERE follower = p_reader AND followee = p_author;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM followers WHERE followee = p_author AND follower = p_reader;
+    UPDATE users SET following = following - (id = p_reader)::int, followers = followers - (id = p_author)::int
+    WHERE id IN (p_reader, p_author);
+    RETURN true;
+END $$;
+
+-- Removes a follow and submits its job. Returns the job; NULL: it did not exist.
+CREATE OR REPLACE FUNCTION feedline_unfollow(
+    p_reader text, p_author text, p_job text, p_now bigint, p_holder text, p_lease bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM feedline_lock_users(p_reader, p_author);
+    IF feedline_remove_follow(p_reader, p_author) THEN
+        RETURN feedline_submit_job(p_job, p_now, p_holder, p_lease);
+    END IF;
+    RETURN NULL;
+END $$;

@@ -1,0 +1,87 @@
+-- revision: 1
+-- Posts.
+
+-- Stores a post and its fan-out job. `outcome`: `stored` (with the job), `before` (the author has or had the post), `no
+-- author`.
+CREATE OR REPLACE FUNCTION feedline_create_post(
+    p_post bigint, p_author text, p_topics text[], p_visibility text, p_public boolean, p_body text, p_job text,
+    p_now bigint, p_holder text, p_lease bigint, OUT outcome text, OUT job bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT feedline_lock_users(p_author, p_author) THEN
+        outcome := 'no author';
+        RETURN;
+    END IF;
+    INSERT INTO posts (id, author, topics, visibility, body)
+    VALUES (p_post, p_author, p_topics, p_visibility, p_body) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        PERFORM FROM posts WHERE id = p_post AND author = p_author AND (body = p_body OR deleted_at IS NOT NULL);
+        IF NOT FOUND THEN
+            RAISE unique_violation USING MESSAGE = format('there is another post %s', p_post);
+        END IF;
+        outcome := 'before';
+        RETURN;
+    END IF;
+    INSERT INTO author_posts (author, post) VALUES (p_author, p_post);
+    UPDATE users SET posts = posts + 1 WHERE id = p_author;
+    IF cardinality(p_topics) > 0 THEN
+        PERFORM feedline_replace_topics(p_post, '{}', p_topics, p_public);
+    END IF;
+    job := feedline_submit_job(p_job, p_now, p_holder, p_lease);
+    outcome := 'stored';
+END $$;
+
+-- Replaces a post and submits jobs, if its `edited_at` is `p_base` (NULL: never edited). `outcome`: `edited` (with the
+-- jobs), `conflict` (another version), `missing`.
+--
+-- The version is read from the end of the body, where it is the last member: parsing the JSON would refuse posts that
+-- contain an escaped NUL.
+CREATE OR REPLACE FUNCTION feedline_edit_post(
+    p_post bigint, p_author text, p_base bigint, p_topics text[], p_visibility text, p_public boolean, p_body text,
+    p_jobs text[], p_now bigint, p_holder text, p_lease bigint, OUT outcome text, OUT submitted bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    version bigint;
+    old_topics text[];
+    job text;
+BEGIN
+    PERFORM feedline_lock_users(p_author, p_author);
+    SELECT substring(body FROM '"edited_at":([0-9]+)\}$')::bigint, topics INTO version, old_topics FROM posts
+    WHERE id = p_post AND author = p_author AND deleted_at IS NULL;
+    IF NOT FOUND THEN
+        outcome := 'missing';
+        RETURN;
+    END IF;
+    IF version IS DISTINCT FROM p_base THEN
+        outcome := 'conflict';
+        RETURN;
+    END IF;
+    UPDATE posts SET topics = p_topics, visibility = p_visibility, body = p_body WHERE id = p_post;
+    PERFORM feedline_replace_topics(p_post, old_topics, p_topics, p_public);
+    FOREACH job IN ARRAY p_jobs LOOP
+        submitted := submitted || feedline_submit_job(job, p_now, p_holder, p_lease);
+    END LOOP;
+    outcome := 'edited';
+END $$;
+
+-- Deletes a post and submits a job, if the topics and the visibility of the post are those that the job contains.
+-- `outcome`: `deleted` (with the job), `conflict` (they are others), `missing`.
+CREATE OR REPLACE FUNCTION feedline_delete_post(
+    p_post bigint, p_author text, p_topics text[], p_visibility text, p_job text, p_now bigint, p_holder text,
+    p_lease bigint, OUT outcome text, OUT job bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM feedline_lock_users(p_author, p_author);
+    UPDATE posts SET deleted_at = p_now, body = NULL
+    WHERE id = p_post AND author = p_author AND deleted_at IS NULL AND topics = p_topics AND visibility = p_visibility;
+    IF NOT FOUND THEN
+        PERFORM FROM posts WHERE id = p_post AND author = p_author AND deleted_at IS NULL;
+        outcome := CASE WHEN FOUND THEN 'conflict' ELSE 'missing' END;
+        RETURN;
+    END IF;
+    DELETE FROM author_posts WHERE author = p_author AND post = p_post;
+    PERFORM feedline_replace_topics(p_post, p_topics, '{}', false);
+    UPDATE users SET posts = posts - 1 WHERE id = p_author;
+    job := feedline_submit_job(p_job, p_now, p_holder, p_lease);
+    outcome := 'deleted';
+END $$;

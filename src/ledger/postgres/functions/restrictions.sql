@@ -1,0 +1,52 @@
+-- revision: 1
+-- Restrictions between two users. The caller decides which inboxes they concern (those of `p_readers`, each with the
+-- posts of the author at the same place of `p_authors`), and the job of each.
+
+-- Creates a restriction and submits the jobs. If `p_ends_follows`, the readers do not follow the authors any more.
+-- Returns the jobs; NULL: the restriction existed.
+CREATE OR REPLACE FUNCTION feedline_restrict(
+    p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
+    p_now bigint, p_holder text, p_lease bigint
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    submitted bigint[] := '{}';
+BEGIN
+    PERFORM feedline_lock_users(p_maker, p_whom);
+    INSERT INTO barriers (maker, kind, whom, at) VALUES (p_maker, p_kind, p_whom, p_now) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO barred (whom, kind, maker) VALUES (p_whom, p_kind, p_maker);
+    FOR n IN 1 .. array_length(p_readers, 1) LOOP
+        IF p_ends_follows THEN
+            PERFORM feedline_remove_follow(p_readers[n], p_authors[n]);
+        END IF;
+        submitted := submitted || feedline_submit_job(p_jobs[n], p_now, p_holder, p_lease);
+    END LOOP;
+    RETURN submitted;
+END $$;
+
+-- Removes a restriction and submits the jobs of the readers who follow the author. Returns the jobs, NULL for the other
+-- readers; NULL: there was no restriction.
+CREATE OR REPLACE FUNCTION feedline_unrestrict(
+    p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint,
+    p_holder text, p_lease bigint
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    submitted bigint[] := '{}';
+BEGIN
+    PERFORM feedline_lock_users(p_maker, p_whom);
+    DELETE FROM barriers WHERE maker = p_maker AND kind = p_kind AND whom = p_whom;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    DELETE FROM barred WHERE whom = p_whom AND kind = p_kind AND maker = p_maker;
+    FOR n IN 1 .. array_length(p_readers, 1) LOOP
+        IF EXISTS (SELECT FROM follows WHERE follower = p_readers[n] AND followee = p_authors[n]) THEN
+            submitted := array_append(submitted, feedline_submit_job(p_jobs[n], p_now, p_holder, p_lease));
+        ELSE
+            submitted := array_append(submitted, NULL);
+        END IF;
+    END LOOP;
+    RETURN submitted;
+END $$;

@@ -1,0 +1,61 @@
+-- revision: 1
+-- Users, their rows' locks, search terms and post alerts.
+
+-- Locks the rows of two users, in the order of their ids, before a write that concerns both: what is read afterwards is
+-- what was committed until then. Returns whether both exist.
+CREATE OR REPLACE FUNCTION feedline_lock_users(p_user text, p_other text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    found_rows bigint;
+BEGIN
+    PERFORM FROM users WHERE id IN (p_user, p_other) ORDER BY id FOR NO KEY UPDATE;
+    GET DIAGNOSTICS found_rows = ROW_COUNT;
+    RETURN found_rows = CASE WHEN p_user = p_other THEN 1 ELSE 2 END;
+END $$;
+
+-- Creates a user if it does not exist. Returns whether there is an account with that id. Of a sign-up and a first visit
+-- at the same time one comes first: each statement sees what was committed before it, so the other sees which one.
+CREATE OR REPLACE FUNCTION feedline_ensure_user(p_user text, p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM users WHERE id = p_user) THEN
+        INSERT INTO users (id, name, created_at) VALUES (p_user, p_user, p_now) ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            INSERT INTO user_terms (term, owner) VALUES (lower(p_user), p_user);
+        END IF;
+    END IF;
+    RETURN EXISTS (SELECT FROM accounts WHERE "user" = p_user);
+END $$;
+
+-- Changes the name of a user, with its folded form, unless it is NULL, and the avatar if `p_sets_avatar`. Erased users
+-- have no profile: no row.
+CREATE OR REPLACE FUNCTION feedline_update_user(
+    p_user text, p_name text, p_folded text, p_sets_avatar boolean, p_avatar text
+) RETURNS SETOF users LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE users SET name = coalesce(p_name, name), avatar = CASE WHEN p_sets_avatar THEN p_avatar ELSE avatar END
+    WHERE id = p_user AND erased_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF p_name IS NOT NULL THEN
+        DELETE FROM user_terms WHERE owner = p_user;
+        INSERT INTO user_terms (term, owner) VALUES (lower(p_user COLLATE "C"), p_user), (p_folded, p_user)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN QUERY SELECT * FROM users WHERE id = p_user;
+END $$;
+
+-- Enables notifications of an author's posts. Returns false if the user has `p_max` of them.
+CREATE OR REPLACE FUNCTION feedline_enable_post_alerts(p_user text, p_author text, p_now bigint, p_max bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM users WHERE id = p_user FOR NO KEY UPDATE;
+    PERFORM FROM post_notices WHERE owner = p_user AND author = p_author;
+    IF FOUND THEN
+        RETURN true;
+    ELSIF (SELECT count(*) FROM post_notices WHERE owner = p_user) >= p_max THEN
+        RETURN false;
+    END IF;
+    INSERT INTO post_notices (owner, author, at) VALUES (p_user, p_author, p_now);
+    INSERT INTO post_notices_of (author, owner) VALUES (p_author, p_user);
+    RETURN true;
+END $$;

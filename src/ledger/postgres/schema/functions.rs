@@ -1,0 +1,83 @@
+//! The functions of the database, in files by concept. At each start the files whose text changed are applied.
+//!
+//! Nodes of different versions share the functions during an upgrade, so signatures never change: a function with other
+//! parameters or results gets another name. Each file begins with its revision, which grows with every change; a node
+//! never replaces a later revision by its own.
+
+use std::collections::HashMap;
+
+use sha2::{Digest as _, Sha256};
+use tokio_postgres::{Error, Transaction};
+
+/// A file of functions.
+pub(super) struct FunctionFile {
+    pub(super) name: &'static str,
+    /// Begins with `-- revision: N`. Applied in the transaction of the migrations: every statement is a
+    /// `CREATE OR REPLACE FUNCTION`.
+    pub(super) sql: &'static str,
+}
+
+macro_rules! function_files {
+    ($($name:literal),* $(,)?) => {
+        &[$(FunctionFile { name: $name, sql: include_str!(concat!("../functions/", $name, ".sql")) }),*]
+    };
+}
+
+/// All files, in the order in which they are applied.
+pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
+    "users",
+    "revocations",
+    "jobs",
+    "follows",
+    "restrictions",
+    "topics",
+    "audience",
+    "posts",
+    "comments",
+    "likes",
+    "favourites",
+    "notifications",
+    "events",
+    "pull_log",
+    "idempotency",
+    "erasures",
+    "quarantine",
+    "lineage",
+];
+
+impl FunctionFile {
+    /// The number in the first line; 0: there is none.
+    pub(super) fn revision(&self) -> i32 {
+        let line = self.sql.lines().next().unwrap_or_default();
+        line.strip_prefix("-- revision: ").and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Identifies the text.
+    fn hash(&self) -> String {
+        Sha256::digest(self.sql).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Applies the files that differ from the database's. Returns their names. The caller holds the migration lock.
+pub(super) async fn apply(transaction: &Transaction<'_>, files: &[FunctionFile]) -> Result<Vec<&'static str>, Error> {
+    let mut applied_files = HashMap::new();
+    for row in transaction.query("SELECT file, revision, sha256 FROM schema_functions", &[]).await? {
+        applied_files.insert(row.try_get::<_, String>(0)?, (row.try_get::<_, i32>(1)?, row.try_get::<_, String>(2)?));
+    }
+    let mut changed = Vec::new();
+    for file in files {
+        let (revision, hash) = (file.revision(), file.hash());
+        let is_current = |(known, known_hash): &(i32, String)| *known > revision || *known_hash == hash;
+        if applied_files.get(file.name).is_some_and(is_current) {
+            continue;
+        }
+        transaction.batch_execute(file.sql).await?;
+        let sql = "INSERT INTO schema_functions (file, revision, sha256, applied_at) \
+                   VALUES ($1, $2, $3, (extract(epoch FROM now()) * 1000)::bigint) \
+                   ON CONFLICT (file) DO UPDATE SET revision = excluded.revision, sha256 = excluded.sha256, \
+                       applied_at = excluded.applied_at";
+        transaction.execute(sql, &[&file.name, &revision, &hash]).await?;
+        changed.push(file.name);
+    }
+    Ok(changed)
+}

@@ -1,0 +1,242 @@
+//! Migrations: one node at a time brings the schema up to date; the others wait for it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error};
+
+use super::concurrent_index;
+use super::functions::{self, FUNCTIONS, FunctionFile};
+use crate::ledger::postgres::endpoint::Endpoint;
+use crate::ledger::schema_version::old_numbering;
+use crate::ledger::{LedgerError, Result};
+
+/// A step of the schema.
+pub(super) struct Migration {
+    /// If the first line is `-- concurrent`, see [`concurrent_index`]. Otherwise it runs in a transaction, together with
+    /// the migrations beside it.
+    pub(super) sql: &'static str,
+    /// The oldest schema version known to programs that can go on using the database after this migration. One that
+    /// only adds names the version before it, or an older one.
+    pub(super) needs: i32,
+}
+
+/// The migrations. The place in the list, from 1, is the version. Migrations are added, never changed.
+const MIGRATIONS: &[Migration] =
+    &[Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 }];
+
+/// What the program knows of the schema.
+pub(super) struct Schema {
+    pub(super) migrations: &'static [Migration],
+    pub(super) functions: &'static [FunctionFile],
+}
+
+/// The key of the advisory lock that a node holds during its migrations: "feedline" in ASCII.
+pub(super) const MIGRATION_LOCK: i64 = 0x6665_6564_6c69_6e65;
+
+/// How often a node looks whether another one has finished its migrations.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often a node logs that it waits.
+const WAIT_LOG_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The oldest supported version of PostgreSQL.
+const OLDEST_SERVER: u32 = 14;
+
+/// The tables of this file and of `functions.rs`.
+const BOOKKEEPING: &str = "\
+    CREATE TABLE IF NOT EXISTS schema_migrations (
+        version int PRIMARY KEY, needs int NOT NULL, applied_at bigint NOT NULL);
+    CREATE TABLE IF NOT EXISTS schema_functions (
+        file text PRIMARY KEY, revision int NOT NULL, sha256 text NOT NULL, applied_at bigint NOT NULL)";
+
+/// Why a database cannot be used.
+enum Problem {
+    Database(Error),
+    /// The server or the schema is not one that this program can use.
+    Unfit(String),
+    /// Another node did not finish its migrations in time.
+    TimedOut(String),
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Checks the server, applies the migrations that the database lacks, and then the functions that changed.
+///
+/// # Errors
+///
+/// Names the place and says why. Transactions that were not committed changed nothing.
+pub(in crate::ledger::postgres) async fn migrate(endpoint: &Endpoint) -> Result<()> {
+    Schema { migrations: MIGRATIONS, functions: FUNCTIONS }.apply(endpoint).await
+}
+
+impl Schema {
+    pub(super) async fn apply(&self, endpoint: &Endpoint) -> Result<()> {
+        let mut client = endpoint.connect(|| ()).await?;
+        let applied = async {
+            check_server(&client).await?;
+            // Nothing else uses this connection. A migration may take longer than a call, and must not be lost in a crash
+            // that this node survives.
+            let settings = format!(
+                "SET statement_timeout = 0; SET lock_timeout = {}; SET synchronous_commit = on",
+                endpoint.patience.as_millis().max(1)
+            );
+            client.batch_execute(&settings).await?;
+            lock(&client, &endpoint.name, endpoint.patience).await?;
+            let applied = self.apply_pending(&mut client, &endpoint.name).await;
+            // The lock also ends with the connection.
+            let _ = client.execute("SELECT pg_advisory_unlock($1)", &[&MIGRATION_LOCK]).await;
+            applied
+        };
+        applied.await.map_err(|problem| match problem {
+            Problem::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                let (name, patience) = (&endpoint.name, endpoint.patience);
+                let why = "a step of the schema needs a lock that somebody else holds, see pg_locks";
+                LedgerError::Unreachable(format!("{name}: {why}: gave up after {patience:?}"))
+            }
+            Problem::Database(error) => endpoint.explain(&error),
+            Problem::Unfit(why) => LedgerError::Failed(format!("{}: {why}", endpoint.name)),
+            Problem::TimedOut(why) => LedgerError::Unreachable(format!("{}: {why}", endpoint.name)),
+        })
+    }
+
+    async fn apply_pending(&self, client: &mut Client, name: &str) -> std::result::Result<(), Problem> {
+        let (current, needs) = versions(client).await?;
+        let known = i32::try_from(self.migrations.len()).unwrap_or(i32::MAX);
+        if needs > known {
+            return Err(Problem::Unfit(format!(
+                "its schema is version {current}, made for programs that know version {needs} or later; \
+                 this one knows {known}"
+            )));
+        }
+        if current > known {
+            // The newer program maintains the functions, too.
+            let schema = current;
+            tracing::info!(ledger = name, schema, known, "the schema is newer than this program, which may use it");
+            return Ok(());
+        }
+        let mut steps = Vec::new();
+        for (version, migration) in (1..).zip(self.migrations).filter(|(version, _)| *version > current) {
+            let mut sql = Some(migration.sql);
+            let indexes = concurrent_index::parse(migration.sql).map_err(|statement| {
+                Problem::Unfit(format!("migration {version} has another statement: {statement}"))
+            })?;
+            if let Some(indexes) = indexes {
+                apply_steps(client, name, &std::mem::take(&mut steps), &[]).await?;
+                for index in &indexes {
+                    index.build(client).await?;
+                }
+                sql = None;
+            }
+            steps.push(Step { version, needs: migration.needs, sql });
+        }
+        apply_steps(client, name, &steps, self.functions).await
+    }
+}
+
+/// Waits until no other node migrates the schema. Of several nodes that start at once the first one does the work; the
+/// others find it done. The lock belongs to the session, because indexes are built outside of transactions.
+async fn lock(client: &Client, name: &str, patience: Duration) -> std::result::Result<(), Problem> {
+    let began = Instant::now();
+    let mut logged: Option<Instant> = None;
+    while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&MIGRATION_LOCK]).await?.try_get(0)? {
+        let waited = began.elapsed();
+        if waited >= patience {
+            return Err(Problem::TimedOut(format!(
+                "another node is bringing the schema up to date and did not end within {patience:?}; if it hangs, end {}",
+                lock_holder(client).await?
+            )));
+        }
+        if logged.is_none_or(|logged| logged.elapsed() >= WAIT_LOG_INTERVAL) {
+            logged = Some(Instant::now());
+            tracing::info!(ledger = name, ?waited, "another node brings the schema up to date, waiting for it");
+        }
+        tokio::time::sleep(LOCK_POLL_INTERVAL.min(patience - waited)).await;
+    }
+    Ok(())
+}
+
+/// The process that migrates the schema, as the operator of the server knows it.
+async fn lock_holder(client: &Client) -> std::result::Result<String, Error> {
+    let sql = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted \
+               AND (classid::bigint << 32) | objid::bigint = $1 \
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let row = client.query_opt(sql, &[&MIGRATION_LOCK]).await?;
+    let process = row.map(|row| row.try_get::<_, i32>(0)).transpose()?;
+    Ok(process.map_or_else(|| "it".to_owned(), |process| format!("the server's process {process}")))
+}
+
+async fn check_server(client: &Client) -> std::result::Result<(), Problem> {
+    let sql = "SELECT current_setting('server_version'), current_setting('server_encoding')";
+    let row = client.query_one(sql, &[]).await?;
+    let (version, encoding): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+    let major = version.split(|c: char| !c.is_ascii_digit()).next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < OLDEST_SERVER) {
+        let why = format!("PostgreSQL {OLDEST_SERVER} or newer is needed, this is {version}");
+        return Err(Problem::Unfit(why));
+    }
+    if encoding != "UTF8" {
+        return Err(Problem::Unfit(format!("the database must be in UTF8, this one is in {encoding}")));
+    }
+    Ok(())
+}
+
+/// The version of the schema, 0 if there is none, and the oldest version that a program must know to use it.
+async fn versions(client: &Client) -> std::result::Result<(i32, i32), Problem> {
+    let tables = "SELECT to_regclass('schema_migrations') IS NOT NULL, \
+                  EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('migrations') AND attname = 'needs')";
+    let row = client.query_one(tables, &[]).await?;
+    let sql = match (row.try_get(0)?, row.try_get(1)?) {
+        (true, _) => "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM schema_migrations",
+        (false, true) => {
+            let row = client.query_one("SELECT max(version) FROM migrations", &[]).await?;
+            return Err(Problem::Unfit(old_numbering(row.try_get::<_, Option<i32>>(0)?.unwrap_or(0).into())));
+        }
+        (false, false) => return Ok((0, 0)),
+    };
+    let row = client.query_one(sql, &[]).await?;
+    Ok((row.try_get(0)?, row.try_get(1)?))
+}
+
+/// A migration to apply.
+struct Step {
+    version: i32,
+    needs: i32,
+    /// `None`: its indexes are built.
+    sql: Option<&'static str>,
+}
+
+/// Applies migrations and functions in one transaction.
+async fn apply_steps(
+    client: &mut Client,
+    name: &str,
+    steps: &[Step],
+    files: &[FunctionFile],
+) -> std::result::Result<(), Problem> {
+    if steps.is_empty() && files.is_empty() {
+        return Ok(());
+    }
+    let transaction = client.transaction().await?;
+    if steps.first().is_some_and(|step| step.version == 1) {
+        transaction.batch_execute(BOOKKEEPING).await?;
+    }
+    for Step { version, needs, sql } in steps {
+        if let Some(sql) = sql {
+            transaction.batch_execute(sql).await?;
+        }
+        let record = "INSERT INTO schema_migrations VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
+        transaction.execute(record, &[version, needs]).await?;
+        tracing::info!(ledger = name, version, "applied a migration");
+    }
+    let changed = functions::apply(&transaction, files).await?;
+    transaction.commit().await?;
+    if !changed.is_empty() {
+        tracing::info!(ledger = name, files = changed.join(" "), "replaced functions of the database");
+    }
+    Ok(())
+}
