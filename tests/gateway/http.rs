@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use feedline::api::operations::{Access, Operations};
+use feedline::api::operations::{Access, Operation, Operations};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -43,17 +43,11 @@ fn timeless(mut post: Value) -> Value {
     post
 }
 
-#[tokio::test]
-async fn http_and_rpc_answers_are_equal_for_every_operation() {
-    let server = Server::start().await;
-    server.follow("cy", "ann").await;
-    server.follow("ann", "bo").await;
-    let post = server.post("bo", "hello #rust").await;
-    let comment = server.done("bo", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "hm" })).await;
-    let (to_delete, to_delete_too) = (server.post("ann", "a").await, server.post("ann", "b").await);
-    let mut ann = Client::connect(&server, "ann").await;
-    let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
-    let cases = [
+/// An operation and its input.
+type Case = (&'static str, Value);
+
+fn account_and_user_cases() -> Vec<Case> {
+    vec![
         ("accounts.export", json!({})),
         ("accounts.export", json!({ "cursor": "p1" })),
         ("users.get", json!({ "id": "bo" })),
@@ -78,6 +72,11 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
         ("users.follow", json!({ "id": "nobody" })),
         ("users.followers", json!({ "id": "ann" })),
         ("users.following", json!({ "id": "ann", "limit": 1 })),
+    ]
+}
+
+fn post_and_comment_cases(post: u64, comment: &Value, to_delete: u64) -> Vec<Case> {
+    vec![
         ("posts.create", json!({ "text": "from here #x", "topics": ["y"], "data": { "k": 1 } })),
         ("posts.create", json!({ "text": "" })),
         ("posts.create", json!({ "text": "x".repeat(5001) })),
@@ -87,15 +86,15 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
         ("posts.get", json!({ "id": 1 })),
         ("posts.delete", json!({ "id": post })),
         ("posts.delete", json!({ "id": 1 })),
-        ("comments.create", json!({ "id": post, "text": "hello @cy", "reply_to": comment["id"] })),
+        ("comments.create", json!({ "id": post, "text": "hello @cy", "reply_to": comment })),
         ("comments.create", json!({ "id": post, "text": "" })),
         ("comments.create", json!({ "id": post, "text": "x".repeat(5001) })),
         ("comments.create", json!({ "id": 1, "text": "x" })),
         ("comments.list", json!({ "id": post, "limit": 5 })),
-        ("comments.list", json!({ "id": post, "under": comment["id"], "limit": 1 })),
+        ("comments.list", json!({ "id": post, "under": comment, "limit": 1 })),
         ("comments.list", json!({ "id": post, "under": 1 })),
         ("comments.list", json!({ "id": 1 })),
-        ("comments.delete", json!({ "id": comment["id"] })),
+        ("comments.delete", json!({ "id": comment })),
         ("comments.delete", json!({ "id": 1 })),
         ("notifications.list", json!({ "limit": 5 })),
         ("notifications.list", json!({ "limit": 0 })),
@@ -111,6 +110,11 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
         ("posts.edit", json!({ "id": post, "text": "mine now" })),
         ("posts.edit", json!({ "id": 1, "text": "x" })),
         ("posts.edit", json!({ "id": to_delete, "text": null })),
+    ]
+}
+
+fn timeline_and_list_cases(post: u64, position: Value) -> Vec<Case> {
+    vec![
         ("timeline.read", json!({ "limit": 100 })),
         ("timeline.read", json!({ "limit": 101 })),
         ("timeline.updates", json!({ "offset": 0, "epoch": "other" })),
@@ -147,7 +151,43 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
         // Last: they are settled at some time between two answers.
         ("likes.add", json!({ "id": post })),
         ("likes.remove", json!({ "id": post })),
-    ];
+    ]
+}
+
+/// Calls an operation by both transports: status, answer and error are the same.
+async fn compare_http_and_rpc(server: &Server, client: &mut Client, operation: &Operation, input: &Value) {
+    let name = operation.name;
+    let (path, body) = request(operation.verb.as_str(), operation.path, input);
+    let answer = server.call("ann", operation.verb.as_str(), &path, &body).await;
+    let reply = client.call(json!({ "rpc": { "method": name, "data": input } })).await;
+    if answer.status.is_success() {
+        assert_eq!(answer.status.as_u16(), operation.status, "{name}");
+        let data = reply["rpc"]["data"].clone();
+        let (http, rpc) =
+            if name.ends_with(".create") { (timeless(answer.body), timeless(data)) } else { (answer.body, data) };
+        assert_eq!(http, rpc, "{name} {input}");
+    } else {
+        let (status, _, field) = error(&answer);
+        let refused = &reply["error"];
+        assert_eq!(refused["code"], status, "{name} {input}: {reply}");
+        assert_eq!(refused["message"], answer.body["error"]["message"], "{name} {input}");
+        assert_eq!(refused["field"].as_str(), field, "{name} {input}");
+    }
+}
+
+#[tokio::test]
+async fn http_and_rpc_answers_are_equal_for_every_operation() {
+    let server = Server::start().await;
+    server.follow("cy", "ann").await;
+    server.follow("ann", "bo").await;
+    let post = server.post("bo", "hello #rust").await;
+    let comment = server.done("bo", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "hm" })).await;
+    let (to_delete, to_delete_too) = (server.post("ann", "a").await, server.post("ann", "b").await);
+    let mut ann = Client::connect(&server, "ann").await;
+    let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
+    let mut cases = account_and_user_cases();
+    cases.extend(post_and_comment_cases(post, &comment["id"], to_delete));
+    cases.extend(timeline_and_list_cases(post, position));
     let operations = Operations::new();
     let named: BTreeSet<&str> = cases.iter().map(|(name, _)| *name).collect();
     let all = operations.all().iter().filter(|operation| operation.is_rpc()).map(|operation| operation.name);
@@ -155,23 +195,7 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
     let all = all.filter(|name| *name != "accounts.delete").collect();
     assert_eq!(named, all, "each operation is here");
     for (name, input) in cases {
-        let operation = operations.by_rpc(name).unwrap();
-        let (path, body) = request(operation.verb.as_str(), operation.path, &input);
-        let answer = server.call("ann", operation.verb.as_str(), &path, &body).await;
-        let reply = ann.call(json!({ "rpc": { "method": name, "data": input } })).await;
-        if answer.status.is_success() {
-            assert_eq!(answer.status.as_u16(), operation.status, "{name}");
-            let data = reply["rpc"]["data"].clone();
-            let (http, rpc) =
-                if name.ends_with(".create") { (timeless(answer.body), timeless(data)) } else { (answer.body, data) };
-            assert_eq!(http, rpc, "{name} {input}");
-        } else {
-            let (status, _, field) = error(&answer);
-            let refused = &reply["error"];
-            assert_eq!(refused["code"], status, "{name} {input}: {reply}");
-            assert_eq!(refused["message"], answer.body["error"]["message"], "{name} {input}");
-            assert_eq!(refused["field"].as_str(), field, "{name} {input}");
-        }
+        compare_http_and_rpc(&server, &mut ann, operations.by_rpc(name).unwrap(), &input).await;
     }
     let gone = server.call("ann", "DELETE", &format!("/posts/{to_delete}"), &Value::Null).await;
     assert_eq!((gone.status.as_u16(), gone.body), (200, json!({})));

@@ -1,5 +1,6 @@
 //! The server as its users meet it: the real binary, real sockets, nothing looked at from within.
 
+mod activity;
 mod audience;
 mod backend;
 mod channels;

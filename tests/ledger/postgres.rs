@@ -296,6 +296,55 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
     assert_eq!(ledger.followers(&id("star"), None, 9_999).await.unwrap().items.len(), 5_000);
 }
 
+/// Writes rows of each user that refer to a few other users and their posts: partitioned by any other column they would be
+/// in several partitions.
+async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
+    let mut likes = Vec::new();
+    let kind = ObjectType::parse("post").unwrap();
+    for (number, one) in (1_u64..).zip(people) {
+        publish(ledger, number, one.as_str()).await;
+        publish(ledger, number + 100, one.as_str()).await;
+        let said = Comment {
+            id: CommentId(number),
+            post: PostId(number),
+            parent: None,
+            author: Some(one.clone()),
+            text: Some(String::new()),
+            mentions: Vec::new(),
+            created_at: NOW,
+            likes: 0,
+            replies: 0,
+        };
+        ledger.create_comment(&said).await.unwrap();
+        ledger.create_comment(&Comment { id: CommentId(number + 100), ..said }).await.unwrap();
+    }
+    for (number, one) in people.iter().enumerate() {
+        for step in 1..4 {
+            let (other, at) = (&people[(number + step) % people.len()], 1 + (number + step) as u64 % 24);
+            follow(ledger, one, other).await;
+            ledger.bar(Barrier::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
+            ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
+            let what = What::Like(Object::Post(PostId(at)));
+            let happening =
+                Happening { id: NotificationId((number * 4 + step) as u64), what, by: other.clone(), event: 0 };
+            ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
+            for object in [Object::Post(PostId(at)), Object::Comment(CommentId(at))] {
+                likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });
+            }
+        }
+    }
+    let batch = LikeBatch {
+        partition: 0,
+        from: String::new(),
+        to: "1".into(),
+        changes: likes,
+        unseen: Vec::new(),
+        noted: 500,
+        now: NOW,
+    };
+    ledger.settle_likes(batch).await.unwrap().expect("it stands there");
+}
+
 #[tokio::test]
 async fn rows_are_partitioned_by_author_post_and_user() {
     /// Tables and the columns that their rows are partitioned by.
@@ -318,51 +367,7 @@ async fn rows_are_partitioned_by_author_post_and_user() {
     let ledger = open_at(server, &name).await;
     let people: Vec<UserId> = (0..24).map(|n| id(&format!("u{n}"))).collect();
     ledger.load_users(&people, NOW).await.unwrap();
-    // Everybody's rows concern a few others and a few others' posts: under any other column they would be elsewhere.
-    let mut likes = Vec::new();
-    let kind = ObjectType::parse("post").unwrap();
-    for (number, one) in (1_u64..).zip(&people) {
-        publish(&*ledger, number, one.as_str()).await;
-        publish(&*ledger, number + 100, one.as_str()).await;
-        let said = Comment {
-            id: CommentId(number),
-            post: PostId(number),
-            parent: None,
-            author: Some(one.clone()),
-            text: Some(String::new()),
-            mentions: Vec::new(),
-            created_at: NOW,
-            likes: 0,
-            replies: 0,
-        };
-        ledger.create_comment(&said).await.unwrap();
-        ledger.create_comment(&Comment { id: CommentId(number + 100), ..said }).await.unwrap();
-    }
-    for (number, one) in people.iter().enumerate() {
-        for step in 1..4 {
-            let (other, at) = (&people[(number + step) % people.len()], 1 + (number + step) as u64 % 24);
-            follow(&*ledger, one, other).await;
-            ledger.bar(Barrier::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
-            ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
-            let what = What::Like(Object::Post(PostId(at)));
-            let happening =
-                Happening { id: NotificationId((number * 4 + step) as u64), what, by: other.clone(), event: 0 };
-            ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
-            for object in [Object::Post(PostId(at)), Object::Comment(CommentId(at))] {
-                likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });
-            }
-        }
-    }
-    let batch = LikeBatch {
-        partition: 0,
-        from: String::new(),
-        to: "1".into(),
-        changes: likes,
-        unseen: Vec::new(),
-        noted: 500,
-        now: NOW,
-    };
-    ledger.settle_likes(batch).await.unwrap().expect("it stands there");
+    write_rows_of_all_tables(&ledger, &people).await;
     let client = server.client(&name).await;
     for (table, columns) in SHARDED {
         let rows = format!(
