@@ -14,15 +14,24 @@ use super::problem;
 #[folder = "web/"]
 struct Web;
 
-/// Nothing but our own files runs or is shown, text stays text, and nobody frames us.
+/// Only the binary's own scripts and styles run. Pictures, video and audio of posts come from any HTTPS origin.
+/// No script can turn text into markup: Trusted Types are required, and no policy that makes them may be created.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
-     form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https:; media-src 'self' https:; \
+     connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'; trusted-types 'none'",
 );
+
+/// Whether a path is the address of a view. `web/router.js` has the same names.
+fn is_view(path: &str) -> bool {
+    let name = path.split('/').next().unwrap_or_default();
+    matches!(name, "post" | "user" | "topic" | "topics" | "explore" | "notifications" | "favourites" | "search")
+        || matches!(name, "settings" | "sign-in" | "sign-up")
+}
 
 pub(super) async fn serve(request: Request) -> Response<Body> {
     let path = request.uri().path().trim_start_matches('/');
-    let path = if path.is_empty() { "index.html" } else { path };
+    let path = if path.is_empty() || is_view(path) { "index.html" } else { path };
     let Some(file) = Web::get(path) else {
         return problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here");
     };

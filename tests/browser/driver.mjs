@@ -12,10 +12,17 @@ import { poll } from "../support/wait.mjs";
 
 const PATIENCE_MS = 10_000;
 const ELEMENT = "element-6066-11e4-a52e-4f735466cecf";
-const SHOTS = fileURLToPath(new URL("../shots/", import.meta.url));
+/** Pictures that the tests take, to be looked at. */
+const SHOTS = fileURLToPath(new URL("../../target/screenshots/", import.meta.url));
 const FLAGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run",
-  "--disable-dev-shm-usage", "--lang=en-GB",
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-background-networking",
+  "--disable-sync",
+  "--no-first-run",
+  "--disable-dev-shm-usage",
+  "--lang=en-GB",
 ];
 
 /** What the driver refused; `kind` is WebDriver's name for it. */
@@ -35,7 +42,11 @@ export class Driver {
     process.once("exit", () => driver.process.kill("SIGKILL"));
     const failed = once(driver.process, "error").then(([error]) => Promise.reject(error));
     failed.catch(() => {});
-    const ready = () => driver.call("GET", "/status").then((status) => status.ready, () => false);
+    const ready = () =>
+      driver.call("GET", "/status").then(
+        (status) => status.ready,
+        () => false,
+      );
     await Promise.race([failed, poll(PATIENCE_MS, ready, "chromedriver is not ready")]);
     return driver;
   }
@@ -90,7 +101,10 @@ export class Browser {
     return this.call("POST", "/execute/sync", { script: `return (${inPage})(...arguments)`, args });
   }
 
-  /** Does something to an element, once it is there and to be seen. One that the page replaces meanwhile is looked for anew. */
+  /**
+   * Does something to an element, once it is there and to be seen. One that the page replaces meanwhile is looked for
+   * anew.
+   */
   async #act(name, action, body) {
     const value = selector(name);
     const attempt = async () => {
@@ -115,6 +129,15 @@ export class Browser {
     return this.#act(name, "value", { text });
   }
 
+  /** Presses a key where the focus is. */
+  press(key) {
+    const actions = [
+      { type: "keyDown", value: key },
+      { type: "keyUp", value: key },
+    ];
+    return this.call("POST", "/actions", { actions: [{ type: "key", id: "keyboard", actions }] });
+  }
+
   /** The text of everything that a name fits. */
   texts(name) {
     return this.run((query) => [...document.querySelectorAll(query)].map((found) => found.textContent), selector(name));
@@ -130,7 +153,12 @@ export class Browser {
 
   /** Waits for a text in one of the elements that a name fits. */
   sees(name, text, ms) {
-    return this.until(() => this.texts(name), (texts) => texts.some((one) => one.includes(text)), `${text} in ${name}`, ms);
+    return this.until(
+      () => this.texts(name),
+      (texts) => texts.some((one) => one.includes(text)),
+      `${text} in ${name}`,
+      ms,
+    );
   }
 
   /** What the page's console said at the level of errors and warnings since the last time. */
@@ -142,7 +170,9 @@ export class Browser {
   /** Looks as a scheme of colours and a size of window would make it. */
   async emulate({ dark = false, width, height }) {
     const command = (cmd, params) => this.call("POST", "/goog/cdp/execute", { cmd, params });
-    await command("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }] });
+    await command("Emulation.setEmulatedMedia", {
+      features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }],
+    });
     await command("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
   }
 

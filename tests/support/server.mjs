@@ -145,6 +145,11 @@ export class Server {
     return server;
   }
 
+  /** The folder of its files. */
+  get dataDir() {
+    return path.join(this.#directory, "data");
+  }
+
   get origin() {
     return `http://127.0.0.1:${this.port}`;
   }
@@ -214,12 +219,17 @@ export class Server {
     return this.done(user, "PUT", `/users/${whom}/follow`);
   }
 
-  /** Writes a post as a backend does it for somebody who signed up here. */
-  async postOf(account, text) {
+  /** Calls an operation as a backend does it for an account of Feedline. */
+  async callAs(account, method, route, body) {
     const headers = { "x-api-key": this.apiKey, "x-user": account, "x-user-origin": "account" };
-    const answer = await this.#request("POST", "/api/v1/posts", headers, { text });
-    if (answer.status >= 300) throw new Error(`POST /posts: ${answer.status} ${JSON.stringify(answer.body)}`);
+    const answer = await this.#request(method, `/api/v1${route}`, headers, body);
+    if (answer.status >= 300) throw new Error(`${method} ${route}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body;
+  }
+
+  /** Writes a post of an account. */
+  postOf(account, text) {
+    return this.callAs(account, "POST", "/posts", { text });
   }
 
   /** Calls the server API as a backend. Answers `{status, body}`. */

@@ -1,4 +1,4 @@
-// The session of this tab, stored until the tab is closed. Each tab can have another user.
+// Who is signed in, remembered for as long as the tab lives. Each tab can be a different user.
 
 const KEY = "feedline.session";
 
@@ -14,7 +14,7 @@ export function loadSession() {
   }
 }
 
-/** Stores a session. In a browser that forbids storage, it ends at the next reload. */
+/** Remembers a session. In a browser that forbids storage, a reload forgets it. */
 export function saveSession(session) {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(session));

@@ -1,0 +1,254 @@
+// How every view looks and reads: both themes, both widths, axe-core, the keyboard, Chinese.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { test } from "node:test";
+
+import { neighbours } from "./neighbours.mjs";
+import { go, LIVE_MS, live, signIn, stage } from "./people.mjs";
+
+const AXE = fileURLToPath(new URL("../node_modules/axe-core/axe.min.js", import.meta.url));
+const DESKTOP = { width: 1240, height: 1000 };
+const PHONE = { width: 390, height: 844 };
+const MIDDLES = [
+  { width: 1000, height: 900 },
+  { width: 760, height: 900 },
+];
+
+let thread;
+const scene = stage({
+  people: { mira: "Mira Holm" },
+  before: async ({ server, mira }) => {
+    thread = await neighbours(server);
+    await mira.click("nav-home");
+    await mira.sees("post-body", "Jam update");
+    await mira.sees("badge", "4", 4 * LIVE_MS).catch(() => {});
+  },
+});
+
+/** Every view: its name, address, and what is there once it is complete. */
+const views = () => [
+  ["home", "/", "post-body", "Jam update"],
+  ["thread", `/post/${thread}`, "comment-text-shown", "all clocks are opinions"],
+  ["profile", "/user/yuki", "post-body", "Plum jam"],
+  ["profile-own", "/user/mira", "post-body", "Note to self"],
+  ["followers", "/user/mira/followers", "people", "Lena Brandt"],
+  ["explore", "/explore", "person", "Sam Ortiz"],
+  ["topics", "/topics", "topic", "#bread"],
+  ["topic", "/topic/bread", "post-body", "Sourdough"],
+  ["notifications", "/notifications", "notification", "commented on your post"],
+  ["favourites", "/favourites", "post-body", "Jam update"],
+  ["search", "/search?q=t", "found", "Tomas Reyes"],
+  ["settings", "/settings", ".settings", "Export"],
+  ["not-found", "/post/1", "empty", "There is nothing here"],
+];
+
+async function at(browser, [, path, name, text]) {
+  await go(browser, path);
+  await browser.sees(name, text);
+  await browser.run(() => scrollTo(0, 0));
+}
+
+/** What axe-core finds serious or critical on the page. */
+async function findings(browser) {
+  const command = (cmd, params) => browser.call("POST", "/goog/cdp/execute", { cmd, params });
+  await command("Runtime.evaluate", { expression: await readFile(AXE, "utf8") });
+  const run = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => JSON.stringify(violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => id + ": " + nodes.slice(0, 3)
+      .map(({ target, failureSummary }) => target + " " + failureSummary).join("; "))))`;
+  const { result } = await command("Runtime.evaluate", { expression: run, awaitPromise: true });
+  return JSON.parse(result.value);
+}
+
+/** Nothing sticks out sideways. */
+async function fits(browser, what) {
+  const over = await browser.run(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.equal(over, 0, `${what} sticks out`);
+}
+
+for (const dark of [false, true]) {
+  const theme = dark ? "dark" : "light";
+  test(`every view holds in ${theme}, wide and narrow, and axe finds nothing serious`, async () => {
+    const { mira } = scene;
+    for (const view of views()) {
+      const [name] = view;
+      await mira.emulate({ ...DESKTOP, dark });
+      await at(mira, view);
+      assert.deepEqual(await findings(mira), [], `${name} in ${theme}`);
+      await fits(mira, name);
+      await mira.shot(`${name}-${theme}`);
+      await mira.emulate({ ...PHONE, dark });
+      await fits(mira, `${name} on a phone`);
+      await mira.shot(`${name}-${theme}-phone`);
+    }
+    await at(mira, views()[0]);
+    assert.deepEqual(await findings(mira), [], `home on a phone in ${theme}`);
+    for (const size of MIDDLES) {
+      await mira.emulate({ ...size, dark });
+      await fits(mira, `home at ${size.width}`);
+      await mira.shot(`home-${theme}-${size.width}`);
+    }
+    await mira.emulate(DESKTOP);
+  });
+}
+
+test("the drawer, a menu and the form in a dialog hold too", async () => {
+  const { mira } = scene;
+  await at(mira, views()[0]);
+  await mira.click("curtain");
+  await mira.sees("frames", "subscribe");
+  assert.deepEqual(await findings(mira), [], "the drawer");
+  await mira.shot("drawer");
+  await mira.emulate({ ...DESKTOP, dark: true });
+  await mira.shot("drawer-dark");
+  await mira.emulate({ ...PHONE });
+  await mira.shot("drawer-phone");
+  await mira.click("drawer-close");
+  await mira.click("fab");
+  await mira.type("[data-testid=compose-dialog] [data-testid=post-text]", "Hello @yu");
+  await mira.sees("[data-testid=compose-dialog] [data-testid=completion]", "Yuki Sato");
+  await mira.shot("compose-phone");
+  assert.deepEqual(await findings(mira), [], "the dialog");
+  await mira.run(() => document.querySelector("dialog").close());
+  await mira.emulate(DESKTOP);
+  await mira.click("audience");
+  assert.deepEqual(await findings(mira), [], "the menu");
+  await mira.shot("audience");
+  await mira.click("audience-friends");
+  await mira.sees("audience", "Friends");
+});
+
+test("the keyboard is enough", async () => {
+  const { mira } = scene;
+  const focus = () => mira.run(() => document.activeElement.dataset.testid ?? document.activeElement.id);
+  const press = (key) => mira.press(key);
+  await at(mira, views()[0]);
+  await press("j");
+  await press("j");
+  assert.equal(await focus(), "post");
+  const second = await mira.run(() => document.activeElement.dataset.id);
+  await press("k");
+  assert.notEqual(await mira.run(() => document.activeElement.dataset.id), second);
+  await press("j");
+  await press("\uE007");
+  await mira.until(
+    () => mira.run(() => location.pathname),
+    (path) => path === `/post/${second}`,
+    "the thread",
+  );
+  await mira.run(() => history.back());
+  await mira.until(
+    () => mira.run(() => document.activeElement.dataset.id ?? ""),
+    (id) => id === second,
+    "the focus is back",
+  );
+  await press("n");
+  assert.equal(await focus(), "post-text");
+  await mira.run(() => document.activeElement.blur());
+  await press("/");
+  await mira.until(focus, (now) => now === "search", "the search");
+  await mira.run(() => document.activeElement.blur());
+  await press("?");
+  await mira.sees("keys", "Next post");
+  await press("\uE00C");
+  await mira.until(() => mira.run(() => document.querySelector("dialog") === null), Boolean, "closed");
+});
+
+test("back and forward restore the place", async () => {
+  const { server, mira } = scene;
+  for (let n = 0; n < 25; n += 1) await server.postOf("yuki", `Jar ${n}`);
+  await at(mira, ["home", "/", "posts", ""]);
+  await mira.reload();
+  await live(mira);
+  await mira.sees("post-body", "Jar 24");
+  await mira.run(() => scrollTo(0, 1200));
+  await mira.until(
+    () => mira.run(() => scrollY),
+    (now) => now === 1200,
+    "scrolled",
+  );
+  await go(mira, "/topics");
+  assert.equal(await mira.run(() => scrollY), 0);
+  await mira.run(() => history.back());
+  await mira.until(
+    () => mira.run(() => scrollY),
+    (now) => now === 1200,
+    "back at the place",
+  );
+  await mira.run(() => history.forward());
+  await mira.sees("topic", "#bread");
+});
+
+test("the page speaks Chinese", async () => {
+  const { mira } = scene;
+  await go(mira, "/settings");
+  await mira.click("choose-zh");
+  await mira.sees("nav-home", "首页");
+  await mira.sees("save-profile", "保存");
+  await mira.shot("settings-zh");
+  await go(mira, "/notifications");
+  await mira.sees("notification", "评论了你的帖子");
+  await go(mira, "/");
+  await mira.shot("home-zh");
+  assert.equal(await mira.run(() => document.documentElement.lang), "zh-CN");
+  assert.deepEqual(await findings(mira), []);
+  await mira.reload();
+  await live(mira);
+  await mira.sees("nav-home", "首页");
+  await mira.click("nav-settings");
+  await mira.click("choose-en");
+  await mira.sees("nav-home", "Home");
+});
+
+test("the theme is the system's until another is chosen", async () => {
+  const { mira } = scene;
+  const paper = () => mira.run(() => getComputedStyle(document.body).backgroundColor);
+  await mira.emulate({ ...DESKTOP, dark: true });
+  assert.equal(await paper(), "rgb(15, 19, 20)");
+  await mira.click("choose-light");
+  assert.equal(await paper(), "rgb(250, 249, 246)");
+  await mira.click("choose-system");
+  assert.equal(await paper(), "rgb(15, 19, 20)");
+  await mira.emulate(DESKTOP);
+});
+
+test("settings change the profile and the password, export, and delete the account", async () => {
+  const { server, mira } = scene;
+  await go(mira, "/settings");
+  await mira.run(() => document.querySelector("[data-testid=settings-name]").select());
+  await mira.type("settings-name", "Mira H.");
+  await mira.click("save-profile");
+  await mira.sees("save-profile-done", "Saved.");
+  await mira.sees("my-name", "Mira H.");
+  await mira.type("settings-old", "correct horse battery");
+  await mira.type("settings-new", "another correct horse");
+  await mira.click("save-password");
+  await mira.sees("save-password-done", "Changed.");
+  await mira.click("export");
+  await mira.sees("export-status", "Exported.");
+  await mira.click("delete-account");
+  await mira.click("confirm");
+  await mira.sees("gate-error", "Your account is deleted.");
+  const answer = await fetch(`${server.origin}/api/v1/sessions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ user: "mira", password: "another correct horse" }),
+  });
+  assert.equal(answer.status, 401);
+});
+
+test("sign in and sign up hold, and axe finds nothing serious", async () => {
+  const { server, mira } = scene;
+  for (const mode of ["sign-in", "sign-up"]) {
+    await mira.open(`${server.origin}/${mode}`);
+    await mira.sees("gate-submit", mode === "sign-in" ? "Sign in" : "Create an account");
+    assert.deepEqual(await findings(mira), [], mode);
+    await mira.shot(mode);
+  }
+  scene.expected = ["the server responded with a status of 401"];
+  await mira.open(`${server.origin}/sign-in`);
+  await signIn(mira, "yuki", "wrong");
+  await mira.sees("gate-error", "The id or the password is wrong.");
+});

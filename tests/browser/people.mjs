@@ -1,0 +1,135 @@
+// What the tests of the page do as people do it.
+
+import assert from "node:assert/strict";
+import { after, afterEach, before } from "node:test";
+
+import { Server } from "../support/server.mjs";
+import { Driver } from "./driver.mjs";
+
+export const PASSWORD = "correct horse battery";
+export const LIVE_MS = 2_000;
+
+/**
+ * A server, and a window for each of `people` (id → name), signed up. What is answered is filled in before the first
+ * test. After each test the consoles were quiet, but for what `scene.expected` names.
+ */
+export function stage({ people, env, before: prepare, after: tidy }) {
+  const scene = { expected: [] };
+  const windows = () =>
+    Object.keys(people)
+      .map((user) => scene[user])
+      .filter(Boolean);
+  before(async () => {
+    scene.server = await Server.start(env);
+    scene.driver = await Driver.start();
+    await Promise.all(
+      Object.entries(people).map(async ([user, name]) => {
+        scene[user] = await scene.driver.browser();
+        await signUp(scene[user], scene.server.origin, user, name);
+      }),
+    );
+    await prepare?.(scene);
+  });
+  after(async () => {
+    await tidy?.();
+    for (const browser of windows()) await browser.close();
+    await scene.driver?.stop();
+    await scene.server?.stop();
+  });
+  afterEach(async () => {
+    for (const browser of windows()) await quiet(browser, scene.expected);
+    scene.expected = [];
+  });
+  return scene;
+}
+
+/** The console said nothing but what was expected. */
+export async function quiet(browser, expected = []) {
+  const complaints = await browser.complaints();
+  const rest = complaints.filter((message) => !expected.some((part) => message.includes(part)));
+  assert.deepEqual(rest, [], "the console is quiet");
+}
+
+/** Signs up on the page of `origin`, and waits until the page is live. */
+export async function signUp(browser, origin, user, name) {
+  await browser.open(`${origin}/sign-up`);
+  await browser.type("user", user);
+  await browser.type("name", name);
+  await browser.type("password", PASSWORD);
+  await browser.click("gate-submit");
+  await live(browser);
+}
+
+/** Fills in the form that is open. */
+export async function signIn(browser, user, password = PASSWORD) {
+  await browser.sees("gate-submit", "");
+  await browser.run(() => document.querySelectorAll("form input").forEach((input) => (input.value = "")));
+  await browser.type("user", user);
+  await browser.type("password", password);
+  await browser.click("gate-submit");
+}
+
+export const live = (browser) => state(browser, "live");
+
+/** Waits for a state of the connection. */
+export function state(browser, name) {
+  const ask = () => browser.run(() => document.querySelector("[data-testid=connection]")?.dataset.state);
+  return browser.until(ask, (now) => now === name, `the connection is ${name}`);
+}
+
+/** Goes to an address inside the page, as a link does. */
+export async function go(browser, path) {
+  await browser.run((href) => {
+    const link = document.createElement("a");
+    link.href = href;
+    document.getElementById("root").append(link);
+    link.click();
+    link.remove();
+  }, path);
+  await browser.until(
+    () => browser.run(() => location.pathname + location.search),
+    (now) => now === path,
+    `at ${path}`,
+  );
+}
+
+export async function write(browser, text) {
+  await browser.type("post-text", text);
+  await browser.click("post-submit");
+  const left = () => browser.run(() => document.querySelector("[data-testid=post-text]").value);
+  await browser.until(left, (now) => now === "", "the form is empty");
+}
+
+/** The texts of the posts that a page shows, as they stand. */
+export const posts = (browser) => browser.texts("[data-testid=post]:not([data-leaving]) [data-testid=post-body]");
+
+export function shows(browser, wanted, ms) {
+  const right = (now) => JSON.stringify(now) === JSON.stringify(wanted);
+  return browser.until(() => posts(browser), right, `not ${JSON.stringify(wanted)}`, ms);
+}
+
+/** The id of the post that shows `text`. */
+export async function idOf(browser, text) {
+  const ask = () =>
+    browser.run((wanted) => {
+      const all = [...document.querySelectorAll("[data-testid=post]")];
+      return all.find((post) => post.textContent.includes(wanted))?.dataset.id ?? "";
+    }, text);
+  return browser.until(ask, (id) => id !== "", `an id of ${text}`);
+}
+
+/** Deletes the post that shows `text`: the menu asks once more. */
+export async function remove(browser, text) {
+  const id = await idOf(browser, text);
+  await browser.click(`[data-id="${id}"] [data-testid=more]`);
+  await browser.click("delete");
+  await browser.click("delete");
+}
+
+/** Finds somebody by searching, and follows them, or ends that. */
+export async function follow(browser, user) {
+  await browser.click("nav-explore");
+  await browser.type("search", `${user}\n`);
+  await browser.click(`[data-testid=found] [data-user="${user}"] a`);
+  await browser.click("[data-testid=profile] [data-testid=follow]");
+}

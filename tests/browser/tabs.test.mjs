@@ -1,0 +1,62 @@
+// One account in two tabs: notifications and the read marker are live in both. Leaving ends both.
+
+import { test } from "node:test";
+
+import { go, idOf, LIVE_MS, live, quiet, signIn, stage, write } from "./people.mjs";
+
+let second;
+const scene = stage({
+  people: { ann: "Ann Arbor", bo: "Bo Diddley" },
+  before: async ({ driver, server }) => {
+    second = await driver.browser();
+    await second.open(server.origin);
+    await signIn(second, "ann");
+    await live(second);
+  },
+  after: () => second?.close(),
+});
+
+/** The badges that show something. */
+const badge = (browser) => browser.texts("[data-testid=nav-notifications] [data-testid=badge]:not([hidden])");
+const badges = (browser, wanted) =>
+  browser.until(
+    () => badge(browser),
+    (now) => String(now) === wanted,
+    `a badge of ${wanted}`,
+    4 * LIVE_MS,
+  );
+
+test("a notification raises the badge in every tab; reading it in one lowers it in both", async () => {
+  const { ann, bo } = scene;
+  await write(ann, "Anybody there?");
+  const id = await idOf(ann, "Anybody there?");
+  await go(bo, `/post/${id}`);
+  await bo.click("[data-testid=thread] [data-testid=like]");
+  await bo.type("comment-text", "Here, @ann");
+  await bo.click("comment-submit");
+  for (const browser of [ann, second]) {
+    await badges(browser, "2");
+    await browser.until(
+      () => browser.run(() => document.title),
+      (now) => now === "(2) Home · Feedline",
+      "a title",
+    );
+  }
+  await ann.click("nav-notifications");
+  await ann.sees("notification", "Bo Diddley liked your post");
+  await ann.sees("notification", "Bo Diddley commented on your post");
+  await ann.click("mark-read");
+  for (const browser of [ann, second]) await badges(browser, "");
+  await ann.click('[data-testid=notification][data-kind="comment"]');
+  await ann.sees("comment-text-shown", "Here, @ann");
+});
+
+test("signing out everywhere ends the other tab, and says so", async () => {
+  const { ann } = scene;
+  await ann.click("nav-settings");
+  await ann.click("sign-out-everywhere");
+  await ann.click("confirm");
+  await ann.sees("gate-error", "You are signed out everywhere.");
+  await second.sees("gate-error", "Your session has ended. Sign in again.", LIVE_MS);
+  await quiet(second);
+});

@@ -1,0 +1,87 @@
+// What the page costs to load, and that its words are complete.
+
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+
+import { en } from "../../web/i18n/en.js";
+import { zh } from "../../web/i18n/zh.js";
+
+const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
+const BUDGET_BYTES = 60 * 1024;
+/** Keys that are put together from parts in the code. */
+const COMPOSED = [
+  "followers.",
+  "following.",
+  "line.",
+  "audience.",
+  "reverted.",
+  "curtain.",
+  "media.",
+  "notified.",
+  "figure.",
+  "un",
+  "mute",
+  "hid",
+  "theme.",
+];
+
+async function files(...endings) {
+  const all = await readdir(WEB, { recursive: true });
+  const wanted = all.filter((name) => endings.some((ending) => name.endsWith(ending) && !name.endsWith(".d.ts")));
+  return Promise.all(wanted.map(async (name) => ({ name, text: await readFile(path.join(WEB, name), "utf8") })));
+}
+
+test("script and style stay small", async () => {
+  const all = (await files(".js", ".css")).map(({ name, text }) => ({ name, text: withoutComments(text) }));
+  const whole = gzipSync(all.map(({ text }) => text).join("\n")).length;
+  console.log(`${whole} bytes in ${all.length} files`);
+  assert.ok(whole < BUDGET_BYTES, `${whole} bytes compressed`);
+});
+
+/** What a release could leave out without any other change: lines of comments, and indentation. */
+function withoutComments(text) {
+  return text
+    .replace(/^\s*\/\/.*\n/gm, "")
+    .replace(/\/\*[^]*?\*\//g, "")
+    .replace(/^\s+/gm, "");
+}
+
+test("both languages have the same words with the same values", () => {
+  assert.deepEqual(Object.keys(zh), Object.keys(en));
+  const names = (text) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name))].sort();
+  for (const [key, text] of Object.entries(en)) {
+    const wanted = names(typeof text === "string" ? text : text.other);
+    const given = names(typeof zh[key] === "string" ? zh[key] : zh[key].other);
+    assert.deepEqual(
+      given.filter((name) => !wanted.includes(name)),
+      [],
+      key,
+    );
+  }
+});
+
+test("every word that the code asks for is there, and every word is asked for", async () => {
+  const code = (await files(".js"))
+    .filter(({ name }) => !name.startsWith("i18n"))
+    .map(({ text }) => text)
+    .join("\n");
+  const asked = [...code.matchAll(/\bt(?:Nodes)?\(\s*"([\w.-]+)"/g)].map(([, key]) => key);
+  assert.deepEqual(
+    asked.filter((key) => !(key in en) && !key.endsWith(".")),
+    [],
+  );
+  const quoted = new Set([...code.matchAll(/"([\w.-]+)"/g)].map(([, key]) => key));
+  const unused = Object.keys(en).filter((key) => !quoted.has(key) && !COMPOSED.some((start) => key.startsWith(start)));
+  assert.deepEqual(unused, []);
+});
+
+test("no text becomes markup, and no style or script is inline", async () => {
+  for (const { name, text } of await files(".js", ".html")) {
+    assert.doesNotMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/, name);
+    assert.doesNotMatch(text, /<style|<script(?! type="module" src=)|style="|\son\w+="/, name);
+  }
+});

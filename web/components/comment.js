@@ -1,0 +1,197 @@
+// A comment, with its replies below it on the same rail.
+
+import { button, h, setText, show } from "../dom.js";
+import { timeElement } from "../format.js";
+import { icon } from "../icons.js";
+import { t } from "../i18n/index.js";
+import { paths } from "../router.js";
+import { avatarLink } from "./avatar.js";
+import { CommentForm } from "./comment-form.js";
+import { LikeControl } from "./like.js";
+import { openMenu } from "./menu.js";
+import { messageOf } from "./states.js";
+import { fillText } from "./text.js";
+
+export class CommentCard {
+  #app;
+  #comment;
+  #postAuthor;
+  #all;
+  #like;
+  #replies = h("div", { class: "replies" });
+  #expand = button({ class: "link", data: { testid: "expand" }, onclick: () => this.#load() });
+  #cursor = undefined;
+  #name = h("span");
+  #text = h("p", { class: "text", dir: "auto", data: { testid: "comment-text-shown" } });
+  element;
+
+  /** `all` has every comment of the thread that is shown, by id. */
+  constructor(app, comment, postAuthor, all) {
+    this.#app = app;
+    this.#comment = comment;
+    this.#postAuthor = postAuthor;
+    this.#all = all;
+    this.element = h("article", {
+      class: "post comment",
+      tabindex: -1,
+      data: { testid: "comment", comment: comment.id },
+    });
+    this.#render();
+  }
+
+  /** Names and likes may have changed. */
+  refresh() {
+    if (!this.#comment.author) return;
+    setText(this.#name, this.#app.client.people.get(this.#comment.author).name);
+    this.#like.update(this.#comment);
+  }
+
+  /** Likes were settled. */
+  change(change) {
+    this.#comment = { ...this.#comment, ...change };
+    this.refresh();
+  }
+
+  /** Deleted while others had replied: it stays without its author and text. */
+  clear() {
+    this.#comment = { ...this.#comment, author: null, text: null };
+    this.#render();
+  }
+
+  /** A reply came: it is shown if the replies are, and counted if not. */
+  arrived(reply, make) {
+    this.#comment = { ...this.#comment, replies: this.#comment.replies + 1 };
+    const open = this.#cursor === null || this.#comment.replies === 1 || reply.author === this.#app.session.user;
+    if (open) {
+      if (this.#comment.replies === 1) this.#cursor = null;
+      this.#replies.prepend(make().element);
+    }
+    this.#showExpand();
+  }
+
+  #render() {
+    const { author, text, created_at: at } = this.#comment;
+    this.#showExpand();
+    if (!author) {
+      this.element.setAttribute("aria-label", t("comment.deleted"));
+      this.element.replaceChildren(
+        h("span", { class: "avatar" }),
+        h(
+          "div",
+          { class: "post-main" },
+          h("p", { class: "comment-note", text: t("comment.deleted") }),
+          this.#expand,
+          this.#replies,
+        ),
+      );
+      return;
+    }
+    const person = this.#app.client.people.get(author);
+    this.#like = new LikeControl(this.#app.client.likes, this.#comment, "comment");
+    fillText(this.#text, { text, mentions: this.#comment.mentions });
+    setText(this.#name, person.name);
+    const name = h("a", { class: "author", href: paths.user(author) }, h("bdi", {}, this.#name));
+    const head = h(
+      "header",
+      { class: "post-head" },
+      name,
+      h("span", { class: "handle", text: `@${author}` }),
+      h("span", { class: "when" }, timeElement(at)),
+    );
+    const reply = button(
+      { class: "action", "aria-label": t("comment.reply"), data: { testid: "reply" }, onclick: () => this.#reply() },
+      icon("reply"),
+    );
+    const actions = h("div", { class: "actions" }, this.#like.element, reply, this.#menu());
+    this.element.setAttribute("aria-label", t("comment.by", { name: person.name }));
+    this.element.replaceChildren(
+      avatarLink(person),
+      h("div", { class: "post-main" }, head, this.#text, actions, this.#like.notice, this.#expand, this.#replies),
+    );
+  }
+
+  #menu() {
+    const me = this.#app.session.user;
+    if (this.#comment.author !== me && this.#postAuthor !== me) return h("span");
+    const remove = () =>
+      this.#app.client.connection
+        .rpc("comments.delete", { id: this.#comment.id })
+        .catch((error) => this.#app.toast(messageOf(error)));
+    const more = button(
+      {
+        class: "action",
+        "aria-label": t("more"),
+        "aria-haspopup": "menu",
+        "aria-expanded": "false",
+        data: { testid: "comment-more" },
+        onclick: () =>
+          openMenu(more, t("more"), [
+            {
+              label: t("comment.delete"),
+              confirm: t("post.delete.sure"),
+              danger: true,
+              testid: "delete-comment",
+              run: remove,
+            },
+          ]),
+      },
+      icon("more"),
+    );
+    return more;
+  }
+
+  #reply() {
+    if (this.element.querySelector(":scope > .post-main > form")) return;
+    const form = new CommentForm(
+      this.#app,
+      this.#comment.post,
+      this.#comment.id,
+      (comment) => {
+        form.element.remove();
+        if (!this.#all.has(comment.id)) this.arrived(comment, () => this.#child(comment));
+      },
+      () => {
+        form.element.remove();
+        this.element.focus();
+      },
+    );
+    this.#replies.before(form.element);
+    form.focus();
+  }
+
+  #child(comment) {
+    const card = new CommentCard(this.#app, comment, this.#postAuthor, this.#all);
+    this.#all.set(comment.id, card);
+    return card;
+  }
+
+  #showExpand() {
+    const shown = this.#replies.childElementCount;
+    const more = this.#cursor === undefined ? this.#comment.replies > shown : this.#cursor !== null;
+    show(this.#expand, more);
+    setText(this.#expand, t("comment.replies", { n: this.#comment.replies }));
+  }
+
+  async #load() {
+    const { connection, people } = this.#app.client;
+    this.#expand.disabled = true;
+    try {
+      const page = await connection.rpc("comments.list", {
+        id: this.#comment.post,
+        under: this.#comment.id,
+        limit: 20,
+        ...(this.#cursor && { cursor: this.#cursor }),
+      });
+      people.add(page.people);
+      this.#cursor = page.next ?? null;
+      this.#replies.append(
+        ...page.items.filter(({ id }) => !this.#all.has(id)).map((comment) => this.#child(comment).element),
+      );
+    } catch (error) {
+      this.#app.toast(messageOf(error));
+    } finally {
+      this.#expand.disabled = false;
+      this.#showExpand();
+    }
+  }
+}

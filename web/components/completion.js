@@ -1,0 +1,116 @@
+// Completion of @mentions: a listbox below the field, chosen with arrows and Enter.
+
+import { h } from "../dom.js";
+import { t } from "../i18n/index.js";
+import { personRow } from "./person.js";
+
+const WAIT_MS = 150;
+const MOST = 6;
+let lists = 0;
+
+/** Watches a text area; `search(prefix)` answers users. */
+export class MentionCompletion {
+  #field;
+  #search;
+  #people = [];
+  #at = 0;
+  #timer = null;
+  #asked = 0;
+  element;
+
+  constructor(field, search) {
+    this.#field = field;
+    this.#search = search;
+    const id = `completion-${++lists}`;
+    this.element = h("ul", {
+      class: "completion card",
+      role: "listbox",
+      id,
+      "aria-label": t("mention.list"),
+      hidden: true,
+      data: { testid: "completion" },
+    });
+    for (const [name, value] of Object.entries({
+      role: "combobox",
+      "aria-controls": id,
+      "aria-expanded": "false",
+      "aria-autocomplete": "list",
+    })) {
+      field.setAttribute(name, value);
+    }
+    field.addEventListener("input", () => this.#typed());
+    field.addEventListener("keydown", (event) => this.#key(event));
+    field.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
+  }
+
+  #prefix() {
+    const before = this.#field.value.slice(0, this.#field.selectionStart);
+    return before.match(/(?:^|[^\p{L}\p{N}_@])@([A-Za-z0-9_.-]{1,64})$/u)?.[1] ?? "";
+  }
+
+  #typed() {
+    clearTimeout(this.#timer);
+    const prefix = this.#prefix();
+    if (prefix === "") return this.#close();
+    this.#timer = setTimeout(() => this.#ask(prefix), WAIT_MS);
+  }
+
+  async #ask(prefix) {
+    const asked = ++this.#asked;
+    const people = await this.#search(prefix).catch(() => []);
+    if (asked !== this.#asked || this.#prefix() !== prefix) return;
+    // What is complete needs no completion.
+    const isComplete = people.length === 1 && people[0].id === prefix;
+    this.#people = isComplete ? [] : people.slice(0, MOST);
+    this.#at = 0;
+    this.#render();
+  }
+
+  #render() {
+    const options = this.#people.map((person, index) => {
+      const option = h(
+        "li",
+        { role: "option", id: `${this.element.id}-${index}`, "aria-selected": String(index === this.#at) },
+        ...personRow(person),
+      );
+      option.addEventListener("pointerdown", (event) => {
+        event.preventDefault();
+        this.#choose(person);
+      });
+      return option;
+    });
+    this.element.replaceChildren(...options);
+    this.element.hidden = options.length === 0;
+    this.#field.setAttribute("aria-expanded", String(options.length > 0));
+    if (options.length > 0) this.#field.setAttribute("aria-activedescendant", options[this.#at].id);
+    else this.#field.removeAttribute("aria-activedescendant");
+  }
+
+  #key(event) {
+    if (this.element.hidden) return;
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) {
+      this.#at = (this.#at + by + this.#people.length) % this.#people.length;
+      this.#render();
+    } else if ((event.key === "Enter" || event.key === "Tab") && !event.isComposing)
+      this.#choose(this.#people[this.#at]);
+    else if (event.key === "Escape") this.#close();
+    else return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }
+
+  #choose({ id }) {
+    const end = this.#field.selectionStart;
+    this.#field.setRangeText(`@${id} `, end - this.#prefix().length - 1, end, "end");
+    this.#close();
+    this.#field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  #close() {
+    clearTimeout(this.#timer);
+    this.#asked++;
+    this.#people = [];
+    if (!this.element.hidden) this.#render();
+  }
+}

@@ -1,0 +1,158 @@
+// Writing a post: text with mention completion, media by URL, topics, a place, an audience.
+
+import { button, h } from "../dom.js";
+import { icon } from "../icons.js";
+import { t } from "../i18n/index.js";
+import { AudiencePicker } from "./audience.js";
+import { avatar } from "./avatar.js";
+import { MentionCompletion } from "./completion.js";
+import { openDialog } from "./dialog.js";
+import { MediaField, PlaceField } from "./extras.js";
+
+const TEXT_MOST = 5000;
+const TEXT_NEAR = 500;
+
+/** The form. `sent()` is called after the post was handed to the timeline. */
+export class Compose {
+  #app;
+  #sent;
+  #text = h("textarea", {
+    rows: 1,
+    dir: "auto",
+    placeholder: t("compose.placeholder"),
+    "aria-label": t("compose.label"),
+    data: { testid: "post-text" },
+  });
+  #error = h("p", { class: "error", role: "alert", data: { testid: "post-error" } });
+  #left = h("span", { class: "left", "aria-live": "polite" });
+  #media = new MediaField();
+  #place = new PlaceField();
+  #audience = new AudiencePicker();
+  element;
+
+  constructor(app, { sent = () => {}, bare = false } = {}) {
+    this.#app = app;
+    this.#sent = sent;
+    const search = (q) => app.client.connection.rpc("users.search", { q, limit: 6 }).then(({ items }) => items);
+    const completion = new MentionCompletion(this.#text, search);
+    const foot = h(
+      "div",
+      { class: "compose-foot" },
+      this.#media.toggle,
+      button(
+        {
+          class: "icon-button",
+          "aria-label": t("compose.topic"),
+          title: t("compose.topic"),
+          onclick: () => this.#insert("#"),
+        },
+        icon("hash"),
+      ),
+      this.#place.toggle,
+      this.#audience.element,
+      this.#left,
+      h("button", { type: "submit", class: "button primary", text: t("post"), data: { testid: "post-submit" } }),
+    );
+    const main = h(
+      "div",
+      { class: "compose-main" },
+      this.#text,
+      completion.element,
+      this.#media.element,
+      this.#place.element,
+      this.#error,
+      foot,
+    );
+    this.element = h(
+      "form",
+      { class: bare ? "compose" : "compose card", novalidate: true, data: { testid: "compose" } },
+      avatar(app.me()),
+      main,
+    );
+    this.element.addEventListener("submit", (event) => this.#submit(event));
+    this.#text.addEventListener("input", () => this.#count());
+    this.#text.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
+    });
+  }
+
+  /** On a phone the form is in a dialog only. */
+  get isVisible() {
+    return this.element.checkVisibility();
+  }
+
+  focus() {
+    this.#text.focus();
+  }
+
+  /** Puts a draft back that could not be sent. */
+  restore({ text = "", media = [], location = null, visibility = "public" }) {
+    this.#text.value = text;
+    this.#media.set(media);
+    this.#place.set(location);
+    this.#audience.set(visibility);
+    this.#count();
+    this.focus();
+  }
+
+  #insert(mark) {
+    const { selectionStart: at, value } = this.#text;
+    const space = at > 0 && !/\s/.test(value[at - 1]) ? " " : "";
+    this.#text.setRangeText(space + mark, at, this.#text.selectionEnd, "end");
+    this.#text.focus();
+    this.#count();
+  }
+
+  #count() {
+    this.#error.textContent = "";
+    const left = TEXT_MOST - [...this.#text.value].length;
+    this.#left.textContent = left <= TEXT_NEAR ? String(left) : "";
+    this.#left.classList.toggle("over", left < 0);
+    return left;
+  }
+
+  #submit(event) {
+    event.preventDefault();
+    const text = this.#text.value.trim();
+    const draft = { text, media: this.#media.value, location: this.#place.value, visibility: this.#audience.value };
+    const problem = this.#problem(draft);
+    this.#error.textContent = problem;
+    if (problem !== "") return this.#text.focus();
+    this.#app.client.timeline.post(compact(draft));
+    this.restore({ visibility: draft.visibility });
+    this.#sent();
+  }
+
+  #problem({ text, media }) {
+    if (this.#media.problem) return this.#media.problem;
+    if (this.#place.problem) return this.#place.problem;
+    if (text === "" && media.length === 0) return t("compose.empty");
+    return this.#count() < 0 ? t("compose.long", { n: TEXT_MOST }) : "";
+  }
+}
+
+/** Leaves out what was not filled in. */
+function compact({ text, media, location, visibility }) {
+  return { text, visibility, ...(media.length > 0 && { media }), ...(location && { location }) };
+}
+
+let unsent = null;
+
+/** Opens the form in a dialog; what is not sent is kept for the next time. */
+export function composeDialog(app, draft = null) {
+  const compose = unsent ?? new Compose(app, { bare: true, sent: () => done() });
+  unsent = compose;
+  const dialog = openDialog(t("compose.title"), compose.element, { bare: true, testid: "compose-dialog" });
+  const done = () => {
+    unsent = null;
+    compose.close?.();
+  };
+  compose.close = dialog.close;
+  if (draft) compose.restore(draft);
+  compose.focus();
+}
+
+/** Forgets an unsent post: somebody else signs in, or the language changes. */
+export function forgetUnsent() {
+  unsent = null;
+}

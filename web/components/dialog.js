@@ -1,0 +1,47 @@
+// Dialogs: the browser's own element, which keeps focus inside and gives it back.
+
+import { button, h } from "../dom.js";
+import { icon } from "../icons.js";
+import { t } from "../i18n/index.js";
+
+/** Opens a dialog; it leaves the document when it closes. Returns `{element, close}`. */
+export function openDialog(title, body, { bare = false, sheet = false, testid, onClose } = {}) {
+  const id = `dialog-${crypto.randomUUID()}`;
+  const closer = button({ class: "icon-button", "aria-label": t("close"), onclick: () => close() }, icon("close"));
+  const dialog = h(
+    "dialog",
+    { class: sheet && "sheet", "aria-labelledby": id, data: testid ? { testid } : {} },
+    h("div", { class: "dialog-head" }, h("h2", { id, text: title }), closer),
+    h("div", { class: bare ? "dialog-body bare" : "dialog-body" }, body),
+  );
+  const close = () => dialog.close();
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    onClose?.();
+  });
+  dialog.addEventListener("click", (event) => event.target === dialog && close());
+  document.body.append(dialog);
+  dialog.showModal();
+  body.querySelector?.("textarea, input, button")?.focus();
+  return { element: dialog, close };
+}
+
+/** Asks before something that cannot be taken back. */
+export function confirmDialog(title, text, action, run) {
+  const error = h("p", { class: "error", role: "alert" });
+  const yes = button({ class: "button danger", data: { testid: "confirm" }, text: action });
+  const no = button({ class: "button", text: t("cancel"), onclick: () => dialog.close() });
+  const body = h("div", { class: "form" }, h("p", { text }), error, h("div", { class: "dialog-foot" }, no, yes));
+  const dialog = openDialog(title, body, { sheet: true });
+  no.focus();
+  yes.addEventListener("click", async () => {
+    yes.disabled = true;
+    try {
+      await run();
+      dialog.close();
+    } catch (failure) {
+      error.textContent = failure.message;
+      yes.disabled = false;
+    }
+  });
+}

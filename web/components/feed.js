@@ -1,0 +1,300 @@
+// A timeline on the page: posts on the rail, marks where the connection was lost, new posts behind a bar, older ones
+// below. At most WINDOW posts are in the document, however many were loaded.
+
+import { button, h, setText, show, slideIn, slideOut } from "../dom.js";
+import { span } from "../format.js";
+import { icon } from "../icons.js";
+import { t } from "../i18n/index.js";
+import { inView, MarkCard, rowsOf } from "./rows.js";
+import { PostCard } from "./post.js";
+import { failure, skeletons } from "./states.js";
+
+/** The most posts in the document, and by how many the window moves. */
+const WINDOW = 160;
+const STEP = 40;
+/** How far from the window's edges it moves, in pixels. */
+const AHEAD = 900;
+const TOP = 80;
+/** How long scrolling rests before the posts on screen are watched. */
+const REST_MS = 300;
+
+/** Shows a timeline of the client module, live. */
+export class Feed {
+  #app;
+  #timeline;
+  #empty;
+  #cards = new Map();
+  #heights = new Map();
+  /** The key of the first row in the document while rows above it are left out. */
+  #anchor = null;
+  #rows = [];
+  #shown = false;
+  #stops = [];
+  #frame = 0;
+  #watched = "";
+  #rest = null;
+  #spacer = h("div", { "aria-hidden": "true" });
+  #list = h("div", { role: "feed", data: { testid: "posts" } });
+  #rail = h("div", { class: "rail", "aria-hidden": "true" });
+  #bar = button({ class: "new-posts", data: { testid: "new-posts" }, onclick: () => this.#letIn() });
+  #lost = h("div", { class: "node", data: { kind: "lost", testid: "lost" }, hidden: true }, h("span"));
+  #end = h("div", { class: "feed-end" });
+  #note = h("div", { data: { testid: "timeline-note" } });
+  #place = h("div", { class: "new-posts-place", hidden: true });
+  element = h("section", { class: "feed card" });
+
+  /** `empty` makes what stands in for no posts; `label` names the list. */
+  constructor(app, timeline, { label, empty, showsLine = false }) {
+    this.#app = app;
+    this.#timeline = timeline;
+    this.#empty = empty;
+    this.#list.setAttribute("aria-label", label);
+    show(this.#bar, false);
+    this.element.append(
+      this.#place,
+      this.#bar,
+      this.#rail,
+      this.#lost,
+      this.#note,
+      this.#spacer,
+      this.#list,
+      this.#end,
+    );
+    this.#stops = [
+      timeline.on("change", () => this.#schedule()),
+      app.client.people.on("change", () => this.#schedule()),
+      app.favourites.on(() => this.#schedule()),
+      app.client.likes.on("change", () => this.#schedule()),
+    ];
+    if (showsLine) this.#stops.push(app.line.on(() => this.#showLine()));
+    const moved = () => this.#moved();
+    addEventListener("scroll", moved, { passive: true });
+    this.#stops.push(() => removeEventListener("scroll", moved));
+    const slow = setTimeout(() => this.#timeline.state === "loading" && this.#note.replaceChildren(skeletons()), 150);
+    this.#stops.push(() => clearTimeout(slow));
+    this.#render();
+  }
+
+  /** Back in the document: places are measured again. */
+  resume() {
+    this.#render();
+    this.#moved();
+  }
+
+  /** Out of the document: what arrives waits behind the bar. */
+  pause() {
+    this.#timeline.atTop = false;
+    this.#watch([]);
+  }
+
+  close() {
+    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#rest);
+    for (const stop of this.#stops) stop();
+  }
+
+  /** Moves the focus to the next or previous post; answers whether there is one. */
+  step(by) {
+    const posts = [...this.#list.querySelectorAll("article")];
+    const at = posts.findIndex((post) => post.contains(document.activeElement));
+    const visible = posts.findIndex((post) => post.getBoundingClientRect().top >= TOP - 10);
+    const next = posts[at < 0 ? Math.max(0, visible) : at + by];
+    next?.focus({ preventScroll: true });
+    next?.scrollIntoView({ block: "nearest" });
+    if (next && next.getBoundingClientRect().top < TOP) scrollBy(0, next.getBoundingClientRect().top - TOP);
+    return Boolean(next);
+  }
+
+  /** Changes of one frame are shown together. */
+  #schedule() {
+    if (document.hidden) return this.#render();
+    this.#frame ||= requestAnimationFrame(() => this.#render());
+  }
+
+  #render() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    const { entries, marks, state, waiting, error } = this.#timeline;
+    this.#rows = rowsOf(entries, marks);
+    const first = this.#first();
+    const rows = this.#rows.slice(first, first + WINDOW);
+    this.#reconcile(rows);
+    this.#measureAbove(first);
+    this.#showNote(state, error, entries);
+    this.#showBar(waiting);
+    this.#showEnd(first + rows.length < this.#rows.length);
+    show(this.#rail, entries.length > 0);
+    if (state === "ready") this.#shown = true;
+    this.element.setAttribute("aria-busy", String(state === "loading"));
+    this.#watchVisible();
+    if (this.element.isConnected && this.#nearEnd()) this.#down();
+  }
+
+  #nearEnd() {
+    return document.documentElement.scrollHeight - scrollY - innerHeight < AHEAD;
+  }
+
+  /** The index of the first row in the document. */
+  #first() {
+    if (this.#anchor === null) return 0;
+    const at = this.#rows.findIndex((row) => row.key === this.#anchor);
+    if (at > 0) return at;
+    this.#anchor = null;
+    return 0;
+  }
+
+  #reconcile(rows) {
+    const wanted = new Set(rows.map((row) => row.key));
+    const held = this.#list.contains(document.activeElement);
+    const left = new Set(this.#rows.map((row) => row.key));
+    for (const [key, card] of this.#cards) {
+      if (wanted.has(key)) continue;
+      this.#cards.delete(key);
+      if (left.has(key)) {
+        this.#heights.set(key, card.element.offsetHeight);
+        card.element.remove();
+      } else if (this.#shown && inView(card.element)) slideOut(card.element);
+      else card.element.remove();
+    }
+    let place = this.#skip(this.#list.firstElementChild);
+    for (const row of rows) {
+      let card = this.#cards.get(row.key);
+      if (card) card.update(row.value);
+      else {
+        card = row.mark ? new MarkCard(row.value) : new PostCard(this.#app, row.value, this.#timeline);
+        this.#cards.set(row.key, card);
+        this.#list.insertBefore(card.element, place);
+        this.#arrive(card.element, row);
+        continue;
+      }
+      if (card.element === place) place = this.#skip(place.nextElementSibling);
+      else this.#list.insertBefore(card.element, place);
+    }
+    if (held && !this.#list.contains(document.activeElement)) this.#app.focusTitle();
+  }
+
+  #skip(element) {
+    while (element?.dataset.leaving !== undefined) element = element.nextElementSibling;
+    return element;
+  }
+
+  #arrive(element, row) {
+    const live = this.#shown && (row.mark || row.value.isLive || row.value.state !== "stored");
+    if (!live || scrollY > TOP) return;
+    slideIn(element);
+    element.dataset.new = "";
+    setTimeout(() => delete element.dataset.new, 1200);
+  }
+
+  #measureAbove(first) {
+    let height = 0;
+    for (const row of this.#rows.slice(0, first)) height += this.#heights.get(row.key) ?? 130;
+    const wanted = `${height}px`;
+    if (this.#spacer.style.height !== wanted) this.#spacer.style.height = wanted;
+    if (this.#heights.size > 2000) this.#heights.clear();
+  }
+
+  #showNote(state, error, entries) {
+    if (entries.length > 0) this.#note.replaceChildren();
+    else if (state === "failed") this.#note.replaceChildren(failure(error, () => this.#timeline.reload()));
+    else if (state === "ready" && !this.#timeline.hasOlder) {
+      if (!this.#note.querySelector(".empty")) this.#note.replaceChildren(this.#empty());
+    }
+  }
+
+  #showBar(waiting) {
+    const visible = waiting > 0;
+    if (visible) this.#bar.replaceChildren(icon("down"), h("span", { text: t("new.posts", { n: waiting }) }));
+    show(this.#bar, visible);
+    // Further down the bar comes along; it covers nothing that moves.
+    const far = visible && scrollY > 400;
+    show(this.#place, far);
+    const wanted = far ? this.#place : this.element;
+    if (this.#bar.parentElement !== wanted) far ? this.#place.append(this.#bar) : this.#place.after(this.#bar);
+  }
+
+  #showEnd(hidden) {
+    const { entries, hasOlder, isLoadingOlder, state } = this.#timeline;
+    const older = hasOlder || hidden;
+    if (entries.length === 0 && !(older && state === "ready")) return this.#end.replaceChildren();
+    if (!older) return setText(this.#end, t("feed.end"));
+    if (!this.#end.querySelector("button")) {
+      this.#end.replaceChildren(
+        button({ class: "button", text: t("older"), data: { testid: "older" }, onclick: () => this.#down() }),
+      );
+    }
+    this.#end.firstChild.disabled = isLoadingOlder;
+    // Everything that was loaded left, as after unfollowing somebody busy: there is more below.
+    if (entries.length === 0) this.#timeline.loadOlder();
+  }
+
+  #showLine() {
+    const { state } = this.#app.line;
+    const lost = ["lost", "offline"].includes(state.name) && Date.now() - state.since > 900;
+    show(this.#lost, lost);
+    if (!lost) return;
+    const key = state.name === "offline" ? "line.offline.long" : "line.lost.long";
+    setText(this.#lost.firstChild, t(key, { span: span(Date.now() - state.since) }));
+  }
+
+  #moved() {
+    if (!this.element.isConnected) return;
+    this.#timeline.atTop = scrollY <= TOP;
+    this.#markRead();
+    this.#watchVisible(REST_MS);
+    this.#showBar(this.#timeline.waiting);
+    if (this.#nearEnd()) this.#down();
+    else if (this.#anchor !== null && this.#list.getBoundingClientRect().top > -AHEAD) this.#up();
+  }
+
+  /** Moves the window down, or loads older posts if it is at the end of what is there. */
+  #down() {
+    const first = this.#first();
+    if (first + WINDOW < this.#rows.length) {
+      this.#anchor = this.#rows[Math.min(first + STEP, this.#rows.length - WINDOW)].key;
+      this.#render();
+    } else if (this.#timeline.hasOlder && !this.#timeline.isLoadingOlder && this.#timeline.state === "ready") {
+      this.#timeline.loadOlder();
+    }
+  }
+
+  #up() {
+    const first = Math.max(0, this.#first() - STEP);
+    this.#anchor = first === 0 ? null : this.#rows[first].key;
+    this.#render();
+  }
+
+  async #letIn() {
+    this.#anchor = null;
+    scrollTo({ top: 0 });
+    this.#timeline.atTop = true;
+    await this.#timeline.showWaiting();
+    this.#render();
+    this.#list.querySelector("article")?.focus({ preventScroll: true });
+  }
+
+  /** The newest post that is on screen was read. */
+  #markRead() {
+    if (this.#timeline !== this.#app.client.timeline || document.hidden) return;
+    const newest = this.#rows.find((row) => row.value.id && inView(this.#cards.get(row.key)?.element));
+    if (newest) this.#app.client.readMarker.mark(newest.value.id);
+  }
+
+  #watchVisible(rest = 0) {
+    if (!this.element.isConnected) return;
+    const visible = this.#rows.filter((row) => row.value.id && inView(this.#cards.get(row.key)?.element));
+    this.#watch(
+      visible.map((row) => row.value.id),
+      rest,
+    );
+    if (scrollY <= TOP) this.#markRead();
+  }
+
+  /** Posts on screen are watched once scrolling comes to rest; each is a subscription. */
+  #watch(ids, rest = 0) {
+    if (String(ids) === this.#watched) return;
+    this.#watched = String(ids);
+    clearTimeout(this.#rest);
+    this.#rest = setTimeout(() => this.#timeline.watch(ids), rest);
+  }
+}

@@ -1,0 +1,160 @@
+// "Your line": the state in a word, the latency from publish to screen, the position in the log.
+
+import { button, h, setText, svg } from "../dom.js";
+import { span } from "../format.js";
+import { icon } from "../icons.js";
+import { locale, t } from "../i18n/index.js";
+
+const WIDTH = 268;
+const HEIGHT = 44;
+const POINTS = 60;
+const RECOVERED_MS = 8000;
+
+/** The word for the state of the connection. */
+export function lineWord(line) {
+  const { state, resumed } = line;
+  if (state.name === "lost" && state.slow) return t("line.slow");
+  if (state.name === "ended") return t(state.signedOut ? "line.signed-out" : "line.ended");
+  if (state.name === "live" && resumed?.recovered && Date.now() - resumed.at < RECOVERED_MS) return t("line.recovered");
+  return t(`line.${state.name}`);
+}
+
+/** The sentence below the word: what happened, and what to do. */
+export function lineNote(line) {
+  const { state, resumed } = line;
+  const since = span(Date.now() - state.since);
+  if (state.name === "lost")
+    return t(state.shutdown ? "line.note.shutdown" : state.slow ? "line.note.slow" : "line.note.lost", { span: since });
+  if (state.name === "offline") return t("line.note.offline");
+  if (state.name === "ended")
+    return t(state.signedOut ? "line.note.signed-out" : "line.note.ended", { reason: state.reason });
+  if (state.name === "live" && resumed && Date.now() - resumed.at < RECOVERED_MS) {
+    return resumed.recovered ? t("line.note.recovered", { n: resumed.missed }) : t("line.note.reloaded");
+  }
+  return "";
+}
+
+/** Latencies as a line; a hairline as long as there are none. */
+export class Sparkline {
+  #line = svg("polyline", { points: "" });
+  element = svg(
+    "svg",
+    {
+      class: "sparkline",
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": t("line.plot"),
+    },
+    svg("line", { x1: 0, x2: WIDTH, y1: HEIGHT - 4, y2: HEIGHT - 4 }),
+    this.#line,
+  );
+
+  update(latencies) {
+    const values = latencies.slice(-POINTS).map(({ ms }) => Math.max(0, ms));
+    if (values.length === 1) values.push(values[0]);
+    const most = Math.max(40, ...values);
+    const x = (index) => (index / Math.max(1, values.length - 1)) * WIDTH;
+    const y = (ms) => HEIGHT - 4 - (ms / most) * (HEIGHT - 10);
+    this.#line.setAttribute(
+      "points",
+      values.map((ms, index) => `${x(index).toFixed(1)},${y(ms).toFixed(1)}`).join(" "),
+    );
+  }
+}
+
+/** The card in the right column. */
+export class LineCard {
+  #app;
+  #word = h("span", { class: "line-word", data: { testid: "connection-text" } });
+  #latency = h("span", { class: "latency" });
+  #position = h("b", { data: { testid: "position" } });
+  #caughtUp = h("b");
+  #note = h("p", { class: "line-note", data: { testid: "line-note" } });
+  #plot = new Sparkline();
+  #stops;
+  element;
+
+  constructor(app) {
+    this.#app = app;
+    const open = button(
+      { class: "button", data: { testid: "curtain" }, onclick: () => app.openDrawer() },
+      icon("lines"),
+      t("curtain"),
+    );
+    const figures = h(
+      "p",
+      { class: "line-figures" },
+      h("span", {}, t("line.position"), " ", this.#position),
+      h("span", {}, t("line.recoveries"), " ", this.#caughtUp),
+    );
+    const state = h(
+      "p",
+      { class: "line-state" },
+      h("span", { class: "line-dot", "aria-hidden": "true" }),
+      this.#word,
+      this.#latency,
+    );
+    this.element = h(
+      "section",
+      { class: "card panel line-card", "aria-labelledby": "line-title", data: { testid: "connection" } },
+      h("h2", { id: "line-title", text: t("line") }),
+      state,
+      this.#plot.element,
+      figures,
+      this.#note,
+      open,
+    );
+    let frame = 0;
+    const soon = () =>
+      (frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        this.#render();
+      }));
+    this.#stops = [
+      app.line.on(() => this.#render()),
+      app.client.connection.tap.on("entry", soon),
+      () => cancelAnimationFrame(frame),
+    ];
+    this.#render();
+  }
+
+  close() {
+    for (const stop of this.#stops) stop();
+  }
+
+  #render() {
+    const { line, client } = this.#app;
+    const { latencies, positions } = client.connection.tap;
+    this.element.dataset.state = line.state.name;
+    this.element.querySelector(".line-state").dataset.state = line.state.name;
+    setText(this.#word, lineWord(line));
+    setText(this.#note, lineNote(line));
+    const last = latencies.at(-1);
+    setText(this.#latency, last ? `${Math.max(0, Math.round(last.ms)).toLocaleString(locale())} ms` : "");
+    setText(this.#position, (positions.get(`timeline:${client.user}`)?.offset ?? 0).toLocaleString(locale()));
+    setText(this.#caughtUp, line.recoveries.toLocaleString(locale()));
+    this.#plot.update(latencies);
+  }
+}
+
+/** The pill that stands for the card where there is no room for it. */
+export class LinePill {
+  #word = h("span");
+  element;
+
+  constructor(app) {
+    this.element = button(
+      { class: "pill", "aria-haspopup": "dialog", data: { testid: "pill" }, onclick: () => app.openDrawer() },
+      h("span", { class: "pill-dot", "aria-hidden": "true" }),
+      this.#word,
+    );
+    const render = () => {
+      this.element.dataset.state = app.line.state.name;
+      setText(this.#word, lineWord(app.line));
+      this.element.title = lineNote(app.line);
+    };
+    this.close = app.line.on(render);
+    render();
+  }
+}

@@ -1,0 +1,52 @@
+// People in rows, and the button that follows them.
+
+import { bidi, button, h } from "../dom.js";
+import { t } from "../i18n/index.js";
+import { paths } from "../router.js";
+import { avatar } from "./avatar.js";
+import { messageOf } from "./states.js";
+
+/** The avatar and the names of a person. */
+export function personRow(person, hint, size = "small") {
+  const name = h("span", { class: "name" }, bidi(person.name));
+  return [
+    avatar(person, size),
+    h("span", { class: "person-name" }, name, h("span", { class: "meta", text: hint ?? `@${person.id}` })),
+  ];
+}
+
+/** A person that leads to the profile, with an optional control at the end. */
+export function personLink(person, { hint, control, size } = {}) {
+  const [face, name] = personRow(person, hint, size);
+  const link = h("a", { class: "person person-link", href: paths.user(person.id) }, face, name);
+  link.style.flex = "1";
+  return h("div", { class: "person", data: { user: person.id, testid: "person" } }, link, control);
+}
+
+/** Follows at once, and back if the server refuses. */
+export function followButton(app, person, following, changed = () => {}) {
+  let on = following;
+  const element = button({ class: "button follow", data: { testid: "follow" }, onclick: () => toggle() });
+  const render = () => {
+    element.textContent = t(on ? "following" : "follow");
+    element.setAttribute("aria-pressed", String(on));
+    element.setAttribute("aria-label", t(on ? "following.name" : "follow.name", { name: person.name }));
+  };
+  const toggle = async () => {
+    on = !on;
+    render();
+    element.disabled = true;
+    try {
+      await app.client.connection.rpc(on ? "users.follow" : "users.unfollow", { id: person.id });
+      changed(on);
+    } catch (error) {
+      on = !on;
+      render();
+      app.toast(messageOf(error));
+    } finally {
+      element.disabled = false;
+    }
+  };
+  render();
+  return element;
+}

@@ -1,0 +1,200 @@
+// The frame around the views: navigation, the head, the right column, and the bars of a phone.
+
+import { bidi, button, h, setText, show } from "../dom.js";
+import { icon, mark } from "../icons.js";
+import { t } from "../i18n/index.js";
+import { paths } from "../router.js";
+import { avatar } from "./avatar.js";
+import { composeDialog } from "./compose.js";
+import { LineCard, LinePill } from "./line-card.js";
+import { openMenu } from "./menu.js";
+import { SuggestionsPanel, TopicsPanel } from "./panels.js";
+
+const ROOTS = ["home", "explore", "notifications", "topics", "favourites", "settings"];
+
+export class Shell {
+  #app;
+  #stops = [];
+  #links = [];
+  #badges = [];
+  #title = h("h1", { tabindex: -1, id: "title" });
+  #back;
+  #headMe;
+  #place = h("div", { id: "view" });
+  #me;
+  #panels;
+  #shownWaiting = 0;
+  element;
+
+  constructor(app) {
+    this.#app = app;
+    const line = new LineCard(app);
+    const pill = new LinePill(app);
+    this.#panels = [new SuggestionsPanel(app), new TopicsPanel(app)];
+    this.#back = button({ class: "icon-button", "aria-label": t("back"), onclick: () => history.back() }, icon("back"));
+    this.#headMe = h("a", { class: "head-me", href: paths.user(app.session.user), "aria-label": t("profile") });
+    const head = h("header", { class: "head" }, this.#headMe, this.#back, this.#title, pill.element);
+    const main = h("main", { id: "main", tabindex: -1, "aria-labelledby": "title" }, head, this.#place);
+    const right = h(
+      "aside",
+      { class: "right", "aria-label": t("aside") },
+      line.element,
+      ...this.#panels.map((panel) => panel.element),
+    );
+    const fab = button(
+      { class: "fab", "aria-label": t("compose.title"), data: { testid: "fab" }, onclick: () => composeDialog(app) },
+      icon("pen"),
+    );
+    this.element = h("div", { class: "frame" }, this.#side(), main, right, this.#tabs(), fab);
+    const { notifications, timeline } = app.client;
+    this.#stops = [
+      notifications.on("change", () => this.#showBadge()),
+      timeline.on("change", () => this.#announceWaiting()),
+      () => line.close(),
+      () => pill.close(),
+    ];
+    this.showMe();
+    this.#showBadge();
+    document.querySelector(".skip").textContent = t("skip");
+  }
+
+  close() {
+    for (const stop of this.#stops) stop();
+    this.element.remove();
+  }
+
+  showMe() {
+    const me = this.#app.me();
+    this.#headMe.replaceChildren(avatar(me, "small"));
+    this.#me.replaceChildren(
+      avatar(me, "small"),
+      h(
+        "span",
+        { class: "me-name" },
+        h("strong", { data: { testid: "my-name" } }, bidi(me.name)),
+        h("span", { class: "meta", text: `@${me.id}`, data: { testid: "my-id" } }),
+      ),
+    );
+  }
+
+  /** Puts a view into the frame; the focus goes to its title. */
+  showView(view, route) {
+    const before = this.#place.firstChild;
+    this.element.dataset.route = route.name;
+    setText(this.#title, view.title);
+    view.onTitle = () => {
+      if (this.#app.view !== view) return;
+      setText(this.#title, view.title);
+      this.#app.setBadge();
+    };
+    if (before !== view.element) this.#place.replaceChildren(view.element);
+    const own = route.name === "user" && route.params.id === this.#app.session.user;
+    show(this.#back, !ROOTS.includes(route.name) && !own);
+    for (const [name, link] of this.#links) {
+      const current =
+        name === route.name ||
+        (name === "profile" && own) ||
+        (name === "topics" && route.name === "topic") ||
+        (name === "explore" && route.name === "search");
+      if (current) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    for (const panel of this.#panels) panel.refresh();
+    if (before) this.focusTitle();
+  }
+
+  focusTitle() {
+    this.#title.focus({ preventScroll: true });
+  }
+
+  #side() {
+    this.#me = button({
+      class: "me",
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      title: t("account"),
+      data: { testid: "me" },
+      onclick: () => this.#accountMenu(),
+    });
+    const post = button(
+      {
+        class: "button primary large post-button",
+        data: { testid: "compose-open" },
+        onclick: () => this.#app.compose(),
+      },
+      icon("pen"),
+      h("span", { class: "label", text: t("post") }),
+    );
+    return h(
+      "header",
+      { class: "side" },
+      h("a", { class: "brand", href: "/", "aria-label": "Feedline" }, mark(), h("span", { text: "Feedline" })),
+      h(
+        "nav",
+        { "aria-label": t("nav") },
+        h("ul", {}, ...this.#items().map((item) => h("li", {}, this.#link(item, true)))),
+      ),
+      post,
+      this.#me,
+    );
+  }
+
+  #items() {
+    return [
+      ["home", "home", paths.home()],
+      ["explore", "search", paths.explore()],
+      ["notifications", "bell", paths.notifications()],
+      ["topics", "hash", paths.topics()],
+      ["favourites", "star", paths.favourites()],
+      ["profile", "user", paths.user(this.#app.session.user)],
+      ["settings", "gear", paths.settings()],
+    ];
+  }
+
+  #tabs() {
+    const items = this.#items().filter(([name]) => !["favourites", "settings"].includes(name));
+    return h(
+      "nav",
+      { class: "tabs", "aria-label": t("nav") },
+      h("ul", {}, ...items.map((item) => h("li", {}, this.#link(item, false)))),
+    );
+  }
+
+  #link([name, drawing, href], labelled) {
+    const badge =
+      name === "notifications" ? h("span", { class: "badge", hidden: true, data: { testid: "badge" } }) : null;
+    if (badge) this.#badges.push(badge);
+    const link = h(
+      "a",
+      { href, title: t(name), data: { testid: labelled ? `nav-${name}` : `tab-${name}` } },
+      icon(drawing),
+      h("span", { class: labelled ? "label" : "hidden-visually", text: t(name) }),
+      badge,
+    );
+    this.#links.push([name, link]);
+    return link;
+  }
+
+  #showBadge() {
+    const { unread } = this.#app.client.notifications;
+    for (const badge of this.#badges) {
+      show(badge, unread > 0);
+      setText(badge, unread > 99 ? "99+" : String(unread));
+    }
+  }
+
+  /** New posts are announced in sum, and politely. */
+  #announceWaiting() {
+    const { waiting } = this.#app.client.timeline;
+    if (waiting > this.#shownWaiting) this.#app.announce(t("new.posts", { n: waiting }));
+    this.#shownWaiting = waiting;
+  }
+
+  #accountMenu() {
+    openMenu(this.#me, t("account"), [
+      { label: t("profile"), run: () => this.#app.router.go(paths.user(this.#app.session.user)) },
+      { label: t("settings"), run: () => this.#app.router.go(paths.settings()) },
+      { label: t("sign-out"), hint: t("sign-out.hint"), testid: "sign-out", run: () => this.#app.signOut() },
+    ]);
+  }
+}

@@ -1,0 +1,46 @@
+// Keys of the whole page. None works while somebody types.
+
+import { h } from "./dom.js";
+import { t } from "./i18n/index.js";
+import { paths } from "./router.js";
+import { openDialog } from "./components/dialog.js";
+
+const KEYS = [
+  ["j", "keys.next"],
+  ["k", "keys.previous"],
+  ["Enter", "keys.open"],
+  ["l", "keys.like"],
+  ["n", "keys.write"],
+  ["/", "keys.search"],
+  ["g", "keys.home"],
+  ["?", "keys.help"],
+];
+
+export function listenToKeys(app) {
+  document.addEventListener("keydown", (event) => {
+    if (!app.session || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.("input, textarea, select, dialog, [role=menu]")) return;
+    const run = actions(app)[event.key];
+    if (run && run(event) !== false) event.preventDefault();
+  });
+}
+
+function actions(app) {
+  const focused = document.activeElement?.closest?.("article");
+  return {
+    j: () => app.view.feed?.step(1) ?? false,
+    k: () => app.view.feed?.step(-1) ?? false,
+    l: () => (focused ? focused.querySelector(".like")?.click() : false),
+    Enter: (event) =>
+      event.target === focused && focused.dataset.id ? app.router.go(paths.post(focused.dataset.id)) : false,
+    n: () => app.compose(),
+    g: () => app.router.go(paths.home()),
+    "/": () => app.router.go(paths.search()),
+    "?": () => help(),
+  };
+}
+
+function help() {
+  const rows = KEYS.flatMap(([key, label]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: t(label) })]);
+  openDialog(t("keys"), h("dl", { class: "keys" }, ...rows), { sheet: true, testid: "keys" });
+}

@@ -1,0 +1,18 @@
+// The entry: theme and language first, then the page of the signed-in user, or the gate.
+
+import { App } from "./app.js";
+import { refreshTimes } from "./format.js";
+import { initLanguage } from "./i18n/index.js";
+import { listenToKeys } from "./keyboard.js";
+import { applyTheme } from "./preferences.js";
+
+const CLOCK_MS = 30_000;
+
+applyTheme();
+await initLanguage();
+const app = new App(document.getElementById("root"));
+listenToKeys(app);
+app.start();
+
+setInterval(refreshTimes, CLOCK_MS);
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && refreshTimes());

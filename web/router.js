@@ -1,0 +1,151 @@
+// Addresses and views. Addresses are paths: they can be sent to others and survive any server that knows them. The
+// server answers those below with the page (`is_view` in `src/http/page.rs`).
+//
+// A view that is left stays in memory (the last few), so that back and forward show it as it was, at its place.
+
+const KEPT_VIEWS = 8;
+
+const part = encodeURIComponent;
+
+/** The addresses of the views. */
+export const paths = {
+  home: () => "/",
+  post: (id) => `/post/${id}`,
+  user: (id, tab) => `/user/${part(id)}${tab ? `/${tab}` : ""}`,
+  topic: (name) => `/topic/${part(name)}`,
+  topics: () => "/topics",
+  explore: () => "/explore",
+  notifications: () => "/notifications",
+  favourites: () => "/favourites",
+  search: (query) => (query ? `/search?q=${part(query)}` : "/search"),
+  settings: () => "/settings",
+};
+
+/** Takes an address apart: the view's name, and what it shows. */
+export function parse(location) {
+  const [name = "", ...rest] = location.pathname.slice(1).split("/").map(decode);
+  const params = rest.filter(Boolean);
+  const query = new URLSearchParams(location.search);
+  if (name === "" && params.length === 0) return { name: "home", params: {} };
+  if (name === "post" && params.length === 1 && /^\d{1,16}$/.test(params[0]))
+    return { name, params: { id: Number(params[0]) } };
+  if (name === "user" && params.length >= 1 && params.length <= 2)
+    return { name, params: { id: params[0], tab: params[1] ?? "posts" } };
+  if (name === "topic" && params.length === 1) return { name, params: { name: params[0] } };
+  if (name === "search") return { name, params: { query: query.get("q") ?? "" } };
+  const plain = ["explore", "topics", "notifications", "favourites", "settings", "sign-in", "sign-up"];
+  if (plain.includes(name) && params.length === 0) return { name, params: {} };
+  return { name: "not-found", params: {} };
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Shows views by address, and keeps the places of those that were left. */
+export class Router {
+  #show;
+  #kept = new Map();
+  #current = null;
+
+  /**
+   * @param {(route: {name: string, params: object}, view: object | null) => object} show Shows a route, with the view
+   *   that was kept for it or null. Returns the view: an object that may have `resume()`, `pause()` and `stop()`.
+   */
+  constructor(show) {
+    this.#show = show;
+    history.scrollRestoration = "manual";
+    addEventListener("popstate", () => this.#open(false));
+    addEventListener("pagehide", () => this.#remember());
+    document.addEventListener("click", (event) => this.#clicked(event));
+  }
+
+  start() {
+    this.#open(false);
+  }
+
+  /** Goes to an address; `replace` forgets the one that is left. */
+  go(path, { replace = false } = {}) {
+    if (path === location.pathname + location.search && !replace) return this.#top();
+    this.#remember();
+    const state = { key: crypto.randomUUID() };
+    if (replace) history.replaceState(state, "", path);
+    else history.pushState(state, "", path);
+    this.#open(true);
+  }
+
+  /** Forgets all views: they belonged to somebody else, or speak another language. */
+  clear() {
+    for (const view of this.#kept.values()) view.stop?.();
+    this.#kept.clear();
+    this.#current = null;
+  }
+
+  /** Shows the current address again, from new. */
+  refresh() {
+    const scroll = scrollY;
+    this.clear();
+    this.#open(false);
+    scrollTo(0, scroll);
+  }
+
+  #top() {
+    scrollTo({ top: 0 });
+    this.#current?.view.top?.();
+  }
+
+  #open(fresh) {
+    if (!history.state?.key) history.replaceState({ ...history.state, key: crypto.randomUUID() }, "");
+    if (this.#current) {
+      if (this.#current.key !== history.state.key) this.#leave(this.#current);
+      this.#current = null;
+    }
+    const { key, scroll = 0 } = history.state;
+    const kept = this.#kept.get(key) ?? null;
+    const view = this.#show(parse(location), kept);
+    this.#kept.delete(key);
+    this.#kept.set(key, view);
+    this.#trim();
+    this.#current = { key, view };
+    const top = kept ? (kept.scroll ?? 0) : fresh ? 0 : scroll;
+    scrollTo(0, top);
+    if (kept) view.focused?.isConnected ? view.focused.focus({ preventScroll: true }) : null;
+    // After a reload the place can be reached once there is something to scroll.
+    if (!kept && !fresh && top > 0) view.ready?.then(() => this.#current?.view === view && scrollTo(0, top));
+    view.resume?.();
+  }
+
+  #leave({ view }) {
+    view.pause?.();
+  }
+
+  /** Notes the place of the current view, in memory and for a reload. */
+  #remember() {
+    if (!this.#current) return;
+    this.#current.view.scroll = scrollY;
+    this.#current.view.focused = document.activeElement;
+    history.replaceState({ ...history.state, scroll: scrollY }, "");
+  }
+
+  #trim() {
+    for (const [key, view] of this.#kept) {
+      if (this.#kept.size <= KEPT_VIEWS) return;
+      this.#kept.delete(key);
+      if (![...this.#kept.values()].includes(view)) view.stop?.();
+    }
+  }
+
+  #clicked(event) {
+    const link = event.target.closest?.("a[href]");
+    if (!link || event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || link.target) return;
+    const url = new URL(link.href);
+    if (url.origin !== location.origin || link.getAttribute("href").startsWith("#")) return;
+    event.preventDefault();
+    this.go(url.pathname + url.search);
+  }
+}

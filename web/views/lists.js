@@ -1,0 +1,35 @@
+// A topic, and the favourites: timelines of their own.
+
+import { h } from "../dom.js";
+import { t } from "../i18n/index.js";
+import { Feed } from "../components/feed.js";
+import { FavouritePosts } from "../favourite-posts.js";
+import { empty } from "../components/states.js";
+
+function feedView(app, title, timeline, options) {
+  const feed = new Feed(app, timeline, { label: title, ...options });
+  return {
+    title,
+    feed,
+    element: h("div", { class: "view" }, feed.element),
+    top: () => timeline.showWaiting(),
+    resume: () => feed.resume(),
+    pause: () => feed.pause(),
+    stop: () => {
+      feed.close();
+      timeline.close();
+    },
+  };
+}
+
+export function topicView(app, { name }) {
+  const timeline = app.client.openTimeline({ method: "topics.read", params: { name }, channel: `topic:${name}` });
+  return feedView(app, `#${name}`, timeline, { empty: () => empty(t("topic.empty"), t("topic.empty.text")) });
+}
+
+export function favouritesView(app) {
+  const timeline = new FavouritePosts(app);
+  return feedView(app, t("favourites"), timeline, {
+    empty: () => empty(t("favourites.empty"), t("favourites.empty.text")),
+  });
+}

@@ -1,0 +1,179 @@
+// Settings: profile, password, sessions, language, theme, export, deletion.
+
+import { button, h } from "../dom.js";
+import { t } from "../i18n/index.js";
+import { languageChoice, themeChoice } from "../components/choices.js";
+import { confirmDialog } from "../components/dialog.js";
+import { messageOf } from "../components/states.js";
+import { request } from "../api.js";
+
+export function settingsView(app) {
+  const call = (method, path, body) => request(method, path, { token: app.session.token, ...(body && { body }) });
+  const section = (title, ...children) =>
+    h("section", { class: "card settings" }, h("h2", { text: title }), ...children);
+  return {
+    title: t("settings"),
+    element: h(
+      "div",
+      { class: "view" },
+      section(t("settings.profile"), profileForm(app)),
+      section(t("settings.theme"), themeChoice()),
+      section(
+        t("settings.language"),
+        languageChoice(() => app.refresh()),
+      ),
+      section(t("settings.password"), passwordForm(call)),
+      section(
+        t("settings.sessions"),
+        h("p", { text: t("settings.sessions.text") }),
+        h("div", { class: "choices" }, signOut(app), signOutEverywhere(app, call)),
+      ),
+      section(t("settings.data"), h("p", { text: t("settings.data.text") }), exporter(app, call)),
+      section(t("settings.delete"), h("p", { text: t("settings.delete.text") }), deletion(app, call)),
+    ),
+  };
+}
+
+/** A form of labelled fields; `submit(values)` answers the sentence that says it is done. */
+function form(fields, action, submit, testid) {
+  const inputs = fields.map(({ name, label, ...more }) =>
+    h("input", { class: "input", id: `settings-${name}`, name, ...more, data: { testid: `settings-${name}` } }),
+  );
+  const rows = fields.map(({ name, label, hint }, index) =>
+    h(
+      "div",
+      { class: "field" },
+      h("label", { for: `settings-${name}` }, label, hint && h("span", { class: "meta", text: ` ${hint}` })),
+      inputs[index],
+    ),
+  );
+  const error = h("p", { class: "error", role: "alert" });
+  const done = h("p", { class: "done", role: "status", data: { testid: `${testid}-done` } });
+  const send = h("button", { class: "button primary", type: "submit", text: action, data: { testid } });
+  const element = h(
+    "form",
+    { class: "form", novalidate: true },
+    ...rows,
+    h("div", { class: "form-foot" }, send, error, done),
+  );
+  element.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    error.textContent = done.textContent = "";
+    send.disabled = true;
+    try {
+      done.textContent = await submit(Object.fromEntries(inputs.map((input) => [input.name, input.value])), element);
+    } catch (failure) {
+      error.textContent = messageOf(failure);
+    } finally {
+      send.disabled = false;
+    }
+  });
+  return element;
+}
+
+function profileForm(app) {
+  const { name, avatar } = app.me();
+  const fields = [
+    { name: "name", label: t("settings.name"), maxlength: 100, autocomplete: "name", value: name, dir: "auto" },
+    {
+      name: "avatar",
+      label: t("settings.avatar"),
+      hint: t("settings.avatar.hint"),
+      type: "url",
+      value: avatar ?? "",
+      placeholder: "https://",
+    },
+  ];
+  const save = async (values) => {
+    const picture = values.avatar.trim();
+    const change = { name: values.name.trim() || app.session.user, avatar: picture === "" ? null : picture };
+    await app.client.connection.rpc("users.update", change);
+    app.setProfile(change);
+    return t("saved");
+  };
+  return form(fields, t("save"), save, "save-profile");
+}
+
+function passwordForm(call) {
+  const fields = [
+    {
+      name: "old",
+      label: t("settings.password.old"),
+      type: "password",
+      autocomplete: "current-password",
+      maxlength: 200,
+    },
+    { name: "new", label: t("settings.password.new"), type: "password", autocomplete: "new-password", maxlength: 200 },
+  ];
+  const change = async (values, element) => {
+    await call("PUT", "/accounts/password", values);
+    element.reset();
+    return t("settings.password.done");
+  };
+  return form(fields, t("settings.password.change"), change, "save-password");
+}
+
+function signOut(app) {
+  return button({ class: "button", text: t("sign-out"), onclick: () => app.signOut() });
+}
+
+function signOutEverywhere(app, call) {
+  const run = async () => {
+    await call("DELETE", "/sessions?all=true");
+    app.leave(t("settings.everywhere.done"));
+  };
+  return button({
+    class: "button",
+    text: t("settings.everywhere"),
+    data: { testid: "sign-out-everywhere" },
+    onclick: () =>
+      confirmDialog(t("settings.everywhere"), t("settings.everywhere.text"), t("settings.everywhere"), run),
+  });
+}
+
+function exporter(app, call) {
+  const status = h("span", { class: "meta", role: "status", data: { testid: "export-status" } });
+  const element = button({
+    class: "button",
+    text: t("settings.export"),
+    data: { testid: "export" },
+    onclick: async () => {
+      element.disabled = true;
+      try {
+        const pages = [];
+        for (let cursor = null; cursor !== undefined;) {
+          const page = await call("GET", `/accounts/export${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`);
+          pages.push(page);
+          cursor = page.next ?? undefined;
+          status.textContent = t("settings.export.pages", { n: pages.length });
+        }
+        save(`feedline-${app.session.user}.json`, JSON.stringify(pages, null, 2));
+        status.textContent = t("settings.export.done");
+      } catch (error) {
+        status.textContent = messageOf(error);
+      } finally {
+        element.disabled = false;
+      }
+    },
+  });
+  return h("div", { class: "form-foot" }, element, status);
+}
+
+function save(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  h("a", { href: url, download: name, target: "_blank" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+function deletion(app, call) {
+  const run = async () => {
+    await call("DELETE", "/accounts");
+    app.leave(t("settings.delete.done"));
+  };
+  const ask = () => confirmDialog(t("settings.delete"), t("settings.delete.sure"), t("settings.delete"), run);
+  return h(
+    "div",
+    {},
+    button({ class: "button danger", text: t("settings.delete"), data: { testid: "delete-account" }, onclick: ask }),
+  );
+}
