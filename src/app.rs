@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer, Verifier};
-use crate::broker::{Broker, Flush, InboxOptions, Journal, MemoryBroker, Queue, RedisBroker, RedisOptions};
+use crate::broker::{Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions};
 use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secret, Secrets};
 use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits, Rates};
 use crate::gateway::channels::Channels;
@@ -184,7 +184,7 @@ fn warn_of_risks(config: &Config) {
 }
 
 /// The broker, and the queue of what is written to the ledger later: Redis is both, in one process it is files.
-async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dyn Queue>)> {
+async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dyn DurableQueue>)> {
     let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
     let inbox = InboxOptions { length: config.timeline.length, idle };
     Ok(match &config.broker.url {
@@ -208,7 +208,7 @@ async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dy
             let broker = RedisBroker::connect(options).await;
             let broker = broker.with_context(|| format!("cannot use {} (broker.url)", config.broker.url))?;
             let broker = Arc::new(broker);
-            (Arc::clone(&broker) as Arc<dyn Broker>, broker as Arc<dyn Queue>)
+            (Arc::clone(&broker) as Arc<dyn Broker>, broker as Arc<dyn DurableQueue>)
         }
     })
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
-use feedline::broker::{Broker, FanOut, JobAttempt, Listener, Notice, Opening, Page, Signal, inbox_channel, raw};
+use feedline::broker::{
+    Broker, FanOut, InboxState, JobAttempt, MessageListener, PageRecipients, PresenceEvent, Signal, inbox_channel, raw,
+};
 use feedline::model::{Entry, Position, PostId, UserId};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -59,7 +61,7 @@ impl FanoutSetup {
 
         let hints = Arc::new(HintCounter::default());
         let hearing = seed::broker(&url, &setup.prefix, &incarnation).await?;
-        hearing.listen(Arc::clone(&hints) as Arc<dyn Listener>);
+        hearing.listen(Arc::clone(&hints) as Arc<dyn MessageListener>);
         bench.bar.set_message(format!("filling {FOLLOWERS} inboxes"));
         fill(bench, &*hearing, &followers).await?;
         // Every so many, and the last, which is the last to be written.
@@ -87,7 +89,7 @@ pub(super) async fn fill(bench: &BenchContext, broker: &dyn Broker, users: &[Use
     let posts = &posts;
     stream::iter(users)
         .map(|user| async move {
-            if let Opening::Unfilled(epoch) = broker.open_inbox(user).await? {
+            if let InboxState::Unfilled(epoch) = broker.open_inbox(user).await? {
                 let filled = broker.fill_inbox(user, &epoch, posts, PostId::ZERO, 0).await?;
                 ensure!(filled.is_some(), "the inbox of {user} went away while it was filled");
             }
@@ -130,13 +132,13 @@ impl HintCounter {
     }
 }
 
-impl Listener for HintCounter {
+impl MessageListener for HintCounter {
     fn entry(&self, _channel: &str, _position: Option<&Position>, _entry: &Entry) {
         self.heard.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_one();
     }
 
-    fn notice(&self, _channel: &str, _notice: &Notice) {}
+    fn notice(&self, _channel: &str, _notice: &PresenceEvent) {}
 
     fn signal(&self, _signal: Signal) {}
 
@@ -170,7 +172,7 @@ impl RedisBaseline {
             for (n, users) in followers.chunks(PAGE_SIZE).enumerate() {
                 let job = i64::try_from(self.post.0).unwrap_or(i64::MAX);
                 let attempt = JobAttempt { job, generation: 1, retry: 0, run: "".into() };
-                let page = Page::Range { after: format!("{n}"), to: String::new() };
+                let page = PageRecipients::Range { after: format!("{n}"), to: String::new() };
                 let entry = Entry::Post(self.post);
                 let page = FanOut { attempt: &attempt, page: &page, entry: &entry, users, created_at: 0 };
                 let call = raw::fan_out(&self.prefix, seed::LENGTH, &page);

@@ -21,18 +21,18 @@ pub struct FanOut<'a> {
     /// The attempt that writes it.
     pub attempt: &'a JobAttempt,
     /// Which of the job's recipients it serves.
-    pub page: &'a Page,
+    pub page: &'a PageRecipients,
     /// What to append.
     pub entry: &'a Entry,
     /// Whose inboxes.
     pub users: &'a [UserId],
-    /// When the job was created, in Unix milliseconds. Inboxes into which nothing but fan-outs put posts since then cannot hold
+    /// When the job was created, in Unix milliseconds. InboxStore into which nothing but fan-outs put posts since then cannot hold
     /// the post, so they are not searched for it.
     pub created_at: Millis,
 }
 
 impl FanOut<'_> {
-    /// Inboxes that a fill or a merge changed since this time, in Unix milliseconds, may hold the post.
+    /// InboxStore that a fill or a merge changed since this time, in Unix milliseconds, may hold the post.
     pub(super) fn since(&self) -> Millis {
         self.created_at.saturating_sub(MAX_CLOCK_SKEW)
     }
@@ -40,7 +40,7 @@ impl FanOut<'_> {
 
 /// Which of a job's recipients a page serves. The broker remembers it for later attempts: see [`JobProgress`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Page {
+pub enum PageRecipients {
     /// The followers after one id up to another, in the order of [`Edges::followers_after`](crate::ledger::Edges::followers_after);
     /// if `after` is empty, the author's own inbox, too.
     Range {
@@ -56,7 +56,7 @@ pub enum Page {
 }
 
 /// One attempt at a job. It is a fencing token: the pages of an attempt are refused once a later one has
-/// [begun](super::Inboxes::begin_attempt).
+/// [begun](super::InboxStore::begin_attempt).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobAttempt {
     /// The job.
@@ -65,7 +65,7 @@ pub struct JobAttempt {
     pub generation: u64,
     /// How often this worker began anew, because a store failed.
     pub retry: u32,
-    /// The [run](super::Inboxes::run) of the broker in which the attempt began. In another one its pages are refused.
+    /// The [run](super::InboxStore::run) of the broker in which the attempt began. In another one its pages are refused.
     pub run: Arc<str>,
 }
 
@@ -80,11 +80,11 @@ impl JobAttempt {
 /// What earlier attempts at a job have written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobProgress {
-    /// Ranges of followers, as in [`Page::Range`]: after which id, and the last.
+    /// Ranges of followers, as in [`PageRecipients::Range`]: after which id, and the last.
     pub ranges: Vec<(String, String)>,
     /// Users of other pages.
     pub users: HashSet<UserId>,
-    /// Whether [`Page::Own`] was written.
+    /// Whether [`PageRecipients::Own`] was written.
     pub own: bool,
 }
 
@@ -149,14 +149,14 @@ pub enum FannedOut {
 pub enum Receipt {
     /// There is no inbox: the user is inactive.
     Absent,
-    /// The inbox has no use for the entry, see [`Inboxes::fan_out`](super::Inboxes::fan_out): nothing was written.
+    /// The inbox has no use for the entry, see [`InboxStore::fan_out`](super::InboxStore::fan_out): nothing was written.
     Unchanged,
     /// Written; this many nodes were told, 0 means the user is not connected.
     Written(u64),
 }
 
 /// How brokers store the pages of a job: a field and a value each.
-impl Page {
+impl PageRecipients {
     pub(super) fn field(&self, token: u64) -> String {
         match self {
             Self::Range { after, .. } => format!("r{after}"),

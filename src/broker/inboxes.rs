@@ -14,11 +14,11 @@ pub(super) const SLACK: u64 = 100;
 
 /// Whether an inbox can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opening {
-    /// It can, and stands here; and up to this mark of the pulled log it has been [brought](Inboxes::catch_up_inbox).
+pub enum InboxState {
+    /// It can, and stands here; and up to this mark of the pulled log it has been [brought](InboxStore::catch_up_inbox).
     Ready(Position, u64),
     /// It exists and takes what is fanned out, but its past is missing: read it from the ledger *now, not
-    /// earlier*, and [`fill_inbox`](Inboxes::fill_inbox) it for this epoch.
+    /// earlier*, and [`fill_inbox`](InboxStore::fill_inbox) it for this epoch.
     Unfilled(Epoch),
 }
 
@@ -29,7 +29,7 @@ pub struct Inbox {
     pub top: Position,
     /// The inbox tells of every post with a larger id; at and below, only the ledger knows.
     pub floor: PostId,
-    /// Up to which mark of the pulled log it has been [brought](Inboxes::catch_up_inbox).
+    /// Up to which mark of the pulled log it has been [brought](InboxStore::catch_up_inbox).
     pub mark: u64,
     /// Offsets and entries, oldest first.
     pub entries: Vec<(u64, Entry)>,
@@ -39,11 +39,11 @@ pub struct Inbox {
 ///
 /// The number of entries in an inbox is bounded, so what reads all of one is bounded, too.
 #[async_trait]
-pub trait Inboxes: Send + Sync {
+pub trait InboxStore: Send + Sync {
     /// Creates the user's inbox if it is not there, and lets it live for another idle period.
-    async fn open_inbox(&self, user: &UserId) -> Result<Opening>;
+    async fn open_inbox(&self, user: &UserId) -> Result<InboxState>;
 
-    /// Puts the past into an [unfilled](Opening::Unfilled) inbox: `posts`, oldest first, none twice, those that
+    /// Puts the past into an [unfilled](InboxState::Unfilled) inbox: `posts`, oldest first, none twice, those that
     /// were fanned out meanwhile included or not. `floor`: the inbox is complete above this id. `mark`: up to there the
     /// pulled log was known before `posts` were read, which therefore tell of it. Does nothing if the
     /// inbox is filled already or of another epoch. Subscribed nodes are *not* told: nobody could have a position yet.

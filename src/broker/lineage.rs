@@ -52,12 +52,12 @@ pub(crate) fn is_behind<'a>(ledger: &HighWaterMarks, mut remembered: impl Iterat
 
 /// What is remembered, where it is remembered in memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record {
+pub(super) struct LedgerSnapshot {
     identity: String,
     numbers: std::collections::HashMap<String, String>,
 }
 
-impl Record {
+impl LedgerSnapshot {
     pub(super) fn compare(&mut self, identity: &str, numbers: &HighWaterMarks) -> LedgerMatch {
         let behind = is_behind(numbers, self.numbers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         if !self.identity.is_empty() && (self.identity != identity || behind) {

@@ -9,7 +9,7 @@
 //!
 //! - [`append`](Broker::append): a log that comes into being with its first entry (application namespaces,
 //!   `user:`, `topic:`, `post:`, `notifications:`);
-//! - [`fan_out`](Inboxes::fan_out): one entry to many **inboxes** (`timeline:<user>`). An inbox exists only while
+//! - [`fan_out`](InboxStore::fan_out): one entry to many **inboxes** (`timeline:<user>`). An inbox exists only while
 //!   its owner is active; one that does not exist refuses the write, and that is all an inactive follower costs;
 //! - [`publish`](Broker::publish): no log at all, a hint to those who listen now.
 //!
@@ -19,16 +19,19 @@
 //! before they write, and `fan_out` looks where a fill or merge may have been there first. Edits and removals are written
 //! without a look, so an inbox may have them for posts that it never held: readers of the log skip them.
 //!
-//! [`open_inbox`]: Inboxes::open_inbox
-//! [`fill_inbox`]: Inboxes::fill_inbox
-//! [`merge_inbox`]: Inboxes::merge_inbox
+//! [`open_inbox`]: InboxStore::open_inbox
+//! [`fill_inbox`]: InboxStore::fill_inbox
+//! [`merge_inbox`]: InboxStore::merge_inbox
 
 mod epoch;
+mod error;
 mod fan_out;
 mod inboxes;
 mod invalidation;
 mod journal;
 mod lineage;
+mod listener;
+mod logs;
 mod memory;
 mod permits;
 mod presence;
@@ -40,132 +43,38 @@ mod tallies;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::epoch::new_epoch;
 pub use self::epoch::{POSITION_TTL, continues, follows};
-pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, Page, Pull, Receipt};
-use self::inboxes::SLACK;
-pub use self::inboxes::{Inbox, InboxOptions, Inboxes, Opening, inbox_channel, inbox_owner};
+pub use self::error::{BrokerError, Result};
+pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, PageRecipients, Pull, Receipt};
+pub use self::inboxes::{Inbox, InboxOptions, InboxState, InboxStore, inbox_channel, inbox_owner};
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
 pub(crate) use self::lineage::{LIKES, is_behind};
 pub use self::lineage::{LedgerMatch, LedgerRecord};
+pub use self::listener::{MessageListener, PresenceEvent};
+pub use self::logs::{Append, Appended, Slice, Span};
 pub use self::memory::MemoryBroker;
-pub use self::permits::{Permit, PermitRequest, Permits};
-pub use self::presence::{Presence, PresenceStats, PresentClient};
-pub use self::queue::{Claim, Item, PARTITION_LEASE, Place, Queue, Waiting};
+pub use self::permits::{Permit, PermitRequest, PermitStore};
+pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
+pub use self::queue::{Claim, DurableQueue, PARTITION_LEASE, QueueItem, QueueOffset, QueuedEntry};
 pub use self::redis::{RedisBroker, RedisOptions, raw};
 pub use self::signal::{DisconnectRequest, SettlementEvent, Signal};
-pub use self::tallies::{TALLY_TTL, Tallies};
+pub use self::tallies::{TALLY_TTL, TallyStore};
 use async_trait::async_trait;
-use bytes::Bytes;
 
-use crate::model::{Entry, Millis, Position, Retention, UserId};
-
-/// What can go wrong with a broker.
-#[derive(Debug, thiserror::Error)]
-pub enum BrokerError {
-    /// It could not be reached, or did not answer in time. Trying again later may work.
-    #[error("the broker is unreachable: {0}")]
-    Unreachable(String),
-    /// It answered with an error that trying again does not mend.
-    #[error("the broker refused: {0}")]
-    Refused(String),
-}
-
-/// What a broker's answer is.
-pub type Result<T> = std::result::Result<T, BrokerError>;
-
-/// Who is told what subscribed channels hear. Called from the broker's own tasks: it must not block.
-pub trait Listener: Send + Sync + 'static {
-    /// An entry was appended to a subscribed channel, or published to it without a log (`position` is `None`).
-    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry);
-    /// Something else was said on a subscribed channel; see [`Broker::publish`].
-    fn notice(&self, channel: &str, notice: &Notice);
-    /// A signal of any node, this one included; see [`Broker::signal`].
-    fn signal(&self, signal: Signal);
-    /// Hints may have been lost until now; from now on they flow again, on every channel subscribed to. Called
-    /// after a reconnect, and whenever the broker cannot be sure. Positions must be compared with the logs.
-    fn resync(&self);
-    /// Cached copies of these must not be used from now on; see [`Broker::invalidate`]. Also of one's own. Whoever caches
-    /// nothing has nothing to do.
-    fn invalidate(&self, _what: &[Invalidation]) {}
-    /// No cached copy that was made before now must be used: invalidations may have been missed.
-    fn invalidate_all(&self) {}
-}
-
-/// Said on a channel without becoming part of its log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A client came: its `ClientInfo` as JSON.
-    Join(Bytes),
-    /// A client left: its `ClientInfo` as JSON.
-    Leave(Bytes),
-}
-
-/// How long a repeated [idempotency key](Append::idempotency_key) is answered as before.
-const IDEMPOTENCY_TTL: Duration = Duration::from_secs(300);
-
-/// One write to a log that comes into being with it.
-#[derive(Clone, Copy, Debug)]
-pub struct Append<'a> {
-    /// Where to.
-    pub channel: &'a str,
-    /// What.
-    pub entry: &'a Entry,
-    /// How much of the log is kept. The position outlives the entries by [`POSITION_TTL`].
-    pub retention: Retention,
-    /// The same key again within five minutes on this channel changes nothing and answers as the first did.
-    pub idempotency_key: Option<&'a str>,
-    /// A version and the life it belongs to: an entry whose version is not greater than the last known one of
-    /// the same life is not written (and the answer is the position as it was).
-    pub version: Option<(u64, &'a str)>,
-}
-
-/// What came of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Appended {
-    /// Where the entry is. Of an unlogged publication: offset 0 and an empty epoch.
-    pub position: Position,
-    /// How many nodes were told: 0 means that nobody is connected. 0 also where nothing was written.
-    pub receivers: u64,
-}
-
-impl Appended {
-    /// What came of a publication that is in no log.
-    fn unlogged(receivers: u64) -> Self {
-        Self { position: Position { offset: 0, epoch: "".into() }, receivers }
-    }
-}
-
-/// Which part of a log to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// Oldest first, only what lies after this offset, at most so many.
-    After(u64, usize),
-    /// Newest first, only what lies before this offset (`u64::MAX` for all), at most so many.
-    Before(u64, usize),
-}
-
-/// A part of a log, read at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// The log's last position at that moment.
-    pub top: Position,
-    /// Offsets and entries, in the order asked for. Entries of a kind this version does not know are absent.
-    pub entries: Vec<(u64, Entry)>,
-}
+use crate::model::{Entry, Millis, Position, UserId};
 
 /// A broker. Every method answers within the configured timeout, with an error if need be. An `Unreachable` write
 /// may have happened.
 ///
 /// Logs are named by channel. Those of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like any other.
 #[async_trait]
-pub trait Broker: Inboxes + Presence + Tallies + Permits + LedgerRecord + Send + Sync + 'static {
+pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + LedgerRecord + Send + Sync + 'static {
     /// What it is, for people: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 
     /// Says who hears. Once, before the first subscription.
-    fn listen(&self, listener: Arc<dyn Listener>);
+    fn listen(&self, listener: Arc<dyn MessageListener>);
 
     /// Whether it answers.
     async fn ping(&self) -> Result<()>;
@@ -205,7 +114,7 @@ pub trait Broker: Inboxes + Presence + Tallies + Permits + LedgerRecord + Send +
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended>;
 
     /// Tells the subscribed nodes something that is no entry.
-    async fn notice(&self, channel: &str, notice: &Notice) -> Result<()>;
+    async fn notice(&self, channel: &str, notice: &PresenceEvent) -> Result<()>;
 
     /// Where the log stands; a position that is asked for stays known for [`POSITION_TTL`] from now on. A log that nothing
     /// was written to stands at offset 0 of a derived epoch (see [`continues`]), which its first entry will have, and

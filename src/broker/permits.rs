@@ -45,7 +45,7 @@ pub enum Permit {
 
 /// Counts that the nodes of a cluster share. Time is the store's; buckets that are full again take no room.
 #[async_trait]
-pub trait Permits: Send + Sync {
+pub trait PermitStore: Send + Sync {
     /// Takes units out of a bucket if it holds them, at one moment and in one round trip.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub struct PresenceStats {
 /// Presence in channels. An entry expires unless it is renewed. The number of entries that a call reads and removes is
 /// bounded.
 #[async_trait]
-pub trait Presence: Send + Sync {
+pub trait PresenceStore: Send + Sync {
     /// Adds a client to a channel, or renews its entry, for `ttl` from now.
     async fn present(&self, channel: &str, client: PresentClient<'_>, ttl: Duration) -> Result<()>;
 

@@ -1,6 +1,6 @@
 //! What is promised now and done later: a durable queue in a few partitions, each in order.
 //!
-//! An entry that was [enqueued](Queue::enqueue) survives the end of any process. One reader at a time has a partition;
+//! An entry that was [enqueued](DurableQueue::enqueue) survives the end of any process. One reader at a time has a partition;
 //! whoever reads keeps how far it came in the same transaction as what it made of the entries, in the ledger. So the
 //! queue needs no acknowledgements: who takes a partition over asks the ledger where to go on, and an entry that is read
 //! twice changes nothing. (A consumer group of Redis would hand one partition's entries to several readers, out of order,
@@ -25,14 +25,14 @@ pub const PARTITION_LEASE: Duration = Duration::from_secs(5);
 
 /// Where an entry is in its partition. Later entries have greater places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct QueueOffset {
     /// What counts first.
     pub major: u64,
     /// What counts where that is the same.
     pub minor: u64,
 }
 
-impl Place {
+impl QueueOffset {
     /// Before every entry.
     pub const ZERO: Self = Self { major: 0, minor: 0 };
 
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for QueueOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.major, self.minor)
     }
@@ -60,8 +60,8 @@ impl fmt::Display for Place {
 
 /// An entry on its way in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// Its partition, below [`Queue::partitions`]. Entries of one partition stay in order.
+pub struct QueueItem {
+    /// Its partition, below [`DurableQueue::partitions`]. Entries of one partition stay in order.
     pub partition: u16,
     /// What it says; not empty.
     pub body: Bytes,
@@ -69,9 +69,9 @@ pub struct Item {
 
 /// An entry that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct QueuedEntry {
     /// Where it is.
-    pub place: Place,
+    pub place: QueueOffset,
     /// What it says.
     pub body: Bytes,
 }
@@ -83,30 +83,30 @@ pub struct Claim {
     /// cannot be compared.
     pub life: Epoch,
     /// Entries in order.
-    pub items: Vec<Waiting>,
+    pub items: Vec<QueuedEntry>,
 }
 
 /// A durable queue. Every method answers within the broker's timeout, with an error if need be.
 #[async_trait]
-pub trait Queue: Send + Sync + 'static {
+pub trait DurableQueue: Send + Sync + 'static {
     /// How many partitions there are, at least 1.
     fn partitions(&self) -> u16;
 
     /// Appends entries, in one step. From when this returns they survive the process (and a loss of power as far as the
     /// engine is set up to). Answers with the place of each, `None` for those that found `most` entries waiting in
     /// all partitions together. After an `Unreachable` each of them may be there or not.
-    async fn enqueue(&self, items: &[Item], most: u64) -> Result<Vec<Option<Place>>>;
+    async fn enqueue(&self, items: &[QueueItem], most: u64) -> Result<Vec<Option<QueueOffset>>>;
 
     /// Has `holder` hold a partition for [`PARTITION_LEASE`] from now, and reads up to `limit` entries after a place.
     /// `None` if somebody else holds it.
-    async fn claim(&self, partition: u16, holder: &str, after: Place, limit: usize) -> Result<Option<Claim>>;
+    async fn claim(&self, partition: u16, holder: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>>;
 
     /// Lets a partition go, if `holder` holds it.
     async fn release(&self, partition: u16, holder: &str) -> Result<()>;
 
     /// Drops the entries below a place, if the partition is still in this life and `holder` still holds it: one that
     /// lost its lease without noticing drops nothing.
-    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: Place) -> Result<()>;
+    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: QueueOffset) -> Result<()>;
 
     /// How many entries are kept, in all partitions.
     async fn length(&self) -> Result<u64>;
@@ -118,15 +118,19 @@ mod tests {
 
     #[test]
     fn places_are_ordered_and_survive_the_store() {
-        let places =
-            [Place::ZERO, Place { major: 0, minor: 9 }, Place { major: 9, minor: 0 }, Place { major: 10, minor: 0 }];
+        let places = [
+            QueueOffset::ZERO,
+            QueueOffset { major: 0, minor: 9 },
+            QueueOffset { major: 9, minor: 0 },
+            QueueOffset { major: 10, minor: 0 },
+        ];
         assert!(places.is_sorted());
         for place in places {
-            assert_eq!(Place::parse(&place.to_string()), Some(place));
+            assert_eq!(QueueOffset::parse(&place.to_string()), Some(place));
             assert!(place.next() > place);
         }
-        let last = Place { major: 1, minor: u64::MAX };
-        assert_eq!(last.next(), Place { major: 2, minor: 0 });
-        assert_eq!(Place::parse("7"), None);
+        let last = QueueOffset { major: 1, minor: u64::MAX };
+        assert_eq!(last.next(), QueueOffset { major: 2, minor: 0 });
+        assert_eq!(QueueOffset::parse("7"), None);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::Place;
+use super::QueueOffset;
 use crate::model::{Object, Tally, UserId};
 
 /// A message to all nodes. It is JSON between nodes: variants and members are added, never changed, since nodes of two
@@ -34,7 +34,7 @@ pub struct SettlementEvent {
     /// The partition of the queue of likes.
     pub partition: u16,
     /// Every like of the partition up to this offset is settled.
-    pub through: Place,
+    pub through: QueueOffset,
     /// The counts of each object of the batch.
     #[serde(with = "tallies")]
     pub tallies: HashMap<Object, Tally>,
@@ -118,7 +118,7 @@ mod tests {
         let ann = UserId::parse("ann.b-c_d").unwrap();
         let settled = SettlementEvent {
             partition: 3,
-            through: Place { major: 7, minor: 9 },
+            through: QueueOffset { major: 7, minor: 9 },
             tallies: HashMap::from([
                 (Object::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 }),
                 (Object::Comment(CommentId(18)), Tally { likes: 1, comments: 2, version: 3 }),
@@ -149,8 +149,12 @@ mod tests {
     #[test]
     fn the_form_between_nodes_does_not_change() {
         let tallies = HashMap::from([(Object::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 })]);
-        let settled =
-            SettlementEvent { partition: 3, through: Place { major: 7, minor: 9 }, tallies, reverted: Vec::new() };
+        let settled = SettlementEvent {
+            partition: 3,
+            through: QueueOffset { major: 7, minor: 9 },
+            tallies,
+            reverted: Vec::new(),
+        };
         let members = r#""partition":3,"through":{"major":7,"minor":9},"tallies":[["p17",5,0,9]]"#;
         let expected = format!(r#"{{"likes_settled":{{{members}}}}}"#);
         assert_eq!(String::from_utf8(Signal::LikesSettled(settled).encode().unwrap()).unwrap(), expected);

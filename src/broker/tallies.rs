@@ -14,7 +14,7 @@ pub const TALLY_TTL: std::time::Duration = super::POSITION_TTL;
 
 /// Tallies. The ledger has them too: whatever is missing here is put in from there, and cannot overwrite a newer one.
 #[async_trait]
-pub trait Tallies: Send + Sync {
+pub trait TallyStore: Send + Sync {
     /// Writes those that are newer than what is kept, each at one moment. Answers for each object, in the order given,
     /// whether its counts are to be appended to its channel: the channel has a log, or a subscriber. Where not, clients that
     /// come back to the channel are not told that they missed nothing.

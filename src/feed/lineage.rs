@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use super::error::{FeedError, Result};
 use super::runtime::Runtime;
-use crate::broker::{Broker, LIKES, LedgerMatch, Place, Signal, is_behind};
+use crate::broker::{Broker, LIKES, LedgerMatch, QueueOffset, Signal, is_behind};
 use crate::ledger::{self, HighWaterMarks, JOBS, Ledger, PULLED, REVERTS, high_water};
 
 /// How often the stores are compared though nothing happened.
@@ -237,7 +237,7 @@ impl Lineage {
     ///
     /// # Errors
     /// As for [`note_number`](Self::note_number).
-    pub(crate) async fn note_settled(&self, partition: u16, life: &str, through: Place) -> Result<()> {
+    pub(crate) async fn note_settled(&self, partition: u16, life: &str, through: QueueOffset) -> Result<()> {
         let known = self.known().ok_or(FeedError::Unavailable)?;
         self.remember(&known, vec![settled(partition, life, through)]).await
     }
@@ -257,12 +257,12 @@ fn remembered(lineage: &ledger::Lineage) -> HighWaterMarks {
     let numbers = lineage.numbers.iter().map(|(kind, number)| ((*kind).to_owned(), high_water(*number)));
     let positions = lineage.positions.iter().filter_map(|(partition, position)| {
         let (life, place) = position.split_once(' ')?;
-        Some(settled(*partition, life, Place::parse(place)?))
+        Some(settled(*partition, life, QueueOffset::parse(place)?))
     });
     numbers.chain(positions).collect()
 }
 
-fn settled(partition: u16, life: &str, place: Place) -> (String, String) {
+fn settled(partition: u16, life: &str, place: QueueOffset) -> (String, String) {
     let place = format!("{}-{}", high_water(place.major), high_water(place.minor));
     (format!("{LIKES}{partition}:{life}"), place)
 }

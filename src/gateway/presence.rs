@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Gateway;
 use super::hub::Seat;
 use super::join::Join;
-use crate::broker::{Notice, PresentClient};
+use crate::broker::{PresenceEvent, PresentClient};
 
 /// How long a client counts as present without a renewal; pings, which renew it, come more often.
 const PRESENCE_TTL: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ impl Subscriber {
         entry.announced = true;
         let (gateway, name, info) = (Arc::clone(&entry.gateway), Arc::clone(&entry.channel), entry.info.clone());
         entry.gateway.tasks.spawn(async move {
-            log_failure(gateway.broker.notice(&name, &Notice::Join(info)).await);
+            log_failure(gateway.broker.notice(&name, &PresenceEvent::Join(info)).await);
         });
     }
 
@@ -72,7 +72,7 @@ impl Drop for PresenceEntry {
                 log_failure(gateway.broker.absent(&channel, &client).await);
             }
             if let Some(info) = leave {
-                log_failure(gateway.broker.notice(&channel, &Notice::Leave(info)).await);
+                log_failure(gateway.broker.notice(&channel, &PresenceEvent::Leave(info)).await);
             }
         });
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use feedline::broker::{
-    Append, Appended, Broker, FanOut, FannedOut, InboxOptions, JobAttempt, Listener, MemoryBroker, Notice, Opening,
-    Page, Receipt, RedisBroker, RedisOptions, Signal,
+    Append, Appended, Broker, FanOut, FannedOut, InboxOptions, InboxState, JobAttempt, MemoryBroker, MessageListener,
+    PageRecipients, PresenceEvent, Receipt, RedisBroker, RedisOptions, Signal,
 };
 use feedline::model::{Entry, Epoch, Position, PostId, Retention, UserId};
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Entry(String, Option<Position>, Entry),
-    Notice(String, Notice),
+    Notice(String, PresenceEvent),
     Signal(Signal),
     Resync,
 }
@@ -37,12 +37,12 @@ impl Ear {
     }
 }
 
-impl Listener for Ear {
+impl MessageListener for Ear {
     fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
         self.hear(Heard::Entry(channel.to_owned(), position.cloned(), entry.clone()));
     }
 
-    fn notice(&self, channel: &str, notice: &Notice) {
+    fn notice(&self, channel: &str, notice: &PresenceEvent) {
         self.hear(Heard::Notice(channel.to_owned(), notice.clone()));
     }
 
@@ -181,8 +181,8 @@ impl Engine {
 
     pub(crate) async fn open_unfilled(&self, user: &UserId) -> Epoch {
         match self.broker.open_inbox(user).await.expect("to open") {
-            Opening::Unfilled(epoch) => epoch,
-            Opening::Ready(..) => panic!("it is filled already"),
+            InboxState::Unfilled(epoch) => epoch,
+            InboxState::Ready(..) => panic!("it is filled already"),
         }
     }
 
@@ -200,7 +200,7 @@ impl Engine {
     pub(crate) async fn fan(&self, user: &UserId, entry: Entry) -> Receipt {
         let attempt = self.attempt(i64::from(rand::random::<u32>()) << 16);
         let users = std::slice::from_ref(user);
-        let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users, created_at: 0 };
+        let page = FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users, created_at: 0 };
         match self.broker.fan_out(page).await.expect("to fan out") {
             FannedOut::Written(receipts) => receipts[0],
             FannedOut::Fenced => panic!("there is no other attempt"),

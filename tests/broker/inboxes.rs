@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use feedline::broker::{Attempt, BrokerError, FanOut, FannedOut, InboxOptions, JobAttempt, Opening, Page, Receipt};
+use feedline::broker::{
+    Attempt, BrokerError, FanOut, FannedOut, InboxOptions, InboxState, JobAttempt, PageRecipients, Receipt,
+};
 use feedline::model::{Entry, GoneReason, Position, PostId, UserId};
 
 use crate::engine::{Engine, Heard, LENGTH, PATIENCE, data, ids, inbox_options, post, posts, to, user};
@@ -35,7 +37,7 @@ pub(crate) async fn inboxes_are_filled_once(engine: Engine) {
     let filled = engine.fill(&ann, &epoch, &[3, 5, 8], 2).await.unwrap();
     assert_eq!(filled, Position { offset: 3, epoch: epoch.clone() });
     assert_eq!(engine.fill(&ann, &epoch, &[1, 2, 9], 0).await.unwrap(), filled);
-    assert_eq!(engine.broker.open_inbox(&ann).await.unwrap(), Opening::Ready(filled.clone(), 0));
+    assert_eq!(engine.broker.open_inbox(&ann).await.unwrap(), InboxState::Ready(filled.clone(), 0));
     let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
     assert_eq!((inbox.top, inbox.floor), (filled.clone(), PostId(2)));
     assert_eq!(inbox.entries, [(1, post(3)), (2, post(5)), (3, post(8))]);
@@ -47,7 +49,7 @@ pub(crate) async fn inboxes_are_filled_once(engine: Engine) {
     assert_eq!(empty.offset, 0);
     let inbox = engine.broker.read_inbox(&bo).await.unwrap().unwrap();
     assert_eq!((inbox.top, inbox.floor, inbox.entries), (empty.clone(), PostId(0), vec![]));
-    assert_eq!(engine.broker.open_inbox(&bo).await.unwrap(), Opening::Ready(empty, 0));
+    assert_eq!(engine.broker.open_inbox(&bo).await.unwrap(), InboxState::Ready(empty, 0));
 }
 
 pub(crate) async fn posts_fanned_out_during_a_fill_appear_once(engine: Engine) {
@@ -175,7 +177,8 @@ async fn edits_and_removals_do_not_scan_inboxes_in_redis() {
     engine.server().ask("CONFIG RESETSTAT");
     for (n, entry) in [edited(3), gone(3, GoneReason::Deleted), gone(4, GoneReason::Hidden)].into_iter().enumerate() {
         let attempt = engine.attempt(1 + n as i64);
-        let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users: &users, created_at: 0 };
+        let page =
+            FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users: &users, created_at: 0 };
         let written = FannedOut::Written(vec![Receipt::Written(0); users.len()]);
         assert_eq!(engine.broker.fan_out(page).await.unwrap(), written);
         for user in &users {
@@ -188,8 +191,8 @@ async fn edits_and_removals_do_not_scan_inboxes_in_redis() {
     assert!(!commands.contains("cmdstat_xrevrange") && !commands.contains("cmdstat_xrange"), "{commands}");
 }
 
-fn range(after: &str, to: &str) -> Page {
-    Page::Range { after: after.to_owned(), to: to.to_owned() }
+fn range(after: &str, to: &str) -> PageRecipients {
+    PageRecipients::Range { after: after.to_owned(), to: to.to_owned() }
 }
 
 pub(crate) async fn later_attempts_skip_completed_pages(mut engine: Engine) {
@@ -198,14 +201,14 @@ pub(crate) async fn later_attempts_skip_completed_pages(mut engine: Engine) {
     engine.open_with(&users[2], &[7]).await;
     engine.broker.subscribe("timeline:ann").await.unwrap();
     let first = engine.attempt(1);
-    let fan = async |attempt: &JobAttempt, page: &Page, users: &[UserId]| {
+    let fan = async |attempt: &JobAttempt, page: &PageRecipients, users: &[UserId]| {
         let page = FanOut { attempt, page, entry: &post(7), users, created_at: 0 };
         engine.broker.fan_out(page).await.unwrap()
     };
     let receipts = vec![Receipt::Written(1), Receipt::Absent, Receipt::Unchanged];
     assert_eq!(fan(&first, &range("", "cy"), &users).await, FannedOut::Written(receipts));
-    assert_eq!(fan(&first, &Page::Users(0), &users[1..2]).await, FannedOut::Written(vec![Receipt::Absent]));
-    assert_eq!(fan(&first, &Page::Users(1), &[]).await, FannedOut::Written(vec![]));
+    assert_eq!(fan(&first, &PageRecipients::Users(0), &users[1..2]).await, FannedOut::Written(vec![Receipt::Absent]));
+    assert_eq!(fan(&first, &PageRecipients::Users(1), &[]).await, FannedOut::Written(vec![]));
 
     let second = JobAttempt { generation: 2, ..first.clone() };
     let progress = engine.broker.begin_attempt(&second).await.unwrap().expect("the last one");
@@ -218,7 +221,7 @@ pub(crate) async fn later_attempts_skip_completed_pages(mut engine: Engine) {
     // What the first one still writes is refused, whichever page it is, and so is a new try of it.
     assert_eq!(fan(&first, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
     assert_eq!(engine.broker.begin_attempt(&JobAttempt { retry: 7, ..first.clone() }).await.unwrap(), None);
-    assert_eq!(fan(&second, &Page::Own, &users[1..2]).await, FannedOut::Written(vec![Receipt::Absent]));
+    assert_eq!(fan(&second, &PageRecipients::Own, &users[1..2]).await, FannedOut::Written(vec![Receipt::Absent]));
     // The same generation begins anew after an error: what is on its way by then is refused.
     let again = JobAttempt { retry: 1, ..second.clone() };
     let progress = engine.broker.begin_attempt(&again).await.unwrap().expect("the last one");
@@ -260,7 +263,8 @@ pub(crate) async fn inboxes_are_scanned_only_after_other_writes(engine: Engine) 
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let fan = async |job: i64, id: u64, created_at: u64| {
         let (attempt, entry) = (engine.attempt(job), post(id));
-        let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users: &users, created_at };
+        let page =
+            FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users: &users, created_at };
         engine.broker.fan_out(page).await.unwrap()
     };
     let both = |receipt| FannedOut::Written(vec![receipt; 2]);
@@ -389,8 +393,8 @@ pub(crate) async fn concurrent_opens_create_one_inbox(engine: Engine) {
     let ann = user("ann");
     let opened = futures::future::join_all((0..20).map(async |_| {
         let epoch = match engine.broker.open_inbox(&ann).await.unwrap() {
-            Opening::Unfilled(epoch) => epoch,
-            Opening::Ready(position, _) => return position,
+            InboxState::Unfilled(epoch) => epoch,
+            InboxState::Ready(position, _) => return position,
         };
         engine.fill(&ann, &epoch, &[1, 2, 3], 0).await.unwrap()
     }));
@@ -405,7 +409,7 @@ pub(crate) async fn invalid_data_is_rejected(engine: Engine) {
     let entry = data("1");
     let users = std::slice::from_ref(&ann);
     let attempt = engine.attempt(1);
-    let page = FanOut { attempt: &attempt, page: &Page::Users(0), entry: &entry, users, created_at: 0 };
+    let page = FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users, created_at: 0 };
     assert!(matches!(engine.broker.fan_out(page).await, Err(BrokerError::Refused(_))));
     let append = feedline::broker::Append { channel: "timeline:ann", ..to(&entry) };
     assert!(matches!(engine.broker.append(append).await, Err(BrokerError::Refused(_))));

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use feedline::broker::{Broker, CACHE_LEASE, Invalidation, Listener, MemoryBroker, Notice, RedisBroker, Signal};
+use feedline::broker::{
+    Broker, CACHE_LEASE, Invalidation, MemoryBroker, MessageListener, PresenceEvent, RedisBroker, Signal,
+};
 use feedline::model::{CommentId, Entry, Position, PostId};
 use parking_lot::Mutex;
 
@@ -14,9 +16,9 @@ use crate::redis_server::RedisServer;
 #[derive(Default)]
 struct Caches(Mutex<Vec<Option<Invalidation>>>);
 
-impl Listener for Caches {
+impl MessageListener for Caches {
     fn entry(&self, _: &str, _: Option<&Position>, _: &Entry) {}
-    fn notice(&self, _: &str, _: &Notice) {}
+    fn notice(&self, _: &str, _: &PresenceEvent) {}
     fn signal(&self, _: Signal) {}
     fn resync(&self) {}
 
@@ -44,7 +46,7 @@ impl Caches {
 async fn node(server: &RedisServer) -> (RedisBroker, Arc<Caches>) {
     let broker = RedisBroker::connect(redis_options(server)).await.expect("to connect");
     let caches = Arc::new(Caches::default());
-    broker.listen(Arc::clone(&caches) as Arc<dyn Listener>);
+    broker.listen(Arc::clone(&caches) as Arc<dyn MessageListener>);
     holds_lease(&broker).await;
     (broker, caches)
 }
@@ -70,7 +72,7 @@ fn post(id: u64) -> [Invalidation; 1] {
 async fn invalidations_apply_at_once_in_one_process() {
     let broker = MemoryBroker::new(inbox_options());
     let caches = Arc::new(Caches::default());
-    broker.listen(Arc::clone(&caches) as Arc<dyn Listener>);
+    broker.listen(Arc::clone(&caches) as Arc<dyn MessageListener>);
     let confirmation = broker.invalidate(&post(1)).await.unwrap();
     assert!(!confirmation.is_pending() && caches.has_dropped(&post(1)) && broker.cache_lease().is_held());
 }

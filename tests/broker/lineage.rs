@@ -1,6 +1,6 @@
 //! What a broker remembers of the ledger, and what it forgets when that becomes another one.
 
-use feedline::broker::{LedgerMatch, Opening, continues};
+use feedline::broker::{InboxState, LedgerMatch, continues};
 use feedline::ledger::{HighWaterMarks, high_water};
 use feedline::model::{Object, PostId, Tally};
 
@@ -53,7 +53,7 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
     let broker = std::sync::Arc::clone(&engine.broker);
     let ann = feedline::model::UserId::parse("ann").expect("a user id");
     broker.use_incarnation("first");
-    let Opening::Unfilled(epoch) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is new") };
+    let InboxState::Unfilled(epoch) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is new") };
     broker.fill_inbox(&ann, &epoch, &[PostId(1)], PostId::ZERO, 7).await.unwrap().expect("it is the same");
     let log = engine.append("user:ann", "1").await.position;
     let object = Object::Post(PostId(1));
@@ -70,7 +70,7 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
     assert!(unwritten.offset == 0 && !continues(&log.epoch, &unwritten.epoch), "{log:?} {unwritten:?}");
     let again = engine.append("user:ann", "1").await.position;
     assert!(!continues(&log.epoch, &again.epoch), "{log:?} {again:?}");
-    let Opening::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is lost") };
+    let InboxState::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is lost") };
     assert_ne!(new, epoch);
     // An older version than that of the life before.
     let tally = Tally { likes: 1, comments: 0, version: 2 };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use feedline::broker::{Broker, BrokerError, NODE_LEASE, Opening, RedisBroker, RedisOptions, Span, continues};
+use feedline::broker::{Broker, BrokerError, InboxState, NODE_LEASE, RedisBroker, RedisOptions, Span, continues};
 use feedline::model::PostId;
 
 use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, user};
@@ -87,7 +87,7 @@ async fn truncated_logs_get_a_new_epoch() {
     assert_eq!(again.offset, 1);
     assert_ne!(again.epoch, first.epoch);
     match engine.broker.open_inbox(&ann).await.unwrap() {
-        Opening::Unfilled(epoch) => assert_ne!(epoch, inbox.epoch),
+        InboxState::Unfilled(epoch) => assert_ne!(epoch, inbox.epoch),
         ready => panic!("{ready:?}: it lacks post 2"),
     }
 }

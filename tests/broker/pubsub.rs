@@ -1,7 +1,7 @@
 //! What subscribers hear.
 
 use bytes::Bytes;
-use feedline::broker::{Notice, Signal, Span};
+use feedline::broker::{PresenceEvent, Signal, Span};
 use feedline::model::Position;
 
 use crate::engine::{Engine, Heard, data, post, to, user};
@@ -45,8 +45,8 @@ pub(crate) async fn ephemeral_publications_are_in_no_log(mut engine: Engine) {
 }
 
 pub(crate) async fn signals_arrive(mut engine: Engine) {
-    let join = Notice::Join(Bytes::from_static(b"{\"user\":\"ann\"}"));
-    let leave = Notice::Leave(Bytes::from_static(b"{\"user\":\"ann\"}"));
+    let join = PresenceEvent::Join(Bytes::from_static(b"{\"user\":\"ann\"}"));
+    let leave = PresenceEvent::Leave(Bytes::from_static(b"{\"user\":\"ann\"}"));
     engine.broker.notice("app:1", &join).await.unwrap();
     engine.broker.subscribe("app:1").await.unwrap();
     engine.broker.notice("app:1", &join).await.unwrap();

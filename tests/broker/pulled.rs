@@ -1,6 +1,6 @@
 //! Entries of the pulled log: every inbox takes each of them once.
 
-use feedline::broker::{Attempt, Opening, Pull, Receipt};
+use feedline::broker::{Attempt, InboxState, Pull, Receipt};
 use feedline::model::{Entry, GoneReason, PostId, UserId};
 
 use crate::engine::{Engine, Heard, ids, post, posts, user};
@@ -14,8 +14,8 @@ pub(crate) async fn pull(engine: &Engine, user: &UserId, mark: u64, entry: &Entr
 async fn mark(engine: &Engine, user: &UserId) -> u64 {
     let mark = engine.broker.read_inbox(user).await.unwrap().expect("it is there").mark;
     match engine.broker.open_inbox(user).await.unwrap() {
-        Opening::Ready(_, opened) => assert_eq!(opened, mark),
-        Opening::Unfilled(_) => panic!("it is filled"),
+        InboxState::Ready(_, opened) => assert_eq!(opened, mark),
+        InboxState::Unfilled(_) => panic!("it is filled"),
     }
     mark
 }

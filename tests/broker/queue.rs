@@ -1,43 +1,43 @@
 //! The queue: what was acknowledged is there, in order, until it is trimmed.
 
 use bytes::Bytes;
-use feedline::broker::{Claim, Item, Place, Queue, Waiting};
+use feedline::broker::{Claim, DurableQueue, QueueItem, QueueOffset, QueuedEntry};
 
 use crate::queues::Kind;
 
-fn item(partition: u16, body: &str) -> Item {
-    Item { partition, body: Bytes::copy_from_slice(body.as_bytes()) }
+fn item(partition: u16, body: &str) -> QueueItem {
+    QueueItem { partition, body: Bytes::copy_from_slice(body.as_bytes()) }
 }
 
-async fn enqueue(queue: &dyn Queue, bodies: &[&str]) -> Vec<Option<Place>> {
-    let items: Vec<Item> = bodies.iter().map(|body| item(0, body)).collect();
+async fn enqueue(queue: &dyn DurableQueue, bodies: &[&str]) -> Vec<Option<QueueOffset>> {
+    let items: Vec<QueueItem> = bodies.iter().map(|body| item(0, body)).collect();
     queue.enqueue(&items, 1_000).await.expect("to enqueue")
 }
 
-async fn claim(queue: &dyn Queue, after: Place) -> Claim {
+async fn claim(queue: &dyn DurableQueue, after: QueueOffset) -> Claim {
     queue.claim(0, "me", after, 100).await.expect("to claim").expect("it is mine")
 }
 
-fn bodies(items: &[Waiting]) -> Vec<&str> {
+fn bodies(items: &[QueuedEntry]) -> Vec<&str> {
     items.iter().map(|item| std::str::from_utf8(&item.body).expect("text")).collect()
 }
 
 pub(crate) async fn entries_wait_in_order_until_trimmed(mut kind: Kind) {
     let queue = kind.open().await;
-    assert_eq!(queue.claim(0, "me", Place::ZERO, 9).await.expect("to claim").expect("mine").items, []);
-    let places: Vec<Place> = enqueue(&*queue, &["a", "b", "c"]).await.into_iter().flatten().collect();
-    let more: Vec<Place> = enqueue(&*queue, &["d"]).await.into_iter().flatten().collect();
+    assert_eq!(queue.claim(0, "me", QueueOffset::ZERO, 9).await.expect("to claim").expect("mine").items, []);
+    let places: Vec<QueueOffset> = enqueue(&*queue, &["a", "b", "c"]).await.into_iter().flatten().collect();
+    let more: Vec<QueueOffset> = enqueue(&*queue, &["d"]).await.into_iter().flatten().collect();
     assert!(places.is_sorted() && places.len() == 3 && more[0] > places[2]);
-    let first = claim(&*queue, Place::ZERO).await;
+    let first = claim(&*queue, QueueOffset::ZERO).await;
     assert_eq!(bodies(&first.items), ["a", "b", "c", "d"]);
     assert_eq!(first.items.iter().map(|item| item.place).collect::<Vec<_>>(), [&places[..], &more].concat());
     // Reading takes nothing away.
     let rest = claim(&*queue, places[1]).await;
     assert_eq!((bodies(&rest.items), &rest.life), (vec!["c", "d"], &first.life));
-    assert_eq!(bodies(&queue.claim(0, "me", Place::ZERO, 2).await.unwrap().unwrap().items), ["a", "b"]);
+    assert_eq!(bodies(&queue.claim(0, "me", QueueOffset::ZERO, 2).await.unwrap().unwrap().items), ["a", "b"]);
     queue.trim(0, "me", &"another".into(), more[0].next()).await.expect("to trim");
     queue.trim(0, "me", &first.life, places[2]).await.expect("to trim");
-    assert_eq!(bodies(&claim(&*queue, Place::ZERO).await.items), ["c", "d"]);
+    assert_eq!(bodies(&claim(&*queue, QueueOffset::ZERO).await.items), ["c", "d"]);
     assert_eq!(queue.length().await.expect("a length"), 2);
     queue.trim(0, "me", &first.life, more[0].next()).await.expect("to trim");
     assert_eq!(queue.length().await.expect("a length"), 0);
@@ -56,7 +56,7 @@ pub(crate) async fn full_queues_accept_what_fits(mut kind: Kind) {
     assert_eq!(places.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(queue.enqueue(&items[..1], 2).await.expect("to enqueue"), [None]);
     assert_eq!(queue.length().await.expect("a length"), 2);
-    let read = claim(&*queue, Place::ZERO).await;
+    let read = claim(&*queue, QueueOffset::ZERO).await;
     queue.trim(0, "me", &read.life, places[0].expect("room").next()).await.expect("to trim");
     assert!(queue.enqueue(&items[..1], 2).await.expect("to enqueue")[0].is_some());
 }
@@ -64,12 +64,12 @@ pub(crate) async fn full_queues_accept_what_fits(mut kind: Kind) {
 pub(crate) async fn waiting_entries_survive_a_restart(mut kind: Kind) {
     let queue = kind.open().await;
     let places = enqueue(&*queue, &["a", "b", "c"]).await;
-    let before = claim(&*queue, Place::ZERO).await;
+    let before = claim(&*queue, QueueOffset::ZERO).await;
     queue.trim(0, "me", &before.life, places[1].expect("room")).await.expect("to trim");
     drop(queue);
     kind.restart();
     let queue = kind.open().await;
-    let after = claim(&*queue, Place::ZERO).await;
+    let after = claim(&*queue, QueueOffset::ZERO).await;
     assert_eq!((bodies(&after.items), &after.life), (vec!["b", "c"], &before.life));
     let new = enqueue(&*queue, &["d"]).await[0].expect("room");
     assert!(Some(new) > places[2]);
@@ -79,16 +79,16 @@ pub(crate) async fn waiting_entries_survive_a_restart(mut kind: Kind) {
     kind.restart();
     let queue = kind.open().await;
     assert!(enqueue(&*queue, &["e"]).await[0].expect("room") > new);
-    assert_eq!(bodies(&claim(&*queue, Place::ZERO).await.items), ["e"]);
+    assert_eq!(bodies(&claim(&*queue, QueueOffset::ZERO).await.items), ["e"]);
 }
 
 pub(crate) async fn lost_queues_start_a_new_epoch(mut kind: Kind) {
     let queue = kind.open().await;
     enqueue(&*queue, &["a"]).await;
-    let before = claim(&*queue, Place::ZERO).await;
+    let before = claim(&*queue, QueueOffset::ZERO).await;
     drop(queue);
     kind.lose();
     let queue = kind.open().await;
-    let after = claim(&*queue, Place::ZERO).await;
+    let after = claim(&*queue, QueueOffset::ZERO).await;
     assert!(after.items.is_empty() && after.life != before.life);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use feedline::broker::{BrokerError, Flush, Item, Journal, Place, Queue, RedisBroker};
+use feedline::broker::{BrokerError, DurableQueue, Flush, Journal, QueueItem, QueueOffset, RedisBroker};
 use tempfile::TempDir;
 
 use crate::engine::redis_options;
@@ -26,7 +26,7 @@ impl Kind {
         Self::Redis(RedisServer::start_appending())
     }
 
-    pub(crate) async fn open(&mut self) -> Arc<dyn Queue> {
+    pub(crate) async fn open(&mut self) -> Arc<dyn DurableQueue> {
         match self {
             Self::Files(folder) => Arc::new(Journal::open(folder.path(), Flush::Always).await.expect("it opens")),
             Self::Redis(server) => Arc::new(RedisBroker::connect(redis_options(server)).await.expect("to connect")),
@@ -54,12 +54,12 @@ impl Kind {
     }
 }
 
-fn items(bodies: &[&'static str]) -> Vec<Item> {
-    bodies.iter().map(|body| Item { partition: 0, body: Bytes::from_static(body.as_bytes()) }).collect()
+fn items(bodies: &[&'static str]) -> Vec<QueueItem> {
+    bodies.iter().map(|body| QueueItem { partition: 0, body: Bytes::from_static(body.as_bytes()) }).collect()
 }
 
-async fn all(queue: &dyn Queue) -> Vec<Bytes> {
-    let claim = queue.claim(0, "me", Place::ZERO, 100).await.expect("to claim").expect("it is mine");
+async fn all(queue: &dyn DurableQueue) -> Vec<Bytes> {
+    let claim = queue.claim(0, "me", QueueOffset::ZERO, 100).await.expect("to claim").expect("it is mine");
     claim.items.into_iter().map(|item| item.body).collect()
 }
 
@@ -68,14 +68,14 @@ async fn redis_partitions_have_one_reader_until_release() {
     let mut kind = Kind::redis();
     let queue = kind.open().await;
     for _ in 0..2 {
-        assert!(queue.claim(0, "one", Place::ZERO, 1).await.expect("to claim").is_some());
-        assert!(queue.claim(0, "other", Place::ZERO, 1).await.expect("to claim").is_none());
+        assert!(queue.claim(0, "one", QueueOffset::ZERO, 1).await.expect("to claim").is_some());
+        assert!(queue.claim(0, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_none());
     }
-    assert!(queue.claim(1, "other", Place::ZERO, 1).await.expect("to claim").is_some());
+    assert!(queue.claim(1, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_some());
     queue.release(0, "other").await.expect("to let go");
-    assert!(queue.claim(0, "other", Place::ZERO, 1).await.expect("to claim").is_none());
+    assert!(queue.claim(0, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_none());
     queue.release(0, "one").await.expect("to let go");
-    assert!(queue.claim(0, "other", Place::ZERO, 1).await.expect("to claim").is_some());
+    assert!(queue.claim(0, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_some());
 }
 
 #[tokio::test]
@@ -83,17 +83,17 @@ async fn readers_without_a_lease_trim_and_release_nothing() {
     let mut kind = Kind::redis();
     let queue = kind.open().await;
     let place = queue.enqueue(&items(&["a", "b"]), 9).await.expect("to enqueue")[1].expect("room");
-    let life = queue.claim(0, "paused", Place::ZERO, 9).await.expect("to claim").expect("mine").life;
+    let life = queue.claim(0, "paused", QueueOffset::ZERO, 9).await.expect("to claim").expect("mine").life;
     // Its process stands still for longer than the lease, which Redis's clock ends.
     let Kind::Redis(server) = &kind else { panic!("Redis") };
     assert_eq!(server.ask("PEXPIRE feedline:{likes}:h:0 1"), ":1");
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let claimed = queue.claim(0, "next", Place::ZERO, 9).await.expect("to claim").expect("it is free");
+    let claimed = queue.claim(0, "next", QueueOffset::ZERO, 9).await.expect("to claim").expect("it is free");
     assert_eq!((claimed.items.len(), &claimed.life), (2, &life));
     queue.trim(0, "paused", &life, place.next()).await.expect("an answer");
     queue.release(0, "paused").await.expect("an answer");
     assert_eq!(queue.length().await.expect("a length"), 2);
-    assert!(queue.claim(0, "paused", Place::ZERO, 9).await.expect("to claim").is_none());
+    assert!(queue.claim(0, "paused", QueueOffset::ZERO, 9).await.expect("to claim").is_none());
     queue.trim(0, "next", &life, place.next()).await.expect("to trim");
     assert_eq!(queue.length().await.expect("a length"), 0);
 }
@@ -104,7 +104,7 @@ async fn truncated_streams_reuse_no_offset() {
     let queue = kind.open().await;
     queue.enqueue(&items(&["a"]), 9).await.expect("to enqueue");
     // What was read lies in the future of the Stream: as after a crash, with the clock set back.
-    let read = Place { major: u64::from(u32::MAX) * 1_000, minor: 7 };
+    let read = QueueOffset { major: u64::from(u32::MAX) * 1_000, minor: 7 };
     assert!(queue.claim(0, "me", read, 9).await.expect("to claim").expect("mine").items.is_empty());
     let place = queue.enqueue(&items(&["b"]), 9).await.expect("to enqueue")[0];
     assert!(place > Some(read), "{place:?}");
@@ -194,7 +194,7 @@ async fn files_older_than_the_ledger_reuse_no_offset() {
     let place = queue.enqueue(&items(&["c"]), 9).await.expect("to enqueue")[0].expect("room");
     assert!(place > settled, "{place} after {settled}");
     // Nor where the clock stands back, once the ledger's place is known.
-    let ahead = Place { major: place.major + 1_000_000_000, minor: 0 };
+    let ahead = QueueOffset { major: place.major + 1_000_000_000, minor: 0 };
     assert!(queue.claim(0, "me", ahead, 9).await.expect("to claim").expect("mine").items.is_empty());
     let place = queue.enqueue(&items(&["d"]), 9).await.expect("to enqueue")[0].expect("room");
     assert!(place > ahead, "{place} after {ahead}");
@@ -207,14 +207,14 @@ async fn settled_files_are_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let queue = Journal::open(folder.path(), Flush::Never).await.expect("it opens");
     let files = || fs::read_dir(folder.path()).expect("the folder").count();
-    let large = vec![Item { partition: 0, body: Bytes::from(vec![b'x'; 1 << 20]) }; 6];
+    let large = vec![QueueItem { partition: 0, body: Bytes::from(vec![b'x'; 1 << 20]) }; 6];
     let few = files();
-    let mut last = Place::ZERO;
+    let mut last = QueueOffset::ZERO;
     for _ in 0..4 {
         last = queue.enqueue(&large, 100).await.expect("to enqueue").pop().flatten().expect("room");
     }
     assert!(files() > few + 2, "{}", files());
-    let life = queue.claim(0, "me", Place::ZERO, 1).await.unwrap().unwrap().life;
+    let life = queue.claim(0, "me", QueueOffset::ZERO, 1).await.unwrap().unwrap().life;
     queue.trim(0, "me", &life, last.next()).await.expect("to trim");
     assert_eq!(files(), few);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use feedline::broker::{InboxOptions, Inboxes, LedgerRecord, RedisBroker, RedisOptions};
+use feedline::broker::{InboxOptions, InboxStore, LedgerRecord, RedisBroker, RedisOptions};
 use feedline::model::{Entry, PostId, UserId};
 use serde_json::{Value, json};
 

@@ -23,8 +23,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use self::segment::{Content, Record, Segment};
-use super::{BrokerError, Claim, Item, Place, Queue, Result, Waiting, new_epoch};
+pub use self::segment::Flush;
+use self::segment::{Segment, SegmentContent, SegmentRecord};
+use super::{BrokerError, Claim, DurableQueue, QueueItem, QueueOffset, QueuedEntry, Result};
+use crate::broker::epoch::new_epoch;
 use crate::model::Epoch;
 
 /// A file past this many bytes is followed by a new one.
@@ -33,38 +35,29 @@ const SEGMENT_BYTES: u64 = 4 << 20;
 /// How long the start waits for another process to let the folder go.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// When what is written is flushed to the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
-    /// Before it is acknowledged: it survives a loss of power.
-    Always,
-    /// When the system does so: it survives the end of the process.
-    Never,
-}
-
 /// A durable queue of one partition, for a single process.
 pub struct Journal {
-    shared: Arc<Shared>,
+    shared: Arc<JournalState>,
     life: Epoch,
     /// Held as long as this lives: a second process must not write here.
     _lock: File,
 }
 
-struct Shared {
+struct JournalState {
     folder: PathBuf,
     flush: Flush,
     /// What waits, and the number of the next entry. Held for moments only.
-    waiting: Mutex<Waits>,
+    waiting: Mutex<PendingEntries>,
     /// Held while the disk is written to, by a thread that may block.
-    files: Mutex<Files>,
+    files: Mutex<SegmentFiles>,
 }
 
-struct Waits {
+struct PendingEntries {
     entries: VecDeque<(u64, Bytes)>,
     next: u64,
 }
 
-struct Files {
+struct SegmentFiles {
     /// The one that is appended to.
     current: Segment,
     /// The first entries of all files, `current` last.
@@ -104,10 +97,14 @@ impl Journal {
         let mut current = Segment::create(&folder, next)?;
         current.note_skipped(read)?;
         firsts.push_back(next);
-        let mut files = Files { current, firsts, next };
+        let mut files = SegmentFiles { current, firsts, next };
         files.trim(&folder, entries.front().map_or(next, |(number, _)| *number))?;
-        let shared =
-            Arc::new(Shared { folder, flush, waiting: Mutex::new(Waits { entries, next }), files: Mutex::new(files) });
+        let shared = Arc::new(JournalState {
+            folder,
+            flush,
+            waiting: Mutex::new(PendingEntries { entries, next }),
+            files: Mutex::new(files),
+        });
         Ok(Self { shared, life, _lock: lock })
     }
 }
@@ -163,12 +160,12 @@ fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64,
     let (mut entries, mut next) = (VecDeque::new(), firsts.front().copied().unwrap_or(1));
     for (at, first) in firsts.iter().enumerate() {
         let content = read_file(folder, *first)?;
-        let mut missing = content.records.first() != Some(&Record::Skipped(next));
+        let mut missing = content.records.first() != Some(&SegmentRecord::Skipped(next));
         // What lies beyond the next file's first entry was never acknowledged.
         let end = firsts.get(at + 1).copied().unwrap_or(u64::MAX);
         for record in content.records {
             match record {
-                Record::Entry(number, body) if number >= next && number < end => {
+                SegmentRecord::Entry(number, body) if number >= next && number < end => {
                     if missing && number > next {
                         tracing::error!(
                             from = next,
@@ -180,9 +177,9 @@ fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64,
                     entries.push_back((number, body));
                     next = number + 1;
                 }
-                Record::Entry(..) => break,
-                Record::Trimmed(before) => drop_below(&mut entries, before),
-                Record::Skipped(_) => {}
+                SegmentRecord::Entry(..) => break,
+                SegmentRecord::Trimmed(before) => drop_below(&mut entries, before),
+                SegmentRecord::Skipped(_) => {}
             }
         }
         next = next.max(*first);
@@ -191,13 +188,13 @@ fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64,
 }
 
 /// Reads a file as far as it can be read.
-fn read_file(folder: &Path, first: u64) -> io::Result<Content> {
+fn read_file(folder: &Path, first: u64) -> io::Result<SegmentContent> {
     let content = match segment::read(folder, first) {
         // The operator can mend that.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
         Err(error) => {
             tracing::error!(%error, first, "a file of the queue of likes cannot be read, it is left out");
-            return Ok(Content::default());
+            return Ok(SegmentContent::default());
         }
         Ok(content) => content,
     };
@@ -219,7 +216,7 @@ fn drop_below(entries: &mut VecDeque<(u64, Bytes)>, before: u64) {
     entries.drain(..many);
 }
 
-impl Shared {
+impl JournalState {
     /// Writes entries and lets them be read. Blocks.
     fn append(&self, bodies: &[Bytes], most: u64) -> io::Result<Vec<Option<u64>>> {
         let mut files = self.files.lock();
@@ -254,7 +251,7 @@ impl Shared {
     }
 }
 
-impl Files {
+impl SegmentFiles {
     fn write<'a>(
         &mut self,
         folder: &Path,
@@ -299,30 +296,30 @@ fn failed(error: &io::Error) -> BrokerError {
     BrokerError::Unreachable(format!("the queue's files: {error}"))
 }
 
-fn place(number: u64) -> Place {
-    Place { major: number, minor: 0 }
+fn place(number: u64) -> QueueOffset {
+    QueueOffset { major: number, minor: 0 }
 }
 
 #[async_trait]
-impl Queue for Journal {
+impl DurableQueue for Journal {
     fn partitions(&self) -> u16 {
         1
     }
 
-    async fn enqueue(&self, items: &[Item], most: u64) -> Result<Vec<Option<Place>>> {
+    async fn enqueue(&self, items: &[QueueItem], most: u64) -> Result<Vec<Option<QueueOffset>>> {
         let (shared, bodies) =
             (Arc::clone(&self.shared), items.iter().map(|item| item.body.clone()).collect::<Vec<_>>());
         let written = blocking(move || shared.append(&bodies, most).map_err(|error| failed(&error))).await?;
         Ok(written.into_iter().map(|number| number.map(place)).collect())
     }
 
-    async fn claim(&self, _: u16, _: &str, after: Place, limit: usize) -> Result<Option<Claim>> {
+    async fn claim(&self, _: u16, _: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>> {
         let mut waiting = self.shared.waiting.lock();
-        // Files that were restored, or lost their end, must not give numbers out again that the ledger knows as settled.
+        // SegmentFiles that were restored, or lost their end, must not give numbers out again that the ledger knows as settled.
         waiting.next = waiting.next.max(after.major.saturating_add(1));
         let from = waiting.entries.partition_point(|(number, _)| place(*number) <= after);
         let entries = waiting.entries.range(from..).take(limit);
-        let items = entries.map(|(number, body)| Waiting { place: place(*number), body: body.clone() }).collect();
+        let items = entries.map(|(number, body)| QueuedEntry { place: place(*number), body: body.clone() }).collect();
         Ok(Some(Claim { life: Arc::clone(&self.life), items }))
     }
 
@@ -330,7 +327,7 @@ impl Queue for Journal {
         Ok(())
     }
 
-    async fn trim(&self, _: u16, _: &str, life: &Epoch, before: Place) -> Result<()> {
+    async fn trim(&self, _: u16, _: &str, life: &Epoch, before: QueueOffset) -> Result<()> {
         if *life != self.life {
             return Ok(());
         }

@@ -7,11 +7,18 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BufMut, Bytes};
 
-use super::Flush;
+/// When what is written is flushed to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Before it is acknowledged: it survives a loss of power.
+    Always,
+    /// When the system does so: it survives the end of the process.
+    Never,
+}
 
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(super) enum SegmentRecord {
     /// An entry: its number, what it says.
     Entry(u64, Bytes),
     /// Entries below this number are not waited for any more.
@@ -21,14 +28,14 @@ pub(super) enum Record {
     Skipped(u64),
 }
 
-/// The body of a [`Record::Skipped`]. No entry looks like it.
+/// The body of a [`SegmentRecord::Skipped`]. No entry looks like it.
 const SKIPPED: &[u8] = &[0];
 
 /// What a file holds.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
+pub(super) struct SegmentContent {
     /// The records that are whole, in order.
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<SegmentRecord>,
     /// Bytes between whole records that are none: the file is damaged.
     pub(super) damaged: usize,
     /// Bytes after the last whole record: a crash cut it off.
@@ -122,9 +129,9 @@ fn encode(buffer: &mut Vec<u8>, number: u64, body: &[u8]) {
 }
 
 /// Reads a file. Whole records after a damaged place are found by their checksums.
-pub(super) fn read(folder: &Path, first: u64) -> io::Result<Content> {
+pub(super) fn read(folder: &Path, first: u64) -> io::Result<SegmentContent> {
     let mut rest = Bytes::from(fs::read(path(folder, first))?);
-    let (mut content, mut skipped) = (Content::default(), 0);
+    let (mut content, mut skipped) = (SegmentContent::default(), 0);
     while !rest.is_empty() {
         match decode(&mut rest) {
             Some(record) => {
@@ -148,7 +155,7 @@ pub(super) fn keep_damaged(folder: &Path, first: u64) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-fn decode(rest: &mut Bytes) -> Option<Record> {
+fn decode(rest: &mut Bytes) -> Option<SegmentRecord> {
     let mut head = rest.get(..HEAD)?;
     let (length, sum, number) = (head.get_u32_le() as usize, head.get_u32_le(), head.get_u64_le());
     let end = HEAD.checked_add(length.checked_sub(8)?)?;
@@ -160,9 +167,9 @@ fn decode(rest: &mut Bytes) -> Option<Record> {
     }
     let body = rest.split_to(end).slice(HEAD..);
     Some(match &body[..] {
-        [] => Record::Trimmed(number),
-        SKIPPED => Record::Skipped(number),
-        _ => Record::Entry(number, body),
+        [] => SegmentRecord::Trimmed(number),
+        SKIPPED => SegmentRecord::Skipped(number),
+        _ => SegmentRecord::Entry(number, body),
     })
 }
 
@@ -253,7 +260,11 @@ mod tests {
         segment.append((5..).zip(&bodies), Flush::Always).expect("to write");
         segment.note_trimmed(6).expect("to write");
         let whole = fs::read(path(folder.path(), 5)).expect("the file");
-        let all = [Record::Entry(5, bodies[0].clone()), Record::Entry(6, bodies[1].clone()), Record::Trimmed(6)];
+        let all = [
+            SegmentRecord::Entry(5, bodies[0].clone()),
+            SegmentRecord::Entry(6, bodies[1].clone()),
+            SegmentRecord::Trimmed(6),
+        ];
         let ends = [0, HEAD + 3, 2 * HEAD + 10, 3 * HEAD + 10];
         for cut in 0..=whole.len() {
             fs::write(path(folder.path(), 5), &whole[..cut]).expect("to write");
@@ -267,7 +278,7 @@ mod tests {
             damaged[flipped] ^= 1;
             fs::write(path(folder.path(), 5), &damaged).expect("to write");
             let hit = ends.iter().rposition(|end| *end <= flipped).expect("at least none");
-            let whole: Vec<Record> = (0..all.len()).filter(|at| *at != hit).map(|at| all[at].clone()).collect();
+            let whole: Vec<SegmentRecord> = (0..all.len()).filter(|at| *at != hit).map(|at| all[at].clone()).collect();
             let content = read(folder.path(), 5).expect("to read");
             assert_eq!(content.records, whole, "bit flipped at {flipped}");
             let bytes = ends[hit + 1] - ends[hit];

@@ -4,68 +4,68 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::inbox::Inbox;
-use super::log::Log;
-use super::presence::ChannelPresence;
-use crate::broker::new_epoch;
+use super::channel_presence::ChannelPresence;
+use super::inbox::MemoryInbox;
+use super::log::ChannelLog;
+use crate::broker::epoch::new_epoch;
 use crate::model::Epoch;
 
 /// A channel as the broker's map holds it.
 #[derive(Default)]
-pub(super) struct Channel {
+pub(super) struct MemoryChannel {
     /// Held while the listener is told, so that entries are told in the order of their offsets.
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<ChannelState>,
 }
 
 /// What is behind a channel's lock.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ChannelState {
     /// Whether the listener wants to hear of it.
-    pub(super) hearing: Hearing,
+    pub(super) subscription: Subscription,
     /// Few channels have both, and hardly any has somebody present: there is room for what is there only.
-    log: Option<Box<Log>>,
-    inbox: Option<Box<Inbox>>,
+    log: Option<Box<ChannelLog>>,
+    inbox: Option<Box<MemoryInbox>>,
     presence: Option<Box<ChannelPresence>>,
 }
 
 /// Whether the listener hears of a channel.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Hearing {
+pub(super) enum Subscription {
     /// It subscribed.
-    Yes,
+    Active,
     /// It did not.
     #[default]
-    No,
+    None,
 }
 
-impl State {
+impl ChannelState {
     /// The log, if it has not had its time.
-    pub(super) fn log(&mut self, now: Instant) -> Option<&mut Log> {
-        self.log.take_if(|log| !log.lives(now));
+    pub(super) fn log(&mut self, now: Instant) -> Option<&mut ChannelLog> {
+        self.log.take_if(|log| !log.is_live(now));
         self.log.as_deref_mut()
     }
 
     /// The log, a new one if need be.
-    pub(super) fn make_log(&mut self, now: Instant, epoch: impl FnOnce() -> Epoch) -> &mut Log {
-        self.log.take_if(|log| !log.lives(now));
-        self.log.get_or_insert_with(|| Box::new(Log::new(epoch(), now)))
+    pub(super) fn log_or_create(&mut self, now: Instant, epoch: impl FnOnce() -> Epoch) -> &mut ChannelLog {
+        self.log.take_if(|log| !log.is_live(now));
+        self.log.get_or_insert_with(|| Box::new(ChannelLog::new(epoch(), now)))
     }
 
     /// The inbox, if it has not had its time.
-    pub(super) fn inbox(&mut self, now: Instant) -> Option<&mut Inbox> {
-        self.inbox.take_if(|inbox| !inbox.lives(now));
+    pub(super) fn inbox(&mut self, now: Instant) -> Option<&mut MemoryInbox> {
+        self.inbox.take_if(|inbox| !inbox.is_live(now));
         self.inbox.as_deref_mut()
     }
 
     /// The inbox, if it can be read.
-    pub(super) fn filled_inbox(&mut self, now: Instant) -> Option<&mut Inbox> {
-        self.inbox(now).filter(|inbox| inbox.filled())
+    pub(super) fn filled_inbox(&mut self, now: Instant) -> Option<&mut MemoryInbox> {
+        self.inbox(now).filter(|inbox| inbox.is_filled())
     }
 
     /// The inbox, a new and unfilled one if need be. It stays `until` then.
-    pub(super) fn make_inbox(&mut self, now: Instant, until: Instant) -> &mut Inbox {
-        self.inbox.take_if(|inbox| !inbox.lives(now));
-        let inbox = self.inbox.get_or_insert_with(|| Box::new(Inbox::new(until)));
+    pub(super) fn inbox_or_create(&mut self, now: Instant, until: Instant) -> &mut MemoryInbox {
+        self.inbox.take_if(|inbox| !inbox.is_live(now));
+        let inbox = self.inbox.get_or_insert_with(|| Box::new(MemoryInbox::new(until)));
         inbox.keep_until(until);
         inbox
     }
@@ -75,14 +75,14 @@ impl State {
     pub(super) fn drop_log(&mut self, now: Instant, until: Instant) {
         self.inbox = None;
         if self.log(now).is_some() {
-            let mut empty = Log::new(new_epoch(), now);
+            let mut empty = ChannelLog::new(new_epoch(), now);
             empty.keep_position(until);
             self.log = Some(Box::new(empty));
         }
     }
 
     /// Its presence, a new one if need be.
-    pub(super) fn make_presence(&mut self) -> &mut ChannelPresence {
+    pub(super) fn presence_or_create(&mut self) -> &mut ChannelPresence {
         self.presence.get_or_insert_default()
     }
 
@@ -94,14 +94,14 @@ impl State {
     }
 
     /// Drops the log and the inbox: the ledger that they were made of is another one now.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn discard(&mut self) {
         self.log = None;
         self.inbox = None;
     }
 
     /// Whether nothing would be lost with it.
-    pub(super) fn idle(&mut self, now: Instant) -> bool {
-        let unused = self.hearing == Hearing::No && self.log(now).is_none() && self.inbox(now).is_none();
+    pub(super) fn is_idle(&mut self, now: Instant) -> bool {
+        let unused = self.subscription == Subscription::None && self.log(now).is_none() && self.inbox(now).is_none();
         unused && self.presence(now).is_none()
     }
 }

@@ -4,16 +4,18 @@ use std::collections::{HashSet, VecDeque};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::log::cut;
-use crate::broker::{SLACK, Span, new_epoch};
+use crate::broker::Span;
+use crate::broker::epoch::new_epoch;
+use crate::broker::inboxes::SLACK;
 use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId};
 
 /// An entry in eight bytes: an inbox of a thousand takes 8 KiB. The id is in the low 53 bits, its kind above.
 #[derive(Clone, Copy)]
-struct Word(u64);
+struct CompactEntry(u64);
 
 const ID_BITS: u32 = 53;
 
-impl Word {
+impl CompactEntry {
     fn pack(entry: &Entry) -> Option<Self> {
         let kind = match entry {
             Entry::Post(_) => 0,
@@ -43,12 +45,12 @@ impl Word {
 }
 
 /// One life of an inbox.
-pub(super) struct Inbox {
+pub(super) struct MemoryInbox {
     epoch: Epoch,
     /// The offset of the last entry ever written; 0 before the first.
     top: u64,
     /// The newest ones; the last of them is at `top`.
-    words: VecDeque<Word>,
+    words: VecDeque<CompactEntry>,
     /// Every post with a larger id that was ever put in is told of by `words`.
     floor: PostId,
     /// Posts with a larger id came by fan-out alone, so they need not be looked for. The largest there is while
@@ -62,7 +64,7 @@ pub(super) struct Inbox {
     until: Instant,
 }
 
-impl Inbox {
+impl MemoryInbox {
     /// An unfilled inbox under a new epoch.
     pub(super) fn new(until: Instant) -> Self {
         let (floor, fence) = (PostId::ZERO, PostId::MAX);
@@ -70,7 +72,7 @@ impl Inbox {
     }
 
     /// Whether its time has not run out.
-    pub(super) fn lives(&self, now: Instant) -> bool {
+    pub(super) fn is_live(&self, now: Instant) -> bool {
         now < self.until
     }
 
@@ -80,7 +82,7 @@ impl Inbox {
     }
 
     /// Whether its past has been put in.
-    pub(super) fn filled(&self) -> bool {
+    pub(super) fn is_filled(&self) -> bool {
         self.fence != PostId::MAX
     }
 
@@ -135,7 +137,7 @@ impl Inbox {
             Some(Entry::Gone(_, GoneReason::Deleted)) => false,
             Some(_) => is_post,
             // The past of an unfilled inbox could bring the post in after it has gone.
-            None => is_post || (matches!(entry, Entry::Gone(..)) && !self.filled()),
+            None => is_post || (matches!(entry, Entry::Gone(..)) && !self.is_filled()),
         }
     }
 
@@ -149,17 +151,19 @@ impl Inbox {
     pub(super) fn fan(&mut self, entry: &Entry, since: Option<Millis>) -> Option<Position> {
         match entry {
             Entry::Post(id) if *id > self.fence => self.push(entry),
-            Entry::Post(id) if self.filled() && *id > self.floor && since.is_some_and(|since| self.arrival < since) => {
+            Entry::Post(id)
+                if self.is_filled() && *id > self.floor && since.is_some_and(|since| self.arrival < since) =>
+            {
                 self.push(entry)
             }
-            Entry::Edited(_) if !self.filled() => None,
+            Entry::Edited(_) if !self.is_filled() => None,
             Entry::Edited(_) | Entry::Gone(..) => self.push(entry),
             _ => self.offer(entry),
         }
     }
 
     fn push(&mut self, entry: &Entry) -> Option<Position> {
-        self.words.push_back(Word::pack(entry)?);
+        self.words.push_back(CompactEntry::pack(entry)?);
         self.top += 1;
         Some(self.position())
     }
@@ -199,7 +203,7 @@ impl Inbox {
     pub(super) fn fill(&mut self, posts: &[PostId], floor: PostId, length: u64) {
         let present = std::mem::take(&mut self.words);
         let told: HashSet<PostId> = present.iter().map(|word| word.post()).collect();
-        let past = posts.iter().filter(|id| !told.contains(id)).map(|id| Word(id.0));
+        let past = posts.iter().filter(|id| !told.contains(id)).map(|id| CompactEntry(id.0));
         self.words = past.chain(present.iter().copied()).collect();
         // Offsets go on: what was heard at an offset before must not be something else now.
         self.top += self.words.len() as u64;
@@ -211,7 +215,7 @@ impl Inbox {
 
     fn trim(&mut self, length: u64) {
         while self.words.len() as u64 > length {
-            if let Some(Entry::Post(id)) = self.words.pop_front().map(Word::unpack) {
+            if let Some(Entry::Post(id)) = self.words.pop_front().map(CompactEntry::unpack) {
                 self.floor = self.floor.max(id);
             }
         }

@@ -5,17 +5,18 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
+use super::inbox;
 use super::log::later;
-use super::{MemoryBroker, inbox};
+use super::store::MemoryBroker;
 use crate::broker::{
-    Attempt, BrokerError, FanOut, FannedOut, Inbox, Inboxes, JobAttempt, JobProgress, Opening, Pull, Receipt, Result,
-    Span, inbox_channel,
+    Attempt, BrokerError, FanOut, FannedOut, Inbox, InboxState, InboxStore, JobAttempt, JobProgress, Pull, Receipt,
+    Result, Span, inbox_channel,
 };
 use crate::model::{ChannelKind, Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
 
 /// By what way an entry comes to an inbox.
 #[derive(Clone, Copy)]
-enum How {
+enum WritePath {
     /// By a page. What a fill or merge brought since then may hold the post.
     FannedOut { since: Millis },
     /// By the pulled log.
@@ -24,15 +25,15 @@ enum How {
 
 impl MemoryBroker {
     /// Writes an entry to an inbox if it is news there, and tells of it.
-    fn fan(&self, channel: &str, entry: &Entry, how: How) -> Receipt {
+    fn fan(&self, channel: &str, entry: &Entry, how: WritePath) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
         let written = match how {
-            How::FannedOut { since } => inbox.fan(entry, Some(since)),
-            How::Pulled { mark, .. } if !inbox.raise_mark(mark) => None,
-            How::Pulled { attempt: Attempt::First, .. } => inbox.fan(entry, None),
-            How::Pulled { attempt: Attempt::Repeated, .. } => {
+            WritePath::FannedOut { since } => inbox.fan(entry, Some(since)),
+            WritePath::Pulled { mark, .. } if !inbox.raise_mark(mark) => None,
+            WritePath::Pulled { attempt: Attempt::First, .. } => inbox.fan(entry, None),
+            WritePath::Pulled { attempt: Attempt::Repeated, .. } => {
                 if let Entry::Post(id) = entry {
                     inbox.raise_fence(*id);
                     inbox.note_arrival();
@@ -42,7 +43,7 @@ impl MemoryBroker {
         };
         let Some(position) = written else { return Receipt::Unchanged };
         inbox.trim_in_passing(self.options.length);
-        Receipt::Written(self.tell(&state, channel, Some(&position), entry))
+        Receipt::Written(self.notify(&state, channel, Some(&position), entry))
     }
 
     /// Writes to an inbox those entries that are news there, at one moment, and tells of them.
@@ -58,13 +59,13 @@ impl MemoryBroker {
         let written = Self::offer_all(inbox, entries);
         inbox.trim_overgrown(self.options.length);
         for (position, entry) in &written {
-            self.tell(&state, &channel, Some(position), entry);
+            self.notify(&state, &channel, Some(position), entry);
         }
         written.len() as u64
     }
 
     /// Writes those entries that are news in an inbox. Answers which, and where.
-    fn offer_all(inbox: &mut inbox::Inbox, entries: impl Iterator<Item = Entry>) -> Vec<(Position, Entry)> {
+    fn offer_all(inbox: &mut inbox::MemoryInbox, entries: impl Iterator<Item = Entry>) -> Vec<(Position, Entry)> {
         let written: Vec<_> =
             entries.filter_map(|entry| inbox.offer(&entry).map(|position| (position, entry))).collect();
         for (_, entry) in &written {
@@ -77,7 +78,7 @@ impl MemoryBroker {
     }
 
     /// Does something with a filled inbox, if there is one.
-    fn with_inbox<T>(&self, user: &UserId, work: impl FnOnce(&mut inbox::Inbox) -> T) -> Option<T> {
+    fn with_inbox<T>(&self, user: &UserId, work: impl FnOnce(&mut inbox::MemoryInbox) -> T) -> Option<T> {
         let found = self.find(&inbox_channel(user))?;
         let mut state = found.state.lock();
         state.filled_inbox(Instant::now()).map(work)
@@ -85,16 +86,16 @@ impl MemoryBroker {
 }
 
 #[async_trait]
-impl Inboxes for MemoryBroker {
-    async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
-        let found = self.find_or_make(&inbox_channel(user));
+impl InboxStore for MemoryBroker {
+    async fn open_inbox(&self, user: &UserId) -> Result<InboxState> {
+        let found = self.find_or_create(&inbox_channel(user));
         let now = Instant::now();
         let mut state = found.state.lock();
-        let inbox = state.make_inbox(now, later(now, self.options.idle));
-        Ok(if inbox.filled() {
-            Opening::Ready(inbox.position(), inbox.mark())
+        let inbox = state.inbox_or_create(now, later(now, self.options.idle));
+        Ok(if inbox.is_filled() {
+            InboxState::Ready(inbox.position(), inbox.mark())
         } else {
-            Opening::Unfilled(inbox.epoch().clone())
+            InboxState::Unfilled(inbox.epoch().clone())
         })
     }
 
@@ -109,7 +110,7 @@ impl Inboxes for MemoryBroker {
         let Some(found) = self.find(&inbox_channel(user)) else { return Ok(None) };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch) else { return Ok(None) };
-        if !inbox.filled() {
+        if !inbox.is_filled() {
             inbox.fill(posts, floor, self.options.length);
             inbox.raise_mark(mark);
         }
@@ -151,7 +152,7 @@ impl Inboxes for MemoryBroker {
             channel.clear();
             channel.push_str(ChannelKind::Timeline.prefix());
             channel.push_str(user.as_str());
-            self.fan(&channel, page.entry, How::FannedOut { since: page.since() })
+            self.fan(&channel, page.entry, WritePath::FannedOut { since: page.since() })
         });
         Ok(FannedOut::Written(receipts.collect()))
     }
@@ -174,8 +175,9 @@ impl Inboxes for MemoryBroker {
         if pull.entry.post().is_none() {
             return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
         }
-        let write =
-            |user| self.fan(&inbox_channel(user), pull.entry, How::Pulled { mark: pull.mark, attempt: pull.attempt });
+        let write = |user| {
+            self.fan(&inbox_channel(user), pull.entry, WritePath::Pulled { mark: pull.mark, attempt: pull.attempt })
+        };
         Ok(pull.users.iter().map(write).collect())
     }
 
@@ -198,7 +200,7 @@ impl Inboxes for MemoryBroker {
         }
         let position = inbox.position();
         for (position, entry) in &written {
-            self.tell(&state, &channel, Some(position), entry);
+            self.notify(&state, &channel, Some(position), entry);
         }
         Ok(Some((position, written.len() as u64)))
     }

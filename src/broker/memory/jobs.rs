@@ -14,16 +14,16 @@ use crate::broker::{FanOut, JobAttempt, JobProgress};
 const MAX_JOBS: u64 = 200_000;
 
 /// The jobs of a broker, by run and id. Those under way are used all the time, so they are not the ones that are evicted.
-pub(super) struct Jobs(Cache<(Arc<str>, i64), Arc<Mutex<Job>>>);
+pub(super) struct JobRegistry(Cache<(Arc<str>, i64), Arc<Mutex<JobPages>>>);
 
 /// One of them. Pages are kept as in Redis: a field and a value each.
 #[derive(Default)]
-pub(super) struct Job {
+pub(super) struct JobPages {
     token: u64,
     pages: HashMap<String, String>,
 }
 
-impl Job {
+impl JobPages {
     /// Notes a page. `false` if a later attempt has begun.
     pub(super) fn note(&mut self, page: &FanOut<'_>) -> bool {
         let token = page.attempt.token();
@@ -36,13 +36,13 @@ impl Job {
     }
 }
 
-impl Jobs {
+impl JobRegistry {
     pub(super) fn new() -> Self {
         let jobs = Cache::builder().max_capacity(MAX_JOBS).eviction_policy(EvictionPolicy::lru());
         Self(jobs.time_to_live(JOB_TTL).build())
     }
 
-    pub(super) fn get(&self, attempt: &JobAttempt) -> Arc<Mutex<Job>> {
+    pub(super) fn get(&self, attempt: &JobAttempt) -> Arc<Mutex<JobPages>> {
         self.0.get_with((Arc::clone(&attempt.run), attempt.job), Arc::default)
     }
 

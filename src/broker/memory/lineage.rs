@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::MemoryBroker;
+use super::store::MemoryBroker;
 use crate::broker::{LedgerMatch, LedgerRecord, Result};
 use crate::ledger::HighWaterMarks;
 
@@ -30,7 +30,7 @@ impl LedgerRecord for MemoryBroker {
         self.tallies.invalidate_all();
         // All channels: this happens only when a ledger was restored.
         for channel in &self.channels {
-            channel.state.lock().lose();
+            channel.state.lock().discard();
         }
         self.derived.renew();
         if let Some(listener) = self.listener.get() {

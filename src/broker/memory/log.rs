@@ -7,7 +7,7 @@ use crate::broker::{Append, Span};
 use crate::model::{Entry, Epoch, Position};
 
 /// One life of such a log.
-pub(super) struct Log {
+pub(super) struct ChannelLog {
     epoch: Epoch,
     /// The offset of the last entry ever written; 0 before the first.
     top: u64,
@@ -21,14 +21,14 @@ pub(super) struct Log {
     known_until: Instant,
 }
 
-impl Log {
+impl ChannelLog {
     /// An empty log.
     pub(super) fn new(epoch: Epoch, now: Instant) -> Self {
         Self { epoch, top: 0, entries: VecDeque::new(), version: None, entries_until: now, known_until: now }
     }
 
     /// Lets go what has had its time. `false` if that is the whole log.
-    pub(super) fn lives(&mut self, now: Instant) -> bool {
+    pub(super) fn is_live(&mut self, now: Instant) -> bool {
         if now >= self.entries_until {
             self.entries = VecDeque::new();
         }

@@ -1,97 +1,15 @@
-//! Rate limits of the one process there is.
+//! Rate limits in memory.
 
-use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
-use governor::nanos::Nanos;
-use governor::state::StateStore as _;
-use parking_lot::Mutex;
 
-use super::MemoryBroker;
-use crate::broker::{Permit, PermitRequest, Permits, Result};
-use crate::limiter::{BoundedStore, Key, SWEEP_INTERVAL};
-
-/// How many buckets are kept apart; see [`BoundedStore`].
-const CAPACITY: usize = 200_000;
-
-/// The buckets: when each is full again, in nanoseconds since the start.
-pub(super) struct Buckets {
-    start: Instant,
-    hasher: RandomState,
-    store: BoundedStore,
-    swept_at: Mutex<Instant>,
-}
-
-impl Buckets {
-    pub(super) fn new() -> Self {
-        Self::with_capacity(CAPACITY, Instant::now())
-    }
-
-    fn with_capacity(capacity: usize, start: Instant) -> Self {
-        let store = BoundedStore::new(capacity);
-        Self { start, hasher: RandomState::new(), store, swept_at: Mutex::new(start) }
-    }
-
-    fn take(&self, request: &PermitRequest<'_>, now: Instant) -> Permit {
-        let (interval, full, cost) = request.micros();
-        let at = now;
-        let now = u64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
-        let [interval, full, cost] = [interval, full, cost].map(|micros| micros.saturating_mul(1_000));
-        self.sweep(at, Nanos::new(now));
-        let taken = self.store.measure_and_replace(&Key::of(self.hasher.hash_one(request.key)), |full_at| {
-            let full_at = full_at.map_or(now, Nanos::as_u64).max(now);
-            let wait = (full_at + cost.max(interval)).saturating_sub(full + now);
-            if wait > 0 { Err(Duration::from_nanos(wait)) } else { Ok(((), Nanos::new(full_at + cost))) }
-        });
-        taken.map_or_else(|retry_after| Permit::Denied { retry_after }, |()| Permit::Granted)
-    }
-
-    /// Drops buckets that are full again if a key found no room, and that was not done just now: it visits all of them.
-    fn sweep(&self, now: Instant, full_by: Nanos) {
-        if let Some(mut swept_at) = self.swept_at.try_lock()
-            && now.duration_since(*swept_at) >= SWEEP_INTERVAL
-            && self.store.take_crowded()
-        {
-            *swept_at = now;
-            self.store.drop_until(full_by);
-        }
-    }
-}
+use super::store::MemoryBroker;
+use crate::broker::{Permit, PermitRequest, PermitStore, Result};
 
 #[async_trait]
-impl Permits for MemoryBroker {
+impl PermitStore for MemoryBroker {
     async fn take_permit(&self, request: PermitRequest<'_>) -> Result<Permit> {
         Ok(self.permits.take(&request, Instant::now()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_table_is_swept_at_most_once_a_second() {
-        let start = Instant::now();
-        let buckets = Buckets::with_capacity(64, start);
-        let mut asked = 0;
-        // Each is full again a moment later, and there are more than find room.
-        let mut crowd = |millis: u64| {
-            for _ in 0..2_000 {
-                let key = asked.to_string();
-                asked += 1;
-                let request = PermitRequest { key: &key, interval: Duration::from_micros(1), burst: 1, cost: 1 };
-                buckets.take(&request, start + Duration::from_millis(millis));
-            }
-            buckets.store.buckets()
-        };
-        let crowded = crowd(100);
-        let more = crowd(900);
-        assert!(more > crowded + 1_000, "not yet: {crowded}, {more}");
-        let swept = crowd(1_100);
-        assert!(swept < more, "{swept}, {more}");
-        let again = crowd(1_500);
-        assert!(again > swept + 1_000, "{swept}, {again}");
-        assert!(crowd(2_200) < again);
     }
 }

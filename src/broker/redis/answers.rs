@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use redis::{FromRedisValue, Value};
 
-use crate::broker::{Appended, BrokerError, FannedOut, Inbox, Opening, Receipt, Result};
+use crate::broker::{Appended, BrokerError, FannedOut, Inbox, InboxState, Receipt, Result};
 use crate::model::{Entry, Position, PostId};
 
 /// A part of a log, and what is known of the whole.
-pub(super) struct Part {
+pub(super) struct StreamSlice {
     pub(super) top: Position,
     pub(super) floor: PostId,
     pub(super) mark: u64,
@@ -44,16 +44,16 @@ pub(super) fn appended(answer: Value) -> Result<Appended> {
     Ok(Appended { position: at(&offset, &epoch)?, receivers })
 }
 
-pub(super) fn opening(answer: Value) -> Result<Opening> {
+pub(super) fn opening(answer: Value) -> Result<InboxState> {
     let Value::Array(parts) = answer else { return Err(strange("an opening")) };
     let mut parts = parts.into_iter();
     let mut next = || parts.next().unwrap_or_default();
     match parse::<u8>(next())? {
-        0 => Ok(Opening::Unfilled(parse::<String>(next())?.into())),
+        0 => Ok(InboxState::Unfilled(parse::<String>(next())?.into())),
         _ => {
             let epoch: String = parse(next())?;
             let position = at(&parse::<String>(next())?, &epoch)?;
-            Ok(Opening::Ready(position, parse(next())?))
+            Ok(InboxState::Ready(position, parse(next())?))
         }
     }
 }
@@ -82,13 +82,13 @@ pub(super) fn subscribed(answer: Value, channels: usize) -> Result<Vec<bool>> {
 }
 
 /// What `scripts/read.lua` answers.
-pub(super) fn part(answer: Value) -> Result<Option<Part>> {
+pub(super) fn part(answer: Value) -> Result<Option<StreamSlice>> {
     if answer == Value::Nil {
         return Ok(None);
     }
     let (epoch, top, floor, mark, found): (String, String, String, u64, Value) = parse(answer)?;
     let floor = PostId::parse(&floor).ok_or_else(|| strange("a floor"))?;
-    Ok(Some(Part { top: at(&top, &epoch)?, floor, mark, entries: entries(found)? }))
+    Ok(Some(StreamSlice { top: at(&top, &epoch)?, floor, mark, entries: entries(found)? }))
 }
 
 /// All of an inbox, if it is there, can be read, and is not empty: `about` is its run, head, floor and mark.

@@ -28,9 +28,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// How long to wait before the next attempt: exponential, with jitter so that nodes do not come in step.
-pub(super) struct BackOff(Duration);
+pub(super) struct ReconnectBackoff(Duration);
 
-impl BackOff {
+impl ReconnectBackoff {
     pub(super) fn new() -> Self {
         Self(FIRST_PAUSE)
     }
@@ -41,8 +41,13 @@ impl BackOff {
     }
 }
 
+/// A time to live as Redis takes it: at least a millisecond, at most some ten thousand years.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 48)
+}
+
 /// How to reach the server.
-pub(super) struct Endpoint {
+pub(super) struct RedisEndpoint {
     pub(super) client: Client,
     /// For one attempt to connect, and for one answer.
     pub(super) timeout: Duration,
@@ -50,7 +55,7 @@ pub(super) struct Endpoint {
 
 /// What a server says of itself.
 #[derive(Clone, Debug)]
-pub(super) struct Server {
+pub(super) struct RedisServer {
     pub(super) version: String,
     /// Names one run of the process: 6 characters of its run id. Logs that another run wrote may lack their end.
     pub(super) run: Arc<str>,
@@ -60,7 +65,7 @@ pub(super) struct Server {
     pub(super) may_evict: bool,
 }
 
-impl Endpoint {
+impl RedisEndpoint {
     /// Runs `work` for as long as an answer may take.
     pub(super) async fn in_time<T>(&self, work: impl Future<Output = redis::RedisResult<T>>) -> Result<T> {
         match tokio::time::timeout(self.timeout, work).await {
@@ -73,7 +78,7 @@ impl Endpoint {
     pub(super) async fn connect(
         &self,
         on_push: impl Fn(PushInfo) + Send + Sync + 'static,
-    ) -> Result<(MultiplexedConnection, Server)> {
+    ) -> Result<(MultiplexedConnection, RedisServer)> {
         // Every wait is bounded by `in_time` around it, so the connection's own timeouts are off.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
@@ -100,7 +105,7 @@ impl Endpoint {
         // Managed servers refuse CONFIG GET, but not INFO.
         let eviction_policy = Some(field("maxmemory_policy:")).filter(|policy| !policy.is_empty()).map(Arc::from);
         let may_evict = eviction_policy.as_deref() != Some(NO_EVICTION) || field("evicted_keys:") != "0";
-        Ok((connection, Server { version, run, eviction_policy, may_evict }))
+        Ok((connection, RedisServer { version, run, eviction_policy, may_evict }))
     }
 }
 
@@ -135,55 +140,56 @@ fn is_temporary(code: &str) -> bool {
 
 /// A connection, and who is at the other end.
 #[derive(Clone)]
-pub(super) struct Link {
+pub(super) struct RedisLink {
     connection: MultiplexedConnection,
-    pub(super) server: Server,
+    pub(super) server: RedisServer,
     slot: usize,
     /// Counts the connections of the slot.
     number: u64,
 }
 
-struct Slot {
-    link: Mutex<Option<Link>>,
+struct ConnectionSlot {
+    link: Mutex<Option<RedisLink>>,
     /// The number of the latest connection known to be lost. Whoever notices raises it; the slot's keeper waits on it.
     lost: watch::Sender<u64>,
 }
 
 /// What commands and keepers share.
-struct Shared {
-    endpoint: Arc<Endpoint>,
-    slots: [Slot; CONNECTIONS],
+struct ConnectionPool {
+    endpoint: Arc<RedisEndpoint>,
+    slots: [ConnectionSlot; CONNECTIONS],
     turn: AtomicUsize,
-    trips: AtomicU64,
+    round_trips: AtomicU64,
 }
 
 /// Sends commands. While Redis is unreachable they fail at once.
 pub(super) struct Commands {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionPool>,
     /// One for each slot: connects, waits until the connection is lost, connects again.
     _keepers: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Commands {
     /// Connects. Fails if the first connection does: later ones come back by themselves.
-    pub(super) async fn connect(endpoint: Arc<Endpoint>) -> Result<Self> {
-        let slots = std::array::from_fn(|_| Slot { link: Mutex::new(None), lost: watch::Sender::new(0) });
-        let shared = Arc::new(Shared { endpoint, slots, turn: AtomicUsize::new(0), trips: AtomicU64::new(0) });
+    pub(super) async fn connect(endpoint: Arc<RedisEndpoint>) -> Result<Self> {
+        let slots = std::array::from_fn(|_| ConnectionSlot { link: Mutex::new(None), lost: watch::Sender::new(0) });
+        let shared =
+            Arc::new(ConnectionPool { endpoint, slots, turn: AtomicUsize::new(0), round_trips: AtomicU64::new(0) });
         for slot in 0..CONNECTIONS {
-            Shared::connect(&shared, slot, 1).await?;
+            ConnectionPool::connect(&shared, slot, 1).await?;
         }
-        let keep = |slot| AbortOnDropHandle::new(tokio::spawn(Shared::keep(Arc::clone(&shared), slot)));
+        let keep = |slot| AbortOnDropHandle::new(tokio::spawn(ConnectionPool::keep(Arc::clone(&shared), slot)));
         let keepers = (0..CONNECTIONS).map(keep).collect();
         Ok(Self { shared, _keepers: keepers })
     }
 
     /// How many times something was asked.
-    pub(super) fn trips(&self) -> u64 {
-        self.shared.trips.load(Ordering::Relaxed)
+    pub(super) fn round_trips(&self) -> u64 {
+        self.shared.round_trips.load(Ordering::Relaxed)
     }
 
     /// A connection that stands.
-    pub(super) fn link(&self) -> Result<Link> {
+    pub(super) fn link(&self) -> Result<RedisLink> {
         let turn = self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let standing = |at: usize| self.shared.slots[(turn.wrapping_add(at)) % CONNECTIONS].link.lock().clone();
         (0..CONNECTIONS)
@@ -192,22 +198,22 @@ impl Commands {
     }
 
     /// Asks on any connection.
-    pub(super) async fn ask(&self, command: &Cmd) -> Result<Value> {
-        self.ask_on(&mut self.link()?, command).await
+    pub(super) async fn send(&self, command: &Cmd) -> Result<Value> {
+        self.send_on(&mut self.link()?, command).await
     }
 
     /// Asks on this connection.
-    pub(super) async fn ask_on(&self, link: &mut Link, command: &Cmd) -> Result<Value> {
+    pub(super) async fn send_on(&self, link: &mut RedisLink, command: &Cmd) -> Result<Value> {
         self.count();
-        self.ask_uncounted(link, command).await
+        self.send_uncounted(link, command).await
     }
 
     fn count(&self) {
-        self.shared.trips.fetch_add(1, Ordering::Relaxed);
+        self.shared.round_trips.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Asks on this connection for what no operation asks for, so that the number of round trips tells what operations cost.
-    pub(super) async fn ask_uncounted(&self, link: &mut Link, command: &Cmd) -> Result<Value> {
+    /// Asks on this connection for what no operation asks for, so that the number of round round_trips tells what operations cost.
+    pub(super) async fn send_uncounted(&self, link: &mut RedisLink, command: &Cmd) -> Result<Value> {
         let slot = link.slot;
         let number = link.number;
         let connection = &mut link.connection;
@@ -230,9 +236,9 @@ impl Commands {
     }
 
     /// Asks several things at one moment.
-    pub(super) async fn ask_at_once<T: redis::FromRedisValue>(
+    pub(super) async fn send_atomic<T: redis::FromRedisValue>(
         &self,
-        link: &mut Link,
+        link: &mut RedisLink,
         commands: impl IntoIterator<Item = Cmd> + Send,
     ) -> Result<T> {
         self.count();
@@ -244,7 +250,7 @@ impl Commands {
     }
 
     /// Asks several things in one round trip.
-    pub(super) async fn ask_all<T: redis::FromRedisValue>(&self, commands: &redis::Pipeline) -> Result<T> {
+    pub(super) async fn send_pipeline<T: redis::FromRedisValue>(&self, commands: &redis::Pipeline) -> Result<T> {
         let mut link = self.link()?;
         self.count();
         let which = (link.slot, link.number);
@@ -269,7 +275,7 @@ impl Commands {
     }
 }
 
-impl Shared {
+impl ConnectionPool {
     async fn connect(self: &Arc<Self>, slot: usize, number: u64) -> Result<()> {
         let weak = Arc::downgrade(self);
         let on_push = move |push: PushInfo| {
@@ -278,7 +284,7 @@ impl Shared {
             }
         };
         let (connection, server) = self.endpoint.connect(on_push).await?;
-        *self.slots[slot].link.lock() = Some(Link { connection, server, slot, number });
+        *self.slots[slot].link.lock() = Some(RedisLink { connection, server, slot, number });
         Ok(())
     }
 
@@ -296,7 +302,7 @@ impl Shared {
             // The sender lives as long as `self` does.
             let _ = lost.wait_for(|lost| *lost >= number).await;
             tracing::warn!(slot, "lost a connection to redis");
-            let mut back_off = BackOff::new();
+            let mut back_off = ReconnectBackoff::new();
             while let Err(error) = self.connect(slot, number + 1).await {
                 tracing::debug!(slot, %error, "cannot connect to redis");
                 back_off.pause().await;

@@ -8,14 +8,14 @@
 
 use bytes::Bytes;
 
-use crate::broker::Notice;
+use crate::broker::PresenceEvent;
 use crate::model::{Entry, Position};
 
 /// One message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hint {
     Entry(Option<Position>, Entry),
-    Notice(Notice),
+    PresenceEvent(PresenceEvent),
 }
 
 impl Hint {
@@ -30,8 +30,8 @@ impl Hint {
                 Self::Entry(Some(Position { offset, epoch }), entry)
             }
             b'-' => Self::Entry(None, decode_entry(&said.slice(1..))?),
-            b'j' => Self::Notice(Notice::Join(said.slice(1..))),
-            b'l' => Self::Notice(Notice::Leave(said.slice(1..))),
+            b'j' => Self::PresenceEvent(PresenceEvent::Join(said.slice(1..))),
+            b'l' => Self::PresenceEvent(PresenceEvent::Leave(said.slice(1..))),
             _ => return None,
         })
     }
@@ -48,10 +48,10 @@ pub(super) fn unlogged(entry: &Entry) -> Vec<u8> {
 }
 
 /// A notice as it is said.
-pub(super) fn notice(notice: &Notice) -> Vec<u8> {
+pub(super) fn notice(notice: &PresenceEvent) -> Vec<u8> {
     match notice {
-        Notice::Join(info) => [b"j", &info[..]].concat(),
-        Notice::Leave(info) => [b"l", &info[..]].concat(),
+        PresenceEvent::Join(info) => [b"j", &info[..]].concat(),
+        PresenceEvent::Leave(info) => [b"l", &info[..]].concat(),
     }
 }
 
@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(Hint::decode(&said), Some(Hint::Entry(Some(here.clone()), entry)));
         let said = Bytes::from_static(b"0-12 abc p7");
         assert_eq!(Hint::decode(&said), Some(Hint::Entry(Some(here), Entry::Post(PostId(7)))));
-        for it in [Notice::Join(Bytes::from_static(b"{}")), Notice::Leave(Bytes::new())] {
-            assert_eq!(Hint::decode(&notice(&it).into()), Some(Hint::Notice(it)));
+        for it in [PresenceEvent::Join(Bytes::from_static(b"{}")), PresenceEvent::Leave(Bytes::new())] {
+            assert_eq!(Hint::decode(&notice(&it).into()), Some(Hint::PresenceEvent(it)));
         }
         for nonsense in ["", "-", "0", "0-1", "0-1 a", "0-1 a ", "0-x a p1", "?"] {
             assert_eq!(Hint::decode(&Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");

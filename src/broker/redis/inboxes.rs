@@ -6,13 +6,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::Cmd;
 
-use super::lately::Known;
+use super::commands::millis;
+use super::inbox_cache::CachedInbox;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, answers, millis, raw};
+use super::{RedisBroker, answers, raw};
+use crate::broker::epoch::new_epoch;
 use crate::broker::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
+use crate::broker::inboxes::SLACK;
 use crate::broker::{
-    Attempt, BrokerError, FanOut, FannedOut, Inbox, Inboxes, JobAttempt, JobProgress, Opening, Pull, Receipt, Result,
-    SLACK, Span, new_epoch,
+    Attempt, BrokerError, FanOut, FannedOut, Inbox, InboxState, InboxStore, JobAttempt, JobProgress, Pull, Receipt,
+    Result, Span,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
@@ -26,7 +29,7 @@ impl RedisBroker {
         }
         let mut call = SCRIPTS.amend.call(2);
         call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
+        let answer = self.call_with_run(call, |call| {
             let length = self.inbox.length;
             call.arg(&[kind][..]).arg(length).arg(length + SLACK).arg(floor.0);
             posts.iter().for_each(|id| _ = call.arg(id.0));
@@ -35,10 +38,10 @@ impl RedisBroker {
     }
 
     /// Reads an inbox on from where it was read before; `None` if that does not go.
-    async fn read_on(&self, keys: &[String; 2], known: &Known) -> Result<Option<Inbox>> {
+    async fn read_since(&self, keys: &[String; 2], known: &CachedInbox) -> Result<Option<Inbox>> {
         let mut link = self.commands.link()?;
         let commands = [about(keys), range(keys, &format!("0-{}", known.top()), None), range(keys, "-", Some(1))];
-        let (about, news, oldest) = self.commands.ask_at_once(&mut link, commands).await?;
+        let (about, news, oldest) = self.commands.send_atomic(&mut link, commands).await?;
         let first = answers::first_offset(&news).zip(answers::first_offset(&oldest));
         let news = answers::inbox(about, news, &self.run(&link))?;
         Ok(news.zip(first).and_then(|(news, (begins, oldest))| known.continued_by(news, begins, oldest)))
@@ -67,11 +70,11 @@ fn letter(reason: GoneReason) -> u8 {
 }
 
 #[async_trait]
-impl Inboxes for RedisBroker {
-    async fn open_inbox(&self, user: &UserId) -> Result<Opening> {
+impl InboxStore for RedisBroker {
+    async fn open_inbox(&self, user: &UserId) -> Result<InboxState> {
         let mut call = SCRIPTS.open.call(2);
         call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
+        let answer = self.call_with_run(call, |call| {
             let idle = self.inbox.idle;
             call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE)));
         });
@@ -88,7 +91,7 @@ impl Inboxes for RedisBroker {
     ) -> Result<Option<Position>> {
         let mut call = SCRIPTS.fill.call(2);
         call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
+        let answer = self.call_with_run(call, |call| {
             let length = self.inbox.length;
             call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK).arg(mark);
             posts.iter().for_each(|id| _ = call.arg(id.0));
@@ -107,21 +110,21 @@ impl Inboxes for RedisBroker {
 
     async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
         let keys = self.keys.inbox(user);
-        if let Some(known) = self.lately.get(user) {
-            if let Some(inbox) = self.read_on(&keys, &known).await? {
+        if let Some(known) = self.inbox_cache.get(user) {
+            if let Some(inbox) = self.read_since(&keys, &known).await? {
                 if !known.is_all_of(&inbox) {
-                    self.lately.put(user, &inbox);
+                    self.inbox_cache.put(user, &inbox);
                 }
                 return Ok(Some(inbox));
             }
-            self.lately.forget(user);
+            self.inbox_cache.forget(user);
         }
         // A thousand entries by way of Lua cost Redis several times what they cost directly.
         let mut link = self.commands.link()?;
         let commands = [about(&keys), range(&keys, "-", None)];
-        let (about, all) = self.commands.ask_at_once(&mut link, commands).await?;
+        let (about, all) = self.commands.send_atomic(&mut link, commands).await?;
         if let Some(inbox) = answers::inbox(about, all, &self.run(&link))? {
-            self.lately.put(user, &inbox);
+            self.inbox_cache.put(user, &inbox);
             return Ok(Some(inbox));
         }
         // It is empty or not there; which of them takes more to find out.
@@ -138,7 +141,7 @@ impl Inboxes for RedisBroker {
             return Ok(FannedOut::Fenced);
         }
         let call = raw::command(&self.keys, self.inbox.length, &page);
-        answers::fanned_out(self.commands.ask_on(&mut link, &call).await?)
+        answers::fanned_out(self.commands.send_on(&mut link, &call).await?)
     }
 
     fn run(&self) -> Result<Arc<str>> {
@@ -148,7 +151,7 @@ impl Inboxes for RedisBroker {
     async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>> {
         let mut call = SCRIPTS.begin.call(1);
         call.arg(self.keys.job(attempt)).arg(attempt.token()).arg(JOB_TTL.as_secs());
-        let fields: Option<Vec<String>> = answers::parse(self.commands.ask(&call).await?)?;
+        let fields: Option<Vec<String>> = answers::parse(self.commands.send(&call).await?)?;
         let Some(fields) = fields else { return Ok(None) };
         let mut progress = JobProgress::default();
         for pair in fields.chunks_exact(2) {
@@ -160,7 +163,7 @@ impl Inboxes for RedisBroker {
     async fn retire_job(&self, attempt: &JobAttempt) -> Result<()> {
         let mut expire = redis::cmd("EXPIRE");
         expire.arg(self.keys.job(attempt)).arg(RETIRED_JOB_TTL.as_secs());
-        self.commands.ask(&expire).await.map(drop)
+        self.commands.send(&expire).await.map(drop)
     }
 
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
@@ -172,7 +175,7 @@ impl Inboxes for RedisBroker {
         let (kind, body) = pull.entry.encode();
         call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length);
         call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
-        answers::receipts(self.commands.ask(&call).await?)
+        answers::receipts(self.commands.send(&call).await?)
     }
 
     async fn catch_up_inbox(
@@ -184,7 +187,7 @@ impl Inboxes for RedisBroker {
     ) -> Result<Option<(Position, u64)>> {
         let mut call = SCRIPTS.catch_up.call(2);
         call.arg(&self.keys.inbox(user)[..]);
-        let answer = self.ask_run(call, |call| {
+        let answer = self.call_with_run(call, |call| {
             let length = self.inbox.length;
             call.arg(&**epoch).arg(mark).arg(length).arg(length + SLACK);
             for entry in entries.iter().filter(|entry| entry.post().is_some()) {

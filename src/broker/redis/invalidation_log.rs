@@ -16,12 +16,12 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answers;
-use super::commands::Commands;
+use super::commands::{Commands, millis};
 use super::keys::Keys;
-use super::millis;
-use super::pubsub::Audience;
 use super::scripts::SCRIPTS;
-use crate::broker::{CACHE_LEASE, CacheLease, Confirmation, Invalidation, Listener, Result, new_epoch};
+use crate::broker::epoch::new_epoch;
+use crate::broker::listener::ListenerCell;
+use crate::broker::{CACHE_LEASE, CacheLease, Confirmation, Invalidation, MessageListener, Result};
 use crate::model::Epoch;
 
 /// How often the log is polled: several times a lease, so that one slow answer does not end it.
@@ -42,7 +42,7 @@ const BATCH: usize = 500;
 
 /// How far this node has applied the log.
 #[derive(Clone, Debug)]
-struct Cursor {
+struct LogCursor {
     epoch: Epoch,
     applied: u64,
 }
@@ -58,7 +58,7 @@ struct Waiter {
 #[derive(Default)]
 struct Confirmations {
     /// By node, how far it has applied the log.
-    latest: HashMap<String, Cursor>,
+    latest: HashMap<String, LogCursor>,
     /// By sequence number.
     waiting: BTreeMap<u64, Waiter>,
 }
@@ -67,11 +67,11 @@ struct Confirmations {
 pub(super) struct InvalidationLog {
     commands: Arc<Commands>,
     keys: Keys,
-    audience: Audience,
+    listener: ListenerCell,
     /// Names this node in the registry.
     node: String,
     lease: Arc<CacheLease>,
-    cursor: Mutex<Option<Cursor>>,
+    cursor: Mutex<Option<LogCursor>>,
     /// The log is to be polled at once.
     pub(super) poll_now: Notify,
     confirmations: Mutex<Confirmations>,
@@ -81,11 +81,11 @@ pub(super) struct InvalidationLog {
 }
 
 impl InvalidationLog {
-    pub(super) fn new(commands: Arc<Commands>, keys: Keys, audience: Audience) -> Arc<Self> {
+    pub(super) fn new(commands: Arc<Commands>, keys: Keys, listener: ListenerCell) -> Arc<Self> {
         Arc::new(Self {
             commands,
             keys,
-            audience,
+            listener,
             node: format!("{}{}", new_epoch(), new_epoch()),
             lease: Arc::new(CacheLease::lapsed()),
             cursor: Mutex::new(None),
@@ -123,18 +123,23 @@ impl InvalidationLog {
         call.arg(&self.keys.invalidation_log()[..]).arg(&*link.server.run).arg(&*new_epoch()).arg(LOG_LENGTH);
         call.arg(millis(REGISTRATION)).arg(&self.node).arg(self.keys.invalidations());
         call.arg(Invalidation::encode_all(what));
-        let answer = self.commands.ask_on(&mut link, &call).await?;
+        let answer = self.commands.send_on(&mut link, &call).await?;
         let now = Instant::now();
         let (epoch, sequence, age, nodes): (String, u64, u64, Vec<String>) = answers::parse(answer)?;
         let lease = CACHE_LEASE + CLOCK_MARGIN;
         // Nodes that polled a Redis that was replaced since are not registered, and may hold their lease still.
         let unregistered = lease.saturating_sub(Duration::from_millis(age));
-        Ok(self.confirmation(Cursor { epoch: epoch.into(), applied: sequence }, nodes, now + unregistered, now + lease))
+        Ok(self.confirmation(
+            LogCursor { epoch: epoch.into(), applied: sequence },
+            nodes,
+            now + unregistered,
+            now + lease,
+        ))
     }
 
     fn confirmation(
         self: &Arc<Self>,
-        appended: Cursor,
+        appended: LogCursor,
         nodes: Vec<String>,
         not_before: Instant,
         deadline: Instant,
@@ -144,7 +149,7 @@ impl InvalidationLog {
         {
             let mut confirmations = self.confirmations.lock();
             confirmations.latest.retain(|node, _| missing.contains(node));
-            let has = |at: &Cursor| at.epoch == appended.epoch && at.applied >= appended.applied;
+            let has = |at: &LogCursor| at.epoch == appended.epoch && at.applied >= appended.applied;
             missing.retain(|node| !confirmations.latest.get(node).is_some_and(has));
             if missing.is_empty() {
                 if not_before <= Instant::now() {
@@ -157,7 +162,7 @@ impl InvalidationLog {
             }
         }
         // Removes the waiter also if nobody waits to the end.
-        let waiting = Waiting { log: Arc::clone(self), sequence: appended.applied };
+        let waiting = ConfirmationGuard { log: Arc::clone(self), sequence: appended.applied };
         Confirmation::pending(async move {
             let _ = tokio::time::timeout_at(deadline, confirmed).await;
             tokio::time::sleep_until(not_before).await;
@@ -170,7 +175,7 @@ impl InvalidationLog {
         let parsed = std::str::from_utf8(message).ok().and_then(|text| {
             let mut words = text.split(' ');
             let (node, epoch) = (words.next()?, words.next()?);
-            Some((node, Cursor { epoch: epoch.into(), applied: words.next()?.parse().ok()? }))
+            Some((node, LogCursor { epoch: epoch.into(), applied: words.next()?.parse().ok()? }))
         });
         let Some((node, cursor)) = parsed else { return };
         let mut confirmations = self.confirmations.lock();
@@ -211,7 +216,7 @@ impl InvalidationLog {
     /// Reads the log on; `true` if there is no more now.
     async fn poll(&self) -> Result<bool> {
         // Without a listener there are no caches.
-        let Some(listener) = self.audience.get() else { return Ok(true) };
+        let Some(listener) = self.listener.get() else { return Ok(true) };
         let asked = CacheLease::clocks();
         let known = self.cursor.lock().clone();
         let (epoch, applied) = known.as_ref().map_or(("", 0), |cursor| (&*cursor.epoch, cursor.applied));
@@ -219,7 +224,7 @@ impl InvalidationLog {
         let mut call = SCRIPTS.follow.call(3);
         call.arg(&self.keys.invalidation_log()[..]).arg(&*link.server.run).arg(&*new_epoch()).arg(&self.node);
         call.arg(epoch).arg(applied).arg(BATCH);
-        let answer = self.commands.ask_uncounted(&mut link, &call).await?;
+        let answer = self.commands.send_uncounted(&mut link, &call).await?;
         let (epoch, last, entries): (String, u64, Value) = answers::parse(answer)?;
         let entries = answers::invalidations(entries)?;
         let caught_up = self.take(&**listener, &epoch, last, entries);
@@ -230,11 +235,17 @@ impl InvalidationLog {
     }
 
     /// Applies what a poll read; `true` if this node has applied the log up to `last`.
-    fn take(&self, listener: &dyn Listener, epoch: &str, last: u64, entries: Vec<answers::InvalidationEntry>) -> bool {
+    fn take(
+        &self,
+        listener: &dyn MessageListener,
+        epoch: &str,
+        last: u64,
+        entries: Vec<answers::InvalidationEntry>,
+    ) -> bool {
         let mut cursor = self.cursor.lock();
         let Some(known) = cursor.as_mut().filter(|cursor| *cursor.epoch == *epoch) else {
             listener.invalidate_all();
-            *cursor = Some(Cursor { epoch: epoch.into(), applied: last });
+            *cursor = Some(LogCursor { epoch: epoch.into(), applied: last });
             return true;
         };
         let more = entries.len() >= BATCH;
@@ -256,7 +267,7 @@ impl InvalidationLog {
 
     /// An invalidation was published.
     pub(super) fn on_published(&self, message: &Bytes) {
-        let Some(listener) = self.audience.get() else { return };
+        let Some(listener) = self.listener.get() else { return };
         let parsed = std::str::from_utf8(message).ok().and_then(|text| {
             let mut words = text.splitn(4, ' ');
             Some((words.next()?, words.next()?, words.next()?.parse::<u64>().ok()?, words.next()?))
@@ -291,13 +302,13 @@ impl InvalidationLog {
             self.confirm_now.notified().await;
             let origins = std::mem::take(&mut *self.to_confirm.lock());
             // All of it is applied by now.
-            let Some(Cursor { epoch, applied }) = self.cursor.lock().clone() else { continue };
+            let Some(LogCursor { epoch, applied }) = self.cursor.lock().clone() else { continue };
             let said = format!("{} {epoch} {applied}", self.node);
             let sent = origins.iter().map(async |origin| {
                 let mut link = self.commands.link()?;
                 let mut publish = redis::cmd("PUBLISH");
                 publish.arg(self.keys.confirmations(origin)).arg(&said);
-                self.commands.ask_uncounted(&mut link, &publish).await
+                self.commands.send_uncounted(&mut link, &publish).await
             });
             if let Err(error) = futures::future::try_join_all(sent).await {
                 // Who waits for it waits for the end of this node's lease instead.
@@ -308,25 +319,25 @@ impl InvalidationLog {
 }
 
 /// Somebody waits for the confirmations of an invalidation.
-struct Waiting {
+struct ConfirmationGuard {
     log: Arc<InvalidationLog>,
     sequence: u64,
 }
 
-impl Waiting {
+impl ConfirmationGuard {
     /// How many nodes have not confirmed.
     fn unconfirmed(&self) -> usize {
         self.log.confirmations.lock().waiting.get(&self.sequence).map_or(0, |waiter| waiter.missing.len())
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ConfirmationGuard {
     fn drop(&mut self) {
         self.log.confirmations.lock().waiting.remove(&self.sequence);
     }
 }
 
-fn apply(listener: &dyn Listener, text: &str) {
+fn apply(listener: &dyn MessageListener, text: &str) {
     match Invalidation::decode_all(text) {
         Some(what) => listener.invalidate(&what),
         // A newer version knows something that this one may have cached under another name.

@@ -15,7 +15,7 @@ impl RedisBroker {
         for (kind, number) in numbers {
             call.arg(kind).arg(number);
         }
-        let answer: Vec<Value> = answers::parse(self.commands.ask(&call).await?)?;
+        let answer: Vec<Value> = answers::parse(self.commands.send(&call).await?)?;
         let mut parts = answer.into_iter();
         if parts.next().map(answers::parse::<i64>).transpose()? == Some(1) {
             return Ok(LedgerMatch::Same);
@@ -48,7 +48,7 @@ impl LedgerRecord for RedisBroker {
         let before = std::mem::replace(&mut *self.incarnation.write(), incarnation.into());
         if !before.is_empty()
             && *before != *incarnation
-            && let Some(listener) = self.audience.get()
+            && let Some(listener) = self.listener.get()
         {
             listener.resync();
         }

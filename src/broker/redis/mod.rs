@@ -7,7 +7,7 @@
 //! | `keys.rs` | what things are called in Redis |
 //! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
 //! | `commands.rs` | asking: connections that come back by themselves |
-//! | `lately.rs` | inboxes that were read here before, and are read on |
+//! | `inbox_cache.rs` | inboxes that were read here before, and are read on |
 //! | `queue.rs`, `tallies.rs`, `permits.rs` | the queue of what is done later, what came of objects, shared rate limits |
 //! | `presence.rs` | clients in channels |
 //! | `invalidation_log.rs` | caches to be dropped: appended, followed, confirmed |
@@ -16,10 +16,10 @@
 mod answers;
 mod commands;
 mod hint;
+mod inbox_cache;
 mod inboxes;
 mod invalidation_log;
 mod keys;
-mod lately;
 mod lineage;
 mod permits;
 mod presence;
@@ -37,16 +37,19 @@ use parking_lot::RwLock;
 use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::commands::{Commands, Endpoint, Link, NO_EVICTION};
+use self::commands::{Commands, NO_EVICTION, RedisEndpoint, RedisLink, millis};
+use self::inbox_cache::InboxCache;
 use self::invalidation_log::InvalidationLog;
 use self::keys::Keys;
-use self::lately::Lately;
-use self::pubsub::{Audience, PubSub};
+use self::pubsub::PubSub;
 use self::scripts::SCRIPTS;
+use super::listener::ListenerCell;
 use super::{
-    Append, Appended, Broker, BrokerError, CacheLease, Confirmation, IDEMPOTENCY_TTL, InboxOptions, Invalidation,
-    Listener, NODE_LEASE, NodeLease, Notice, POSITION_TTL, Result, Signal, Slice, Span, epoch, inbox_owner, new_epoch,
+    Append, Appended, Broker, BrokerError, CacheLease, Confirmation, InboxOptions, Invalidation, MessageListener,
+    NODE_LEASE, NodeLease, POSITION_TTL, PresenceEvent, Result, Signal, Slice, Span, epoch, inbox_owner,
 };
+use crate::broker::epoch::new_epoch;
+use crate::broker::logs::IDEMPOTENCY_TTL;
 use crate::model::{Entry, Millis, Position, PostId, UserId};
 
 /// How to use a Redis.
@@ -73,8 +76,8 @@ pub struct RedisBroker {
     position_ttl: Duration,
     commands: Arc<Commands>,
     pubsub: PubSub,
-    audience: Audience,
-    lately: Lately,
+    listener: ListenerCell,
+    inbox_cache: InboxCache,
     invalidations: Arc<InvalidationLog>,
     _following: [AbortOnDropHandle<()>; 2],
     /// The incarnation of the ledger that this node works with.
@@ -90,20 +93,20 @@ impl RedisBroker {
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let address = info.addr().to_string();
         let client = Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp)).map_err(wrong)?;
-        let endpoint = Arc::new(Endpoint { client, timeout: options.timeout });
+        let endpoint = Arc::new(RedisEndpoint { client, timeout: options.timeout });
         let keys = Keys::new(&options.prefix);
         let commands = Arc::new(Commands::connect(Arc::clone(&endpoint)).await?);
         let server = commands.link()?.server;
         let name = format!("redis {} at {address}", server.version);
         warn_of_eviction(server.eviction_policy.as_deref());
-        let audience = Audience::default();
-        let invalidations = InvalidationLog::new(Arc::clone(&commands), keys.clone(), Arc::clone(&audience));
-        let (of, log, ears) = (Arc::clone(&commands), Arc::clone(&invalidations), Arc::clone(&audience));
+        let listener = ListenerCell::default();
+        let invalidations = InvalidationLog::new(Arc::clone(&commands), keys.clone(), Arc::clone(&listener));
+        let (of, log, ears) = (Arc::clone(&commands), Arc::clone(&invalidations), Arc::clone(&listener));
         let pubsub = PubSub::connect(endpoint, of, keys.clone(), options.probe_every, log, ears).await?;
-        let (following, lately) = (invalidations.start(), Lately::new());
+        let (following, inbox_cache) = (invalidations.start(), InboxCache::new());
         let mut seed = redis::cmd("SET");
         seed.arg(keys.seed()).arg(&*new_epoch()).arg("NX");
-        commands.ask(&seed).await?;
+        commands.send(&seed).await?;
         let (inbox, position_ttl) = (options.inbox, POSITION_TTL);
         Ok(Self {
             name,
@@ -112,8 +115,8 @@ impl RedisBroker {
             position_ttl,
             commands,
             pubsub,
-            audience,
-            lately,
+            listener,
+            inbox_cache,
             incarnation: RwLock::new("".into()),
             invalidations,
             _following: following,
@@ -133,33 +136,33 @@ impl RedisBroker {
     }
 
     /// The run of Redis together with the incarnation of the ledger: what was written under another one counts as lost.
-    fn run(&self, link: &Link) -> String {
+    fn run(&self, link: &RedisLink) -> String {
         format!("{}{}", link.server.run, self.incarnation.read())
     }
 
     /// Calls a script of which the first argument is the run.
-    async fn ask_run(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
+    async fn call_with_run(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
         call.arg(self.run(&link));
         complete(&mut call);
-        self.commands.ask_on(&mut link, &call).await
+        self.commands.send_on(&mut link, &call).await
     }
 
     /// Calls a script that may derive an epoch. Its first arguments are the run, the period, and whether Redis may evict
     /// keys.
-    async fn ask_log(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
+    async fn call_with_epoch(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
         call.arg(self.run(&link)).arg(millis(epoch::period(self.position_ttl))).arg(u8::from(link.server.may_evict));
         complete(&mut call);
-        self.commands.ask_on(&mut link, &call).await
+        self.commands.send_on(&mut link, &call).await
     }
 
-    async fn say(&self, to: &str, what: &[u8]) -> Result<u64> {
-        let receivers = self.commands.ask(redis::cmd("PUBLISH").arg(to).arg(what)).await?;
+    async fn publish_raw(&self, to: &str, what: &[u8]) -> Result<u64> {
+        let receivers = self.commands.send(redis::cmd("PUBLISH").arg(to).arg(what)).await?;
         answers::parse(receivers)
     }
 
-    async fn read_part(&self, keys: &[String], span: Span) -> Result<Option<answers::Part>> {
+    async fn read_part(&self, keys: &[String], span: Span) -> Result<Option<answers::StreamSlice>> {
         let (command, from, to, count) = match span {
             Span::After(offset, count) => ("XRANGE", format!("(0-{offset}"), "+".to_owned(), count),
             // There is no offset 0, and nothing below it could be asked for.
@@ -168,7 +171,7 @@ impl RedisBroker {
         };
         let mut call = SCRIPTS.read.call(keys.len());
         call.arg(keys);
-        let answer = self.ask_log(call, |call| {
+        let answer = self.call_with_epoch(call, |call| {
             call.arg(command).arg(from).arg(to).arg(i64::try_from(count).unwrap_or(i64::MAX));
         });
         answers::part(answer.await?)
@@ -187,20 +190,15 @@ fn warn_of_eviction(policy: Option<&str>) {
     }
 }
 
-/// A time to live as Redis takes it: at least a millisecond, at most some ten thousand years.
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 48)
-}
-
 #[async_trait]
 impl Broker for RedisBroker {
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn listen(&self, listener: Arc<dyn Listener>) {
+    fn listen(&self, listener: Arc<dyn MessageListener>) {
         // A second listener is a mistake of the caller's; the first one stays.
-        let _ = self.audience.set(listener);
+        let _ = self.listener.set(listener);
         self.invalidations.poll_now.notify_one();
     }
 
@@ -209,11 +207,11 @@ impl Broker for RedisBroker {
         // A write: a Redis whose memory is full, or that is a replica, answers PING all the same.
         let mut probe = redis::cmd("SET");
         probe.arg(self.keys.ping()).arg(1).arg("PX").arg(10_000);
-        self.commands.ask(&probe).await.map(drop)
+        self.commands.send(&probe).await.map(drop)
     }
 
     fn round_trips(&self) -> u64 {
-        self.commands.trips()
+        self.commands.round_trips()
     }
 
     async fn subscribe(&self, channel: &str) -> Result<()> {
@@ -231,12 +229,12 @@ impl Broker for RedisBroker {
         let mut ask = redis::cmd("PUBSUB");
         ask.arg("NUMSUB");
         users.iter().for_each(|user| _ = ask.arg(self.keys.inbox_hints(user)));
-        answers::subscribed(self.commands.ask(&ask).await?, users.len())
+        answers::subscribed(self.commands.send(&ask).await?, users.len())
     }
 
     async fn signal(&self, signal: Signal) -> Result<()> {
         let message = signal.encode().map_err(|error| BrokerError::Refused(error.to_string()))?;
-        self.say(&self.keys.signal(), &message).await.map(drop)
+        self.publish_raw(&self.keys.signal(), &message).await.map(drop)
     }
 
     async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation> {
@@ -254,7 +252,7 @@ impl Broker for RedisBroker {
         let mark = append.idempotency_key.map(|key| self.keys.idempotency(append.channel, key));
         let mut call = SCRIPTS.append.call(4 + mark.iter().len());
         call.arg(&self.log_keys(append.channel)[..]).arg(mark);
-        let answer = self.ask_log(call, |call| {
+        let answer = self.call_with_epoch(call, |call| {
             let (kind, body) = append.entry.encode();
             call.arg(&[kind][..]).arg(&body[..]).arg(append.retention.size);
             call.arg(millis(append.retention.ttl)).arg(millis(append.retention.ttl.saturating_add(self.position_ttl)));
@@ -266,11 +264,11 @@ impl Broker for RedisBroker {
     }
 
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
-        self.say(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
+        self.publish_raw(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
     }
 
-    async fn notice(&self, channel: &str, notice: &Notice) -> Result<()> {
-        self.say(&self.keys.hints(channel), &hint::notice(notice)).await.map(drop)
+    async fn notice(&self, channel: &str, notice: &PresenceEvent) -> Result<()> {
+        self.publish_raw(&self.keys.hints(channel), &hint::notice(notice)).await.map(drop)
     }
 
     async fn position(&self, channel: &str) -> Result<Option<Position>> {
@@ -279,7 +277,7 @@ impl Broker for RedisBroker {
         }
         let mut call = SCRIPTS.position.call(4);
         call.arg(&self.log_keys(channel)[..]);
-        let answer = self.ask_log(call, |call| _ = call.arg(millis(self.position_ttl)));
+        let answer = self.call_with_epoch(call, |call| _ = call.arg(millis(self.position_ttl)));
         answers::position(answer.await?).map(Some)
     }
 
@@ -292,7 +290,7 @@ impl Broker for RedisBroker {
         for channel in channels {
             call.arg(&self.keys.log(channel)[..]).arg(self.keys.counts(channel, &self.incarnation.read()));
         }
-        let answer = self.ask_log(call, |call| {
+        let answer = self.call_with_epoch(call, |call| {
             call.arg(millis(self.position_ttl));
             channels.iter().for_each(|channel| _ = call.arg(u8::from(inbox_owner(channel).is_some())));
         });
@@ -312,7 +310,7 @@ impl Broker for RedisBroker {
         for channel in channels {
             let mut call = SCRIPTS.drop.call(2);
             call.arg(&self.keys.log(channel)[..]);
-            let answer = self.ask_run(call, |call| {
+            let answer = self.call_with_run(call, |call| {
                 let is_inbox = inbox_owner(channel).is_some();
                 call.arg(&*new_epoch()).arg(millis(self.position_ttl)).arg(u8::from(is_inbox));
             });
@@ -331,7 +329,7 @@ impl Broker for RedisBroker {
         (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));
         call.arg(holder).arg(millis(NODE_LEASE)).arg(ceiling).arg(u8::from(keeps));
         (0..NUMBERS).for_each(|at| _ = call.arg(number(at)));
-        match answers::parse::<(u8, Millis)>(self.commands.ask(&call).await?)? {
+        match answers::parse::<(u8, Millis)>(self.commands.send(&call).await?)? {
             (0, _) => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
             (at, used_until) => Ok(NodeLease { number: number(at - 1), ttl: Some(NODE_LEASE), used_until }),
         }

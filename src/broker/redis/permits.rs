@@ -6,15 +6,15 @@ use async_trait::async_trait;
 
 use super::scripts::SCRIPTS;
 use super::{RedisBroker, answers};
-use crate::broker::{Permit, PermitRequest, Permits, Result};
+use crate::broker::{Permit, PermitRequest, PermitStore, Result};
 
 #[async_trait]
-impl Permits for RedisBroker {
+impl PermitStore for RedisBroker {
     async fn take_permit(&self, request: PermitRequest<'_>) -> Result<Permit> {
         let (interval, full, cost) = request.micros();
         let mut call = SCRIPTS.permit.call(1);
         call.arg(self.keys.rate(request.key)).arg(interval).arg(full).arg(cost);
-        Ok(match answers::parse::<u64>(self.commands.ask(&call).await?)? {
+        Ok(match answers::parse::<u64>(self.commands.send(&call).await?)? {
             0 => Permit::Granted,
             wait => Permit::Denied { retry_after: Duration::from_micros(wait) },
         })

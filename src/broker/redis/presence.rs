@@ -5,10 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::commands::millis;
 use super::scripts::{SCRIPTS, Script};
-use super::{RedisBroker, answers, millis};
+use super::{RedisBroker, answers};
 use crate::broker::presence::EXPIRED_PER_CALL;
-use crate::broker::{Presence, PresenceStats, PresentClient, Result};
+use crate::broker::{PresenceStats, PresenceStore, PresentClient, Result};
 
 impl RedisBroker {
     /// A call of a script on a channel's presence. Further arguments follow.
@@ -20,23 +21,23 @@ impl RedisBroker {
 }
 
 #[async_trait]
-impl Presence for RedisBroker {
+impl PresenceStore for RedisBroker {
     async fn present(&self, channel: &str, client: PresentClient<'_>, ttl: Duration) -> Result<()> {
         let mut call = self.presence_call(&SCRIPTS.present, channel);
         call.arg(client.client).arg(client.user).arg(&client.info[..]).arg(millis(ttl));
-        self.commands.ask(&call).await.map(drop)
+        self.commands.send(&call).await.map(drop)
     }
 
     async fn absent(&self, channel: &str, client: &str) -> Result<()> {
         let mut call = self.presence_call(&SCRIPTS.absent, channel);
         call.arg(client);
-        self.commands.ask(&call).await.map(drop)
+        self.commands.send(&call).await.map(drop)
     }
 
     async fn presence(&self, channel: &str, limit: usize) -> Result<Vec<(String, Bytes)>> {
         let mut call = self.presence_call(&SCRIPTS.presence, channel);
         call.arg(limit.min(1 << 30));
-        let found: Vec<(String, Vec<u8>)> = answers::parse(self.commands.ask(&call).await?)?;
+        let found: Vec<(String, Vec<u8>)> = answers::parse(self.commands.send(&call).await?)?;
         let info = |value: Vec<u8>| {
             let start = value.iter().position(|byte| *byte == b' ').map_or(0, |space| space + 1);
             Bytes::from(value).slice(start..)
@@ -46,7 +47,7 @@ impl Presence for RedisBroker {
 
     async fn presence_stats(&self, channel: &str) -> Result<PresenceStats> {
         let call = self.presence_call(&SCRIPTS.presence_stats, channel);
-        let (clients, users) = answers::parse(self.commands.ask(&call).await?)?;
+        let (clients, users) = answers::parse(self.commands.send(&call).await?)?;
         Ok(PresenceStats { clients, users })
     }
 }

@@ -1,12 +1,12 @@
 //! Hearing from Redis: one connection that subscribes, and a task that owns it.
 //!
-//! The task has three inputs: wishes to subscribe or not, the loss of its connection, and the clock of the probe. It
+//! The task has three inputs: requests to subscribe or not, the loss of its connection, and the clock of the probe. It
 //! owns the set of channels wanted; hints go straight from the connection to the listener. A connection that looks
 //! alive but is silent is found by the node's own voice: what it publishes to itself must come back.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,86 +16,87 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::commands::{BackOff, Commands, Endpoint};
+use super::commands::{Commands, ReconnectBackoff, RedisEndpoint};
 use super::hint::Hint;
 use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
-use crate::broker::{BrokerError, Listener, Result, Signal, new_epoch};
+use crate::broker::epoch::new_epoch;
+use crate::broker::listener::ListenerCell;
+use crate::broker::{BrokerError, Result, Signal};
 
 /// Wishes that may wait, and how many are taken at once.
-const WISHES: usize = 4096;
+const MAX_REQUESTS: usize = 4096;
 const BATCH: usize = 512;
 
 /// This many of the node's own messages may be missing before the connection counts as stalled.
-const UNANSWERED: u32 = 2;
+const MAX_UNANSWERED_PROBES: u32 = 2;
 
 const NOT_CONNECTED: &str = "not connected, trying to";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum SubscriptionChange {
     Subscribe,
     Unsubscribe,
 }
 
-struct Request {
-    wish: Wish,
+struct SubscribeRequest {
+    change: SubscriptionChange,
     channel: Box<str>,
     done: oneshot::Sender<Result<()>>,
 }
 
-/// The listener, once it is known.
-pub(super) type Audience = Arc<OnceLock<Arc<dyn Listener>>>;
-
 /// The handle to the task.
 pub(super) struct PubSub {
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<SubscribeRequest>,
     timeout: Duration,
-    hearing: Arc<AtomicBool>,
+    connected: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl PubSub {
     /// Connects and starts the task. Fails if the first connection does: later ones come back by themselves.
     pub(super) async fn connect(
-        endpoint: Arc<Endpoint>,
+        endpoint: Arc<RedisEndpoint>,
         commands: Arc<Commands>,
         keys: Keys,
         probe_every: Duration,
         invalidations: Arc<InvalidationLog>,
-        audience: Audience,
+        listener: ListenerCell,
     ) -> Result<Self> {
-        let (requests, wishes) = mpsc::channel(WISHES);
+        let (sender, requests) = mpsc::channel(MAX_REQUESTS);
         let timeout = endpoint.timeout;
-        let probe = keys.probe(&new_epoch());
-        let route = Route { keys, probe: probe.into(), audience, of_log: invalidations.channels(), invalidations };
-        let hearing = Arc::new(AtomicBool::new(true));
-        let of = Arc::clone(&hearing);
-        let ear = Ear { endpoint, commands, route, probe_every, wishes, wanted: HashSet::new(), hearing: of };
-        let mut line = Line::connect(Arc::clone(&ear.endpoint), ear.route.clone()).await?;
-        ear.subscribe_all(&mut line).await?;
-        let task = AbortOnDropHandle::new(tokio::spawn(ear.run(line)));
-        Ok(Self { requests, timeout, hearing, _task: task })
+        let probe = keys.probe(&new_epoch()).into();
+        let log_channels = invalidations.channels();
+        let router = MessageRouter { keys, probe, listener, log_channels, invalidations };
+        let connected = Arc::new(AtomicBool::new(true));
+        let wanted = HashSet::new();
+        let flag = Arc::clone(&connected);
+        let task = PubSubTask { endpoint, commands, router, probe_every, requests, wanted, connected: flag };
+        let mut connection = PubSubConnection::connect(Arc::clone(&task.endpoint), task.router.clone()).await?;
+        task.subscribe_all(&mut connection).await?;
+        let task = AbortOnDropHandle::new(tokio::spawn(task.run(connection)));
+        Ok(Self { requests: sender, timeout, connected, _task: task })
     }
 
     /// Fails while nothing can be heard and no channel subscribed to.
     pub(super) fn check(&self) -> Result<()> {
-        let hearing = self.hearing.load(Ordering::Acquire);
-        if hearing { Ok(()) } else { Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())) }
+        let connected = self.connected.load(Ordering::Acquire);
+        if connected { Ok(()) } else { Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())) }
     }
 
     /// Returns when hints of the channel flow.
     pub(super) async fn subscribe(&self, channel: &str) -> Result<()> {
-        self.wish(Wish::Subscribe, channel).await
+        self.change(SubscriptionChange::Subscribe, channel).await
     }
 
     /// Returns when hints of the channel do not flow any more.
     pub(super) async fn unsubscribe(&self, channel: &str) -> Result<()> {
-        self.wish(Wish::Unsubscribe, channel).await
+        self.change(SubscriptionChange::Unsubscribe, channel).await
     }
 
-    async fn wish(&self, wish: Wish, channel: &str) -> Result<()> {
+    async fn change(&self, change: SubscriptionChange, channel: &str) -> Result<()> {
         let (done, answer) = oneshot::channel();
-        let request = Request { wish, channel: channel.into(), done };
+        let request = SubscribeRequest { change, channel: channel.into(), done };
         let granted = async {
             self.requests.send(request).await.ok()?;
             answer.await.ok()
@@ -110,69 +111,69 @@ impl PubSub {
 
 /// Where what is heard goes.
 #[derive(Clone)]
-struct Route {
+struct MessageRouter {
     keys: Keys,
     /// Where the node publishes to itself.
     probe: Arc<str>,
-    audience: Audience,
+    listener: ListenerCell,
     invalidations: Arc<InvalidationLog>,
     /// The channels of the invalidation log: invalidations, and confirmations for this node.
-    of_log: [String; 2],
+    log_channels: [String; 2],
 }
 
 /// A connection that hears.
-struct Line {
-    connection: MultiplexedConnection,
-    signs: Arc<Signs>,
+struct PubSubConnection {
+    redis: MultiplexedConnection,
+    health: Arc<ConnectionHealth>,
 }
 
 /// What a connection tells of itself.
 #[derive(Default)]
-struct Signs {
+struct ConnectionHealth {
     /// It is lost.
     lost: Notify,
     /// How many of the node's own messages have not come back.
     unanswered: AtomicU32,
 }
 
-impl Line {
-    async fn connect(endpoint: Arc<Endpoint>, route: Route) -> Result<Self> {
-        let signs = Arc::new(Signs::default());
-        let of = Arc::clone(&signs);
-        let (connection, _) = endpoint.connect(move |push| route.push(&of, push)).await?;
-        Ok(Self { connection, signs })
+impl PubSubConnection {
+    async fn connect(endpoint: Arc<RedisEndpoint>, router: MessageRouter) -> Result<Self> {
+        let health = Arc::new(ConnectionHealth::default());
+        let of = Arc::clone(&health);
+        let (redis, _) = endpoint.connect(move |push| router.push(&of, push)).await?;
+        Ok(Self { redis, health })
     }
 }
 
-impl Route {
+impl MessageRouter {
     /// Takes a message to the listener. Runs in the connection's own task.
-    fn push(&self, signs: &Signs, push: PushInfo) {
+    fn push(&self, health: &ConnectionHealth, push: PushInfo) {
         match push.kind {
-            PushKind::Disconnection => signs.lost.notify_one(),
+            PushKind::Disconnection => health.lost.notify_one(),
             PushKind::Message => {
                 let mut data = push.data.into_iter();
                 if let (Some(Value::BulkString(to)), Some(Value::BulkString(said))) = (data.next(), data.next()) {
-                    self.message(signs, &to, &said.into());
+                    self.message(health, &to, &said.into());
                 }
             }
             _ => {}
         }
     }
 
-    fn message(&self, signs: &Signs, to: &[u8], said: &Bytes) {
+    fn message(&self, health: &ConnectionHealth, to: &[u8], said: &Bytes) {
         let Ok(to) = std::str::from_utf8(to) else { return };
         if to == &*self.probe {
-            signs.unanswered.store(0, Ordering::Relaxed);
+            health.unanswered.store(0, Ordering::Relaxed);
             return;
         }
-        let [invalidations, confirmations] = &self.of_log;
+        let [invalidations, confirmations] = &self.log_channels;
         if to == invalidations {
             return self.invalidations.on_published(said);
         }
         if to == confirmations {
             return self.invalidations.on_confirmation(said);
         }
-        let Some(listener) = self.audience.get() else { return };
+        let Some(listener) = self.listener.get() else { return };
         let Some(channel) = self.keys.channel(to) else {
             if let Some(signal) = Signal::decode(said) {
                 listener.signal(signal);
@@ -181,7 +182,7 @@ impl Route {
         };
         match Hint::decode(said) {
             Some(Hint::Entry(position, entry)) => listener.entry(channel, position.as_ref(), &entry),
-            Some(Hint::Notice(notice)) => listener.notice(channel, &notice),
+            Some(Hint::PresenceEvent(notice)) => listener.notice(channel, &notice),
             // Written by a newer version: whoever cares sees the gap.
             None => {}
         }
@@ -189,68 +190,68 @@ impl Route {
 }
 
 /// The task's state.
-struct Ear {
-    endpoint: Arc<Endpoint>,
+struct PubSubTask {
+    endpoint: Arc<RedisEndpoint>,
     commands: Arc<Commands>,
-    route: Route,
+    router: MessageRouter,
     probe_every: Duration,
-    wishes: mpsc::Receiver<Request>,
+    requests: mpsc::Receiver<SubscribeRequest>,
     /// What the connection subscribes to, and the next one will.
     wanted: HashSet<Box<str>>,
     /// Whether there is a connection.
-    hearing: Arc<AtomicBool>,
+    connected: Arc<AtomicBool>,
 }
 
-impl Ear {
-    async fn run(mut self, mut line: Line) {
+impl PubSubTask {
+    async fn run(mut self, mut connection: PubSubConnection) {
         loop {
-            self.serve(&mut line).await;
+            self.serve(&mut connection).await;
             // What comes of it is taken up by the reconnect; meanwhile nothing must arrive by the old way.
-            drop(line);
-            self.hearing.store(false, Ordering::Release);
-            line = self.reconnect().await;
-            self.hearing.store(true, Ordering::Release);
-            tracing::info!(channels = self.wanted.len(), "hearing redis again");
-            if let Some(listener) = self.route.audience.get() {
+            drop(connection);
+            self.connected.store(false, Ordering::Release);
+            connection = self.reconnect().await;
+            self.connected.store(true, Ordering::Release);
+            tracing::info!(channels = self.wanted.len(), "connected redis again");
+            if let Some(listener) = self.router.listener.get() {
                 listener.resync();
             }
         }
     }
 
-    async fn subscribe_all(&self, line: &mut Line) -> Result<()> {
-        let own = [self.route.keys.signal(), self.route.probe.to_string()];
-        let wanted = self.wanted.iter().map(|channel| self.route.keys.hints(channel));
-        let names: Vec<String> = own.into_iter().chain(self.route.of_log.clone()).chain(wanted).collect();
+    async fn subscribe_all(&self, connection: &mut PubSubConnection) -> Result<()> {
+        let own = [self.router.keys.signal(), self.router.probe.to_string()];
+        let wanted = self.wanted.iter().map(|channel| self.router.keys.hints(channel));
+        let names: Vec<String> = own.into_iter().chain(self.router.log_channels.clone()).chain(wanted).collect();
         for batch in names.chunks(BATCH) {
-            self.endpoint.in_time(line.connection.subscribe(batch)).await?;
+            self.endpoint.in_time(connection.redis.subscribe(batch)).await?;
         }
         Ok(())
     }
 
     /// Hears until the connection is lost, or as good as.
-    async fn serve(&mut self, line: &mut Line) {
+    async fn serve(&mut self, connection: &mut PubSubConnection) {
         let mut clock = tokio::time::interval(self.probe_every);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut probing: Option<AbortOnDropHandle<()>> = None;
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             tokio::select! {
-                () = line.signs.lost.notified() => {
+                () = connection.health.lost.notified() => {
                     tracing::warn!("lost the connection that hears redis");
                     return;
                 }
-                taken = self.wishes.recv_many(&mut batch, BATCH) => {
+                taken = self.requests.recv_many(&mut batch, BATCH) => {
                     if taken == 0 {
                         // The handle is gone; the task is about to be.
                         return std::future::pending().await;
                     }
-                    if let Err(error) = self.grant(line, &mut batch).await {
+                    if let Err(error) = self.apply(connection, &mut batch).await {
                         tracing::warn!(%error, "cannot subscribe, connecting anew");
                         return;
                     }
                 }
                 _ = clock.tick() => {
-                    if line.signs.unanswered.fetch_add(1, Ordering::Relaxed) >= UNANSWERED {
+                    if connection.health.unanswered.fetch_add(1, Ordering::Relaxed) >= MAX_UNANSWERED_PROBES {
                         tracing::warn!("redis pub/sub has fallen silent, connecting anew");
                         return;
                     }
@@ -265,22 +266,22 @@ impl Ear {
     /// Publishes to itself, by the way that everybody else's messages come.
     fn probe(&self) -> AbortOnDropHandle<()> {
         let commands = Arc::clone(&self.commands);
-        let to = Arc::clone(&self.route.probe);
+        let to = Arc::clone(&self.router.probe);
         AbortOnDropHandle::new(tokio::spawn(async move {
             // If it fails, its echo is missing, which is what counts.
-            let _ = commands.ask(redis::cmd("PUBLISH").arg(&*to).arg("")).await;
+            let _ = commands.send(redis::cmd("PUBLISH").arg(&*to).arg("")).await;
         }))
     }
 
     /// Does what was asked for, in the order asked, in as few commands as that allows.
-    async fn grant(&mut self, line: &mut Line, batch: &mut Vec<Request>) -> Result<()> {
+    async fn apply(&mut self, connection: &mut PubSubConnection, batch: &mut Vec<SubscribeRequest>) -> Result<()> {
         let mut failed = None;
         while let Some(first) = batch.first() {
-            let wish = first.wish;
-            let same = batch.iter().position(|request| request.wish != wish).unwrap_or(batch.len());
-            let group: Vec<Request> = batch.drain(..same).collect();
+            let change = first.change;
+            let same = batch.iter().position(|request| request.change != change).unwrap_or(batch.len());
+            let group: Vec<SubscribeRequest> = batch.drain(..same).collect();
             if failed.is_none() {
-                failed = self.grant_same(line, wish, &group).await.err().map(|error| error.to_string());
+                failed = self.apply_group(connection, change, &group).await.err().map(|error| error.to_string());
             }
             for request in group {
                 let answer = failed.clone().map_or(Ok(()), |why| Err(BrokerError::Unreachable(why)));
@@ -291,37 +292,42 @@ impl Ear {
         failed.map_or(Ok(()), |why| Err(BrokerError::Unreachable(why)))
     }
 
-    async fn grant_same(&mut self, line: &mut Line, wish: Wish, group: &[Request]) -> Result<()> {
+    async fn apply_group(
+        &mut self,
+        connection: &mut PubSubConnection,
+        change: SubscriptionChange,
+        group: &[SubscribeRequest],
+    ) -> Result<()> {
         // Known already, or asked for twice, there is nothing to do.
-        let news = |request: &&Request| match wish {
-            Wish::Subscribe => self.wanted.insert(request.channel.clone()),
-            Wish::Unsubscribe => self.wanted.remove(&request.channel),
+        let news = |request: &&SubscribeRequest| match change {
+            SubscriptionChange::Subscribe => self.wanted.insert(request.channel.clone()),
+            SubscriptionChange::Unsubscribe => self.wanted.remove(&request.channel),
         };
-        let new: Vec<&Request> = group.iter().filter(news).collect();
+        let new: Vec<&SubscribeRequest> = group.iter().filter(news).collect();
         if new.is_empty() {
             return Ok(());
         }
-        let names: Vec<String> = new.iter().map(|request| self.route.keys.hints(&request.channel)).collect();
-        let connection = &mut line.connection;
-        match wish {
-            Wish::Subscribe => {
-                let answer = self.endpoint.in_time(connection.subscribe(names)).await;
+        let names: Vec<String> = new.iter().map(|request| self.router.keys.hints(&request.channel)).collect();
+        let redis = &mut connection.redis;
+        match change {
+            SubscriptionChange::Subscribe => {
+                let answer = self.endpoint.in_time(redis.subscribe(names)).await;
                 if answer.is_err() {
                     // Whoever asked is told that it failed, so it must not come back with the connection.
                     new.iter().for_each(|request| _ = self.wanted.remove(&request.channel));
                 }
                 answer
             }
-            Wish::Unsubscribe => self.endpoint.in_time(connection.unsubscribe(names)).await,
+            SubscriptionChange::Unsubscribe => self.endpoint.in_time(redis.unsubscribe(names)).await,
         }
     }
 
     /// Answers while nothing can be heard: giving up a channel works, wanting one does not.
-    fn deny(&mut self, batch: &mut Vec<Request>) {
+    fn reject(&mut self, batch: &mut Vec<SubscribeRequest>) {
         for request in batch.drain(..) {
-            let answer = match request.wish {
-                Wish::Subscribe => Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())),
-                Wish::Unsubscribe => {
+            let answer = match request.change {
+                SubscriptionChange::Subscribe => Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())),
+                SubscriptionChange::Unsubscribe => {
                     self.wanted.remove(&request.channel);
                     Ok(())
                 }
@@ -331,29 +337,29 @@ impl Ear {
     }
 
     /// Tries until it hears again on every channel wanted. Wishes are answered meanwhile.
-    async fn reconnect(&mut self) -> Line {
-        let mut back_off = BackOff::new();
+    async fn reconnect(&mut self) -> PubSubConnection {
+        let mut back_off = ReconnectBackoff::new();
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let attempt = {
-                let (endpoint, route) = (Arc::clone(&self.endpoint), self.route.clone());
+                let (endpoint, router) = (Arc::clone(&self.endpoint), self.router.clone());
                 let mut attempt = std::pin::pin!(async {
                     back_off.pause().await;
-                    Line::connect(endpoint, route).await
+                    PubSubConnection::connect(endpoint, router).await
                 });
                 loop {
                     tokio::select! {
-                        line = &mut attempt => break line,
-                        1.. = self.wishes.recv_many(&mut batch, BATCH) => self.deny(&mut batch),
+                        connection = &mut attempt => break connection,
+                        1.. = self.requests.recv_many(&mut batch, BATCH) => self.reject(&mut batch),
                     }
                 }
             };
             let heard = match attempt {
-                Ok(mut line) => self.subscribe_all(&mut line).await.map(|()| line),
+                Ok(mut connection) => self.subscribe_all(&mut connection).await.map(|()| connection),
                 Err(error) => Err(error),
             };
             match heard {
-                Ok(line) => return line,
+                Ok(connection) => return connection,
                 Err(error) => tracing::debug!(%error, "cannot hear redis"),
             }
         }

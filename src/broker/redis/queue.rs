@@ -4,9 +4,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
 
+use super::commands::millis;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, answers, millis};
-use crate::broker::{BrokerError, Claim, Item, PARTITION_LEASE, Place, Queue, Result, Waiting, new_epoch};
+use super::{RedisBroker, answers};
+use crate::broker::epoch::new_epoch;
+use crate::broker::{BrokerError, Claim, DurableQueue, PARTITION_LEASE, QueueItem, QueueOffset, QueuedEntry, Result};
 use crate::model::Epoch;
 
 /// How many partitions there are. With another number entries that wait would be looked for in the wrong ones.
@@ -17,20 +19,20 @@ fn strange(what: &str) -> BrokerError {
 }
 
 /// `[id, [field, value]]`. Of something else that somebody put there the body is empty, which no like is.
-fn waiting(entry: Value) -> Option<Waiting> {
+fn waiting(entry: Value) -> Option<QueuedEntry> {
     let (id, fields): (String, Vec<Vec<u8>>) = redis::from_redis_value(entry).ok()?;
     let is_ours = fields.first().is_some_and(|field| field == b"b");
     let body = fields.into_iter().nth(1).filter(|_| is_ours).unwrap_or_default();
-    Some(Waiting { place: Place::parse(&id)?, body: Bytes::from(body) })
+    Some(QueuedEntry { place: QueueOffset::parse(&id)?, body: Bytes::from(body) })
 }
 
 #[async_trait]
-impl Queue for RedisBroker {
+impl DurableQueue for RedisBroker {
     fn partitions(&self) -> u16 {
         PARTITIONS
     }
 
-    async fn enqueue(&self, items: &[Item], most: u64) -> Result<Vec<Option<Place>>> {
+    async fn enqueue(&self, items: &[QueueItem], most: u64) -> Result<Vec<Option<QueueOffset>>> {
         if items.is_empty() {
             return Ok(Vec::new());
         }
@@ -43,19 +45,19 @@ impl Queue for RedisBroker {
         for item in items {
             call.arg(item.partition + 1).arg(&item.body[..]);
         }
-        let places: Vec<String> = answers::parse(self.commands.ask(&call).await?)?;
+        let places: Vec<String> = answers::parse(self.commands.send(&call).await?)?;
         let place = |id: String| match id.as_str() {
             "" => Ok(None),
-            id => Place::parse(id).map(Some).ok_or_else(|| strange("a place")),
+            id => QueueOffset::parse(id).map(Some).ok_or_else(|| strange("a place")),
         };
         places.into_iter().map(place).collect()
     }
 
-    async fn claim(&self, partition: u16, holder: &str, after: Place, limit: usize) -> Result<Option<Claim>> {
+    async fn claim(&self, partition: u16, holder: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>> {
         let mut call = SCRIPTS.claim.call(3);
         call.arg(&self.keys.partition(partition)[..]).arg(holder).arg(millis(PARTITION_LEASE));
         call.arg(after.to_string()).arg(i64::try_from(limit).unwrap_or(i64::MAX)).arg(&*new_epoch());
-        let answer = self.commands.ask(&call).await?;
+        let answer = self.commands.send(&call).await?;
         let Some((life, entries)) = answers::parse::<Option<(String, Vec<Value>)>>(answer)? else { return Ok(None) };
         let items = entries.into_iter().map(waiting).collect::<Option<_>>().ok_or_else(|| strange("an entry"))?;
         Ok(Some(Claim { life: life.into(), items }))
@@ -65,13 +67,13 @@ impl Queue for RedisBroker {
         let [lease, _, _] = self.keys.partition(partition);
         let mut call = SCRIPTS.release.call(1);
         call.arg(lease).arg(holder);
-        self.commands.ask(&call).await.map(drop)
+        self.commands.send(&call).await.map(drop)
     }
 
-    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: Place) -> Result<()> {
+    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: QueueOffset) -> Result<()> {
         let mut call = SCRIPTS.trim.call(3);
         call.arg(&self.keys.partition(partition)[..]).arg(holder).arg(&**life).arg(before.to_string());
-        self.commands.ask(&call).await.map(drop)
+        self.commands.send(&call).await.map(drop)
     }
 
     async fn length(&self) -> Result<u64> {
@@ -80,7 +82,7 @@ impl Queue for RedisBroker {
             let [_, stream, _] = self.keys.partition(partition);
             pipe.cmd("XLEN").arg(stream);
         }
-        let lengths: Vec<u64> = self.commands.ask_all(&pipe).await?;
+        let lengths: Vec<u64> = self.commands.send_pipeline(&pipe).await?;
         Ok(lengths.iter().sum())
     }
 }

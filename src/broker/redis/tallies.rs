@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::commands::millis;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, answers, millis};
-use crate::broker::{Result, TALLY_TTL, Tallies};
+use super::{RedisBroker, answers};
+use crate::broker::{Result, TALLY_TTL, TallyStore};
 use crate::model::{Object, Tally};
 
 #[async_trait]
-impl Tallies for RedisBroker {
+impl TallyStore for RedisBroker {
     async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
         if tallies.is_empty() {
             return Ok(Vec::new());
@@ -30,7 +31,7 @@ impl Tallies for RedisBroker {
         for (_, tally) in tallies {
             call.arg(tally.likes).arg(tally.comments).arg(tally.version);
         }
-        let logs: Vec<bool> = answers::parse(self.commands.ask(&call).await?)?;
+        let logs: Vec<bool> = answers::parse(self.commands.send(&call).await?)?;
         Ok(logs.into_iter().zip(tallies).map(|(log, (object, _))| log && object.channel().is_some()).collect())
     }
 
@@ -41,7 +42,7 @@ impl Tallies for RedisBroker {
         let incarnation = Arc::clone(&self.incarnation.read());
         let mut call = SCRIPTS.tallies.call(objects.len());
         objects.iter().for_each(|object| _ = call.arg(self.keys.tally(*object, &incarnation)));
-        let found: Vec<(String, String, String)> = answers::parse(self.commands.ask(&call).await?)?;
+        let found: Vec<(String, String, String)> = answers::parse(self.commands.send(&call).await?)?;
         let tally = |(likes, comments, version): (String, String, String)| {
             let number = |text: String| text.parse().ok();
             Some(Tally { likes: number(likes)?, comments: number(comments)?, version: number(version)? })

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::page_writer::{PageWriter, WritingPage};
 use super::running_job::{JobLeases, Outcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
-use crate::broker::{Broker, JobAttempt, Page};
+use crate::broker::{Broker, JobAttempt, PageRecipients};
 use crate::feed::error::{FeedError, Result};
 use crate::ledger::Ledger;
 use crate::model::UserId;
@@ -119,7 +119,7 @@ impl ConnectedFirst {
         while pages.next.len() >= least && !pages.fenced {
             let rest = pages.next.split_off(self.page_size.min(pages.next.len()));
             let users = std::mem::replace(&mut pages.next, rest);
-            let page = Page::Users(pages.made);
+            let page = PageRecipients::Users(pages.made);
             pages.made += 1;
             let writing = self.writer.write(pages.scan, &pages.attempt, page, users).await?;
             pages.writing.push_back(writing);

@@ -7,7 +7,7 @@ use super::follower_scanner::FollowerScanner;
 use super::page_writer::PageWriter;
 use super::running_job::{JobLeases, Outcome, RunningJob};
 use super::scan::FollowerScan;
-use crate::broker::{Broker, Invalidation, Page, Signal};
+use crate::broker::{Broker, Invalidation, PageRecipients, Signal};
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
 use crate::feed::favourites::Favourites;
@@ -188,7 +188,7 @@ impl Dispatcher {
     async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<Outcome> {
         if !job.progress.own {
             let own = vec![scan.author.clone()];
-            let page = self.writer.write(scan, &job.attempt, Page::Own, own).await?;
+            let page = self.writer.write(scan, &job.attempt, PageRecipients::Own, own).await?;
             if !self.writer.finish(page).await? {
                 return Ok(Outcome::Fenced);
             }

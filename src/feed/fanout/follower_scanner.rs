@@ -10,7 +10,7 @@ use super::connected_first::ConnectedFirst;
 use super::page_writer::{PageWriter, WritingPage};
 use super::running_job::{JobLeases, Outcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
-use crate::broker::{JobProgress, Page};
+use crate::broker::{JobProgress, PageRecipients};
 use crate::feed::error::Result;
 use crate::ledger::Ledger;
 use crate::model::UserId;
@@ -58,7 +58,7 @@ impl FollowerScanner {
                 }
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };
-                let page = Page::Range { after: ahead, to: to.clone() };
+                let page = PageRecipients::Range { after: ahead, to: to.clone() };
                 writing.push_back((to.clone(), self.writer.write(scan, &job.attempt, page, users).await?));
                 ahead = to;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::scan::FollowerScan;
-use crate::broker::{self, Broker, FanOut, FannedOut, JobAttempt, Page};
+use crate::broker::{self, Broker, FanOut, FannedOut, JobAttempt, PageRecipients};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::jobs::JobQueue;
 use crate::feed::runtime::Runtime;
@@ -45,7 +45,7 @@ impl PageWriter {
         &self,
         scan: &FollowerScan<'_>,
         attempt: &JobAttempt,
-        page: Page,
+        page: PageRecipients,
         users: Vec<UserId>,
     ) -> Result<WritingPage> {
         let post = scan.entry.post().ok_or(FeedError::Internal)?;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::memory::LikeMemory;
 use super::throttle::Throttle;
-use crate::broker::{Append, Broker, BrokerError, Place, SettlementEvent, Signal};
+use crate::broker::{Append, Broker, BrokerError, QueueOffset, SettlementEvent, Signal};
 use crate::feed::error::Result;
 use crate::model::{Entry, Object, Retention, Tally};
 
@@ -30,7 +30,7 @@ pub(super) struct PendingCounts {
 struct PendingCount {
     tally: Tally,
     /// The first entry of the queue that they come from: it is kept until they are published.
-    since: Place,
+    since: QueueOffset,
 }
 
 impl PendingCounts {
@@ -40,18 +40,18 @@ impl PendingCounts {
     }
 
     /// Counts changed, by entries of the queue from `since` on.
-    pub(super) fn changed(&mut self, object: Object, tally: Tally, since: Place) {
+    pub(super) fn changed(&mut self, object: Object, tally: Tally, since: QueueOffset) {
         self.pending.entry(object).and_modify(|count| count.tally = tally).or_insert(PendingCount { tally, since });
     }
 
     /// Another settler published this object's counts until now, perhaps a moment ago.
-    pub(super) fn inherited(&mut self, object: Object, tally: Tally, since: Place) {
+    pub(super) fn inherited(&mut self, object: Object, tally: Tally, since: QueueOffset) {
         self.published.insert(object, Instant::now());
         self.changed(object, tally, since);
     }
 
     /// The first entry of the queue whose counts are not published.
-    pub(super) fn unpublished(&self) -> Option<Place> {
+    pub(super) fn unpublished(&self) -> Option<QueueOffset> {
         self.pending.values().map(|count| count.since).min()
     }
 

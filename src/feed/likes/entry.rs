@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use crate::broker::Waiting;
+use crate::broker::QueuedEntry;
 use crate::model::{LikeChange, Object, UserId};
 
 pub(super) fn encode(change: &LikeChange) -> Bytes {
@@ -28,7 +28,7 @@ pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
 
 /// The last state of each user and object, in the order in which those came; and when the oldest of all was
 /// acknowledged.
-pub(super) fn merge(items: &[Waiting]) -> (Vec<LikeChange>, Option<u64>) {
+pub(super) fn merge(items: &[QueuedEntry]) -> (Vec<LikeChange>, Option<u64>) {
     let mut last: HashMap<(UserId, Object), usize> = HashMap::new();
     let mut changes: Vec<Option<LikeChange>> = Vec::with_capacity(items.len());
     let mut oldest: Option<u64> = None;
@@ -49,7 +49,7 @@ pub(super) fn merge(items: &[Waiting]) -> (Vec<LikeChange>, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::Place;
+    use crate::broker::QueueOffset;
     use crate::model::PostId;
 
     #[test]
@@ -79,8 +79,8 @@ mod tests {
             change("ann", 2, true, 7),
             change("ann", 1, true, 8),
         ];
-        let item = |(major, change)| Waiting { place: Place { major, minor: 0 }, body: encode(change) };
-        let items: Vec<Waiting> = (1..).zip(&all).map(item).collect();
+        let item = |(major, change)| QueuedEntry { place: QueueOffset { major, minor: 0 }, body: encode(change) };
+        let items: Vec<QueuedEntry> = (1..).zip(&all).map(item).collect();
         let (merged, oldest) = merge(&items);
         assert_eq!(merged, [all[1].clone(), all[3].clone(), all[4].clone()]);
         assert_eq!(oldest, Some(4));

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::entry;
 use super::memory::LikeMemory;
 use super::wakers::SettlerWakers;
-use crate::broker::{BrokerError, Item, Place, Queue};
+use crate::broker::{BrokerError, DurableQueue, QueueItem, QueueOffset};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::runtime::Runtime;
 use crate::metrics::Metrics;
@@ -25,11 +25,11 @@ const MAX_BATCH: usize = 1_000;
 
 /// A like that waits to be appended.
 struct WaitingLike {
-    item: Item,
+    item: QueueItem,
     change: LikeChange,
     /// The client of this node that sent it, over a socket.
     client: Option<Arc<str>>,
-    reply: oneshot::Sender<std::result::Result<Place, Refusal>>,
+    reply: oneshot::Sender<std::result::Result<QueueOffset, Refusal>>,
 }
 
 /// Why a like was not appended.
@@ -55,7 +55,7 @@ impl From<Refusal> for FeedError {
 
 /// Appends likes to the queue.
 pub(crate) struct LikeIntake {
-    queue: Arc<dyn Queue>,
+    queue: Arc<dyn DurableQueue>,
     runtime: Arc<Runtime>,
     memory: Arc<LikeMemory>,
     settlers: Arc<SettlerWakers>,
@@ -70,7 +70,7 @@ pub(crate) struct LikeIntake {
 impl LikeIntake {
     /// An intake for this queue: see [`start`](Self::start).
     pub(crate) fn new(
-        queue: Arc<dyn Queue>,
+        queue: Arc<dyn DurableQueue>,
         runtime: Arc<Runtime>,
         memory: Arc<LikeMemory>,
         settlers: Arc<SettlerWakers>,
@@ -93,9 +93,14 @@ impl LikeIntake {
     ///
     /// # Errors
     /// If too many likes wait, or the queue fails.
-    pub(super) async fn enqueue(&self, partition: u16, change: &LikeChange, client: Option<Arc<str>>) -> Result<Place> {
+    pub(super) async fn enqueue(
+        &self,
+        partition: u16,
+        change: &LikeChange,
+        client: Option<Arc<str>>,
+    ) -> Result<QueueOffset> {
         let (reply, replied) = oneshot::channel();
-        let item = Item { partition, body: entry::encode(change) };
+        let item = QueueItem { partition, body: entry::encode(change) };
         let like = WaitingLike { item, change: change.clone(), client, reply };
         let full = |_| FeedError::Busy("too many likes come at once, try again");
         self.waiting.try_send(like).map_err(full)?;
@@ -125,7 +130,7 @@ impl LikeIntake {
     async fn append(&self, batch: &mut Vec<WaitingLike>) {
         // Likes of callers that gave up are dropped.
         batch.retain(|like| !like.reply.is_closed());
-        let items: Vec<Item> = batch.iter().map(|like| like.item.clone()).collect();
+        let items: Vec<QueueItem> = batch.iter().map(|like| like.item.clone()).collect();
         if items.is_empty() {
             return;
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::entry;
-use crate::broker::{Place, Waiting};
+use crate::broker::{QueueOffset, QueuedEntry};
 use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::ledger::{LIKE, Ledger, Quarantined, REVERT, Reverted, SettledLikes, SkippedLike};
@@ -36,7 +36,7 @@ impl LikeQuarantine {
         partition: u16,
         from: &str,
         to: &str,
-        item: Waiting,
+        item: QueuedEntry,
         cause: String,
     ) -> Result<Option<SettledLikes>> {
         tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
@@ -74,7 +74,7 @@ impl LikeQuarantine {
     ///
     /// # Errors
     /// If the ledger cannot be written.
-    pub(super) async fn set_unreadable_aside(&self, partition: u16, epoch: &str, batch: &[Waiting]) -> Result<()> {
+    pub(super) async fn set_unreadable_aside(&self, partition: u16, epoch: &str, batch: &[QueuedEntry]) -> Result<()> {
         let unreadable = batch.iter().filter(|item| entry::decode(&item.body).is_none()).map(|item| {
             tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
             let reason = "it is not a like that this version knows".to_owned();
@@ -88,10 +88,10 @@ impl LikeQuarantine {
     }
 }
 
-fn name(partition: u16, epoch: &str, place: Place) -> String {
+fn name(partition: u16, epoch: &str, place: QueueOffset) -> String {
     format!("{partition} {epoch} {place}")
 }
 
-fn text(item: &Waiting) -> String {
+fn text(item: &QueuedEntry) -> String {
     String::from_utf8_lossy(&item.body[..item.body.len().min(MAX_CONTENT)]).into_owned()
 }

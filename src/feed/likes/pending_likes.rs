@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::provisional::ProvisionalCounts;
-use crate::broker::{Place, SettlementEvent};
+use crate::broker::{QueueOffset, SettlementEvent};
 use crate::model::{LikeChange, Object, Tally, UserId};
 
 /// Likes that can be pending, in all partitions. Clients are not informed of further likes: these are settled all the same, and
@@ -44,7 +44,7 @@ pub(super) struct PendingLikes {
 }
 
 struct PendingLike {
-    place: Place,
+    place: QueueOffset,
     client: Arc<str>,
     change: LikeChange,
 }
@@ -56,7 +56,7 @@ impl PendingLikes {
     }
 
     /// Adds a client's like that is in the queue. Likes of a partition are added in the order of their offsets.
-    pub(super) fn add(&self, partition: u16, place: Place, client: Arc<str>, change: LikeChange) {
+    pub(super) fn add(&self, partition: u16, place: QueueOffset, client: Arc<str>, change: LikeChange) {
         let mut pending = self.partitions[usize::from(partition)].lock();
         if pending.len() < self.capacity {
             pending.push_back(PendingLike { place, client, change });
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
     use crate::model::PostId;
 
-    fn at(major: u64) -> Place {
-        Place { major, minor: 0 }
+    fn at(major: u64) -> QueueOffset {
+        QueueOffset { major, minor: 0 }
     }
 
     fn user(id: &str) -> UserId {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::broker::Place;
+use crate::broker::QueueOffset;
 use crate::feed::caching::{GenerationalCache, RequestCoalescer};
 use crate::model::{Object, Tally};
 
@@ -33,9 +33,9 @@ pub(super) struct ProvisionalCount(Arc<Mutex<Count>>);
 struct Count {
     tally: Tally,
     /// Up to here everything is in the tally, as far as this node knows.
-    settled: Option<(u16, Place)>,
+    settled: Option<(u16, QueueOffset)>,
     /// Acknowledged here and not in the tally: where, and by how much it changes the count.
-    pending: VecDeque<(Place, i64)>,
+    pending: VecDeque<(QueueOffset, i64)>,
     /// The sum of those.
     difference: i64,
 }
@@ -71,7 +71,7 @@ impl ProvisionalCounts {
     }
 
     /// A partition was settled up to a place, here or at another node, and an object's tally is this since then.
-    pub(super) fn settle(&self, partition: u16, through: Place, object: Object, tally: Tally) {
+    pub(super) fn settle(&self, partition: u16, through: QueueOffset, object: Object, tally: Tally) {
         if let Some(known) = self.known.keep(&object) {
             known.0.lock().settle(partition, through, tally);
         }
@@ -80,7 +80,7 @@ impl ProvisionalCounts {
 
 impl ProvisionalCount {
     /// A like was acknowledged: the count with it.
-    pub(super) fn accept(&self, partition: u16, place: Place, difference: i64) -> u64 {
+    pub(super) fn accept(&self, partition: u16, place: QueueOffset, difference: i64) -> u64 {
         let mut count = self.0.lock();
         // It may be settled already.
         let settled = count.settled.is_some_and(|(of, through)| of == partition && place <= through);
@@ -93,7 +93,7 @@ impl ProvisionalCount {
 }
 
 impl Count {
-    fn settle(&mut self, partition: u16, place: Place, tally: Tally) {
+    fn settle(&mut self, partition: u16, place: QueueOffset, tally: Tally) {
         if tally.version >= self.tally.version {
             self.tally = tally;
         }
@@ -122,8 +122,8 @@ mod tests {
 
     const POST: Object = Object::Post(PostId(7));
 
-    fn at(major: u64) -> Place {
-        Place { major, minor: 0 }
+    fn at(major: u64) -> QueueOffset {
+        QueueOffset { major, minor: 0 }
     }
 
     fn settle(counts: &ProvisionalCounts, through: u64, likes: u64, version: u64) {

@@ -20,7 +20,7 @@ use super::reverts::{PendingReverts, RevertPublisher};
 use super::settler_state::{SettlerState, parse_position, position};
 use super::throttle::Throttle;
 use super::wakers::SettlerWakers;
-use crate::broker::{Broker, Claim, Place, Queue, SettlementEvent, Signal};
+use crate::broker::{Broker, Claim, DurableQueue, QueueOffset, SettlementEvent, Signal};
 use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::lineage::Lineage;
@@ -93,7 +93,7 @@ pub(crate) struct SettlerOutputs {
 pub(crate) struct Settlers {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    queue: Arc<dyn Queue>,
+    queue: Arc<dyn DurableQueue>,
     runtime: Arc<Runtime>,
     lineage: Arc<Lineage>,
     eligibility: Arc<Eligibility>,
@@ -114,7 +114,7 @@ impl Settlers {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
-        queue: Arc<dyn Queue>,
+        queue: Arc<dyn DurableQueue>,
         runtime: Arc<Runtime>,
         lineage: Arc<Lineage>,
         eligibility: Arc<Eligibility>,
@@ -234,7 +234,7 @@ impl Settlers {
             permit = self.running.acquire() => permit,
             () = self.runtime.stopped() => return Ok(PollOutcome::Settled(0)),
         };
-        let (after, limit) = (state.as_ref().map_or(Place::ZERO, |state| state.through), size.limit());
+        let (after, limit) = (state.as_ref().map_or(QueueOffset::ZERO, |state| state.through), size.limit());
         let claim = self.queue.claim(partition, self.runtime.holder(), after, limit).await?;
         let Some(claim) = claim else {
             *state = None;
@@ -315,8 +315,8 @@ impl Settlers {
     async fn take_over(&self, partition: u16, first: Claim) -> Result<SettlerState> {
         let incarnation = self.lineage.incarnation();
         let position = self.ledger.like_position(partition).await?;
-        let through = parse_position(&position, &first.life).unwrap_or(Place::ZERO);
-        let mut unpublished: HashMap<Object, Place> = HashMap::new();
+        let through = parse_position(&position, &first.life).unwrap_or(QueueOffset::ZERO);
+        let mut unpublished: HashMap<Object, QueueOffset> = HashMap::new();
         let (epoch, mut items) = (first.life, first.items);
         while let Some(last) = items.last() {
             let reached = last.place;
@@ -338,7 +338,7 @@ impl Settlers {
             }
         }
         tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
-        let (reverts, trimmed) = (PendingReverts::unknown(), Place::ZERO);
+        let (reverts, trimmed) = (PendingReverts::unknown(), QueueOffset::ZERO);
         Ok(SettlerState { epoch, incarnation, position, through, counts, reverts, trimmed })
     }
 
@@ -368,7 +368,7 @@ impl Settlers {
         partition: u16,
         state: &mut SettlerState,
         position: String,
-        (first, through): (Place, Place),
+        (first, through): (QueueOffset, QueueOffset),
         settled: SettledLikes,
     ) -> Result<()> {
         self.lineage.note_settled(partition, &state.epoch, through).await?;
@@ -408,7 +408,7 @@ impl Settlers {
 
     /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm: the counts
     /// follow with the next one, and acknowledgements stay true.
-    async fn publish(&self, partition: u16, through: Place, settled: SettledLikes) {
+    async fn publish(&self, partition: u16, through: QueueOffset, settled: SettledLikes) {
         let tallies = settled.tallies.into_iter().collect();
         let reverted = settled.reverted.into_iter().map(|reverted| (reverted.user, reverted.object)).collect();
         let settlement = SettlementEvent { partition, through, tallies, reverted };
@@ -420,7 +420,7 @@ impl Settlers {
     /// Removes entries from the queue that are settled and published.
     async fn trim(&self, partition: u16, state: &mut SettlerState) -> Result<()> {
         let before = state.counts.unpublished().unwrap_or_else(|| state.through.next());
-        if before > state.trimmed && state.through > Place::ZERO {
+        if before > state.trimmed && state.through > QueueOffset::ZERO {
             self.queue.trim(partition, self.runtime.holder(), &state.epoch, before).await?;
             state.trimmed = before;
         }

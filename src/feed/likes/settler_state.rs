@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::count_publisher::PendingCounts;
 use super::reverts::PendingReverts;
-use crate::broker::Place;
+use crate::broker::QueueOffset;
 use crate::model::Epoch;
 
 /// The state of a settler with its partition.
@@ -16,20 +16,20 @@ pub(super) struct SettlerState {
     /// The ledger's position of the partition, as text.
     pub(super) position: String,
     /// Everything up to here is settled.
-    pub(super) through: Place,
+    pub(super) through: QueueOffset,
     pub(super) counts: PendingCounts,
     pub(super) reverts: PendingReverts,
     /// Below this the queue is trimmed.
-    pub(super) trimmed: Place,
+    pub(super) trimmed: QueueOffset,
 }
 
 /// A position in the queue, as the ledger stores it.
-pub(super) fn position(epoch: &Epoch, place: Place) -> String {
+pub(super) fn position(epoch: &Epoch, place: QueueOffset) -> String {
     format!("{epoch} {place}")
 }
 
 /// The place of a position that the ledger stores; `None` if it is of another epoch.
-pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<Place> {
+pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffset> {
     let (of, place) = position.split_once(' ')?;
-    (of == &**epoch).then(|| Place::parse(place)).flatten()
+    (of == &**epoch).then(|| QueueOffset::parse(place)).flatten()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::catch_up::CatchUp;
 use super::pull_cursor::{Presence, PullCursor};
-use crate::broker::{Broker, Inbox, Opening};
+use crate::broker::{Broker, Inbox, InboxState};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::visibility::{RelationCache, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, TimelinePage};
@@ -94,14 +94,14 @@ impl Inboxes {
     async fn open_with_mark(&self, user: &UserId) -> Result<(Position, u64)> {
         for _ in 0..MAX_ATTEMPTS {
             match self.broker.open_inbox(user).await? {
-                Opening::Ready(position, mark) if self.cursor.covers(user, mark) => return Ok((position, mark)),
-                Opening::Ready(position, mark) => {
+                InboxState::Ready(position, mark) if self.cursor.covers(user, mark) => return Ok((position, mark)),
+                InboxState::Ready(position, mark) => {
                     if let Some(opened) = self.catch_up.run(user, &position.epoch, mark).await? {
                         return Ok(opened);
                     }
                 }
                 // Another node may have filled it: its position is read once more.
-                Opening::Unfilled(epoch) => self.fill(user, &epoch).await?,
+                InboxState::Unfilled(epoch) => self.fill(user, &epoch).await?,
             }
         }
         tracing::warn!(%user, "an inbox went away again and again while it was being filled");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::base::Base;
-use crate::broker::Queue;
+use crate::broker::DurableQueue;
 use crate::feed::likes::{
     CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, Likes, RevertPublisher, SettlementListener,
     SettlerOutputs, SettlerWakers, Settlers,
@@ -22,7 +22,12 @@ pub(super) struct LikeServices {
 }
 
 impl LikeServices {
-    pub(super) fn new(base: &Base, queue: Arc<dyn Queue>, memory: Arc<LikeMemory>, options: &FeedOptions) -> Self {
+    pub(super) fn new(
+        base: &Base,
+        queue: Arc<dyn DurableQueue>,
+        memory: Arc<LikeMemory>,
+        options: &FeedOptions,
+    ) -> Self {
         let (ledger, broker) = (&base.ledger, &base.broker);
         let eligibility = Arc::new(Eligibility::new(base.visibility.clone(), base.contexts.clone()));
         let wakers = Arc::new(SettlerWakers::new(queue.partitions()));

@@ -35,7 +35,7 @@ use super::services::Feed;
 use super::topics::Topics;
 use super::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
-use crate::broker::{Broker, Queue};
+use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
@@ -46,7 +46,7 @@ pub struct Parts {
     /// The logs and hints.
     pub broker: Arc<dyn Broker>,
     /// The write-behind queue: likes are acknowledged from it, and written to the ledger later.
-    pub queue: Arc<dyn Queue>,
+    pub queue: Arc<dyn DurableQueue>,
     /// Hashes passwords.
     pub passwords: Passwords,
     /// Signs the tokens of sessions; `None` where accounts are off.

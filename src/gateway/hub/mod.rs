@@ -26,7 +26,7 @@ use super::join::{Join, Joined};
 use super::outbox::{Outbox, Outgoing};
 use super::sockets::UserSockets;
 use super::transport::Framed;
-use crate::broker::{Broker, Invalidation, Listener, Notice, Signal, Span};
+use crate::broker::{Broker, Invalidation, MessageListener, PresenceEvent, Signal, Span};
 use crate::feed::{Audience, Feed, FeedError, Presence, Viewer};
 use crate::metrics::Metrics;
 use crate::model::{Channel, Entry, Position};
@@ -255,7 +255,7 @@ fn publication(offset: u64, members: &[u8]) -> Result<Publication, FeedError> {
 /// What the broker tells the hub.
 struct Ears(Arc<Hub>);
 
-impl Listener for Ears {
+impl MessageListener for Ears {
     fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
         let hub = &self.0;
         let Some(room) = hub.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
@@ -283,11 +283,11 @@ impl Listener for Ears {
         hub.after(&room, accepted);
     }
 
-    fn notice(&self, channel: &str, notice: &Notice) {
+    fn notice(&self, channel: &str, notice: &PresenceEvent) {
         let Some(room) = self.0.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
         let push = match notice {
-            Notice::Join(info) => push_join(channel, info),
-            Notice::Leave(info) => push_leave(channel, info),
+            PresenceEvent::Join(info) => push_join(channel, info),
+            PresenceEvent::Leave(info) => push_leave(channel, info),
         };
         self.0.broadcast(room.state.lock().members(), &push);
     }

@@ -1,4 +1,4 @@
-//! Inboxes that were read here lately: of a thousand entries only those are read again that came since.
+//! InboxStore that were read here inbox_cache: of a thousand entries only those are read again that came since.
 //!
 //! An inbox's Stream grows at its end and is cut at its beginning; its entries stay what they are. So what was read of it
 //! holds for as long as it is the same Stream, which its epoch says: what is before its first entry by now is left out,
@@ -16,23 +16,24 @@ use crate::model::{Entry, Epoch, PostId, UserId};
 const CAPACITY: u64 = 64 << 20;
 
 /// What was read of inboxes.
-pub(super) struct Lately(Cache<UserId, Arc<Known>>);
+pub(super) struct InboxCache(Cache<UserId, Arc<CachedInbox>>);
 
-impl Lately {
+impl InboxCache {
     pub(super) fn new() -> Self {
-        let weigh = |user: &UserId, known: &Arc<Known>| {
-            u32::try_from(user.as_str().len() + known.entries.len() * size_of::<Packed>() + 256).unwrap_or(u32::MAX)
+        let weigh = |user: &UserId, known: &Arc<CachedInbox>| {
+            u32::try_from(user.as_str().len() + known.entries.len() * size_of::<PackedEntry>() + 256)
+                .unwrap_or(u32::MAX)
         };
         Self(Cache::builder().max_capacity(CAPACITY).weigher(weigh).build())
     }
 
-    pub(super) fn get(&self, user: &UserId) -> Option<Arc<Known>> {
+    pub(super) fn get(&self, user: &UserId) -> Option<Arc<CachedInbox>> {
         self.0.get(user)
     }
 
     /// Remembers an inbox as it was just read.
     pub(super) fn put(&self, user: &UserId, inbox: &Inbox) {
-        match Known::of(inbox) {
+        match CachedInbox::of(inbox) {
             Some(known) => self.0.insert(user.clone(), Arc::new(known)),
             None => self.forget(user),
         }
@@ -44,22 +45,22 @@ impl Lately {
 }
 
 /// What was read of one inbox.
-pub(super) struct Known {
+pub(super) struct CachedInbox {
     epoch: Epoch,
     top: u64,
-    entries: Box<[Packed]>,
+    entries: Box<[PackedEntry]>,
 }
 
 /// An entry in 16 bytes: its kind is in the highest eight bits of its offset.
 #[derive(Clone, Copy)]
-struct Packed {
+struct PackedEntry {
     kind_and_offset: u64,
     post: PostId,
 }
 
 const OFFSET_BITS: u32 = 56;
 
-impl Packed {
+impl PackedEntry {
     fn new(offset: u64, entry: &Entry) -> Option<Self> {
         let kind = u64::from(entry.kind());
         (offset >> OFFSET_BITS == 0).then_some(())?;
@@ -75,9 +76,10 @@ impl Packed {
     }
 }
 
-impl Known {
+impl CachedInbox {
     fn of(inbox: &Inbox) -> Option<Self> {
-        let entries = inbox.entries.iter().map(|(offset, entry)| Packed::new(*offset, entry)).collect::<Option<_>>()?;
+        let entries =
+            inbox.entries.iter().map(|(offset, entry)| PackedEntry::new(*offset, entry)).collect::<Option<_>>()?;
         Some(Self { epoch: Arc::clone(&inbox.top.epoch), top: inbox.top.offset, entries })
     }
 

@@ -1,0 +1,143 @@
+//! Channels and logs in memory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+
+use super::channel::{MemoryChannel, Subscription};
+use super::inbox;
+use super::log::{ChannelLog, later};
+use super::store::MemoryBroker;
+use crate::broker::{
+    Append, Appended, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener, NodeLease,
+    PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
+};
+use crate::model::{Entry, Millis, Position, UserId};
+
+#[async_trait]
+impl Broker for MemoryBroker {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn listen(&self, listener: Arc<dyn MessageListener>) {
+        // A second listener is a mistake of the caller's; the first one stays.
+        let _ = self.listener.set(listener);
+    }
+
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn round_trips(&self) -> u64 {
+        0
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<()> {
+        self.find_or_create(channel).state.lock().subscription = Subscription::Active;
+        Ok(())
+    }
+
+    async fn unsubscribe(&self, channel: &str) -> Result<()> {
+        if let Some(found) = self.find(channel) {
+            found.state.lock().subscription = Subscription::None;
+        }
+        self.drop_if_idle(channel);
+        Ok(())
+    }
+
+    async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>> {
+        let hears = |channel: Arc<MemoryChannel>| channel.state.lock().subscription == Subscription::Active;
+        Ok(users.iter().map(|user| self.find(&inbox_channel(user)).is_some_and(hears)).collect())
+    }
+
+    async fn signal(&self, signal: Signal) -> Result<()> {
+        if let Some(listener) = self.listener.get() {
+            listener.signal(signal);
+        }
+        Ok(())
+    }
+
+    async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation> {
+        if let Some(listener) = self.listener.get() {
+            listener.invalidate(what);
+        }
+        Ok(Confirmation::immediate())
+    }
+
+    fn cache_lease(&self) -> Arc<CacheLease> {
+        Arc::clone(&self.lease)
+    }
+
+    async fn append(&self, append: Append<'_>) -> Result<Appended> {
+        let channel = append.channel;
+        if inbox_owner(channel).is_some() {
+            return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
+        }
+        let found = self.find_or_create(channel);
+        let now = Instant::now();
+        let mut state = found.state.lock();
+        let key = append.idempotency_key.map(|key| (channel.into(), key.into()));
+        if let Some(position) = key.as_ref().and_then(|key| self.idempotency.get(key)) {
+            return Ok(Appended { position, receivers: 0 });
+        }
+        let log = state.log_or_create(now, || self.derived.derive(channel, now));
+        if log.knows(&append) {
+            return Ok(Appended { position: log.position(), receivers: 0 });
+        }
+        log.push(&append, now, self.position_ttl);
+        let position = log.position();
+        if let Some(key) = key {
+            self.idempotency.insert(key, position.clone());
+        }
+        let receivers = self.notify(&state, channel, Some(&position), append.entry);
+        Ok(Appended { position, receivers })
+    }
+
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
+        let told = self.find(channel).map(|found| self.notify(&found.state.lock(), channel, None, entry));
+        Ok(Appended::unlogged(told.unwrap_or(0)))
+    }
+
+    async fn notice(&self, channel: &str, notice: &PresenceEvent) -> Result<()> {
+        let Some((found, listener)) = self.find(channel).zip(self.listener.get()) else { return Ok(()) };
+        let state = found.state.lock();
+        if state.subscription == Subscription::Active {
+            listener.notice(channel, notice);
+        }
+        Ok(())
+    }
+
+    async fn position(&self, channel: &str) -> Result<Option<Position>> {
+        Ok(self.position_of(channel))
+    }
+
+    async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>> {
+        Ok(channels.iter().map(|channel| self.position_of(channel)).collect())
+    }
+
+    async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
+        let (found, now) = (self.find(channel), Instant::now());
+        let mut state = found.as_ref().map(|found| found.state.lock());
+        if inbox_owner(channel).is_some() {
+            let slice = |it: &mut inbox::MemoryInbox| Slice { top: it.position(), entries: it.entries(span) };
+            return Ok(state.and_then(|mut state| state.filled_inbox(now).map(slice)));
+        }
+        let log = state.as_mut().and_then(|state| state.log(now));
+        let slice = |log: &mut ChannelLog| Slice { top: log.position(), entries: log.entries(span) };
+        Ok(Some(log.map_or_else(|| Slice { top: self.empty_log_position(channel, now), entries: Vec::new() }, slice)))
+    }
+
+    async fn drop_logs(&self, channels: &[String]) -> Result<()> {
+        let now = Instant::now();
+        for found in channels.iter().filter_map(|channel| self.find(channel)) {
+            found.state.lock().drop_log(now, later(now, self.position_ttl));
+        }
+        Ok(())
+    }
+
+    async fn lease_node(&self, _: &str, _: Option<u8>, _: Millis) -> Result<NodeLease> {
+        Ok(NodeLease { number: 0, ttl: None, used_until: 0 })
+    }
+}
