@@ -3,7 +3,7 @@
 import { Emitter } from "./emitter.js";
 import { FeedlineError, backoff } from "./errors.js";
 
-/** @import { Counts, LikeEvents, LikeView, Likeable, PendingLike } from "./types.js" */
+/** @import { LikeEvents, LikeView, Likeable, PendingLike } from "./types.js" */
 
 const METHODS = { post: ["likes.remove", "likes.add"], comment: ["comments.unlike", "comments.like"] };
 /** @type {Record<number, string>} by the code of the error */
@@ -56,13 +56,6 @@ export class Likes extends Emitter {
     if (this.#reverted.delete(id)) this.emit("change", id);
   }
 
-  /** Keeps counts back that may, or may not, contain a pending like. @param {{id: number} & Counts} counts */
-  holds(counts) {
-    const like = this.#pending.get(counts.id);
-    if (like) like.counts = counts;
-    return like !== undefined;
-  }
-
   /** One request at a time for each object, so that the last wish wins. @param {PendingLike} like */
   async #advance(like) {
     if (like.isAsking || this.#pending.get(like.id) !== like) return;
@@ -105,10 +98,9 @@ export class Likes extends Emitter {
   }
 
   /** @param {PendingLike} like @param {{liked: boolean, likes: number, version?: number}} final */
-  #finish({ id, counts }, final) {
+  #finish({ id }, final) {
     this.#pending.delete(id);
-    const isLater = counts && counts.version > (final.version ?? 0);
-    this.emit("settled", { id, ...final, ...(isLater && { likes: counts.likes, version: counts.version }) });
+    this.emit("settled", { id, ...final });
     this.emit("change", id);
   }
 

@@ -56,7 +56,7 @@ export class Timeline extends Emitter {
     const { connection, likes } = context;
     this.#offs = [
       likes.on("change", (id) => this.#patch(id, {})),
-      likes.on("settled", ({ id, ...more }) => this.#patch(id, more)),
+      likes.on("settled", ({ id, liked, ...counts }) => (this.#patch(id, { liked }), this.#patch(id, counts))),
       connection.on("state", ({ name }) => name === "live" && this.#sendDrafts()),
     ];
     const handlers = {
@@ -219,7 +219,7 @@ export class Timeline extends Emitter {
     for (const [id, off] of [...this.#watched]) if (!wanted.has(id) && this.#watched.delete(id)) off();
     for (const id of wanted) {
       if (!this.#watched.has(id)) this.#watched.set(id, this.#context.connection.subscribe(`post:${id}`, {
-        publication: ({ data }) => data.type === "counts" && this.#counts(data),
+        publication: ({ data: { type, id, ...counts } }) => type === "counts" && this.#patch(id, counts),
       }));
     }
   }
@@ -263,11 +263,6 @@ export class Timeline extends Emitter {
   /** @param {number} id @param {Partial<Post>} more */
   #patch(id, more) {
     if (this.#list.patch(id, more)) this.#touch();
-  }
-
-  /** @param {{id: number, likes: number, comments: number, version: number}} counts */
-  #counts({ id, likes, comments, version }) {
-    this.#patch(id, this.#context.likes.holds({ id, likes, version }) ? { comments } : { likes, comments, version });
   }
 
   /** Forgets what is above: it can be read anew. @param {number} ceiling */

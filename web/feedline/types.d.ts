@@ -272,12 +272,7 @@ export interface PendingLike extends Likeable {
   asks: number;
   attempt: number;
   isAsking?: boolean;
-  counts?: Counts;
   final?: { liked: boolean; likes: number; version: number };
-}
-export interface Counts {
-  likes: number;
-  version: number;
 }
 export interface LikeEvents {
   /** The id of what is to be shown anew. */

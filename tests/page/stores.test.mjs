@@ -1,0 +1,419 @@
+// The client's stores against a server that the test plays.
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+import { Feedline } from "../../web/feedline/index.js";
+import { scripted, settled, startTime, stopTime, tick } from "./scripted.mjs";
+
+const [TIMELINE, NOTIFICATIONS] = ["timeline:ann", "notifications:ann"];
+const blank = { author: "bo", likes: 0, comments: 0, favourites: 0 };
+const post = (id, more = {}) => ({ id, text: `post ${id}`, created_at: id, ...blank, ...more });
+const page = (ids, offset, next) => ({
+  items: ids.map((id) => post(id, { liked: false })),
+  people: { bo: { id: "bo", name: "Bo" } },
+  position: { offset, epoch: "e" },
+  ...(next && { next }),
+  read: { id: 0, unread: 0 },
+});
+const standing = (offset, more = {}) => ({ recoverable: true, offset, epoch: "e", ...more });
+const descending = (from, to) => Array.from({ length: from - to + 1 }, (_, i) => from - i);
+const shown = ({ timeline }) => timeline.entries.map(({ id, key }) => id || key);
+
+beforeEach(stopTime);
+afterEach(startTime);
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc");
+
+/** A client that is live and has read this page. */
+async function setUp(first = page([30, 20, 10], 3), options = {}) {
+  const server = scripted();
+  const { transport } = server;
+  const feedline = new Feedline({ url: "ws://test/", user: "ann", token: "t", transport, ...options });
+  feedline.open();
+  server.accept({ [TIMELINE]: standing(first.position.offset), [NOTIFICATIONS]: standing(0) });
+  await settled();
+  server.socket.answerCall("timeline.read", first);
+  server.socket.answerCall("notifications.list", { items: [], unread: 0, unseen: 0 });
+  await settled();
+  const push = async (channel, data, offset) => {
+    server.socket.say(server.push(channel, data, offset));
+    await settled();
+  };
+  const arrive = (id, offset, more) => push(TIMELINE, { type: "post", post: post(id, more) }, offset);
+  /** Loses the connection, and connects again. */
+  const reconnect = async (timeline, notifications = { recovered: true, was_recovering: true }) => {
+    feedline.connection.drop();
+    await settled();
+    tick(9_000);
+    server.accept({ [TIMELINE]: timeline, [NOTIFICATIONS]: standing(0, notifications) });
+    await settled();
+  };
+  return { server, feedline, push, arrive, reconnect };
+}
+
+test("an own post that is pushed before its reply is not shown twice", async () => {
+  const { server, feedline, arrive } = await setUp();
+  const key = feedline.timeline.post({ text: "mine" });
+  assert.equal(feedline.timeline.entries[0].post.text, "mine");
+  await settled();
+  await arrive(40, 4, { author: "ann", text: "mine" });
+  await arrive(35, 5);
+  assert.deepEqual(shown(feedline), [key, 35, 30, 20, 10]);
+  server.socket.answerCall("posts.create", post(40, { author: "ann", text: "mine" }));
+  await settled();
+  assert.deepEqual(shown(feedline), [40, 35, 30, 20, 10]);
+  assert.equal(feedline.timeline.entries[0].key, key, "its element stays");
+  assert.equal(feedline.timeline.entries[0].state, "stored");
+});
+
+test("a post of another tab waits only for the reply of one's own", async () => {
+  const { server, feedline, arrive } = await setUp();
+  const key = feedline.timeline.post({ text: "mine" });
+  await settled();
+  await arrive(40, 4, { author: "ann", text: "from the other tab" });
+  assert.deepEqual(shown(feedline), [key, 30, 20, 10]);
+  server.socket.refuseCall("posts.create", { code: 400, message: "no", field: "text" });
+  await settled();
+  assert.deepEqual(shown(feedline), [key, 40, 30, 20, 10]);
+  assert.deepEqual([feedline.timeline.entries[0].state, feedline.timeline.entries[0].error.field], ["failed", "text"]);
+});
+
+test("what may have been stored is sent again with its key, what was refused with another", async () => {
+  const { server, feedline, reconnect } = await setUp();
+  const key = feedline.timeline.post({ text: "mine" });
+  await settled();
+  const first = server.socket.call("posts.create").rpc.data.idempotency_key;
+  await reconnect(standing(3, { recovered: true, was_recovering: true }));
+  assert.equal(server.socket.call("posts.create").rpc.data.idempotency_key, first);
+  server.socket.refuseCall("posts.create", { code: 503, message: "unavailable", temporary: true });
+  await settled();
+  assert.equal(feedline.timeline.entries[0].state, "pending");
+  tick(9_000);
+  await settled();
+  assert.equal(server.socket.call("posts.create").rpc.data.idempotency_key, first);
+  server.socket.refuseCall("posts.create", { code: 422, message: "too long" });
+  await settled();
+  feedline.timeline.retry(key);
+  await settled();
+  assert.notEqual(server.socket.call("posts.create").rpc.data.idempotency_key, first);
+});
+
+test("posts are sent one at a time, in their order", async () => {
+  const { server, feedline } = await setUp();
+  for (const text of ["one", "two"]) feedline.timeline.post({ text });
+  await settled();
+  assert.deepEqual(server.socket.sent.flatMap(({ rpc }) => rpc?.data.text ?? []), ["one"]);
+  server.socket.answerCall("posts.create", post(40, { author: "ann", text: "one" }));
+  await settled();
+  assert.equal(server.socket.call("posts.create").rpc.data.text, "two");
+});
+
+test("new posts wait while one reads further down, and no more than agreed are kept", async () => {
+  const { server, feedline, arrive } = await setUp(page(descending(110, 101), 3, "older"), { keep: 10 });
+  for (let id = 111; id <= 120; id += 1) await arrive(id, id);
+  assert.deepEqual(shown(feedline), descending(120, 111), "at the top they come in at once");
+  feedline.timeline.atTop = false;
+  await arrive(121, 121, { author: "cy" });
+  assert.deepEqual(shown(feedline), descending(120, 111));
+  assert.deepEqual([feedline.timeline.waiting, feedline.timeline.waitingAuthors], [1, ["cy"]]);
+  feedline.timeline.atTop = true;
+  assert.deepEqual(shown(feedline), descending(121, 112));
+  assert.equal(feedline.timeline.waiting, 0);
+  feedline.timeline.atTop = false;
+  for (let id = 122; id <= 150; id += 1) await arrive(id, id);
+  assert.deepEqual([feedline.timeline.waiting, shown(feedline)], [29, descending(121, 112)]);
+  feedline.timeline.atTop = true;
+  await settled();
+  server.socket.answerCall("timeline.read", page(descending(150, 145), 150, "older"));
+  await settled();
+  assert.deepEqual([feedline.timeline.waiting, shown(feedline)], [0, descending(150, 145)]);
+});
+
+test("older pages are read to the end, and a trimmed end is found again", async () => {
+  const { server, feedline, arrive } = await setUp(page(descending(110, 101), 3, "p101"), { keep: 10 });
+  await arrive(111, 4);
+  assert.deepEqual(shown(feedline), descending(111, 102));
+  const loading = feedline.timeline.loadOlder();
+  await settled();
+  assert.equal(server.socket.call("timeline.read").rpc.data.cursor, undefined);
+  server.socket.answerCall("timeline.read", page(descending(111, 105), 4, "p105"));
+  await settled();
+  assert.equal(server.socket.call("timeline.read").rpc.data.cursor, "p105");
+  server.socket.answerCall("timeline.read", page(descending(104, 98), 4));
+  await loading;
+  assert.deepEqual(shown(feedline), descending(107, 98));
+  assert.equal(feedline.timeline.hasOlder, false);
+});
+
+test("a recovered connection leaves a mark, one that is not reads anew", async () => {
+  const { server, feedline, reconnect } = await setUp();
+  const publications = [40, 50].map((id, i) => ({ offset: 4 + i, data: { type: "post", post: post(id) } }));
+  await reconnect(standing(3, { recovered: true, was_recovering: true, publications }));
+  assert.deepEqual(shown(feedline), [50, 40, 30, 20, 10]);
+  const [recovered] = feedline.timeline.marks;
+  assert.deepEqual([recovered.kind, recovered.below, recovered.posts, recovered.lostFor], ["recovered", 30, 2, 9_000]);
+  await reconnect(standing(1, { was_recovering: true, epoch: "f" }));
+  assert.deepEqual(shown(feedline), [50, 40, 30, 20, 10], "what is shown stays until the new page is there");
+  server.socket.answerCall("timeline.read", page([60, 40], 1));
+  await settled();
+  assert.deepEqual(shown(feedline), [60, 40]);
+  assert.deepEqual([feedline.timeline.marks[0].kind, feedline.timeline.marks[0].below], ["reloaded", 50]);
+});
+
+test("a page that could not be read is read when the connection is back, though that one recovers", async () => {
+  const { server, feedline, reconnect } = await setUp();
+  await reconnect(standing(1, { was_recovering: true, epoch: "f" }));
+  await reconnect(standing(1, { was_recovering: true, recovered: true, epoch: "f" }));
+  server.socket.answerCall("timeline.read", page([60], 1));
+  await settled();
+  assert.deepEqual(shown(feedline), [60]);
+});
+
+test("a failed read is repeated while the connection is there", async () => {
+  const { server, feedline } = await setUp();
+  feedline.timeline.reload();
+  await settled();
+  server.socket.refuseCall("timeline.read", { code: 503, message: "unavailable", temporary: true });
+  await settled();
+  assert.deepEqual([feedline.timeline.state, feedline.timeline.error.code, shown(feedline).length], ["ready", 503, 3]);
+  tick(2_000);
+  await settled();
+  server.socket.answerCall("timeline.read", page([60], 4));
+  await settled();
+  assert.deepEqual([feedline.timeline.error, shown(feedline)], [null, [60]]);
+});
+
+test("what did not change is the same entry", async () => {
+  const { feedline, arrive, push } = await setUp();
+  const before = feedline.timeline.entries;
+  await arrive(40, 4);
+  await push(TIMELINE, { type: "edited", post: post(20, { text: "edited", edited_at: 5 }) }, 5);
+  const after = feedline.timeline.entries;
+  assert.deepEqual([after[1] === before[0], after[2] === before[1], after[3] === before[2]], [true, false, true]);
+});
+
+test("many arrivals in one frame are one change", async () => {
+  const { server, feedline } = await setUp();
+  let changes = 0;
+  feedline.timeline.on("change", () => (changes += 1));
+  server.socket.say(...[40, 50, 60].map((id, i) => server.push(TIMELINE, { type: "post", post: post(id) }, 4 + i)));
+  await settled();
+  assert.deepEqual([changes, shown(feedline).length], [1, 6]);
+});
+
+test("counts of an older version do not come back", async () => {
+  const { server, feedline, push } = await setUp();
+  feedline.timeline.watch([30, 20]);
+  await settled();
+  for (const { id, subscribe } of server.socket.sent.filter((one) => one.subscribe)) {
+    server.socket.say({ id, subscribe: standing(0, { channel: subscribe.channel }) });
+  }
+  const counts = (likes, version) => push("post:30", { type: "counts", id: 30, likes, comments: 1, version });
+  await counts(7, 9);
+  await counts(5, 8);
+  assert.deepEqual([feedline.timeline.entries[0].post.likes, feedline.timeline.entries[0].post.comments], [7, 1]);
+  feedline.timeline.watch([20]);
+  await settled();
+  assert.deepEqual(server.socket.last("unsubscribe").unsubscribe, { channel: "post:30" });
+});
+
+test("a like is shown at once, held by its acknowledgement, and settled in the end", async () => {
+  const { server, feedline, push } = await setUp();
+  const heart = () => Object.values(feedline.timeline.entries[0].like);
+  feedline.likes.toggle(feedline.timeline.entries[0].post);
+  assert.deepEqual(heart(), [true, 1, "pending", ""]);
+  await settled();
+  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 6 });
+  await settled();
+  assert.deepEqual(heart(), [true, 6, "pending", ""], "five others were faster");
+  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: true, asks: 1, likes: 6, version: 6 });
+  assert.deepEqual(heart(), [true, 6, "settled", ""]);
+  assert.deepEqual([feedline.timeline.entries[0].post.liked, feedline.timeline.entries[0].post.likes], [true, 6]);
+});
+
+test("one request at a time, and the last wish is the last request", async () => {
+  const { server, feedline, push } = await setUp();
+  const heart = () => Object.values(feedline.timeline.entries[0].like);
+  const toggle = () => feedline.likes.toggle(feedline.timeline.entries[0].post);
+  for (const liked of [true, false, true, false]) assert.equal(toggle().liked, liked);
+  await settled();
+  const asked = () => server.socket.sent.flatMap(({ rpc }) => (rpc?.method.startsWith("likes.") ? [rpc.method] : []));
+  assert.deepEqual(asked(), ["likes.add"]);
+  // The settlement may come before the acknowledgement.
+  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: true, asks: 1, likes: 1, version: 1 });
+  assert.deepEqual(heart(), [false, 0, "pending", ""]);
+  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
+  await settled();
+  assert.deepEqual(asked(), ["likes.add", "likes.remove"]);
+  server.socket.answerCall("likes.remove", { state: "accepted", liked: false, likes: 0 });
+  await settled();
+  assert.deepEqual(heart(), [false, 0, "pending", ""], "the settlement of the first wish is not that of the second");
+  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: false, asks: 1, likes: 0, version: 2 });
+  assert.deepEqual(heart(), [false, 0, "settled", ""]);
+});
+
+test("counts that arrive while a like is pending never make its number jump", async () => {
+  const { server, feedline, push } = await setUp();
+  feedline.timeline.watch([30]);
+  await settled();
+  server.socket.answer("subscribe", standing(0));
+  feedline.likes.toggle(feedline.timeline.entries[0].post);
+  const seen = new Set([feedline.timeline.entries[0].like.likes]);
+  feedline.timeline.on("change", () => seen.add(feedline.timeline.entries[0].like.likes));
+  await settled();
+  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
+  await settled();
+  for (const version of [1, 2]) await push("post:30", { type: "counts", id: 30, likes: 1, comments: 0, version });
+  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: true, asks: 1, likes: 1, version: 1 });
+  assert.deepEqual([...seen], [1]);
+  assert.equal(feedline.timeline.entries[0].like.state, "settled");
+  await push("post:30", { type: "counts", id: 30, likes: 2, comments: 0, version: 3 });
+  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 2, "settled", ""]);
+});
+
+test("a reverted like goes back to what was, and says why until that is read", async () => {
+  const { server, feedline, push } = await setUp();
+  const heart = () => Object.values(feedline.timeline.entries[0].like);
+  const reasons = [];
+  feedline.likes.on("reverted", ({ reason }) => reasons.push(reason));
+  feedline.likes.toggle(feedline.timeline.entries[0].post);
+  await settled();
+  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
+  await push(NOTIFICATIONS, { type: "like.reverted", id: 30, reason: "failed" }, 1);
+  assert.deepEqual(heart(), [false, 0, "reverted", "failed"]);
+  feedline.likes.dismiss(30);
+  assert.deepEqual(heart(), [false, 0, "settled", ""]);
+  feedline.likes.toggle(feedline.timeline.entries[0].post);
+  await settled();
+  server.socket.refuseCall("likes.add", { code: 404, message: "no such post" });
+  await settled();
+  assert.deepEqual(heart(), [false, 0, "reverted", "gone"]);
+  assert.deepEqual(reasons, ["failed", "gone"]);
+});
+
+test("a reversal is shown in the tab that did not ask, with what the server has", async () => {
+  const { server, feedline, push } = await setUp();
+  await push(NOTIFICATIONS, { type: "like.reverted", id: 30, reason: "failed" }, 1);
+  assert.equal(feedline.timeline.entries[0].like.state, "reverted");
+  server.socket.answerCall("posts.get", post(30, { liked: true, likes: 4 }));
+  await settled();
+  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 4, "reverted", "failed"]);
+});
+
+test("a like over the rate is tried again, and given up in the end", async () => {
+  const { server, feedline } = await setUp();
+  feedline.likes.toggle(feedline.timeline.entries[0].post);
+  for (let attempt = 1; attempt <= 6; attempt += 1) {
+    assert.equal(feedline.timeline.entries[0].like.state, "pending", `attempt ${attempt}`);
+    await settled();
+    server.socket.refuseCall("likes.add", { code: 429, message: "rate limited", temporary: true });
+    await settled();
+    tick(9_000);
+    await settled();
+    server.socket.say({});
+  }
+  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [false, 0, "reverted", "rate_limited"]);
+  assert.equal(server.socket.sent.filter(({ rpc }) => rpc?.method === "likes.add").length, 6);
+});
+
+test("after a lost connection an acknowledged like holds, another is asked for again", async () => {
+  const { server, feedline, reconnect } = await setUp();
+  feedline.likes.toggle(feedline.timeline.entries[0].post);
+  await settled();
+  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
+  feedline.likes.toggle(feedline.timeline.entries[1].post);
+  await settled();
+  await reconnect(standing(3, { recovered: true, was_recovering: true }));
+  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 1, "settled", ""]);
+  assert.deepEqual(Object.values(feedline.timeline.entries[1].like), [true, 1, "pending", ""]);
+  assert.deepEqual(server.socket.call("likes.add").rpc.data, { id: 20 });
+});
+
+test("notifications: a group stands once, newest first; counts follow", async () => {
+  const { server, feedline, push } = await setUp();
+  const fresh = { kind: "like", count: 1, people: [], read: false, seen: false };
+  const group = (id, more = {}) => ({ id, ...fresh, created_at: id, updated_at: id, ...more });
+  const { notifications } = feedline;
+  const counts = () => [notifications.items.map(({ id }) => id), notifications.unread, notifications.unseen];
+  const arrive = (notification) => push(NOTIFICATIONS, { type: "notification", notification });
+  await arrive(group(1));
+  await arrive(group(2));
+  await arrive(group(1, { count: 2, updated_at: 3 }));
+  assert.deepEqual(counts(), [[1, 2], 2, 2]);
+  feedline.notifications.markSeen();
+  assert.deepEqual(counts(), [[1, 2], 2, 0]);
+  await push(NOTIFICATIONS, { type: "notifications.read", id: 2, seen: false, unread: 1, unseen: 0 });
+  assert.deepEqual([...counts(), feedline.notifications.items.map(({ read }) => read)], [[1, 2], 1, 0, [false, true]]);
+  await arrive(group(2, { count: 2, updated_at: 4 }));
+  assert.deepEqual(counts(), [[2, 1], 2, 1]);
+  await push(NOTIFICATIONS, { type: "notification.gone", id: 2 });
+  assert.deepEqual(counts(), [[1], 1, 0]);
+  await arrive(group(0, { updated_at: 5 }));
+  await settled();
+  assert.ok(server.socket.call("notifications.list"), "whether it was counted already only the server knows");
+  server.socket.answerCall("notifications.list", { items: [group(0), group(1)], unread: 9, unseen: 8 });
+  await settled();
+  assert.deepEqual(counts(), [[0, 1], 9, 8]);
+  for (let id = 10; id < 300; id += 1) await arrive(group(id));
+  assert.equal(feedline.notifications.items.length, 200);
+});
+
+test("the read marker is sent at most twice a second and never goes back", async () => {
+  const { server, feedline, push, arrive, reconnect } = await setUp();
+  await arrive(40, 4);
+  await arrive(50, 5, { author: "ann" });
+  assert.equal(feedline.readMarker.unread, 1, "one's own posts are not unread");
+  for (const id of [20, 40, 30]) feedline.readMarker.mark(id);
+  tick(500);
+  await settled();
+  const marks = server.socket.sent.filter(({ rpc }) => rpc?.method === "timeline.mark_read");
+  assert.deepEqual(marks.map(({ rpc }) => rpc.data.id), [40]);
+  server.socket.answerCall("timeline.mark_read", { id: 40, unread: 0 });
+  await settled();
+  await push(TIMELINE, { type: "read", id: 10, unread: 9 });
+  assert.deepEqual([feedline.readMarker.id, feedline.readMarker.unread], [40, 0]);
+  await reconnect(standing(5, { recovered: true, was_recovering: true }));
+  server.socket.answerCall("timeline.read", { ...page([], 5), read: { id: 50, unread: 0 } });
+  await settled();
+  assert.equal(feedline.readMarker.id, 50, "another tab moved it while this one was away");
+});
+
+test("names that pages do not bring are asked for once", async () => {
+  const { server, feedline } = await setUp();
+  assert.equal(feedline.people.get("bo").name, "Bo");
+  assert.deepEqual([feedline.people.get("cy"), feedline.people.get("cy").name], [{ id: "cy", name: "cy" }, "cy"]);
+  await settled();
+  assert.equal(server.socket.sent.filter(({ rpc }) => rpc?.method === "users.get").length, 1);
+  server.socket.answerCall("users.get", { id: "cy", name: "Cy", followers: 3 });
+  await settled();
+  assert.deepEqual(feedline.people.get("cy"), { id: "cy", name: "Cy", avatar: undefined });
+  for (let n = 0; n < 1_000; n += 1) feedline.people.add({ [`u${n}`]: { id: `u${n}`, name: "U" } });
+  assert.equal(feedline.people.get("u0").name, "U");
+  assert.equal(feedline.people.get("cy").name, "cy", "no more than agreed are kept");
+});
+
+test("a tab that is open for a day stays small", async () => {
+  const { server, feedline, push } = await setUp(page([], 0), { keep: 50 });
+  const size = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const day = async (from, to) => {
+    for (let id = from; id < to; id += 1) {
+      server.socket.say(server.push(TIMELINE, { type: "post", post: post(id, { text: "x".repeat(500) }) }, id));
+      if (id % 3 === 0) server.socket.say(server.push(TIMELINE, { type: "gone", id: id - 1, reason: "deleted" }, id));
+      if (id % 100 === 0) await push(NOTIFICATIONS, { type: "like.reverted", id, reason: "gone" });
+      server.socket.sent.length = 0;
+    }
+  };
+  await day(1, 20_000);
+  const before = size();
+  await day(20_000, 60_000);
+  const grown = size() - before;
+  assert.ok(shown(feedline).length <= 50);
+  assert.ok(grown < 2_000_000, `${grown} bytes more`);
+});
