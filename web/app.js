@@ -29,6 +29,8 @@ export class App {
   /** The client module: connection, timeline, likes, notifications. */
   client = null;
   line = null;
+  /** The view Home; the language and the user are those with which it was made. */
+  home = null;
   favourites = null;
   router;
 
@@ -73,11 +75,12 @@ export class App {
     forgetUnsent();
     for (const dialog of document.querySelectorAll("dialog")) dialog.close();
     this.router.clear();
+    this.home?.close();
     this.#shell?.close();
     this.#shell = null;
     this.line?.close();
     this.client?.close();
-    this.client = this.line = this.favourites = this.session = null;
+    this.client = this.line = this.favourites = this.session = this.home = null;
     clearSession();
     this.router.go("/sign-in", { replace: true });
   }
@@ -93,6 +96,8 @@ export class App {
   refresh() {
     this.#drawer?.close();
     forgetUnsent();
+    this.home?.close();
+    this.home = null;
     this.#shell?.close();
     this.#shell = null;
     this.router.refresh();
@@ -153,7 +158,7 @@ export class App {
     this.session = session;
     const client = new Feedline({ url: "/connection/websocket", user: session.user, token: session.token });
     this.client = client;
-    this.line = new Line(client.connection);
+    this.line = new Line(client);
     const rpc = (method, params) => client.connection.rpc(method, params);
     this.favourites = new Favourites(rpc, (error) => this.toast(messageOf(error)));
     client.people.add({ [session.user]: this.me() });

@@ -49,6 +49,7 @@ function decode(text) {
 /** Shows views by address, and keeps the places of those that were left. */
 export class Router {
   #show;
+  /** Key of the history's entry → `{view, scroll, focused}`, the one left last at the end. */
   #kept = new Map();
   #current = null;
 
@@ -60,6 +61,7 @@ export class Router {
     this.#show = show;
     history.scrollRestoration = "manual";
     addEventListener("popstate", () => this.#open(false));
+    addEventListener("scroll", () => this.#scrolled(), { passive: true });
     addEventListener("pagehide", () => this.#remember());
     document.addEventListener("click", (event) => this.#clicked(event));
   }
@@ -80,7 +82,7 @@ export class Router {
 
   /** Forgets all views: they belonged to somebody else, or speak another language. */
   clear() {
-    for (const view of this.#kept.values()) view.stop?.();
+    for (const view of new Set([...this.#kept.values()].map((kept) => kept.view))) view.stop?.();
     this.#kept.clear();
     this.#current = null;
   }
@@ -100,42 +102,45 @@ export class Router {
 
   #open(fresh) {
     if (!history.state?.key) history.replaceState({ ...history.state, key: crypto.randomUUID() }, "");
-    if (this.#current) {
-      if (this.#current.key !== history.state.key) this.#leave(this.#current);
-      this.#current = null;
-    }
-    const { key, scroll = 0 } = history.state;
+    const { key, scroll: stored = 0 } = history.state;
+    if (this.#current && this.#current.key !== key) this.#current.view.pause?.();
     const kept = this.#kept.get(key) ?? null;
-    const view = this.#show(parse(location), kept);
+    this.#current = null;
+    const view = this.#show(parse(location), kept?.view ?? null);
+    const place = kept ?? { view, scroll: fresh ? 0 : stored, focused: null };
+    place.view = view;
     this.#kept.delete(key);
-    this.#kept.set(key, view);
+    this.#kept.set(key, place);
     this.#trim();
+    const { scroll } = place;
+    scrollTo(0, scroll);
     this.#current = { key, view };
-    const top = kept ? (kept.scroll ?? 0) : fresh ? 0 : scroll;
-    scrollTo(0, top);
-    if (kept) view.focused?.isConnected ? view.focused.focus({ preventScroll: true }) : null;
+    if (place.focused?.isConnected) place.focused.focus({ preventScroll: true });
     // After a reload the place can be reached once there is something to scroll.
-    if (!kept && !fresh && top > 0) view.ready?.then(() => this.#current?.view === view && scrollTo(0, top));
+    if (!kept && scroll > 0) view.ready?.then(() => this.#current?.view === view && scrollTo(0, scroll));
     view.resume?.();
   }
 
-  #leave({ view }) {
-    view.pause?.();
+  /** The place of the current view; when the browser goes back, it has left before anybody can ask. */
+  #scrolled() {
+    const place = this.#current && this.#kept.get(this.#current.key);
+    if (place && history.state?.key === this.#current.key) place.scroll = scrollY;
   }
 
-  /** Notes the place of the current view, in memory and for a reload. */
+  /** Notes the place of the current view: in memory, and for a reload. */
   #remember() {
-    if (!this.#current) return;
-    this.#current.view.scroll = scrollY;
-    this.#current.view.focused = document.activeElement;
+    const place = this.#current && this.#kept.get(this.#current.key);
+    if (!place) return;
+    place.scroll = scrollY;
+    place.focused = document.activeElement;
     history.replaceState({ ...history.state, scroll: scrollY }, "");
   }
 
   #trim() {
-    for (const [key, view] of this.#kept) {
+    for (const [key, { view }] of this.#kept) {
       if (this.#kept.size <= KEPT_VIEWS) return;
       this.#kept.delete(key);
-      if (![...this.#kept.values()].includes(view)) view.stop?.();
+      if (![...this.#kept.values()].some((other) => other.view === view)) view.stop?.();
     }
   }
 

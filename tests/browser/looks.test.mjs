@@ -179,6 +179,12 @@ test("back and forward restore the place", async () => {
   );
   await mira.run(() => history.forward());
   await mira.sees("topic", "#bread");
+  await mira.click("nav-home");
+  await mira.until(
+    () => mira.run(() => scrollY),
+    (now) => now === 0,
+    "Home anew begins at the top",
+  );
 });
 
 test("the page speaks Chinese", async () => {
@@ -205,6 +211,8 @@ test("the page speaks Chinese", async () => {
 test("the theme is the system's until another is chosen", async () => {
   const { mira } = scene;
   const paper = () => mira.run(() => getComputedStyle(document.body).backgroundColor);
+  await go(mira, "/settings");
+  await mira.sees("choose-light", "Light");
   await mira.emulate({ ...DESKTOP, dark: true });
   assert.equal(await paper(), "rgb(15, 19, 20)");
   await mira.click("choose-light");

@@ -6,7 +6,7 @@ const PEOPLE = {
   chenwei: "Chen Wei",
   lena: "Lena Brandt",
   sam: "Sam Ortiz",
-  lin: "林小雨",
+  lin: "Lin Xiaoyu",
 };
 const PASSWORD = "correct horse battery";
 

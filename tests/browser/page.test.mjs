@@ -35,7 +35,7 @@ afterEach(async () => {
 test("an empty form says what it wants", async () => {
   await ann.open(server.origin);
   await ann.click("gate-submit");
-  await ann.sees("user-error", "Enter your id");
+  await ann.sees("user-error", "Enter an id");
   await ann.shot("sign-in");
 });
 

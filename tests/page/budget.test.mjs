@@ -37,7 +37,7 @@ async function files(...endings) {
 
 test("script and style stay small", async () => {
   const all = (await files(".js", ".css")).map(({ name, text }) => ({ name, text: withoutComments(text) }));
-  const whole = gzipSync(all.map(({ text }) => text).join("\n")).length;
+  const whole = gzipSync(all.map(({ text }) => text).join("\n"), { level: 9 }).length;
   console.log(`${whole} bytes in ${all.length} files`);
   assert.ok(whole < BUDGET_BYTES, `${whole} bytes compressed`);
 });
@@ -84,4 +84,21 @@ test("no text becomes markup, and no style or script is inline", async () => {
     assert.doesNotMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/, name);
     assert.doesNotMatch(text, /<style|<script(?! type="module" src=)|style="|\son\w+="/, name);
   }
+});
+
+test("the document preloads what the entry imports, and nothing else", async () => {
+  const found = new Set();
+  const visit = async (name) => {
+    if (found.has(name)) return;
+    found.add(name);
+    const text = await readFile(path.join(WEB, name), "utf8");
+    for (const [, from] of text.matchAll(/^(?:import|export)[^;]*?from "(\.[^"]+)"/gms)) {
+      await visit(path.posix.join(path.posix.dirname(name), from));
+    }
+  };
+  await visit("main.js");
+  found.delete("main.js");
+  const html = await readFile(path.join(WEB, "index.html"), "utf8");
+  const preloaded = [...html.matchAll(/rel="modulepreload" href="\/([^"]+)"/g)].map(([, name]) => name);
+  assert.deepEqual(preloaded, [...found].sort());
 });

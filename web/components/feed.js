@@ -75,8 +75,9 @@ export class Feed {
     this.#render();
   }
 
-  /** Back in the document: places are measured again. */
+  /** Back in the document: what changed meanwhile is shown, and places are measured again. */
   resume() {
+    if (scrollY === 0) this.#anchor = null;
     this.#render();
     this.#moved();
   }
@@ -107,6 +108,7 @@ export class Feed {
 
   /** Changes of one frame are shown together. */
   #schedule() {
+    if (!this.element.isConnected) return;
     if (document.hidden) return this.#render();
     this.#frame ||= requestAnimationFrame(() => this.#render());
   }

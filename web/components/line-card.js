@@ -4,18 +4,19 @@ import { button, h, setText, svg } from "../dom.js";
 import { span } from "../format.js";
 import { icon } from "../icons.js";
 import { locale, t } from "../i18n/index.js";
+import { RECOVERED_MS } from "../line.js";
 
 const WIDTH = 268;
 const HEIGHT = 44;
 const POINTS = 60;
-const RECOVERED_MS = 8000;
 
 /** The word for the state of the connection. */
 export function lineWord(line) {
   const { state, resumed } = line;
   if (state.name === "lost" && state.slow) return t("line.slow");
   if (state.name === "ended") return t(state.signedOut ? "line.signed-out" : "line.ended");
-  if (state.name === "live" && resumed?.recovered && Date.now() - resumed.at < RECOVERED_MS) return t("line.recovered");
+  if (state.name === "live" && resumed?.kind === "recovered" && Date.now() - resumed.at < RECOVERED_MS)
+    return t("line.recovered");
   return t(`line.${state.name}`);
 }
 
@@ -29,7 +30,7 @@ export function lineNote(line) {
   if (state.name === "ended")
     return t(state.signedOut ? "line.note.signed-out" : "line.note.ended", { reason: state.reason });
   if (state.name === "live" && resumed && Date.now() - resumed.at < RECOVERED_MS) {
-    return resumed.recovered ? t("line.note.recovered", { n: resumed.missed }) : t("line.note.reloaded");
+    return resumed.kind === "recovered" ? t("line.note.recovered", { n: resumed.posts }) : t("line.note.reloaded");
   }
   return "";
 }
@@ -101,8 +102,7 @@ export class LineCard {
       h("h2", { id: "line-title", text: t("line") }),
       state,
       this.#plot.element,
-      figures,
-      this.#note,
+      h("div", { class: "line-foot" }, figures, this.#note),
       open,
     );
     let frame = 0;

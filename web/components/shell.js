@@ -6,7 +6,7 @@ import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { avatar } from "./avatar.js";
 import { composeDialog } from "./compose.js";
-import { LineCard, LinePill } from "./line-card.js";
+import { LineCard, lineNote, LinePill, lineWord } from "./line-card.js";
 import { openMenu } from "./menu.js";
 import { SuggestionsPanel, TopicsPanel } from "./panels.js";
 
@@ -23,6 +23,7 @@ export class Shell {
   #place = h("div", { id: "view" });
   #me;
   #panels;
+  #announced = "";
   #shownWaiting = 0;
   element;
 
@@ -50,6 +51,7 @@ export class Shell {
     this.#stops = [
       notifications.on("change", () => this.#showBadge()),
       timeline.on("change", () => this.#announceWaiting()),
+      app.line.on(() => this.#announceLine()),
       () => line.close(),
       () => pill.close(),
     ];
@@ -188,6 +190,16 @@ export class Shell {
     const { waiting } = this.#app.client.timeline;
     if (waiting > this.#shownWaiting) this.#app.announce(t("new.posts", { n: waiting }));
     this.#shownWaiting = waiting;
+  }
+
+  /** Losing the connection and coming back are announced once each. */
+  #announceLine() {
+    const { line } = this.#app;
+    const word = lineWord(line);
+    if (word === this.#announced) return;
+    const first = this.#announced === "";
+    this.#announced = word;
+    if (!first) this.#app.announce(`${word}. ${lineNote(line)}`);
   }
 
   #accountMenu() {

@@ -84,7 +84,7 @@ export const zh = {
   "line.note.offline": "你已离线。你写的内容会保留，恢复后自动发送。",
   "line.note.signed-out": "此会话已结束，请重新登录。",
   "line.note.ended": "服务器关闭了连接：{reason}。",
-  "line.note.recovered": "已恢复 {n} 个事件，没有遗漏。",
+  "line.note.recovered": "已补上 {n} 条帖子，没有遗漏。",
   "line.note.reloaded": "离开太久，已全部重新加载。",
   curtain: "幕后",
   "curtain.frames": "数据帧，最新在前",

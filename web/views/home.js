@@ -23,6 +23,6 @@ export function homeView(app) {
     top: () => app.client.timeline.showWaiting(),
     resume: () => feed.resume(),
     pause: () => feed.pause(),
-    stop: () => feed.close(),
+    close: () => feed.close(),
   };
 }

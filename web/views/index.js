@@ -26,7 +26,8 @@ const TITLES = ["explore", "topics", "notifications", "favourites", "search", "s
  * `top()`, `resume()` (it is shown), `pause()` (it is left, and kept) and `stop()` (it is forgotten).
  */
 export function signedInViews(app, { name, params }) {
-  if (name === "home") return homeView(app);
+  // Home is one view, however often it is in the history: it has what was begun to write, and the timeline.
+  if (name === "home") return (app.home ??= homeView(app));
   return new LoadedView(LOADERS[name] ?? notFound, (make) => make(app, params), TITLES.includes(name) ? t(name) : "");
 }
 
