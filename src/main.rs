@@ -11,11 +11,11 @@ use feedline::config::ConfigError;
 
 use crate::cli::{Args, Command};
 
-/// Thousands of small, short-lived buffers of many sizes on all threads: what it is made for.
+/// jemalloc, because the server allocates many small, short-lived buffers of different sizes on all threads.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Why a command did not succeed.
+/// A failed command.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The configuration is invalid.
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command. All but `bench`, which configures the servers it starts itself, read the configuration first.
+/// Runs a command. All commands read the configuration first, except `bench`, which configures its own servers.
 fn run(args: &Args) -> Result<(), Failure> {
     let config = || args.load_config();
     match &args.command {

@@ -287,7 +287,7 @@ fn a_token_needs_a_user_and_a_key() {
     command.env("FEEDLINE__AUTH__RSA_PUBLIC_KEY", "public.pem").env("FEEDLINE__ACCOUNTS__ENABLED", "false");
     let refused = command.output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(err(&refused).contains("public key alone"), "{refused:?}");
+    assert!(err(&refused).contains("public key only"), "{refused:?}");
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn jobs_in_quarantine_are_listed_and_retried() {
     let expected = format!("job 7 since 6: WRONGTYPE\n    {job}\nlike 0 a 1-0 since 6: WRONGTYPE\n    nonsense\n");
     assert_eq!(out(&listed), expected);
     let retried = run(&dir, &["jobs", "retry"]);
-    assert_eq!((retried.status.code(), out(&retried)), (Some(0), "job 7 was put back\n"), "{retried:?}");
+    assert_eq!((retried.status.code(), out(&retried)), (Some(0), "job 7 was returned to its queue\n"), "{retried:?}");
     let jobs = db.query_row("SELECT id, generation FROM jobs", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     assert_eq!(jobs, (7, 3));
 }

@@ -1,4 +1,4 @@
-//! `feedline backup` and `feedline restore`: a SQLite ledger as one file that is whole.
+//! `feedline backup` and `feedline restore`: consistent copies of an SQLite ledger.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use feedline::config::{Config, LedgerUrl};
 use feedline::ledger::{CopyProgress, sqlite_backup, sqlite_restore};
 
-/// Where the copy goes.
+/// The arguments of `feedline backup`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackupArgs {
     /// The file to write, which must not exist [default: backups/feedline-UNIXTIME.db in server.data_dir]
@@ -16,10 +16,10 @@ pub(crate) struct BackupArgs {
     pub(crate) to: Option<PathBuf>,
 }
 
-/// What to put in place.
+/// The arguments of `feedline restore`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RestoreArgs {
-    /// A file made by `feedline backup`, or a copy of the ledger made by hand (with its -wal file beside it)
+    /// A file of `feedline backup`, or a copy of the ledger made by hand, together with its -wal file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
@@ -27,7 +27,7 @@ pub(crate) struct RestoreArgs {
 /// How often progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Copies the ledger to a file, while servers run or not. Prints the file's name.
+/// Copies the ledger to a file. Servers may run meanwhile. Prints the name of the file.
 ///
 /// # Errors
 ///
@@ -40,13 +40,13 @@ pub(crate) fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
     };
     sqlite_backup(path, &to, shown("copied")).context("no backup was made")?;
     let mut err = std::io::stderr().lock();
-    writeln!(err, "The backup holds the ledger: users, posts, edges, likes and jobs.")?;
-    writeln!(err, "It does not hold secrets.toml, the configuration, or likes that were not settled yet (likes/).")?;
+    writeln!(err, "The backup contains the ledger: users, posts, edges, likes and jobs.")?;
+    writeln!(err, "It does not contain secrets.toml, the configuration, or likes that are not settled yet (likes/).")?;
     writeln!(std::io::stdout(), "{}", to.display())?;
     Ok(())
 }
 
-/// Puts a backup in the place of the ledger, which is kept beside it. Servers must be stopped.
+/// Replaces the ledger by a backup, and keeps the former ledger under another name. Servers must be stopped.
 ///
 /// # Errors
 ///
@@ -57,9 +57,9 @@ pub(crate) fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Result<()>
     let mut out = std::io::stdout().lock();
     writeln!(out, "restored {} from {}", path.display(), args.file.display())?;
     if let Some(kept) = kept {
-        writeln!(out, "the ledger that was there is kept as {}", kept.display())?;
+        writeln!(out, "the former ledger is kept as {}", kept.display())?;
     }
-    writeln!(std::io::stderr(), "Timelines are made anew from the ledger at the next start.")?;
+    writeln!(std::io::stderr(), "Timelines are rebuilt from the ledger at the next start.")?;
     Ok(())
 }
 
@@ -68,12 +68,12 @@ fn sqlite_path<'a>(config: &'a Config, instead: &str) -> anyhow::Result<&'a Path
         LedgerUrl::Sqlite(path) => Ok(path),
         LedgerUrl::Postgres(_) => bail!(
             "the ledger (ledger.url) is a PostgreSQL database: use {instead}; see \"Backups\" in docs/operations.md. \
-             Feedline detects at its next start, or reconnect, that it was restored"
+             Feedline detects a restored ledger at its next start, or when it reconnects"
         ),
     }
 }
 
-/// Shows how far a copy is to those who watch.
+/// Shows the progress of a copy, if standard error is a terminal.
 fn shown(what: &'static str) -> impl FnMut(CopyProgress) {
     let mut last: Option<Instant> = None;
     move |CopyProgress { done, total }| {
@@ -81,7 +81,7 @@ fn shown(what: &'static str) -> impl FnMut(CopyProgress) {
         if is_due && std::io::stderr().is_terminal() {
             last = Some(Instant::now());
             let percent = (100 * done).checked_div(total).unwrap_or(100);
-            // Nobody is there to see it.
+            // A closed terminal is not an error.
             let _ = write!(std::io::stderr(), "\r{what} {percent} %{}", if done == total { "\n" } else { "" });
         }
     }

@@ -3,12 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Says on standard output that the configuration is valid, which it was found to be when it was loaded. Creates
-/// nothing.
+/// Prints that the configuration is valid. It was checked when it was loaded. Creates no files.
 ///
 /// # Errors
 ///
-/// When standard output is closed.
+/// If standard output is closed.
 pub(crate) fn check_config(path: Option<&Path>) -> io::Result<()> {
     let usual = Path::new("config.toml");
     let mut out = io::stdout().lock();

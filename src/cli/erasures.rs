@@ -1,4 +1,4 @@
-//! `feedline erasures`: who was erased, for backups that are kept elsewhere.
+//! `feedline erasures`: lists erased users, and erases them again in a restored ledger.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -12,20 +12,20 @@ use feedline::ledger::{Ledger, RevocationKind};
 use feedline::model::UserId;
 use tokio::runtime::Builder;
 
-/// Entries of the ledger's log that are read at once.
+/// Entries of the ledger's log in one read.
 const ENTRIES_PER_READ: usize = 1_000;
 
-/// How many unreadable lines of a log are named.
+/// The maximum number of unreadable lines of a log in the error message.
 const MAX_LINES_NAMED: usize = 20;
 
-/// What to do with the erasures.
+/// The subcommands of `feedline erasures`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ErasuresCommand {
-    /// Print everyone whom the ledger knows as erased, in the form of erasures.log
+    /// Print the erased users of the ledger, in the format of erasures.log
     List,
-    /// Erase everyone in an erasure log whom the ledger does not know as erased; a running node does the work
+    /// Erase the users in an erasure log that the ledger does not list as erased; a running node removes their data
     Apply {
-        /// The log: data/erasures.log of a node, or what `list` printed
+        /// The log: data/erasures.log of a node, or the output of `list`
         file: PathBuf,
     },
 }
@@ -34,7 +34,7 @@ pub(crate) enum ErasuresCommand {
 ///
 /// # Errors
 ///
-/// When the ledger or the log cannot be read, or the ledger not written.
+/// If the ledger or the log cannot be read, or the ledger cannot be written.
 pub(crate) fn erasures(config: &Config, command: &ErasuresCommand) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -69,7 +69,7 @@ async fn list(ledger: &dyn Ledger) -> anyhow::Result<()> {
 }
 
 async fn apply(ledger: &dyn Ledger, file: &PathBuf) -> anyhow::Result<()> {
-    // A log that is not there is a mistake here, unlike at a first start.
+    // A missing log is an error here, unlike at the first start of a node.
     std::fs::metadata(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     let contents = read_erasure_log(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     let ErasureLogContents { entries, unreadable } = contents;
@@ -82,7 +82,7 @@ async fn apply(ledger: &dyn Ledger, file: &PathBuf) -> anyhow::Result<()> {
         let lines: Vec<String> = unreadable.iter().take(MAX_LINES_NAMED).map(usize::to_string).collect();
         let more = if unreadable.len() > MAX_LINES_NAMED { ", …" } else { "" };
         let lines = format!("{}{more}", lines.join(", "));
-        anyhow::bail!("{}: lines that cannot be read: {lines}; whoever they name is not erased", file.display());
+        anyhow::bail!("{}: lines that cannot be read: {lines}; the users in them were not erased", file.display());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `feedline jobs`: what is in quarantine, and retrying its jobs.
+//! `feedline jobs`: lists the quarantine, and retries its jobs.
 
 use std::io::Write as _;
 
@@ -9,28 +9,28 @@ use feedline::config::Config;
 use feedline::ledger::{JOB, Ledger, MAX_QUARANTINED, Quarantined};
 use tokio::runtime::Builder;
 
-/// More than there are: of each kind at most [`MAX_QUARANTINED`].
+/// The maximum number of rows to read: the ledger keeps at most [`MAX_QUARANTINED`] of each kind.
 const MAX_LISTED: usize = 4 * MAX_QUARANTINED as usize;
 
 /// The arguments of `feedline jobs`.
 #[derive(Debug, Args)]
 pub(crate) struct JobsArgs {
-    /// Without one: list the quarantine
+    /// [default: list the quarantine]
     #[command(subcommand)]
     pub(crate) command: Option<JobsCommand>,
 }
 
-/// What to do with the quarantine.
+/// The subcommands of `feedline jobs`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobsCommand {
-    /// Put jobs back, for a running node to do
+    /// Return jobs to their queue; a running node runs them
     Retry {
-        /// The number of the job; without it all jobs
+        /// The number of the job [default: all jobs]
         id: Option<i64>,
     },
 }
 
-/// Lists the quarantine, or puts jobs back.
+/// Lists the quarantine, or returns jobs to their queue.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ async fn retry(ledger: &dyn Ledger, id: Option<i64>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for number in ids {
         if ledger.release_job(number).await? {
-            writeln!(out, "job {number} was put back")?;
+            writeln!(out, "job {number} was returned to its queue")?;
         } else if id.is_some() {
             bail!("job {number} is not in quarantine");
         }

@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! The command line: a file for each command.
 
 mod backup;
 mod check_config;
@@ -28,46 +28,46 @@ pub(crate) use token::{TokenArgs, token};
 #[derive(Debug, Parser)]
 #[command(name = "feedline", version)]
 pub(crate) struct Args {
-    /// The configuration file [default: config.toml, if it is there]
+    /// The configuration file [default: config.toml, if it exists]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// How to log, whatever server.log_format says
+    /// The log format; overrides server.log_format
     #[arg(long, global = true, value_name = "FORMAT", value_enum)]
     pub(crate) log_format: Option<LogFormat>,
-    /// What to do.
+    /// The command; none is `serve`.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
-/// What Feedline can be told to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve; this is what happens when no command is given
+    /// Serve (the default command)
     Serve,
-    /// Measure what this machine can carry
+    /// Measure the capacity of this machine
     #[cfg(feature = "bench")]
     Bench(BenchArgs),
     /// Print a token for a user
     Token(TokenArgs),
-    /// Copy the SQLite ledger to a file, also while servers run
+    /// Copy the SQLite ledger to a file; servers may run meanwhile
     Backup(BackupArgs),
-    /// Put a backup in the place of the SQLite ledger; servers must be stopped
+    /// Replace the SQLite ledger by a backup; servers must be stopped
     Restore(RestoreArgs),
     /// List jobs and likes in quarantine, or retry jobs
     Jobs(JobsArgs),
-    /// Look whether the configuration is valid, and start nothing
+    /// Check the configuration without starting a server
     CheckConfig,
-    /// List who was erased, or apply an erasure log to a restored ledger
+    /// List the erased users, or apply an erasure log to a restored ledger
     #[command(subcommand)]
     Erasures(ErasuresCommand),
 }
 
 impl Args {
-    /// The configuration, with what the command line says laid over it.
+    /// Loads the configuration. Options of the command line override it.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the file and the environment.
+    /// All errors of the file and the environment.
     pub(crate) fn load_config(&self) -> Result<Config, ConfigError> {
         let mut config = Config::load(self.config.as_deref())?;
         if let Some(format) = self.log_format {

@@ -1,4 +1,4 @@
-//! What a command that serves asks of the process: logs, and as many open files as it may have.
+//! Sets up the process of a server: logs, and the limit of open files.
 
 use std::env::VarError;
 use std::io::{self, IsTerminal as _};
@@ -7,15 +7,14 @@ use anyhow::Context as _;
 use feedline::config::{LogFormat, ServerConfig};
 use tracing_subscriber::EnvFilter;
 
-/// More files than any configuration asks for; the hard limit is what it comes to.
+/// More files than any configuration needs: the hard limit decides.
 const PLENTY: u64 = 1 << 24;
 
-/// Starts logging to standard error. The variable `RUST_LOG`, where it is set, decides what is logged instead of
-/// `server.log_level`.
+/// Starts logging to standard error. The variable `RUST_LOG`, if set, overrides `server.log_level`.
 ///
 /// # Errors
 ///
-/// When `RUST_LOG` is not a filter, or logging was started before.
+/// If `RUST_LOG` is not a valid filter, or logging was started before.
 pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<()> {
     let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Err(VarError::NotPresent) => String::new(),
@@ -32,11 +31,11 @@ pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))
 }
 
-/// Raises the limit of open files to what the system allows, and answers with it.
+/// Raises the limit of open files to the hard limit. Returns the new limit.
 ///
 /// # Errors
 ///
-/// When the system does not say what it allows.
+/// If the limit cannot be read.
 pub(crate) fn raise_open_files() -> io::Result<u64> {
     rlimit::increase_nofile_limit(PLENTY)
 }

@@ -1,4 +1,4 @@
-//! `feedline serve`: what runs when nothing else is said.
+//! `feedline serve`: runs the server. It is the default command.
 
 use std::io::Write as _;
 
@@ -10,10 +10,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{init_logs, raise_open_files};
 
-/// Serves until it is asked to stop (SIGTERM or SIGINT; a second one ends it at once).
+/// Serves until SIGTERM or SIGINT. A second signal ends the process at once.
 ///
 /// # Errors
-/// If it cannot start; the message names the key at fault.
+/// If the server cannot start. The message names the configuration key at fault.
 pub(crate) fn serve(config: &Config) -> anyhow::Result<()> {
     init_logs(&config.server)?;
     let files = raise_open_files().context("the limit of open files cannot be read")?;
@@ -39,19 +39,19 @@ pub(crate) fn serve(config: &Config) -> anyhow::Result<()> {
     })
 }
 
-/// Threads for every core this process may use. For a single one a runtime without any is cheaper at every turn: there is
-/// nobody to hand work to.
+/// One thread for each core. On a single core, the single-threaded runtime is cheaper: it passes no work between
+/// threads.
 fn runtime() -> std::io::Result<Runtime> {
     let cores = std::thread::available_parallelism()?.get();
     let mut builder = if cores == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.enable_all().build()
 }
 
-/// Says where everything is.
+/// Prints the addresses, the stores and the file of the secrets.
 fn greet(app: &App, secrets: &Secrets) {
     let (broker, ledger) = app.stores();
     let mut out = std::io::stdout().lock();
-    // A closed standard output is no reason not to serve.
+    // A closed standard output does not prevent serving.
     let _ = writeln!(out, "Feedline {} is at http://{}", env!("CARGO_PKG_VERSION"), app.address());
     if let Some(admin) = app.admin_address() {
         let _ = writeln!(out, "  admin    http://{admin}");

@@ -1,4 +1,4 @@
-//! `feedline token`: a token to try things with.
+//! `feedline token`: prints a token, for tests and first steps.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
@@ -8,13 +8,13 @@ use feedline::auth::Issuer;
 use feedline::config::{Config, Secrets, parse_duration};
 use feedline::model::UserId;
 
-/// Whose token, and for how long.
+/// The arguments of `feedline token`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TokenArgs {
-    /// The user's id: 1 to 64 of A-Z a-z 0-9 _ - .
+    /// The id of the user: 1 to 64 of A-Z a-z 0-9 _ - .
     #[arg(long, value_name = "ID", value_parser = parse_user)]
     pub(crate) user: UserId,
-    /// How long it is valid, such as 30m or 24h [default: auth.token_ttl]
+    /// The lifetime of the token, such as 30m or 24h [default: auth.token_ttl]
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
     pub(crate) ttl: Option<Duration>,
 }
@@ -28,16 +28,16 @@ fn parse_ttl(text: &str) -> Result<Duration, String> {
     if ttl < Duration::from_secs(1) { Err("expected one second or more".into()) } else { Ok(ttl) }
 }
 
-/// Prints a token to standard output, and to standard error where the secret is that it was signed with. Makes the
-/// secrets of a first start if there are none.
+/// Prints a token to standard output, and the place of the signing secret to standard error. Creates the secrets of a
+/// first start if they do not exist.
 ///
 /// # Errors
 ///
-/// When there is no secret to be had, or standard output is closed.
+/// If there is no secret to sign with, or standard output is closed.
 pub(crate) fn token(config: &Config, args: &TokenArgs) -> anyhow::Result<()> {
     let secrets = Secrets::load(config)?;
     let issuer = Issuer::new(&config.auth, &secrets)
-        .context("tokens are verified with a public key alone: sign them where the private key is")?;
+        .context("tokens are verified with a public key only: sign them with its private key")?;
     let issuer = match args.ttl {
         Some(ttl) => issuer.with_ttl(ttl),
         None => issuer,
