@@ -22,28 +22,56 @@ pub(crate) enum ExpandField {
     People,
 }
 
-/// The parts that a client requests.
+/// The number of parts. More are refused, and cost as many as these.
+const MAX_PARTS: usize = 3;
+
+/// The parts that a client requests with posts. Inputs contain it with `#[serde(flatten)]`.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct ExpandRequest {
+    /// What posts include: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// `newest_comments`), `people` (profiles of these users, and of the first 10 users that each post and comment
+    /// mentions).
+    #[serde(default)]
+    #[schemars(with = "Vec<ExpandField>")]
+    with: Option<Value>,
+}
+
+impl ExpandRequest {
+    /// The requested parts.
+    ///
+    /// # Errors
+    /// [`FeedError::Invalid`] if an element is none of the parts.
+    pub(crate) fn decode(&self) -> Result<Expand> {
+        let part = |name: &str| ExpandField::deserialize(Value::from(name)).ok();
+        let parts = self.with.as_ref().map_or(Some(Vec::new()), part_names);
+        let parts = parts.and_then(|names| names.into_iter().map(part).collect::<Option<Vec<_>>>());
+        let wrong = || FeedError::invalid("with", "with is a list of likers, comments and people, or of some of them");
+        parts.map(Expand).ok_or_else(wrong)
+    }
+}
+
+/// The names in a list, which is JSON or text with commas. `None` if it is neither.
+fn part_names(with: &Value) -> Option<Vec<&str>> {
+    match with {
+        Value::Null => Some(Vec::new()),
+        Value::String(text) if text.is_empty() => Some(Vec::new()),
+        Value::String(text) => Some(text.split(',').map(str::trim).collect()),
+        Value::Array(names) => names.iter().map(|name| Some(name.as_str()?.trim())).collect(),
+        _ => None,
+    }
+}
+
+/// The number of parts that an input requests: what a read costs depends on it. Inputs are not validated yet.
+pub(crate) fn requested_parts(input: &Value) -> u32 {
+    let names = input.get("with").and_then(part_names).unwrap_or_default();
+    u32::try_from(names.len().min(MAX_PARTS)).unwrap_or(0)
+}
+
+/// The parts of an [`ExpandRequest`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expand(Vec<ExpandField>);
 
 impl Expand {
-    /// Parses a list, as JSON or as text with commas.
-    ///
-    /// # Errors
-    /// If an element is none of the parts.
-    pub(crate) fn parse(asked: Option<&Value>) -> Result<Self> {
-        let part = |name: &str| ExpandField::deserialize(Value::from(name.trim())).ok();
-        let parts: Option<Vec<ExpandField>> = match asked {
-            None | Some(Value::Null) => Some(Vec::new()),
-            Some(Value::String(text)) if text.is_empty() => Some(Vec::new()),
-            Some(Value::String(text)) => text.split(',').map(part).collect(),
-            Some(Value::Array(names)) => names.iter().map(|name| part(name.as_str()?)).collect(),
-            Some(_) => None,
-        };
-        let wrong = || FeedError::invalid("with", "with is a list of likers, comments and people, or of some of them");
-        parts.map(Self).ok_or_else(wrong)
-    }
-
     pub(crate) fn has(&self, part: ExpandField) -> bool {
         self.0.contains(&part)
     }
@@ -52,10 +80,10 @@ impl Expand {
 /// The likers and comments of a post, as far as they were requested.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct PostPreview {
-    /// Who likes it, latest first, 8 at most; if `likers` were asked for.
+    /// The latest likers, at most 8; with `likers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) likers: Option<Vec<UserId>>,
-    /// The newest comments on the post itself, newest first, 3 at most; if `comments` were asked for.
+    /// The newest comments on the post itself, newest first, at most 3; with `comments`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) newest_comments: Option<Vec<Comment>>,
 }
@@ -77,7 +105,7 @@ pub(crate) struct PageItem {
 pub(crate) struct SinglePost {
     #[serde(flatten)]
     item: PageItem,
-    /// Who its author, its likers and commenters and those named are, by id; if `people` were asked for.
+    /// Profiles of its author, likers and commenters, and of mentioned users, by id; with `people`.
     people: Option<BTreeMap<String, Person>>,
 }
 
@@ -98,12 +126,15 @@ mod tests {
             (json!([]), &[]),
             (Value::Null, &[]),
         ] {
-            assert_eq!(Expand::parse(Some(&asked)).unwrap(), Expand(parts.to_vec()), "{asked}");
+            let count = u32::try_from(parts.len()).unwrap();
+            assert_eq!(requested_parts(&json!({ "with": &asked })), count, "{asked}");
+            assert_eq!(ExpandRequest { with: Some(asked) }.decode().unwrap(), Expand(parts.to_vec()));
         }
-        assert_eq!(Expand::parse(None).unwrap(), Expand::default());
+        assert_eq!(ExpandRequest { with: None }.decode().unwrap(), Expand::default());
+        assert_eq!(requested_parts(&json!({ "with": "people,".repeat(100) })), 3);
         for wrong in [json!("friends"), json!("likers,"), json!("Likers"), json!(["likers", 3]), json!(7), json!({})] {
-            let error = Expand::parse(Some(&wrong)).expect_err("no such field");
-            assert!(matches!(error, FeedError::Invalid { field: Some(field), .. } if field == "with"), "{wrong}");
+            let error = ExpandRequest { with: Some(wrong) }.decode().expect_err("no such field");
+            assert_eq!(error.field(), Some("with"));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Exports: everything that is one user's own, as JSON, in pages of bounded size.
 //!
-//! A page is cut by rows and by bytes, and read from the ledger in small steps, so that an author with 100,000 posts costs no
-//! more memory and no longer calls than anybody else. Rows of other users are not part of it: of posts and comments that
-//! the user liked, and of users that the user knows, an export has the ids.
+//! A page is cut by rows and by bytes, and read from the ledger in small steps, so that an author with 100,000 posts
+//! costs no more memory and no longer calls than anybody else. Rows of other users are not part of it: of posts and
+//! comments that the user liked, and of users that the user knows, an export has the ids.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use super::call::Caller;
 use super::error::{FeedError, NO_USER, Result};
 use super::identity::Identity;
-use super::input::{Cursor, cursor_of};
+use super::paging::{PageCursor, decode_cursor};
 use super::rendering::NotificationRenderer;
 use crate::ledger::{Ledger, PersonalData};
 use crate::model::{PostId, User, UserId};
@@ -56,7 +56,7 @@ const SECTIONS: [(&str, Option<PersonalData>); 11] = [
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExportRequest {
-    /// Where the page before said to go on; absent for the first page.
+    /// The `next` of the previous page; absent for the first page.
     #[serde(default)]
     cursor: Option<String>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Export {
     #[serde(flatten)]
     #[schemars(with = "BTreeMap<String, Vec<Value>>")]
     rows: BTreeMap<&'static str, Vec<Box<RawValue>>>,
-    /// Where to go on; absent at the end.
+    /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -89,17 +89,15 @@ struct Reached {
     key: String,
 }
 
-impl Cursor for Reached {
-    fn read(text: &str) -> Option<Self> {
+impl PageCursor for Reached {
+    fn decode(text: &str) -> Option<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('x')?).ok()?;
         let (section, key) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
         let section = section.parse().ok().filter(|section| *section < SECTIONS.len())?;
         Some(Self { section, key: key.to_owned() })
     }
-}
 
-impl Reached {
-    fn text(&self) -> String {
+    fn encode(&self) -> String {
         format!("x{}", BASE64_URL_SAFE_NO_PAD.encode(format!("{} {}", self.section, self.key)))
     }
 }
@@ -152,7 +150,7 @@ impl Exports {
         if self.identity.is_erased(user) {
             return Err(NO_USER);
         }
-        let reached: Option<Reached> = cursor_of(cursor)?;
+        let reached: Option<Reached> = decode_cursor(cursor)?;
         let turn = tokio::time::timeout(MAX_WAIT, self.running.acquire()).await;
         let _turn =
             turn.ok().and_then(std::result::Result::ok).ok_or(FeedError::TooMany("too many exports, try again"))?;
@@ -175,7 +173,7 @@ impl Exports {
                 None => self.export_notifications(user, name, &mut reached, &mut export, &mut room).await?,
             };
             if !ended {
-                export.next = Some(reached.text());
+                export.next = Some(reached.encode());
                 return Ok(export);
             }
             reached = Reached { section: reached.section + 1, key: String::new() };
@@ -241,11 +239,11 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_as_it_was_written() {
-        let text = Reached { section: 4, key: "post 12 é".into() }.text();
-        let read = Reached::read(&text).expect("a cursor");
+        let text = Reached { section: 4, key: "post 12 é".into() }.encode();
+        let read = Reached::decode(&text).expect("a cursor");
         assert_eq!((read.section, &*read.key), (4, "post 12 é"));
-        for wrong in ["", "x", "p12", "x!", &Reached { section: SECTIONS.len(), key: String::new() }.text()] {
-            assert!(Reached::read(wrong).is_none(), "{wrong:?}");
+        for wrong in ["", "x", "p12", "x!", &Reached { section: SECTIONS.len(), key: String::new() }.encode()] {
+            assert!(Reached::decode(wrong).is_none(), "{wrong:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The feed: its services, without sockets and transports.
 //!
-//! Services own what they need, and are given what they use in their constructor. Commands submit jobs and events; nothing
-//! calls back up. `wiring.rs` builds the services, lower ones first.
+//! Services own what they need, and are given what they use in their constructor. Commands submit jobs and events;
+//! nothing calls back up. `wiring.rs` builds the services, lower ones first.
 //!
 //! | layer | modules |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | identity | `identity/`, `rate_limits` |
 //! | submission | `jobs/`, `event_queue`, `write_path`, `invalidation`, `quarantine` |
 //! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
-//! | shared by all | `call`, `error`, `input`, `expand`, `page_builder`, `options` |
+//! | shared by all | `call`, `error`, `input`, `expand`, `paging`, `query_values`, `options` |
 
 mod caching;
 mod call;
@@ -34,11 +34,12 @@ mod lineage;
 mod node_ids;
 pub(crate) mod notifications;
 mod options;
-mod page_builder;
+pub(crate) mod paging;
 mod pause_detector;
 pub(crate) mod people;
 pub(crate) mod posts;
 mod quarantine;
+mod query_values;
 mod rate_limits;
 mod rendering;
 mod runtime;

@@ -7,8 +7,14 @@ use serde::Serialize;
 
 use super::call::Caller;
 use super::error::{FeedError, Result};
+<<<<<<< HEAD
 use super::input::{Cursor, OwnList, PostPage, TopicList};
 use super::page_builder::PostPageBuilder;
+=======
+use super::input::{OwnList, PostPage, TopicList};
+use super::paging::{PageBuilder, PageCursor, PostPageBuilder};
+use super::posts::is_topic;
+>>>>>>> e270179 (feed: decode pages and expansions in one place, fill all lists with one builder)
 use super::rendering::PostRenderer;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, Topic, TopicCursor};
@@ -33,18 +39,22 @@ pub(crate) struct TopicItem {
 pub(crate) struct TopicPage {
     /// The topics, the latest active first.
     items: Vec<TopicItem>,
-    /// Where to go on; absent at the end.
+    /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 /// `t<begun>.<last>.<name>`.
-impl Cursor for TopicCursor {
-    fn read(text: &str) -> Option<Self> {
+impl PageCursor for TopicCursor {
+    fn decode(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix('t')?.splitn(3, '.');
         let (begun, last) = (PostId::parse(parts.next()?)?, PostId::parse(parts.next()?)?);
         let name = parts.next().filter(|name| is_topic(name))?.to_owned();
         Some(Self { begun, last, name })
+    }
+
+    fn encode(&self) -> String {
+        format!("t{}.{}.{}", self.begun, self.last, self.name)
     }
 }
 
@@ -62,20 +72,20 @@ impl Topics {
     }
 
     pub(crate) async fn list(&self, _: Caller, list: OwnList) -> Result<TopicPage> {
-        let (limit, cursor) = (list.limit()?, list.cursor::<TopicCursor>()?);
-        let begun = cursor.as_ref().map(|cursor| cursor.begun);
-        // One more than requested shows whether there is a next page.
-        let mut topics = self.ledger.topics(cursor, limit + 1).await?;
-        let more = topics.len() > limit;
-        topics.truncate(limit);
-        let begun = begun.or_else(|| topics.first().map(|topic| topic.last)).unwrap_or(PostId::ZERO);
-        let next = topics.last().filter(|_| more).map(|topic| format!("t{begun}.{}.{}", topic.last, topic.name));
-        let item = |topic: Topic| TopicItem {
-            name: topic.name,
-            posts: topic.posts.min(MAX_TOPIC_POSTS as u64),
-            active_at: topic.last.time(),
-        };
-        Ok(TopicPage { items: topics.into_iter().map(item).collect(), next })
+        let (limit, cursor) = list.page.decode::<TopicCursor>()?;
+        let mut page = PageBuilder::new(cursor, limit);
+        while let Some((after, count)) = page.wants() {
+            let begun = after.as_ref().map(|cursor| cursor.begun);
+            let topics = self.ledger.topics(after, count).await?;
+            let begun = begun.or_else(|| topics.first().map(|topic| topic.last)).unwrap_or(PostId::ZERO);
+            page.take(topics.into_iter().map(|Topic { name, posts, last }| {
+                let posts = posts.min(MAX_TOPIC_POSTS as u64);
+                let item = TopicItem { name: name.clone(), posts, active_at: last.time() };
+                (TopicCursor { begun, last, name }, Some(item))
+            }));
+        }
+        let (items, next) = page.finish();
+        Ok(TopicPage { items, next: next.map(|cursor| cursor.encode()) })
     }
 
     pub(crate) async fn posts(&self, caller: Caller, list: TopicList) -> Result<PostPage> {
@@ -83,7 +93,7 @@ impl Topics {
         if !is_topic(&name) {
             return Err(FeedError::invalid("name", "a topic is 1 to 100 letters, digits and underscores"));
         }
-        let (limit, cursor, expand) = (list.limit()?, list.cursor()?, list.expand()?);
+        let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         let ids = self.ledger.topic_posts(&name, PostId::MAX, MAX_TOPIC_POSTS).await?;
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {

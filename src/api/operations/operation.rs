@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
-use crate::feed::input::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::feed::expand::requested_parts;
+use crate::feed::paging::requested_pages;
 use crate::feed::{Call, Feed, RateClass, Result};
 
 /// An HTTP method.
@@ -76,9 +77,6 @@ pub(in crate::api) enum Effect {
 /// An operation's input: a JSON object.
 pub type Input = Value;
 
-/// The number of parts that a client can request with posts (`with`): more are refused, and cost as many as these.
-const MAX_EXPAND_FIELDS: usize = 3;
-
 /// Runs an operation on the feed. The output is JSON.
 pub(in crate::api) type Handler = dyn Fn(Arc<Feed>, Call, Input) -> BoxFuture<'static, Result<Bytes>> + Send + Sync;
 
@@ -129,16 +127,6 @@ impl Operation {
     /// more for each part that is requested with posts. 0 for a write.
     pub(in crate::api) fn read_cost(&self, input: &Input) -> u32 {
         let Some(page_cost) = self.page_cost() else { return 0 };
-        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        // A limit that is too large is refused, and costs as much as the largest.
-        let limit = input.get("limit").and_then(number).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let pages = u32::try_from(limit.div_ceil(DEFAULT_LIMIT)).unwrap_or(1);
-        let parts = match input.get("with") {
-            Some(Value::String(text)) if !text.is_empty() => text.split(',').count(),
-            Some(Value::Array(parts)) => parts.len(),
-            _ => 0,
-        };
-        let parts = u32::try_from(parts.min(MAX_EXPAND_FIELDS)).unwrap_or(0);
-        (page_cost + parts) * pages
+        (page_cost + requested_parts(input)) * requested_pages(input)
     }
 }

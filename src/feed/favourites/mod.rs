@@ -1,7 +1,7 @@
 //! Favourites: objects of any type that users keep.
 //!
-//! Feedline knows only the names of most types. Posts that the reader may not see are in no list and in no count, and a deleted
-//! post is removed from all favourites.
+//! Feedline knows only the names of most types. Posts that the reader may not see are in no list and in no count, and a
+//! deleted post is removed from all favourites.
 
 mod types;
 
@@ -18,8 +18,8 @@ use super::content::CachedPost;
 use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::Expand;
 use super::identity::Identity;
-use super::input::{Done, checked_limit, cursor_of};
-use super::page_builder::PageBuilder;
+use super::input::Done;
+use super::paging::{PageBuilder, PageCursor as _};
 use super::rendering::PostRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
@@ -88,8 +88,8 @@ impl Favourites {
 
     pub(crate) async fn list(&self, caller: Caller, list: FavouriteList) -> Result<FavouritePage> {
         let source = Source { user: caller.user()?, kind: &list.kind, other: None };
-        let (cursor, expand) = (cursor_of(list.cursor.as_deref())?, Expand::parse(list.with.as_ref())?);
-        self.page_of_favourites(&source, cursor, checked_limit(list.limit)?, &expand).await
+        let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
+        self.page_of_favourites(&source, cursor, limit, &expand).await
     }
 
     pub(crate) async fn count(&self, caller: Caller, of: OneType) -> Result<Count> {
@@ -118,8 +118,7 @@ impl Favourites {
     }
 
     pub(crate) async fn holders(&self, caller: Caller, list: HolderList) -> Result<HolderPage> {
-        let (reader, limit) = (caller.reader(), checked_limit(list.limit)?);
-        let cursor = cursor_of(list.cursor.as_deref())?;
+        let (reader, (limit, cursor)) = (caller.reader(), list.page.decode::<i64>()?);
         let id = named(&list.kind, list.id)?;
         if let Some(post) = post_of(&list.kind, &id) {
             self.visibility.post(reader, post).await?;
@@ -138,13 +137,12 @@ impl Favourites {
         }
         let count = self.ledger.holders_count(&list.kind, &id).await?;
         let (items, next) = page.finish();
-        Ok(HolderPage { count, items, next: next.map(|seq| format!("e{seq}")) })
+        Ok(HolderPage { count, items, next: next.map(|seq| seq.encode()) })
     }
 
     pub(crate) async fn common(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
         let user = caller.user()?;
-        let cursor: Option<i64> = cursor_of(list.cursor.as_deref())?;
-        let (limit, expand) = (checked_limit(list.limit)?, Expand::parse(list.with.as_ref())?);
+        let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         let seen = self.visibility.visible_users(Some(user), ViewContext::Direct, [list.user.clone()]).await?;
         if seen.is_empty() || self.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
             return Err(NO_USER);
@@ -194,12 +192,12 @@ impl Favourites {
         Ok(FavouritePage {
             items: shown.into_iter().map(item).collect(),
             people: rendered.people,
-            next: next.map(|seq| format!("e{seq}")),
+            next: next.map(|seq| seq.encode()),
         })
     }
 
-    /// The number of favourites that the user may see. Posts are loaded only if they are not public, or their authors have
-    /// restrictions.
+    /// The number of favourites that the user may see. Posts are loaded only if they are not public, or their authors
+    /// have restrictions.
     async fn count_of(&self, source: &Source<'_>) -> Result<u64> {
         if !source.kind.is_post() {
             return Ok(match source.other {

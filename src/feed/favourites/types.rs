@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::feed::expand::{ExpandField, PageItem};
-use crate::feed::input::{default_limit, number};
+use crate::feed::expand::{ExpandRequest, PageItem};
+use crate::feed::paging::PageRequest;
 use crate::model::{Millis, ObjectId, ObjectType, Person, UserId};
 
 /// An object.
@@ -31,51 +30,35 @@ pub(crate) struct OneType {
     pub(super) kind: ObjectType,
 }
 
-/// A page of one's favourites of a type.
+/// A page of the caller's favourites of a type.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FavouriteList {
     /// The type.
     #[serde(rename = "type")]
     pub(super) kind: ObjectType,
-    /// How many, 1 to 100.
-    #[serde(default = "default_limit", deserialize_with = "number")]
-    #[schemars(range(min = 1, max = 100))]
-    pub(super) limit: u64,
-    /// Where the page before said to go on.
-    #[serde(default)]
-    pub(super) cursor: Option<String>,
-    /// Of posts: what each is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
-    /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
-    #[serde(default)]
-    #[schemars(with = "Vec<ExpandField>")]
-    pub(super) with: Option<Value>,
+    #[serde(flatten)]
+    pub(super) page: PageRequest,
+    #[serde(flatten)]
+    pub(super) expand: ExpandRequest,
 }
 
-/// A page of what somebody else has among their favourites, too.
+/// A page of the favourites that the caller shares with another user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommonList {
     /// The type.
     #[serde(rename = "type")]
     pub(super) kind: ObjectType,
-    /// The other.
+    /// The other user.
     pub(super) user: UserId,
-    /// How many, 1 to 100.
-    #[serde(default = "default_limit", deserialize_with = "number")]
-    #[schemars(range(min = 1, max = 100))]
-    pub(super) limit: u64,
-    /// Where the page before said to go on.
-    #[serde(default)]
-    pub(super) cursor: Option<String>,
-    /// Of posts: what each is to bring along: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
-    /// `newest_comments`), `people` (who all of these are, and the first 10 whom each post and comment names).
-    #[serde(default)]
-    #[schemars(with = "Vec<ExpandField>")]
-    pub(super) with: Option<Value>,
+    #[serde(flatten)]
+    pub(super) page: PageRequest,
+    #[serde(flatten)]
+    pub(super) expand: ExpandRequest,
 }
 
-/// A page of who has an object.
+/// A page of the users with an object among their favourites.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HolderList {
@@ -84,13 +67,8 @@ pub(crate) struct HolderList {
     pub(super) kind: ObjectType,
     /// The object's id.
     pub(super) id: ObjectId,
-    /// How many, 1 to 100.
-    #[serde(default = "default_limit", deserialize_with = "number")]
-    #[schemars(range(min = 1, max = 100))]
-    pub(super) limit: u64,
-    /// Where the page before said to go on.
-    #[serde(default)]
-    pub(super) cursor: Option<String>,
+    #[serde(flatten)]
+    pub(super) page: PageRequest,
 }
 
 /// Objects of one type.
@@ -105,85 +83,85 @@ pub(crate) struct Objects {
     pub(super) ids: Vec<ObjectId>,
 }
 
-/// An object among one's favourites.
+/// A favourite.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct FavouriteItem {
-    /// Which, as text.
+    /// The object's id, as text.
     #[schemars(with = "String")]
     pub(super) id: ObjectId,
-    /// Since when, in Unix milliseconds.
+    /// When it was added, in Unix milliseconds.
     pub(super) at: Millis,
-    /// If it is a post: the post.
+    /// The post, if the object is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<PageItem>")]
     pub(super) post: Option<Box<RawValue>>,
 }
 
-/// Favourites, as a page.
+/// A page of favourites.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct FavouritePage {
     /// The favourites, latest first.
     pub(super) items: Vec<FavouriteItem>,
-    /// Of posts: their authors, by id; and all others that they bring along, if these were asked for.
+    /// Of posts: their authors by id, and the users that `with` adds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) people: BTreeMap<String, Person>,
-    /// Where to go on; absent at the end.
+    /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
 }
 
-/// What two people have, as a page.
+/// A page of the favourites that two users share.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct CommonPage {
-    /// How many both have; on the first page.
+    /// The number of shared favourites; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) count: Option<u64>,
     #[serde(flatten)]
     pub(super) page: FavouritePage,
 }
 
-/// How many.
+/// A number of favourites.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Count {
     pub(super) count: u64,
 }
 
-/// Whether an object is among one's favourites.
+/// Whether an object is a favourite of the caller.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Checked {
-    /// Which, as text.
+    /// The object's id, as text.
     #[schemars(with = "String")]
     pub(super) id: ObjectId,
-    /// Whether it is.
+    /// Whether it is a favourite.
     pub(super) favourited: bool,
-    /// Since when, in Unix milliseconds, if it is.
+    /// When it was added, in Unix milliseconds; absent if it is not a favourite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<Millis>,
 }
 
-/// Whether objects are among one's favourites, in the order asked.
+/// Whether objects are favourites of the caller, in the order of the request.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct CheckedObjects {
     pub(super) items: Vec<Checked>,
 }
 
-/// Somebody who has an object among their favourites.
+/// A user with an object among their favourites.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct HolderItem {
     #[serde(flatten)]
     pub(super) person: Person,
-    /// Since when, in Unix milliseconds.
+    /// When it was added, in Unix milliseconds.
     pub(super) at: Millis,
 }
 
-/// Who has an object, as a page.
+/// A page of the users with an object among their favourites.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct HolderPage {
-    /// How many have it.
+    /// The number of these users.
     pub(super) count: u64,
-    /// Who, latest first.
+    /// The users, latest first.
     pub(super) items: Vec<HolderItem>,
-    /// Where to go on; absent at the end.
+    /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
 }

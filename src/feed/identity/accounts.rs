@@ -13,8 +13,9 @@ use crate::auth::{Attempt, Passwords, SessionIssuer, SignInGuard, TokenKind, Ver
 use crate::broker::Invalidation;
 use crate::feed::call::{Call, Caller, Credential, Origin};
 use crate::feed::error::{FeedError, Result};
-use crate::feed::input::{self, Done, checked_name};
+use crate::feed::input::{Done, checked_name};
 use crate::feed::invalidation::Invalidator;
+use crate::feed::query_values::flag;
 use crate::feed::rate_limits::RateLimits;
 use crate::feed::runtime::now;
 use crate::ledger::{Ledger, NewAccount};
@@ -49,7 +50,7 @@ pub(crate) struct SignIn {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SignOut {
     /// All of the user's sessions and tokens, not only the one that asks.
-    #[serde(default, deserialize_with = "input::flag")]
+    #[serde(default, deserialize_with = "flag")]
     all: bool,
 }
 
@@ -128,7 +129,8 @@ impl Accounts {
         let user = account.user;
         let new = NewAccount { user: user.clone(), name, password, created_at: now() };
         if self.ledger.create_account(new).await? {
-            // A node that noted that the ledger has no such user must not take an application's credential for this one.
+            // A node that noted that the ledger has no such user must not take an application's credential for this
+            // one.
             if let Err(error) = self.invalidator.invalidate(&[Invalidation::User(user.clone())]).await {
                 tracing::warn!(%error, "a new account is not announced to the other nodes");
             }

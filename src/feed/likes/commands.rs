@@ -13,10 +13,11 @@ use crate::broker::Broker;
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{NO_POST, Result};
 use crate::feed::input::{OneComment, PostList, UserPage};
+use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, Listed};
-use crate::model::{CommentId, LikeChange, Object, PostId, User, UserId};
+use crate::model::{CommentId, LikeChange, Object, PostId};
 
 /// The acknowledgement of a like.
 #[derive(Serialize, JsonSchema)]
@@ -106,33 +107,20 @@ impl Likes {
     }
 
     pub(crate) async fn likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
-        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        let (limit, cursor) = list.page.decode()?;
         let reader = caller.reader();
         if !self.visibility.can_see_post(reader, list.id).await? {
             return Err(NO_POST);
         }
-        Ok(self.visible_likers(reader, list.id, cursor, limit).await?.into())
-    }
-
-    /// A page of the likers of a post, without those that the reader may not see. Reads on until the page is full.
-    async fn visible_likers(
-        &self,
-        reader: Option<&UserId>,
-        post: PostId,
-        mut before: Option<i64>,
-        limit: usize,
-    ) -> Result<Listed<User>> {
-        let mut items = Vec::with_capacity(limit);
-        loop {
-            let Listed { items: found, next } = self.ledger.likers(post, before, limit - items.len()).await?;
-            let people = found.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
+        let mut page = UserPageBuilder::new(cursor, limit);
+        while let Some((before, count)) = page.wants_users() {
+            let Listed { items: mut likers, next } = self.ledger.likers(list.id, before, count).await?;
+            let people = likers.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
             let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
-            items.extend(found.into_iter().filter(|user| seen.contains(&user.id)));
-            if next.is_none() || items.len() >= limit {
-                return Ok(Listed { items, next });
-            }
-            before = next;
+            likers.retain(|user| seen.contains(&user.id));
+            page.take_users(likers, next);
         }
+        Ok(page.finish().into())
     }
 
     async fn set(&self, call: Call, object: Object, liked: bool) -> Result<AcceptedLike> {
@@ -166,7 +154,8 @@ impl Likes {
         if self.eligibility.is_unchecked() {
             return None;
         }
-        // The time spent waiting does not count against the fetch; or those who waited longest would give up one after the other.
+        // The time spent waiting does not count against the fetch; or those who waited longest would give up one after
+        // the other.
         if let Ok(_turn) = tokio::time::timeout(LEDGER_TIMEOUT, counts.misses.turn(&[object])).await
             && counts.get(object).is_none()
         {

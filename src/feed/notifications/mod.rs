@@ -1,7 +1,7 @@
 //! Notifications: who is notified of what, how notices are grouped, and how far they were read.
 //!
-//! Notices come from the event queue (`event_worker.rs`), so that writes do not wait for them. A batch for one user is noted in one transaction and pushed once, for any number of likes of the same
-//! post.
+//! Notices come from the event queue (`event_worker.rs`), so that writes do not wait for them. A batch for one user is
+//! noted in one transaction and pushed once, for any number of likes of the same post.
 //!
 //! Visibility is checked when a notice is noted, and again when the notification is read or pushed. So the log of
 //! `notifications:<user>` holds ids.
@@ -23,7 +23,8 @@ use super::call::Caller;
 use super::error::{FeedError, Result};
 use super::input::OwnList;
 use super::node_ids::NodeIds;
-use super::rendering::{Notification, NotificationRenderer, VisibleGroup, encode_data};
+use super::paging::{PageBuilder, PageCursor as _};
+use super::rendering::{Notification, NotificationRenderer, encode_data};
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::broker::{Append, Broker};
@@ -36,13 +37,22 @@ const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
 /// Unread notifications are counted up to this number: it bounds the cost of a list.
 const MAX_COUNTED: usize = 100;
 
+<<<<<<< HEAD
 /// Users whose notices are checked concurrently. Few: they use the same stores as posts and likes, and are the least urgent.
+=======
+/// How much of the log is kept for recovery.
+const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(14 * 24 * 3600) };
+
+/// Users whose notices are checked concurrently. Few: they use the same stores as posts and likes, and are the least
+/// urgent.
+>>>>>>> e270179 (feed: decode pages and expansions in one place, fill all lists with one builder)
 const MAX_CONCURRENT_USERS: usize = 4;
 
 /// Users of one ledger call: SQLite has one writer for all.
 const MAX_USERS_PER_CALL: usize = 32;
 
-/// Reads for one page if the reader may not see enough of the groups. After that the page is short, and its cursor continues.
+/// Reads for one page if the reader may not see enough of the groups. After that the page is short, and its cursor
+/// continues.
 const MAX_READS: usize = 5;
 
 /// Something that one user is to be notified of.
@@ -71,7 +81,7 @@ pub(crate) struct NotificationPage {
     items: Vec<Notification>,
     #[serde(flatten)]
     left: UnreadCounts,
-    /// Where to go on; absent at the end.
+    /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -123,8 +133,8 @@ impl Notifications {
         Self { ledger, broker, ids, visibility, renderer, retention }
     }
 
-    /// Notes and pushes a batch: the notices of one user in order, several users concurrently. Users are not notified of what they
-    /// do themselves, nor of what they may not see or have muted.
+    /// Notes and pushes a batch: the notices of one user in order, several users concurrently. Users are not notified
+    /// of what they do themselves, nor of what they may not see or have muted.
     ///
     /// # Errors
     /// The last error of a part that could not be noted. The other parts are noted.
@@ -215,31 +225,21 @@ impl Notifications {
 
     pub(crate) async fn list(&self, caller: Caller, list: OwnList) -> Result<NotificationPage> {
         let user = caller.user()?;
-        let (limit, mut before) = (list.limit()?, list.cursor()?);
-        let (mut seen, mut at_the_end): (Vec<VisibleGroup>, bool) = (Vec::with_capacity(limit + 1), false);
-        // One more than asked for tells whether there is a next page.
-        let mut chunk = limit + 1;
-        for _ in 0..MAX_READS {
-            let groups = self.ledger.notifications(user, before, chunk).await?;
-            at_the_end = groups.len() < chunk;
-            chunk *= 2;
-            before = groups.last().map(|group| group.seq).or(before);
-            seen.extend(self.renderer.visible(user, groups).await?);
-            if at_the_end || seen.len() > limit {
-                break;
-            }
+        let (limit, cursor) = list.page.decode::<i64>()?;
+        let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
+        while let Some((before, count)) = page.wants() {
+            let groups = self.ledger.notifications(user, before, count).await?;
+            let keys: Vec<i64> = groups.iter().map(|group| group.seq).collect();
+            page.take_visible(keys, self.renderer.visible(user, groups).await?, |visible, seq| {
+                visible.group.seq == *seq
+            });
         }
-        let next = if seen.len() > limit {
-            seen.truncate(limit);
-            seen.last().map(|last| last.group.seq)
-        } else {
-            before.filter(|_| !at_the_end)
-        };
+        let (visible, next) = page.finish();
         let left = self.unread_counts(user).await?;
         Ok(NotificationPage {
-            items: self.renderer.with_people(seen).await?,
+            items: self.renderer.with_people(visible).await?,
             left,
-            next: next.map(|seq| format!("e{seq}")),
+            next: next.map(|seq| seq.encode()),
         })
     }
 

@@ -7,15 +7,15 @@ use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::identity::Identity;
 use crate::feed::input::{Done, OneUser, UserList, UserPage};
+use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::feed::visibility::{RelationCache, VisibilityPolicy};
-use crate::ledger::{EventConsumer, Ledger, Listed};
-use crate::model::User;
+use crate::ledger::{EventConsumer, Ledger};
 
-/// Which end of an edge is listed.
+/// The end of an edge that is listed.
 #[derive(Clone, Copy)]
-enum Side {
+enum Direction {
     Followers,
     Following,
 }
@@ -83,35 +83,31 @@ impl Follows {
     }
 
     pub(crate) async fn followers(&self, caller: Caller, list: UserList) -> Result<UserPage> {
-        self.list(&caller, &list, Side::Followers).await
+        self.list(&caller, &list, Direction::Followers).await
     }
 
     pub(crate) async fn following(&self, caller: Caller, list: UserList) -> Result<UserPage> {
-        self.list(&caller, &list, Side::Following).await
+        self.list(&caller, &list, Direction::Following).await
     }
 
     /// A page of users, without those that the caller blocks or is blocked by. Reads on until the page is full.
-    async fn list(&self, caller: &Caller, list: &UserList, side: Side) -> Result<UserPage> {
-        let (limit, mut cursor) = (list.limit()?, list.cursor()?);
+    async fn list(&self, caller: &Caller, list: &UserList, direction: Direction) -> Result<UserPage> {
+        let (limit, cursor) = list.page.decode()?;
         if !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
             return Err(NO_USER);
         }
-        let mut items: Vec<User> = Vec::with_capacity(limit);
-        loop {
-            let wanted = limit - items.len();
-            let listed = match side {
-                Side::Followers => self.ledger.followers(&list.id, cursor, wanted).await?,
-                Side::Following => self.ledger.following(&list.id, cursor, wanted).await?,
+        let mut page = UserPageBuilder::new(cursor, limit);
+        while let Some((before, count)) = page.wants_users() {
+            let listed = match direction {
+                Direction::Followers => self.ledger.followers(&list.id, before, count).await?,
+                Direction::Following => self.ledger.following(&list.id, before, count).await?,
             };
             // An empty list may be that of a user who does not exist.
             if listed.items.is_empty() && self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
                 return Err(NO_USER);
             }
-            items.extend(self.visibility.without_blocked(caller.reader(), listed.items).await?);
-            cursor = listed.next;
-            if items.len() == limit || cursor.is_none() {
-                return Ok(Listed { items, next: cursor }.into());
-            }
+            page.take_users(self.visibility.without_blocked(caller.reader(), listed.items).await?, listed.next);
         }
+        Ok(page.finish().into())
     }
 }

@@ -1,8 +1,8 @@
 //! Comments: written, listed, deleted, and pushed to the subscribers of the post.
 //!
-//! A post has a list of comments, and each of them a list of replies, and so on: a client reads one list at a time, newest
-//! first. Readers who may not see the post find no comments; readers who may not see the author of a comment find neither
-//! that comment nor the replies below it.
+//! A post has a list of comments, and each of them a list of replies, and so on: a client reads one list at a time,
+//! newest first. Readers who may not see the post find no comments; readers who may not see the author of a comment
+//! find neither that comment nor the replies below it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use crate::broker::{Append, Broker, Invalidation};
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
 use crate::feed::input::{CommentList, Done, OneComment};
+use crate::feed::paging::{PageBuilder, PageCursor as _};
 use crate::feed::rendering::load_people;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
@@ -43,16 +44,21 @@ pub(crate) struct CommentPage {
     items: Vec<Comment>,
     /// Their authors, by id.
     people: BTreeMap<String, Person>,
-    /// Where to go on; absent at the end.
+    /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
+<<<<<<< HEAD
 /// Reads for one page if the reader may not see enough of the comments. After that the page is short, and its cursor continues.
-const MAX_READS: usize = 5;
+=======
+/// How much of the log of `post:` is kept for recovery.
+const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
 
-/// The most rows of one of these reads.
-const MAX_CHUNK: usize = 500;
+/// Reads for one page if the reader may not see enough of the comments. After that the page is short, and its cursor
+/// continues.
+>>>>>>> e270179 (feed: decode pages and expansions in one place, fill all lists with one builder)
+const MAX_READS: usize = 5;
 
 /// The comments on posts.
 pub(crate) struct Comments {
@@ -132,46 +138,25 @@ impl Comments {
     }
 
     pub(crate) async fn list(&self, caller: Caller, list: CommentList) -> Result<CommentPage> {
-        let (limit, cursor) = (list.limit()?, list.cursor()?);
+        let (limit, cursor) = list.page.decode::<CommentId>()?;
         self.visibility.post(caller.reader(), list.id).await?;
         if let Some(under) = list.under {
             self.comment_in_thread(&caller, list.id, under).await?;
         }
         let thread = Thread { post: list.id, parent: list.under };
-        let (items, next) = self.visible_in(&caller, thread, cursor, limit).await?;
-        let people = load_people(&*self.ledger, items.iter().filter_map(|comment| comment.author.as_ref())).await?;
-        Ok(CommentPage { items, people, next: next.map(|id| format!("c{id}")) })
-    }
-
-    /// At most `limit` comments of a thread below `cursor` that the caller may see, and where to go on.
-    async fn visible_in(
-        &self,
-        caller: &Caller,
-        thread: Thread,
-        cursor: Option<CommentId>,
-        limit: usize,
-    ) -> Result<(Vec<Comment>, Option<CommentId>)> {
-        let mut before = cursor.unwrap_or(CommentId::MAX);
-        // One more than requested shows whether there is a next page.
-        let (mut items, mut chunk) = (Vec::with_capacity(limit + 1), limit + 1);
-        for _ in 0..MAX_READS {
-            let read = self.ledger.comments_in(thread, before, chunk).await?;
-            let at_the_end = read.len() < chunk;
-            before = read.last().map_or(before, |comment| comment.id);
+        let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
+        while let Some((before, count)) = page.wants() {
+            let read = self.ledger.comments_in(thread, before.unwrap_or(CommentId::MAX), count).await?;
             let authors: HashSet<UserId> = read.iter().filter_map(|comment| comment.author.clone()).collect();
             let seen = self.visibility.visible_users(caller.reader(), ViewContext::Direct, authors).await?;
-            let visible = |comment: &Comment| comment.author.as_ref().is_none_or(|author| seen.contains(author));
-            items.extend(read.into_iter().filter(visible));
-            if items.len() > limit {
-                items.truncate(limit);
-                return Ok((items.clone(), items.last().map(|comment: &Comment| comment.id)));
-            }
-            if at_the_end {
-                return Ok((items, None));
-            }
-            chunk = (chunk * 2).min(MAX_CHUNK);
+            page.take(read.into_iter().map(|comment| {
+                let is_visible = comment.author.as_ref().is_none_or(|author| seen.contains(author));
+                (comment.id, is_visible.then_some(comment))
+            }));
         }
-        Ok((items, Some(before)))
+        let (items, next) = page.finish();
+        let people = load_people(&*self.ledger, items.iter().filter_map(|comment| comment.author.as_ref())).await?;
+        Ok(CommentPage { items, people, next: next.map(|id| id.encode()) })
     }
 
     pub(crate) async fn delete(&self, call: Call, comment: OneComment) -> Result<Done> {
@@ -180,7 +165,8 @@ impl Comments {
         self.write.repeated_deletion(&call, done, Invalidation::Comment(id)).await
     }
 
-    /// Deletes one's own comment, or one on one's own post. The author may delete it even if the post is no longer visible.
+    /// Deletes one's own comment, or one on one's own post. The author may delete it even if the post is no longer
+    /// visible.
     async fn delete_own(&self, caller: &Caller, comment: OneComment) -> Result<Done> {
         let user = caller.user()?;
         let found = self.ledger.comments(&[comment.id]).await?.pop().ok_or(NO_COMMENT)?;
@@ -199,8 +185,8 @@ impl Comments {
         Ok(Done {})
     }
 
-    /// Deletes a comment, on every node before it returns, and pushes the removal to subscribers of the post who may see `author`
-    /// (`None`: an erased user, whom nobody sees) and the authors of the ancestors.
+    /// Deletes a comment, on every node before it returns, and pushes the removal to subscribers of the post who may
+    /// see `author` (`None`: an erased user, whom nobody sees) and the authors of the ancestors.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -223,8 +209,8 @@ impl Comments {
         Ok(())
     }
 
-    /// A comment that the caller may see and reply to, and the authors of its ancestors. The visibility of the post is not
-    /// checked.
+    /// A comment that the caller may see and reply to, and the authors of its ancestors. The visibility of the post is
+    /// not checked.
     async fn comment(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
         let (comment, above) = self.comment_in_thread(caller, post, id).await?;
         if comment.author.is_some() { Ok((comment, above)) } else { Err(NO_COMMENT) }
@@ -268,8 +254,8 @@ impl Comments {
         }
     }
 
-    /// Pushes events of a post, and then its counts. The version of the counts keeps an older count from following a newer one.
-    /// A failed push does no harm: clients find the change when they read the comments.
+    /// Pushes events of a post, and then its counts. The version of the counts keeps an older count from following a
+    /// newer one. A failed push does no harm: clients find the change when they read the comments.
     async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Tally) {
         let channel = Channel::Post(post).to_string();
         let counts = (Entry::Data(counts(post, tally)), Some((tally.version, "counts")));

@@ -21,7 +21,7 @@ use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostPage, ReadPost};
 use super::lineage::Lineage;
 use super::options::Limits;
-use super::page_builder::PostPageBuilder;
+use super::paging::PostPageBuilder;
 use super::rendering::PostRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
@@ -73,8 +73,8 @@ impl Posts {
             return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
         };
         let cached = self.cache.insert_new(post, ticket)?;
-        // Authors find their own post in their timeline as soon as they get the reply. The number of the job is noted at the same
-        // time, so that its worker need not wait for that.
+        // Authors find their own post in their timeline as soon as they get the reply. The number of the job is noted
+        // at the same time, so that its worker need not wait for that.
         let own = [cached.post.id];
         let (merged, _noted) = tokio::join!(
             self.broker.merge_inbox(author, &own, PostId::ZERO),
@@ -93,7 +93,7 @@ impl Posts {
         struct People {
             people: BTreeMap<String, Person>,
         }
-        let expand = post.expand()?;
+        let expand = post.expand.decode()?;
         let cached = self.visibility.post(caller.reader(), post.id).await?;
         let PostPage { mut items, people, .. } =
             self.renderer.render_page(caller.reader(), &[cached], None, &expand).await?;
@@ -125,7 +125,7 @@ impl Posts {
     }
 
     pub(crate) async fn by_author(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
-        let (limit, cursor, expand) = (list.limit()?, list.cursor()?, list.expand()?);
+        let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         let unknown = self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty();
         if unknown || !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
             return Err(NO_USER);

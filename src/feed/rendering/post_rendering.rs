@@ -1,7 +1,7 @@
 //! Posts as readers get them: the author's part as it was encoded once, with counts and flags appended.
 //!
-//! A reply has the counts as the ledger has them now, and for a signed-in reader what they did with the post. Pushes are encoded
-//! once for all recipients: they have counts that may be 2 seconds old, and no flags.
+//! A reply has the counts as the ledger has them now, and for a signed-in reader what they did with the post. Pushes
+//! are encoded once for all recipients: they have counts that may be 2 seconds old, and no flags.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::feed::content::{CachedPost, append_members};
 use crate::feed::error::Result;
 use crate::feed::expand::{Expand, PostPreview};
 use crate::feed::input::PostPage;
+use crate::feed::paging::PageCursor as _;
 use crate::feed::visibility::VisibilityPolicy;
 use crate::ledger::{Hydration, Ledger};
 use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
@@ -54,8 +55,8 @@ impl PostRenderer {
         Ok(self.hydrate(reader, posts, &[], &Expansion::default()).await?.0)
     }
 
-    /// A page of posts with their people: one ledger call, and a few more for expansions. The number of calls does not depend on
-    /// the page.
+    /// A page of posts with their people: one ledger call, and a few more for expansions. The number of calls does not
+    /// depend on the page.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -71,7 +72,7 @@ impl PostRenderer {
         let people: HashSet<&UserId> = authors.chain(expansion.people.iter()).collect();
         let people: Vec<UserId> = people.into_iter().cloned().collect();
         let (items, people) = self.hydrate(reader, posts, &people, &expansion).await?;
-        Ok(PostPage { items, people, next: next.map(|id| format!("p{id}")) })
+        Ok(PostPage { items, people, next: next.map(|id| id.encode()) })
     }
 
     async fn hydrate(

@@ -14,8 +14,9 @@ use crate::broker::{Broker, Slice, Span, inbox_channel};
 use crate::feed::call::Caller;
 use crate::feed::content::CachedPost;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::input::{self, PostPage, TimelineList};
-use crate::feed::page_builder::PostPageBuilder;
+use crate::feed::input::{PostPage, TimelineList};
+use crate::feed::paging::PostPageBuilder;
+use crate::feed::query_values::number;
 use crate::feed::rendering::{Audience, EventRenderer, PostRenderer, Viewer};
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, TimelinePage as LedgerPage};
@@ -27,7 +28,7 @@ use crate::model::{Entry, Position, PostId, UserId};
 #[schemars(rename = "Since")]
 pub(crate) struct PositionInput {
     /// The last offset seen.
-    #[serde(deserialize_with = "input::number")]
+    #[serde(deserialize_with = "number")]
     offset: u64,
     /// The epoch of the log.
     epoch: String,
@@ -115,7 +116,7 @@ impl TimelinePages {
     }
 
     pub(crate) async fn read(&self, caller: Caller, list: TimelineList) -> Result<TimelinePage> {
-        let (limit, cursor, expand) = (list.limit()?, list.cursor()?, list.expand()?);
+        let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         let (reader, is_first) = (caller.user()?, cursor.is_none());
         let page = self.page(reader, cursor, limit).await?;
         let marker = async { if is_first { self.markers.get(reader, &page.held).await.map(Some) } else { Ok(None) } };
@@ -217,8 +218,8 @@ fn recovered(slice: Slice, since: &Position, most: usize) -> std::result::Result
     if complete { Ok(slice) } else { Err(slice.top) }
 }
 
-/// An estimate how far down `count` posts below `before` reach, by the density of the inbox; doubled, because posts do not come
-/// evenly. 0 if the inbox has too few posts for an estimate.
+/// An estimate how far down `count` posts below `before` reach, by the density of the inbox; doubled, because posts do
+/// not come evenly. 0 if the inbox has too few posts for an estimate.
 fn estimate_reach(held: &[PostId], before: PostId, count: usize) -> PostId {
     // One post has no density.
     let [newest, .., oldest] = held else { return PostId::ZERO };

@@ -1,0 +1,10 @@
+//! Pages of lists: what a client requests, and how a page is filled with items that the client may see.
+//!
+//! Every list uses the same parts: its input has a [`PageRequest`], its position in the list is a [`PageCursor`], and a
+//! [`PageBuilder`] reads until the page is full.
+
+mod page_builder;
+mod page_request;
+
+pub(crate) use page_builder::{PageBuilder, PostPageBuilder, UserPageBuilder};
+pub(crate) use page_request::{PageCursor, PageRequest, decode_cursor, requested_pages};
