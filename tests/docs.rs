@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use feedline::api::operations::{Access, Operation, Operations};
-use feedline::feed::FeedError;
+use feedline::feed::ErrorKind;
 use feedline::metrics::{Levels, Metrics};
 use feedline::protocol::{Disconnect, ErrorCode, Unsubscribe};
 
@@ -82,53 +81,12 @@ fn operations() -> String {
     table
 }
 
-/// By variant of an enum in this source, the text of its documentation.
-fn documented_variants(source: &str, name: &str) -> BTreeMap<String, String> {
-    let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
-    let (body, _) = body.split_once("\n}\n").unwrap();
-    let mut variants = BTreeMap::new();
-    let mut text = String::new();
-    // Variants are indented by 4, their fields by 8.
-    for line in body.lines().filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' '))) {
-        if let Some(sentence) = line.strip_prefix("/// ") {
-            let _ = write!(text, "{sentence} ");
-        } else if line.starts_with(|first: char| first.is_ascii_uppercase()) {
-            let variant = line.split(|c: char| !c.is_alphanumeric()).next().unwrap();
-            variants.insert(variant.to_owned(), std::mem::take(&mut text));
-        }
-    }
-    variants
-}
-
 fn errors() -> String {
-    let retry_after = Duration::from_secs(1);
-    let kinds = [
-        FeedError::Invalid { field: None, message: "".into() },
-        FeedError::Unauthorized(""),
-        FeedError::Forbidden(""),
-        FeedError::NotFound(""),
-        FeedError::Conflict { field: "", message: "" },
-        FeedError::InProgress,
-        FeedError::TooLarge(0),
-        FeedError::LimitExceeded { field: "", what: "", most: 0 },
-        FeedError::KeyReused,
-        FeedError::RateLimited { what: "", retry_after },
-        FeedError::TooMany(""),
-        FeedError::Internal,
-        FeedError::Busy(""),
-        FeedError::Unavailable,
-    ];
-    let mut meanings = documented_variants(&read("src/feed/error.rs"), "FeedError");
     let mut table = row(&["code", "HTTP status and rpc code", "temporary", "meaning"]) + "|---|---:|---|---|\n";
-    for kind in &kinds {
-        let debug = format!("{kind:?}");
-        let variant = debug.split(|c: char| !c.is_alphanumeric()).next().unwrap();
-        let meaning = meanings.remove(variant).unwrap();
-        let temporary = if kind.is_temporary() { "yes" } else { "no" };
-        table += &row(&[&code(kind.code()), &kind.status().to_string(), temporary, &meaning]);
+    for ErrorKind { code: name, status, is_temporary, meaning } in ErrorKind::ALL {
+        let temporary = if *is_temporary { "yes" } else { "no" };
+        table += &row(&[&code(name), &status.to_string(), temporary, meaning]);
     }
-    // A stored error has the code of the error that was stored.
-    assert_eq!(meanings.into_keys().collect::<Vec<_>>(), ["Remembered"], "kinds of errors that `kinds` lacks");
     table
 }
 

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use super::operations::{Input, Operation};
 use super::request::Request;
 use crate::broker::Attempt;
-use crate::feed::{Caller, FeedError, NodeIds, Remembered, Result, Runtime, now};
+use crate::feed::{Caller, FeedError, NodeIds, StoredError, Result, Runtime, now};
 use crate::ledger::{Begun, Keyed, Ledger, Turn};
 use crate::model::{Millis, PostId};
 
@@ -206,7 +206,7 @@ fn digest(input: &Input) -> [u8; 32] {
 
 /// The first byte of a stored success; the reply follows.
 const SUCCESS: u8 = b'+';
-/// The first byte of a stored error; [`Remembered`] follows as JSON.
+/// The first byte of a stored error; [`StoredError`] follows as JSON.
 const REFUSAL: u8 = b'-';
 
 /// A reply as it is stored; `None` for a temporary error.
@@ -214,7 +214,7 @@ fn encode_reply(ran: &Result<Bytes>) -> Option<Vec<u8>> {
     match ran {
         Ok(answer) => Some([&[SUCCESS], &answer[..]].concat()),
         Err(error) => {
-            let json = serde_json::to_vec(&error.to_remember()?).ok()?;
+            let json = serde_json::to_vec(&error.to_stored()?).ok()?;
             Some([&[REFUSAL], &json[..]].concat())
         }
     }
@@ -224,8 +224,8 @@ fn encode_reply(ran: &Result<Bytes>) -> Option<Vec<u8>> {
 fn decode_reply(kept: &Bytes) -> Result<Bytes> {
     match kept.split_first() {
         Some((&SUCCESS, _)) => Ok(kept.slice(1..)),
-        Some((&REFUSAL, json)) => Err(match serde_json::from_slice::<Remembered>(json) {
-            Ok(error) => FeedError::Remembered(Box::new(error)),
+        Some((&REFUSAL, json)) => Err(match serde_json::from_slice::<StoredError>(json) {
+            Ok(error) => FeedError::Stored(Box::new(error)),
             Err(_) => FeedError::Internal,
         }),
         _ => Err(FeedError::Internal),

@@ -8,7 +8,7 @@
 //! | `admission.rs` | the rate limit of each operation |
 //! | `heavy_reads.rs` | limits the concurrency of expensive reads |
 //! | `idempotency.rs` | idempotency keys and their stored replies |
-//! | `errors.rs` | error codes and HTTP statuses |
+//! | `errors.rs` | the wire form of errors |
 
 mod admission;
 mod errors;

@@ -1,4 +1,4 @@
-//! What can go wrong with an operation of the feed. `api/errors.rs` has the codes and statuses.
+//! The errors of operations. `error_kind.rs` has their codes and statuses.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -9,92 +9,93 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 
+use super::error_kind::ErrorKind;
 use crate::auth::{PasswordError, Revoked};
 use crate::broker::BrokerError;
 use crate::ledger::LedgerError;
 
-/// Why an operation was refused or failed.
+/// Why an operation was refused or failed. [`ErrorKind`] describes each kind.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
-    /// The input is malformed or violates a rule; `field` names the member, if known.
+    /// [`ErrorKind::INVALID`].
     #[error("{message}")]
     Invalid {
-        /// The part at fault, if it can be told.
+        /// The field at fault, if it is known.
         field: Option<Cow<'static, str>>,
-        /// What is wrong with it.
+        /// The rule that it violates.
         message: Cow<'static, str>,
     },
-    /// The request has no credentials, or they are wrong, expired or revoked.
+    /// [`ErrorKind::UNAUTHORIZED`].
     #[error("{0}")]
     Unauthorized(&'static str),
-    /// The user does not have this right, or is blocked.
+    /// [`ErrorKind::FORBIDDEN`].
     #[error("{0}")]
     Forbidden(&'static str),
-    /// The object does not exist, or the caller cannot see it: the two are not distinguished.
+    /// [`ErrorKind::NOT_FOUND`].
     #[error("{0}")]
     NotFound(&'static str),
-    /// The request conflicts with the current state.
+    /// [`ErrorKind::CONFLICT`].
     #[error("{message}")]
     Conflict {
-        /// The part at fault.
+        /// The field at fault.
         field: &'static str,
-        /// What it clashes with.
+        /// The state that it conflicts with.
         message: &'static str,
     },
-    /// The request body is too large.
+    /// [`ErrorKind::TOO_LARGE`].
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// A configured limit is reached.
+    /// [`ErrorKind::LIMIT_EXCEEDED`].
     #[error("{what}: at most {most}")]
     LimitExceeded {
-        /// The part at fault.
+        /// The field at fault.
         field: &'static str,
-        /// What is limited.
+        /// The things that are limited.
         what: &'static str,
-        /// To how many.
+        /// The limit.
         most: u64,
     },
-    /// The first request with the same idempotency key is still running.
+    /// [`ErrorKind::IN_PROGRESS`].
     #[error("the first request with this idempotency key is still running, try again")]
     InProgress,
-    /// The idempotency key was used for another operation or another input.
+    /// [`ErrorKind::IDEMPOTENCY_CONFLICT`].
     #[error("this idempotency key was used for another operation or another input")]
     KeyReused,
-    /// The user or the address exceeded a rate limit. `Retry-After` says when to retry.
+    /// [`ErrorKind::RATE_LIMITED`].
     #[error("{what}: too many at once, try again in {} s", whole_seconds(*.retry_after))]
     RateLimited {
-        /// What is counted.
+        /// The things that are counted.
         what: &'static str,
-        /// When there will be room for one more.
+        /// When the next one is allowed.
         retry_after: Duration,
     },
-    /// Too many requests run at the same time.
+    /// [`ErrorKind::TOO_MANY_REQUESTS`].
     #[error("{0}")]
     TooMany(&'static str),
-    /// The server failed internally.
-    #[error("something failed inside")]
+    /// [`ErrorKind::INTERNAL`].
+    #[error("the server failed internally")]
     Internal,
-    /// The write-behind queue is full. Nothing was written.
+    /// [`ErrorKind::BUSY`].
     #[error("{0}")]
     Busy(&'static str),
-    /// A store is unreachable. A write may or may not have happened.
+    /// [`ErrorKind::UNAVAILABLE`].
     #[error("temporarily unavailable, try again")]
     Unavailable,
-    /// The stored error of the first request with the same idempotency key.
+    /// The stored error of the first request with the same idempotency key. It has the kind of that error.
     #[error("{}", .0.message)]
-    Remembered(Box<Remembered>),
+    Stored(Box<StoredError>),
 }
 
-/// A lasting error, as it is stored for repeats of the request.
+/// A lasting error, as the ledger stores it for repeats of the request: see `api/idempotency.rs`.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Remembered {
-    /// Its public code.
+pub struct StoredError {
+    /// The code of its kind.
     pub(crate) code: String,
-    /// Its HTTP status.
+    /// Its HTTP status, for older nodes.
     pub(crate) status: u16,
     /// Its message.
     pub(crate) message: String,
-    /// The member of the input at fault.
+    /// The field of the input at fault.
     pub(crate) field: Option<String>,
 }
 
@@ -116,25 +117,48 @@ pub(crate) const NO_USER: FeedError = FeedError::NotFound("no such user");
 pub type Result<T> = std::result::Result<T, FeedError>;
 
 impl FeedError {
-    /// An input error that names the part at fault.
+    /// An [`ErrorKind::INVALID`] error that names the field at fault.
     pub fn invalid(field: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::Invalid { field: Some(field.into()), message: message.into() }
     }
 
-    /// Whether the same request may succeed later.
-    pub fn is_temporary(&self) -> bool {
-        matches!(
-            self,
-            Self::InProgress
-                | Self::RateLimited { .. }
-                | Self::TooMany(_)
-                | Self::Internal
-                | Self::Busy(_)
-                | Self::Unavailable
-        )
+    /// Its kind.
+    pub fn kind(&self) -> &'static ErrorKind {
+        match self {
+            Self::Invalid { .. } => &ErrorKind::INVALID,
+            Self::Unauthorized(_) => &ErrorKind::UNAUTHORIZED,
+            Self::Forbidden(_) => &ErrorKind::FORBIDDEN,
+            Self::NotFound(_) => &ErrorKind::NOT_FOUND,
+            Self::Conflict { .. } => &ErrorKind::CONFLICT,
+            Self::TooLarge(_) => &ErrorKind::TOO_LARGE,
+            Self::LimitExceeded { .. } => &ErrorKind::LIMIT_EXCEEDED,
+            Self::InProgress => &ErrorKind::IN_PROGRESS,
+            Self::KeyReused => &ErrorKind::IDEMPOTENCY_CONFLICT,
+            Self::RateLimited { .. } => &ErrorKind::RATE_LIMITED,
+            Self::TooMany(_) => &ErrorKind::TOO_MANY_REQUESTS,
+            Self::Internal => &ErrorKind::INTERNAL,
+            Self::Busy(_) => &ErrorKind::BUSY,
+            Self::Unavailable => &ErrorKind::UNAVAILABLE,
+            Self::Stored(error) => ErrorKind::by_code(&error.code).unwrap_or(&ErrorKind::INTERNAL),
+        }
     }
 
-    /// Whether the error says that a store cannot do its work at this time: the same request succeeds once it can.
+    /// The code of its [`kind`](Self::kind).
+    pub fn code(&self) -> &'static str {
+        self.kind().code
+    }
+
+    /// The HTTP status and rpc code of its [`kind`](Self::kind).
+    pub fn status(&self) -> u16 {
+        self.kind().status
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_temporary(&self) -> bool {
+        self.kind().is_temporary
+    }
+
+    /// Whether a store cannot work at this time: the same request succeeds once it can.
     pub(crate) fn is_outage(&self) -> bool {
         matches!(
             self,
@@ -142,13 +166,13 @@ impl FeedError {
         )
     }
 
-    /// The part of the input at fault.
+    /// The field of the input at fault.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::Invalid { field, .. } => field.as_deref(),
             Self::Conflict { field, .. } | Self::LimitExceeded { field, .. } => Some(field),
             Self::InProgress | Self::KeyReused => Some("idempotency_key"),
-            Self::Remembered(error) => error.field.as_deref(),
+            Self::Stored(error) => error.field.as_deref(),
             _ => None,
         }
     }
@@ -166,9 +190,9 @@ impl From<Revoked> for FeedError {
 impl From<PasswordError> for FeedError {
     fn from(error: PasswordError) -> Self {
         match error {
-            PasswordError::Busy => Self::TooMany("too many are signing in, try again"),
+            PasswordError::Busy => Self::TooMany("too many sign-ins run at once, try again"),
             PasswordError::Failed(_) => {
-                tracing::error!(%error, "a password could not be looked at");
+                tracing::error!(%error, "a password could not be verified");
                 Self::Internal
             }
         }

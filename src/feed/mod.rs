@@ -12,13 +12,14 @@
 //! | identity | `identity/`, `rate_limits` |
 //! | submission | `jobs/`, `event_queue`, `write_path`, `invalidation`, `quarantine` |
 //! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
-//! | shared by all | `call`, `error`, `input`, `expand`, `paging`, `query_values`, `options` |
+//! | shared by all | `call`, `error`, `error_kind`, `input`, `expand`, `paging`, `query_values`, `options` |
 
 mod caching;
 mod call;
 mod content;
 pub(crate) mod erasure;
 mod error;
+mod error_kind;
 mod event_queue;
 pub(crate) mod expand;
 pub(crate) mod export;
@@ -53,7 +54,8 @@ mod write_path;
 pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
 pub use error::{FeedError, Result};
-pub(crate) use error::{Remembered, whole_seconds};
+pub(crate) use error::{StoredError, whole_seconds};
+pub use error_kind::ErrorKind;
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
 pub(crate) use likes::{SettledLike, SettlementListener};
 pub(crate) use node_ids::NodeIds;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Site, json_answer};
 use crate::api::operations::{Access, Operation, Operations};
+use crate::feed::ErrorKind;
 
 /// Answers `GET /api/openapi.json`.
 pub(super) async fn serve(State(site): State<Arc<Site>>) -> Response<Body> {
@@ -112,6 +113,7 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
 }
 
 fn error_schema() -> Value {
+    let codes: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.code).collect();
     json!({
         "type": "object",
         "required": ["error"],
@@ -119,9 +121,9 @@ fn error_schema() -> Value {
             "type": "object",
             "required": ["code", "message"],
             "properties": {
-                "code": { "type": "string", "description": "The kind of error, such as not_found." },
-                "message": { "type": "string", "description": "What went wrong, for people." },
-                "field": { "type": "string", "description": "The part of the input at fault." },
+                "code": { "type": "string", "enum": codes, "description": "The kind of error." },
+                "message": { "type": "string", "description": "A description of the error, for people." },
+                "field": { "type": "string", "description": "The field of the input at fault." },
             },
         } },
     })
