@@ -14,7 +14,7 @@ use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer, Verifier};
 use crate::broker::{Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions};
 use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secret, Secrets};
-use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, Limits, Rates};
+use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, LimitOptions, RateOptions};
 use crate::gateway::channels::Channels;
 use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits, connections_for};
 use crate::gateway::listener::{self, ListenerOptions};
@@ -50,7 +50,7 @@ impl App {
         let ledger = open_ledger(config).await?;
         let metrics = Arc::new(Metrics::new());
         let revocations = Arc::new(RevocationList::default());
-        let parts = crate::feed::Parts {
+        let parts = crate::feed::FeedParts {
             ledger: Arc::clone(&ledger),
             broker: Arc::clone(&broker),
             queue,
@@ -244,7 +244,7 @@ fn feed_options(config: &Config) -> FeedOptions {
         leeway: config.auth.leeway,
         revocation_ttl: config.auth.revocation_ttl,
         erasure_log: Some(config.server.data_dir.join("erasures.log")),
-        limits: Limits {
+        limits: LimitOptions {
             text: config.limits.text,
             media: config.limits.media,
             topics: config.limits.topics,
@@ -252,7 +252,7 @@ fn feed_options(config: &Config) -> FeedOptions {
             follows: config.limits.follows,
             favourites: config.limits.favourites,
         },
-        rates: Rates {
+        rates: RateOptions {
             posts: config.rates.posts,
             comments: config.rates.comments,
             likes: config.rates.likes,

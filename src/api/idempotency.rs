@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use super::operations::{Input, Operation};
 use super::request::Request;
 use crate::broker::Attempt;
-use crate::feed::{Caller, FeedError, NodeIds, StoredError, Result, Runtime, now};
+use crate::feed::{Caller, FeedError, NodeIds, Result, Runtime, StoredError, now};
 use crate::ledger::{Begun, Keyed, Ledger, Turn};
 use crate::model::{Millis, PostId};
 

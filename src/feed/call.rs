@@ -92,7 +92,8 @@ pub enum Origin {
     Address(IpAddr),
 }
 
-/// An operation under way. Operations that create nothing and depend on nothing but the caller take the [`Caller`] alone.
+/// An operation under way. Operations that create nothing and depend on nothing but the caller take the [`Caller`]
+/// alone.
 pub(crate) struct Call {
     /// The caller, already authorised.
     pub(crate) caller: Caller,
@@ -100,7 +101,8 @@ pub(crate) struct Call {
     pub(crate) credential: Credential,
     /// Where the request comes from: backends are exempt from rate limits, sign-ins are counted by address.
     pub(crate) origin: Origin,
-    /// The client of this node that sent the request, if it has a connection: it is informed when its likes are settled.
+    /// The client of this node that sent the request, if it has a connection: it is informed when its likes are
+    /// settled.
     pub(crate) client: Option<Arc<str>>,
     /// The id for what the operation creates, reserved with an idempotency key. An earlier attempt may have used it.
     pub(crate) reserved: Option<PostId>,

@@ -1,5 +1,5 @@
-//! The kinds of errors of operations: codes and statuses, the same for every transport. The table in `docs/api.md` and the
-//! OpenAPI document are generated from these definitions.
+//! The kinds of errors of operations: codes and statuses, the same for every transport. The table in `docs/api.md` and
+//! the OpenAPI document are generated from these definitions.
 
 /// A kind of error. Clients act on its code; messages are for people.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The event queue: writes put events into it, and workers turn them into notifications.
 //!
-//! The queue is in the ledger. This is what the workers of this process share with the writes: wake-ups, and how many likes
-//! are worth an event.
+//! The queue is in the ledger. This is what the workers of this process share with the writes: wake-ups, and how many
+//! likes are worth an event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use super::runtime::Runtime;
 use crate::ledger::EventConsumer;
 
-/// New likes of one object that get an event, each time some are settled; and the waiting events of likes past which none do.
+/// New likes of one object that get an event, each time some are settled; and the waiting events of likes past which
+/// none do.
 const LIKES_PER_OBJECT: usize = 500;
 const MAX_WAITING_LIKE_EVENTS: u64 = 2_000;
 

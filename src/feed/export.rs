@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::call::Caller;
 use super::error::{FeedError, NO_USER, Result};
-use super::identity::Identity;
+use super::identity::IdentityService;
 use super::paging::{PageCursor, decode_cursor};
 use super::rendering::NotificationRenderer;
 use crate::ledger::{Ledger, PersonalData};
@@ -84,12 +84,12 @@ pub(crate) struct Export {
 }
 
 /// The last row of a page: its section, and its key there.
-struct Reached {
+struct ExportCursor {
     section: usize,
     key: String,
 }
 
-impl PageCursor for Reached {
+impl PageCursor for ExportCursor {
     fn decode(text: &str) -> Option<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('x')?).ok()?;
         let (section, key) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
@@ -104,20 +104,20 @@ impl PageCursor for Reached {
 
 impl Export {
     /// Adds a row. `false` once the page is full: nothing more is to be added.
-    fn add(&mut self, section: &'static str, json: String, room: &mut Room) -> Result<bool> {
-        room.rows = room.rows.saturating_sub(1);
-        room.bytes = room.bytes.saturating_sub(json.len());
+    fn add(&mut self, section: &'static str, json: String, budget: &mut PageBudget) -> Result<bool> {
+        budget.rows = budget.rows.saturating_sub(1);
+        budget.bytes = budget.bytes.saturating_sub(json.len());
         let row = RawValue::from_string(json).map_err(|error| {
             tracing::error!(%error, section, "a row of an export is not JSON");
             FeedError::Internal
         })?;
         self.rows.entry(section).or_default().push(row);
-        Ok(room.rows > 0 && room.bytes > 0)
+        Ok(budget.rows > 0 && budget.bytes > 0)
     }
 }
 
-/// What a page still has room for.
-struct Room {
+/// What a page still has budget for.
+struct PageBudget {
     rows: usize,
     bytes: usize,
 }
@@ -125,7 +125,7 @@ struct Room {
 /// Exports the data of users.
 pub(crate) struct Exports {
     ledger: Arc<dyn Ledger>,
-    identity: Arc<Identity>,
+    identity: Arc<IdentityService>,
     notifications: NotificationRenderer,
     /// Exports under way on this node.
     running: Semaphore,
@@ -133,7 +133,11 @@ pub(crate) struct Exports {
 
 impl Exports {
     /// Exports from this ledger.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<Identity>, notifications: NotificationRenderer) -> Self {
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<IdentityService>,
+        notifications: NotificationRenderer,
+    ) -> Self {
         Self { ledger, identity, notifications, running: Semaphore::new(MAX_CONCURRENT_EXPORTS) }
     }
 
@@ -150,7 +154,7 @@ impl Exports {
         if self.identity.is_erased(user) {
             return Err(NO_USER);
         }
-        let reached: Option<Reached> = decode_cursor(cursor)?;
+        let reached: Option<ExportCursor> = decode_cursor(cursor)?;
         let turn = tokio::time::timeout(MAX_WAIT, self.running.acquire()).await;
         let _turn =
             turn.ok().and_then(std::result::Result::ok).ok_or(FeedError::TooMany("too many exports, try again"))?;
@@ -162,21 +166,21 @@ impl Exports {
             export.has_password = Some(self.ledger.account(user).await?.is_some());
             export.read = Some(self.ledger.read_marker(user).await?);
         }
-        let mut reached = reached.unwrap_or(Reached { section: 0, key: String::new() });
-        let mut room = Room { rows: MAX_PAGE_ROWS, bytes: MAX_PAGE_BYTES };
+        let mut reached = reached.unwrap_or(ExportCursor { section: 0, key: String::new() });
+        let mut budget = PageBudget { rows: MAX_PAGE_ROWS, bytes: MAX_PAGE_BYTES };
         while let Some((name, data)) = SECTIONS.get(reached.section) {
             if is_first {
                 export.rows.entry(name).or_default();
             }
             let ended = match data {
-                Some(data) => self.export_rows(user, (name, *data), &mut reached, &mut export, &mut room).await?,
-                None => self.export_notifications(user, name, &mut reached, &mut export, &mut room).await?,
+                Some(data) => self.export_rows(user, (name, *data), &mut reached, &mut export, &mut budget).await?,
+                None => self.export_notifications(user, name, &mut reached, &mut export, &mut budget).await?,
             };
             if !ended {
                 export.next = Some(reached.encode());
                 return Ok(export);
             }
-            reached = Reached { section: reached.section + 1, key: String::new() };
+            reached = ExportCursor { section: reached.section + 1, key: String::new() };
         }
         Ok(export)
     }
@@ -186,9 +190,9 @@ impl Exports {
         &self,
         user: &UserId,
         (name, data): (&'static str, PersonalData),
-        reached: &mut Reached,
+        reached: &mut ExportCursor,
         export: &mut Export,
-        room: &mut Room,
+        budget: &mut PageBudget,
     ) -> Result<bool> {
         loop {
             let rows = self.ledger.personal_rows(user, data, &reached.key, ROWS_PER_READ).await?;
@@ -200,7 +204,7 @@ impl Exports {
                 if row.other.is_some_and(|other| self.identity.is_erased(&other)) {
                     continue;
                 }
-                if !export.add(name, row.json, room)? {
+                if !export.add(name, row.json, budget)? {
                     return Ok(false);
                 }
             }
@@ -212,9 +216,9 @@ impl Exports {
         &self,
         user: &UserId,
         name: &'static str,
-        reached: &mut Reached,
+        reached: &mut ExportCursor,
         export: &mut Export,
-        room: &mut Room,
+        budget: &mut PageBudget,
     ) -> Result<bool> {
         loop {
             let before = reached.key.parse().ok();
@@ -223,7 +227,7 @@ impl Exports {
             let mut has_room = true;
             for notification in self.notifications.render(user, groups).await? {
                 let json = serde_json::to_string(&notification).map_err(|_| FeedError::Internal)?;
-                has_room = export.add(name, json, room)?;
+                has_room = export.add(name, json, budget)?;
             }
             reached.key = last.to_string();
             if !has_room {
@@ -239,11 +243,11 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_as_it_was_written() {
-        let text = Reached { section: 4, key: "post 12 é".into() }.encode();
-        let read = Reached::decode(&text).expect("a cursor");
+        let text = ExportCursor { section: 4, key: "post 12 é".into() }.encode();
+        let read = ExportCursor::decode(&text).expect("a cursor");
         assert_eq!((read.section, &*read.key), (4, "post 12 é"));
-        for wrong in ["", "x", "p12", "x!", &Reached { section: SECTIONS.len(), key: String::new() }.encode()] {
-            assert!(Reached::decode(wrong).is_none(), "{wrong:?}");
+        for wrong in ["", "x", "p12", "x!", &ExportCursor { section: SECTIONS.len(), key: String::new() }.encode()] {
+            assert!(ExportCursor::decode(wrong).is_none(), "{wrong:?}");
         }
     }
 }

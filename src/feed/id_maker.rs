@@ -2,11 +2,11 @@
 //!
 //! Two nodes with one number could make the same id twice, so numbers are fenced. Time is passed in.
 //!
-//! - A lease ends here before it ends in the store. It is counted from before the request was sent, on a clock that goes
-//!   on while the process is stopped, and [`LEASE_MARGIN`] earlier. A machine that was suspended, whose monotonic clock stood,
-//!   sees that the wall clock has passed the end.
-//! - No id is made beyond a time that was agreed with the store (the lease's *ceiling*). The store keeps it with the number;
-//!   the next holder of the number makes larger ids only, even if its clock is behind.
+//! - A lease ends here before it ends in the store. It is counted from before the request was sent, on a clock that
+//!   goes on while the process is stopped, and [`LEASE_MARGIN`] earlier. A machine that was suspended, whose monotonic
+//!   clock stood, sees that the wall clock has passed the end.
+//! - No id is made beyond a time that was agreed with the store (the lease's *ceiling*). The store keeps it with the
+//!   number; the next holder of the number makes larger ids only, even if its clock is behind.
 
 use std::time::{Duration, Instant};
 
@@ -22,21 +22,21 @@ const LAST_SEQUENCE: u8 = (1 << PostId::SEQUENCE_BITS) - 1;
 
 /// Makes ids that grow, and that no other node makes.
 #[derive(Debug, Default)]
-pub(crate) struct IdMaker(Mutex<State>);
+pub(crate) struct IdMaker(Mutex<IdState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct IdState {
     /// This node's number, and until when it may be used.
-    lease: Option<Held>,
+    lease: Option<LeasedNumber>,
     /// The millisecond and the sequence of the last id.
     last: (Millis, u8),
 }
 
 #[derive(Debug)]
-struct Held {
+struct LeasedNumber {
     number: u8,
-    /// When it ends, by the monotonic clock and by the wall clock, and the last millisecond of which ids are made. `None`
-    /// where nobody else could have the number.
+    /// When it ends, by the monotonic clock and by the wall clock, and the last millisecond of which ids are made.
+    /// `None` where nobody else could have the number.
     bounds: Option<(Instant, Millis, Millis)>,
 }
 
@@ -54,14 +54,14 @@ pub(crate) struct LeaseRequest {
 
 /// A moment, by both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     /// The monotonic clock, which goes on while the process is stopped.
     pub(crate) ticks: Instant,
     /// The wall clock.
     pub(crate) wall: Millis,
 }
 
-impl Moment {
+impl ClockReading {
     /// Now, where the wall clock says `wall`.
     pub(crate) fn at(wall: Millis) -> Self {
         Self { ticks: Instant::now(), wall }
@@ -74,7 +74,7 @@ pub(crate) struct NoLease;
 
 impl IdMaker {
     /// Begins a request to lease a number, or to renew its lease. To be sent after this.
-    pub(crate) fn request(&self, now: Moment) -> LeaseRequest {
+    pub(crate) fn request(&self, now: ClockReading) -> LeaseRequest {
         let state = self.0.lock();
         let valid = u64::try_from((NODE_LEASE - LEASE_MARGIN).as_millis()).unwrap_or(u64::MAX);
         let number = state.lease.as_ref().map(|held| held.number);
@@ -95,14 +95,14 @@ impl IdMaker {
         }
         let until = lease.ttl.map(|ttl| request.sent + ttl.saturating_sub(LEASE_MARGIN));
         let bounds = until.map(|until| (until, request.wall_until, request.ceiling));
-        state.lease = Some(Held { number: lease.number, bounds });
+        state.lease = Some(LeasedNumber { number: lease.number, bounds });
     }
 
     /// A new id, larger than every one before. A clock that stands or goes back borrows the milliseconds to come.
     ///
     /// # Errors
     /// While this node has no number that is surely its own.
-    pub(crate) fn next(&self, now: Moment) -> Result<PostId, NoLease> {
+    pub(crate) fn next(&self, now: ClockReading) -> Result<PostId, NoLease> {
         let mut state = self.0.lock();
         let held = state.lease.as_ref().ok_or(NoLease)?;
         let number = held.number;
@@ -136,8 +136,8 @@ mod tests {
         }
 
         /// So many seconds after the start, by each clock.
-        fn at(&self, ticks: u64, wall: u64) -> Moment {
-            Moment { ticks: self.0 + Duration::from_secs(ticks), wall: self.1 + 1_000 * wall }
+        fn at(&self, ticks: u64, wall: u64) -> ClockReading {
+            ClockReading { ticks: self.0 + Duration::from_secs(ticks), wall: self.1 + 1_000 * wall }
         }
     }
 
@@ -148,17 +148,17 @@ mod tests {
     #[test]
     fn ids_grow_though_the_clock_stands_or_goes_back() {
         let ids = IdMaker::default();
-        let moment = Moment::at(START);
+        let moment = ClockReading::at(START);
         ids.granted(ids.request(moment), &NodeLease { number: 5, ttl: None, used_until: 0 });
         let mut last = PostId::ZERO;
         for step in 0..1_000 {
-            let id = ids.next(Moment { wall: START - step % 10, ..moment }).unwrap();
+            let id = ids.next(ClockReading { wall: START - step % 10, ..moment }).unwrap();
             assert!(id > last, "{id:?} after {last:?}");
             last = id;
         }
         assert_eq!(last.time(), START + 1_000 / 64, "each millisecond holds 64 ids");
         let century =
-            Moment { ticks: moment.ticks + Duration::from_secs(3_000_000_000), wall: START + 3_000_000_000_000 };
+            ClockReading { ticks: moment.ticks + Duration::from_secs(3_000_000_000), wall: START + 3_000_000_000_000 };
         assert!(ids.next(century).is_ok(), "embedded, nobody else can have the number");
     }
 

@@ -1,12 +1,12 @@
 //! Invalidation of the caches of this node, and of those of all other nodes before a change is answered.
 //!
 //! Everything that takes something away (a deletion, an edit, a block, an unfollow) ends with
-//! [`invalidate`](Invalidator::invalidate), after the ledger has committed it. When that returns, no node serves the state
-//! from before. Changes that only add something use [`announce`](Invalidator::announce) and do not wait.
+//! [`invalidate`](Invalidator::invalidate), after the ledger has committed it. When that returns, no node serves the
+//! state from before. Changes that only add something use [`announce`](Invalidator::announce) and do not wait.
 //!
-//! Every cache that decides what a user may see implements [`Invalidated`] and is given to the [`Invalidator`] when the services
-//! are wired. A reply that is being put together when the change is answered may still show the state from before, as
-//! may a push that is queued for a connection already: those began before it.
+//! Every cache that decides what a user may see implements [`Invalidated`] and is given to the [`Invalidator`] when the
+//! services are wired. A reply that is being put together when the change is answered may still show the state from
+//! before, as may a push that is queued for a connection already: those began before it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,8 +44,8 @@ impl Invalidator {
         Self { broker, lease, caches, metrics }
     }
 
-    /// Invalidates on every node. When it returns, no node serves the former state: each has confirmed, or does not use its
-    /// caches until it has caught up. Takes one round trip, and up to 520 ms if a node does not confirm.
+    /// Invalidates on every node. When it returns, no node serves the former state: each has confirmed, or does not use
+    /// its caches until it has caught up. Takes one round trip, and up to 520 ms if a node does not confirm.
     ///
     /// # Errors
     /// If the broker cannot be reached: this node has dropped its copies, other nodes may keep theirs for 30 seconds.

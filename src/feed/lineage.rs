@@ -1,13 +1,14 @@
 //! Keeps what the broker holds in step with the ledger, also when the ledger is restored or fails over.
 //!
 //! The ledger and the broker are compared at the start, whenever the ledger was away, when the broker was, and now and
-//! then. If the ledger is another one than the broker remembers, or an older state of it (see [`ledger::Lineage`]), it begins a new
-//! incarnation: its numbers move beyond all that the broker knows, so that pages, pull cursors and idempotency keys of the
-//! life before can never match again; and logs, inboxes and tallies of the incarnation before count as lost. Inboxes are
-//! made anew from the ledger, clients are closed with 3010 and load their timelines again.
+//! then. If the ledger is another one than the broker remembers, or an older state of it (see [`ledger::Lineage`]), it
+//! begins a new incarnation: its numbers move beyond all that the broker knows, so that pages, pull cursors and
+//! idempotency keys of the life before can never match again; and logs, inboxes and tallies of the incarnation before
+//! count as lost. Inboxes are made anew from the ledger, clients are closed with 3010 and load their timelines again.
 //!
-//! The nodes agree without a leader: a node that notices replaces the incarnation in the ledger, then the record in the broker,
-//! each by compare-and-set, and compares again. The others get a signal, or notice with the next number that they note.
+//! The nodes agree without a leader: a node that notices replaces the incarnation in the ledger, then the record in the
+//! broker, each by compare-and-set, and compares again. The others get a signal, or notice with the next number that
+//! they note.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,7 @@ pub(crate) trait DerivedState: Send + Sync {
 }
 
 /// Keeps the broker in step with the ledger.
-pub(crate) struct Lineage {
+pub(crate) struct LineageTracker {
     ledger: Arc<dyn Ledger>,
     /// Remembers the numbers of the ledger.
     broker: Arc<dyn Broker>,
@@ -46,20 +47,20 @@ pub(crate) struct Lineage {
     /// Reset when a new incarnation begins.
     derived: Vec<Arc<dyn DerivedState>>,
     /// `None` before the first comparison.
-    known: RwLock<Option<Arc<Known>>>,
+    known: RwLock<Option<Arc<KnownIncarnation>>>,
     /// The stores are to be compared.
     compare: Notify,
 }
 
 /// One incarnation.
-struct Known {
+struct KnownIncarnation {
     identity: String,
     incarnation: Arc<str>,
-    numbers: [Number; 3],
+    numbers: [HighWaterMark; 3],
 }
 
 /// The greatest number of a kind.
-struct Number {
+struct HighWaterMark {
     kind: &'static str,
     /// That is about to be used.
     wanted: AtomicU64,
@@ -69,13 +70,13 @@ struct Number {
     noting: tokio::sync::Mutex<()>,
 }
 
-impl Number {
+impl HighWaterMark {
     fn new(kind: &'static str, noted: u64) -> Self {
         Self { kind, wanted: noted.into(), noted: noted.into(), noting: tokio::sync::Mutex::default() }
     }
 }
 
-impl Lineage {
+impl LineageTracker {
     /// Compares these stores: see [`start`](Self::start).
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -91,7 +92,7 @@ impl Lineage {
         self.compare.notify_one();
     }
 
-    fn known(&self) -> Option<Arc<Known>> {
+    fn known(&self) -> Option<Arc<KnownIncarnation>> {
         self.known.read().clone()
     }
 
@@ -101,7 +102,7 @@ impl Lineage {
     }
 }
 
-impl Lineage {
+impl LineageTracker {
     /// Compares the ledger with the broker, then keeps comparing until the process stops.
     ///
     /// # Errors
@@ -170,7 +171,8 @@ impl Lineage {
         Err(FeedError::Unavailable)
     }
 
-    /// Moves the ledger's numbers beyond those that the broker knows, and has the broker remember the ledger as it is then.
+    /// Moves the ledger's numbers beyond those that the broker knows, and has the broker remember the ledger as it is
+    /// then.
     async fn begin_incarnation(&self, lineage: &ledger::Lineage, known: &str, numbers: &HighWaterMarks) -> Result<()> {
         tracing::warn!(
             ledger = lineage.identity(),
@@ -198,9 +200,10 @@ impl Lineage {
         }
         // What is remembered here came from a ledger that may have held something else.
         self.derived.iter().for_each(|state| state.reset());
-        let numbers = [JOBS, PULLED, REVERTS].map(|kind| Number::new(kind, lineage.number(kind)));
+        let numbers = [JOBS, PULLED, REVERTS].map(|kind| HighWaterMark::new(kind, lineage.number(kind)));
         let incarnation: Arc<str> = lineage.incarnation.as_str().into();
-        *self.known.write() = Some(Arc::new(Known { identity, incarnation: Arc::clone(&incarnation), numbers }));
+        *self.known.write() =
+            Some(Arc::new(KnownIncarnation { identity, incarnation: Arc::clone(&incarnation), numbers }));
         self.broker.use_incarnation(&incarnation);
         if before.is_some() {
             tracing::info!(incarnation = &*incarnation, "works with a new incarnation of the ledger");
@@ -211,7 +214,7 @@ impl Lineage {
     }
 }
 
-impl Lineage {
+impl LineageTracker {
     /// Has the broker remember a number of the ledger before anything there is named by it.
     ///
     /// # Errors
@@ -242,7 +245,7 @@ impl Lineage {
         self.remember(&known, vec![settled(partition, life, through)]).await
     }
 
-    async fn remember(&self, known: &Known, numbers: HighWaterMarks) -> Result<()> {
+    async fn remember(&self, known: &KnownIncarnation, numbers: HighWaterMarks) -> Result<()> {
         if self.broker.note_numbers(&known.identity, &numbers).await? {
             return Ok(());
         }

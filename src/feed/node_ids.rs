@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::call::Call;
 use super::error::{FeedError, Result};
-use super::id_maker::{IdMaker, Moment, NoLease};
+use super::id_maker::{ClockReading, IdMaker, NoLease};
 use super::runtime::{Runtime, now};
 use crate::broker::Broker;
 use crate::model::{Millis, PostId};
@@ -77,7 +77,7 @@ impl NodeIds {
     /// # Errors
     /// [`FeedError::Unavailable`] while another node may have this node's number.
     pub(crate) fn next(&self, now: Millis) -> Result<PostId> {
-        self.maker.next(Moment::at(now)).map_err(|NoLease| {
+        self.maker.next(ClockReading::at(now)).map_err(|NoLease| {
             tracing::warn!("no ids are made: the lease of this node's number has run out");
             self.renew_soon();
             FeedError::Unavailable
@@ -86,9 +86,10 @@ impl NodeIds {
 
     /// Leases a number for ids, or renews the lease.
     async fn renew_lease(&self) -> Result<()> {
-        // If ids continue above those of the former holder, the store has to know the new ceiling before any id is made.
+        // If ids continue above those of the former holder, the store has to know the new ceiling before any id is
+        // made.
         for _ in 0..2 {
-            let request = self.maker.request(Moment::at(now()));
+            let request = self.maker.request(ClockReading::at(now()));
             let lease = self.broker.lease_node(self.runtime.holder(), request.number, request.ceiling).await?;
             self.maker.granted(request, &lease);
             if lease.used_until <= request.ceiling {

@@ -13,9 +13,11 @@ pub struct FeedOptions {
     pub timeline_length: usize,
     /// How long an inbox is kept without its owner (`timeline.idle_days`).
     pub timeline_idle: Duration,
-    /// The most posts of a new followee that are put into the inbox; older ones are read from the ledger (`timeline.follow_merge`).
+    /// The most posts of a new followee that are put into the inbox; older ones are read from the ledger
+    /// (`timeline.follow_merge`).
     pub follow_merge: usize,
-    /// Missed entries that are recovered at once; a client that missed more reads the timeline again (`client.recovery_limit`).
+    /// Missed entries that are recovered at once; a client that missed more reads the timeline again
+    /// (`client.recovery_limit`).
     pub recovery_limit: usize,
     /// How long a session lasts (`auth.token_ttl`).
     pub session_ttl: Duration,
@@ -26,9 +28,9 @@ pub struct FeedOptions {
     /// The erasure log, a file beside the backups; `None`: none is written.
     pub erasure_log: Option<PathBuf>,
     /// Sizes.
-    pub limits: Limits,
+    pub limits: LimitOptions,
     /// Rate limits.
-    pub rates: Rates,
+    pub rates: RateOptions,
     /// Proxies whose address stands for many clients: they are exempt from limits by address.
     pub trusted_proxies: Arc<TrustedProxies>,
     /// The fan-out of posts.
@@ -39,7 +41,7 @@ pub struct FeedOptions {
 
 /// The limits of sizes. Errors name the limit that an input exceeds.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct LimitOptions {
     /// Characters of a post, and of a comment.
     pub text: usize,
     /// Pictures and videos of a post.
@@ -78,7 +80,7 @@ pub struct LikesOptions {
 
 /// Rate limits, a minute each; `None`: no limit. Bursts may be twice as large (`rates.*`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rates {
+pub struct RateOptions {
     /// Posts written or edited by a user.
     pub posts: Option<u32>,
     /// Comments written by a user.

@@ -34,8 +34,8 @@ impl PauseDetector {
         self.resumed();
     }
 
-    /// When the process last went on after a pause, at the latest: nothing that was begun before that shows what happened
-    /// during the pause. `None` if there was none.
+    /// When the process last went on after a pause, at the latest: nothing that was begun before that shows what
+    /// happened during the pause. `None` if there was none.
     pub(crate) fn resumed(&self) -> Option<Instant> {
         self.observe(Instant::now(), SystemTime::now())
     }

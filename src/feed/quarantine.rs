@@ -1,7 +1,7 @@
 //! The decision to set aside what always fails.
 //!
-//! A job or a like that always fails would block everything behind it. It is told from an outage by its error, by whether
-//! both stores answer, and by whether other work succeeds.
+//! A job or a like that always fails would block everything behind it. It is told from an outage by its error, by
+//! whether both stores answer, and by whether other work succeeds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,13 @@ const MAX_IN_A_ROW: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Decides what is set aside.
-pub(crate) struct Quarantine {
+pub(crate) struct QuarantinePolicy {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     gate: Gate,
 }
 
-impl Quarantine {
+impl QuarantinePolicy {
     /// Decides for one kind of work on these stores.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>) -> Self {
         Self { ledger, broker, gate: Gate::default() }
@@ -40,8 +40,8 @@ impl Quarantine {
         self.gate.succeeded();
     }
 
-    /// Whether something that failed so many times, the last time with this error, is set aside. Outages do not count as
-    /// failures.
+    /// Whether something that failed so many times, the last time with this error, is set aside. Outages do not count
+    /// as failures.
     pub(crate) async fn admits(&self, failures: u32, error: &FeedError) -> bool {
         failures >= MAX_FAILURES
             && !error.is_outage()
@@ -51,13 +51,13 @@ impl Quarantine {
     }
 }
 
-/// Limits how much is set aside while nothing succeeds. If everything fails, the cause is not the single job: a fault of the
-/// store that looks like an answer, or of this program. Work then waits, as in an outage.
+/// Limits how much is set aside while nothing succeeds. If everything fails, the cause is not the single job: a fault
+/// of the store that looks like an answer, or of this program. Work then waits, as in an outage.
 #[derive(Debug, Default)]
-struct Gate(Mutex<State>);
+struct Gate(Mutex<GateState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     in_a_row: u32,
     last: Option<Instant>,
 }

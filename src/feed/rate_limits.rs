@@ -22,7 +22,7 @@ use moka::sync::Cache;
 
 use super::call::{Call, Origin};
 use super::error::{FeedError, Result};
-use super::options::Rates;
+use super::options::RateOptions;
 use crate::broker::{Broker, Permit, PermitRequest};
 use crate::limiter::{Key, Rate, RateLimiter};
 use crate::model::{UserId, others};
@@ -66,7 +66,7 @@ pub(crate) enum RateClass {
 
 /// The user or address that is counted.
 #[derive(Clone, Copy)]
-enum Subject<'a> {
+enum RateSubject<'a> {
     User(&'a UserId),
     Address(IpAddr),
 }
@@ -94,7 +94,7 @@ pub(crate) struct RateLimits {
 
 impl RateLimits {
     /// Anonymous reads of `trusted` proxies, and of loopback, are not counted: many clients share these addresses.
-    pub(crate) fn new(rates: Rates, trusted: Arc<TrustedProxies>, broker: Arc<dyn Broker>) -> Self {
+    pub(crate) fn new(rates: RateOptions, trusted: Arc<TrustedProxies>, broker: Arc<dyn Broker>) -> Self {
         let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
         Self {
             posts: Limit::shared("posts", "posts", rates.posts),
@@ -136,7 +136,7 @@ impl RateLimits {
             RateClass::Follows => &self.follows,
             RateClass::Writes => &self.writes,
         };
-        self.charge(limit, Subject::User(user), 1).await
+        self.charge(limit, RateSubject::User(user), 1).await
     }
 
     /// Counts a new account from an address.
@@ -144,7 +144,7 @@ impl RateLimits {
     /// # Errors
     /// [`FeedError::RateLimited`] if it is one too many.
     pub(crate) async fn take_account(&self, address: IpAddr) -> Result<()> {
-        self.charge(&self.accounts, Subject::Address(address), 1).await
+        self.charge(&self.accounts, RateSubject::Address(address), 1).await
     }
 
     /// Counts units of reading of a user, or of an anonymous client at an address.
@@ -155,7 +155,7 @@ impl RateLimits {
         match user {
             Some(user) => self.take_user_reads(user, units),
             None if self.trusted.is_exempt(address) => Ok(()),
-            None => self.charge_here(&self.address_reads, Subject::Address(address), units),
+            None => self.charge_here(&self.address_reads, RateSubject::Address(address), units),
         }
     }
 
@@ -176,7 +176,7 @@ impl RateLimits {
     /// # Errors
     /// [`FeedError::RateLimited`] if they are too many.
     pub(crate) fn take_user_reads(&self, user: &UserId, units: u32) -> Result<()> {
-        self.charge_here(&self.reads, Subject::User(user), units)
+        self.charge_here(&self.reads, RateSubject::User(user), units)
     }
 
     /// Counts what a user, or an anonymous client at an address, publishes to a channel.
@@ -186,14 +186,14 @@ impl RateLimits {
     pub(crate) fn take_publication(&self, user: Option<&UserId>, address: IpAddr, bytes: usize) -> Result<()> {
         let units = u32::try_from(bytes.div_ceil(PUBLICATION_UNIT)).unwrap_or(u32::MAX);
         match user {
-            Some(user) => self.charge_here(&self.publications, Subject::User(user), units),
+            Some(user) => self.charge_here(&self.publications, RateSubject::User(user), units),
             None if self.trusted.is_exempt(address) => Ok(()),
-            None => self.charge_here(&self.address_publications, Subject::Address(address), units),
+            None => self.charge_here(&self.address_publications, RateSubject::Address(address), units),
         }
     }
 
     /// Charges a limit that each node counts for itself.
-    fn charge_here(&self, limit: &Limit, subject: Subject<'_>, units: u32) -> Result<()> {
+    fn charge_here(&self, limit: &Limit, subject: RateSubject<'_>, units: u32) -> Result<()> {
         let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
         let taken = bucket.limiter.take(self.key(subject), units);
         taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
@@ -214,14 +214,14 @@ impl RateLimits {
 
     async fn charge_mentions(&self, author: &UserId, mentioned: usize) -> Result<()> {
         let units = u32::try_from(mentioned).unwrap_or(u32::MAX);
-        self.charge(&self.mentions, Subject::User(author), units).await
+        self.charge(&self.mentions, RateSubject::User(author), units).await
     }
 
     /// Counts a failed sign-in on behalf of all nodes. Answers how long the next one is to be delayed, from this
     /// address and at this account.
     pub(crate) async fn count_failed_sign_in(&self, address: IpAddr, user: &UserId) -> [Option<Duration>; 2] {
-        let of_address = self.charge(&self.failed_sign_ins, Subject::Address(address), 1);
-        let at_account = self.charge(&self.account_failures, Subject::User(user), 1);
+        let of_address = self.charge(&self.failed_sign_ins, RateSubject::Address(address), 1);
+        let at_account = self.charge(&self.account_failures, RateSubject::User(user), 1);
         let (of_address, at_account) = tokio::join!(of_address, at_account);
         [of_address, at_account].map(|charged| match charged {
             Err(FeedError::RateLimited { retry_after, .. }) => Some(retry_after),
@@ -229,7 +229,7 @@ impl RateLimits {
         })
     }
 
-    async fn charge(&self, limit: &Limit, subject: Subject<'_>, units: u32) -> Result<()> {
+    async fn charge(&self, limit: &Limit, subject: RateSubject<'_>, units: u32) -> Result<()> {
         let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
         let key = self.key(subject);
         let taken = match &bucket.denials {
@@ -240,10 +240,10 @@ impl RateLimits {
     }
 
     /// The key of a subject. The neighbours of an address are in its /24 (IPv4) or /48 (IPv6).
-    fn key(&self, subject: Subject<'_>) -> Key {
+    fn key(&self, subject: RateSubject<'_>) -> Key {
         match subject {
-            Subject::User(user) => Key::of(self.hasher.hash_one(user.as_str())),
-            Subject::Address(address) => {
+            RateSubject::User(user) => Key::of(self.hasher.hash_one(user.as_str())),
+            RateSubject::Address(address) => {
                 let (host, class) = (subscriber_network(address), neighbourhood(address));
                 Key::in_class(self.hasher.hash_one((1, host)), self.hasher.hash_one((2, class)))
             }
@@ -272,22 +272,22 @@ struct Limit {
     /// What is limited, for people.
     what: &'static str,
     /// `None` without a limit.
-    bucket: Option<Buckets>,
+    bucket: Option<LimitBuckets>,
 }
 
 impl Limit {
     fn local(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
-        Self { name, what, bucket: Buckets::new(per_minute, None) }
+        Self { name, what, bucket: LimitBuckets::new(per_minute, None) }
     }
 
     fn shared(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
         let denials = Cache::builder().max_capacity(CAPACITY as u64).time_to_live(DENIAL_TTL).build();
-        Self { name, what, bucket: Buckets::new(per_minute, Some(denials)) }
+        Self { name, what, bucket: LimitBuckets::new(per_minute, Some(denials)) }
     }
 }
 
 /// The buckets of a limit.
-struct Buckets {
+struct LimitBuckets {
     rate: Rate,
     limiter: RateLimiter,
     /// Of a limit that all nodes share: until when the broker denies a key, so that nobody makes it answer that again
@@ -295,7 +295,7 @@ struct Buckets {
     denials: Option<Cache<u64, Instant>>,
 }
 
-impl Buckets {
+impl LimitBuckets {
     fn new(per_minute: Option<u32>, denials: Option<Cache<u64, Instant>>) -> Option<Self> {
         let rate = Rate::per_minute(NonZeroU32::new(per_minute?)?);
         Some(Self { rate, limiter: RateLimiter::new(rate, CAPACITY, MonotonicClock), denials })
@@ -307,7 +307,7 @@ impl Buckets {
         &self,
         broker: &dyn Broker,
         name: &str,
-        (subject, key): (Subject<'_>, Key),
+        (subject, key): (RateSubject<'_>, Key),
         units: NonZeroU32,
         denials: &Cache<u64, Instant>,
     ) -> std::result::Result<(), Duration> {
@@ -318,8 +318,8 @@ impl Buckets {
             return Err(wait);
         }
         let text = match subject {
-            Subject::User(user) => format!("{name}:{user}"),
-            Subject::Address(address) => format!("{name}:{}", subscriber_network(address)),
+            RateSubject::User(user) => format!("{name}:{user}"),
+            RateSubject::Address(address) => format!("{name}:{}", subscriber_network(address)),
         };
         let Rate { interval, burst } = self.rate;
         let request = PermitRequest { key: &text, interval, burst: burst.get(), cost: units.get() };
@@ -361,7 +361,7 @@ mod tests {
     async fn shared_limits_are_counted_by_the_broker_and_by_the_node_without_it() {
         let broker = broker();
         // Two nodes, one broker.
-        let rates = Rates { mentions: Some(10), ..Rates::default() };
+        let rates = RateOptions { mentions: Some(10), ..RateOptions::default() };
         let nodes = [0, 1].map(|_| RateLimits::new(rates, Arc::default(), Arc::clone(&broker)));
         let ann = UserId::parse("ann").expect("an id");
         let mut taken = 0;

@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use super::erasure::{ErasureJob, Erasures};
+use super::erasure::{ErasureJob, ErasureService};
 use super::error::Result;
 use super::event_queue::EventQueue;
 use super::export::Exports;
 use super::fanout::{FanoutWorkers, PullLog};
-use super::favourites::Favourites;
-use super::identity::{Accounts, AuthorizationChecks, Identity, Revocations};
+use super::favourites::FavouriteService;
+use super::identity::{AccountService, AuthorizationChecks, IdentityService, RevocationService};
 use super::invalidation::Invalidator;
-use super::likes::{LikeIntake, LikeMemory, Likes, SettlementListener, Settlers};
-use super::lineage::Lineage;
+use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
+use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::notifications::{EventWorker, Notifications};
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
-use super::posts::{Comments, PostEditor, Posts};
+use super::posts::{CommentService, PostEditor, PostService};
 use super::rate_limits::RateLimits;
 use super::rendering::EventRenderer;
 use super::runtime::Runtime;
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
-use super::topics::Topics;
+use super::topics::TopicService;
 use super::visibility::VisibilityPolicy;
 use crate::broker::{Broker, Signal};
 use crate::ledger::Ledger;
@@ -34,12 +34,12 @@ pub struct Feed {
     pub(crate) runtime: Arc<Runtime>,
     /// Makes ids; `api/` reserves one with each idempotency key.
     pub(crate) ids: Arc<NodeIds>,
-    pub(super) lineage: Arc<Lineage>,
+    pub(super) lineage: Arc<LineageTracker>,
     pub(super) events: Arc<EventQueue>,
     /// Checks callers: operations and the gateway authorise with it.
-    pub(crate) identity: Arc<Identity>,
+    pub(crate) identity: Arc<IdentityService>,
     /// Ends tokens and sessions; backends do so for any user.
-    pub(crate) revocations: Arc<Revocations>,
+    pub(crate) revocations: Arc<RevocationService>,
     /// The connections that a revocation or an erasure concerns: the gateway closes them.
     pub(crate) authorization_checks: Arc<AuthorizationChecks>,
     /// Counts what clients read, write and publish.
@@ -54,22 +54,22 @@ pub struct Feed {
     pub(crate) inboxes: Arc<Inboxes>,
     /// Settled likes of this node's clients: the gateway informs the clients.
     pub(crate) settlements: Arc<SettlementListener>,
-    pub(crate) accounts: Accounts,
-    pub(crate) erasures: Erasures,
+    pub(crate) accounts: AccountService,
+    pub(crate) erasures: ErasureService,
     pub(crate) exports: Exports,
     pub(crate) profiles: Profiles,
     pub(crate) user_search: UserSearch,
     pub(crate) follows: Follows,
     pub(crate) restrictions: Restrictions,
-    pub(crate) posts: Posts,
+    pub(crate) posts: PostService,
     pub(crate) post_editor: PostEditor,
-    pub(crate) comments: Arc<Comments>,
-    pub(crate) likes: Likes,
+    pub(crate) comments: Arc<CommentService>,
+    pub(crate) likes: LikeService,
     pub(crate) timelines: TimelinePages,
     pub(crate) read_markers: Arc<ReadMarkers>,
     pub(crate) notifications: Arc<Notifications>,
-    pub(crate) favourites: Arc<Favourites>,
-    pub(crate) topics: Topics,
+    pub(crate) favourites: Arc<FavouriteService>,
+    pub(crate) topics: TopicService,
     pub(super) fanout: Arc<FanoutWorkers>,
     pub(super) pull_log: Arc<PullLog>,
     pub(super) event_worker: Arc<EventWorker>,

@@ -7,14 +7,8 @@ use serde::Serialize;
 
 use super::call::Caller;
 use super::error::{FeedError, Result};
-<<<<<<< HEAD
-use super::input::{Cursor, OwnList, PostPage, TopicList};
-use super::page_builder::PostPageBuilder;
-=======
 use super::input::{OwnList, PostPage, TopicList};
 use super::paging::{PageBuilder, PageCursor, PostPageBuilder};
-use super::posts::is_topic;
->>>>>>> e270179 (feed: decode pages and expansions in one place, fill all lists with one builder)
 use super::rendering::PostRenderer;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, Topic, TopicCursor};
@@ -59,13 +53,13 @@ impl PageCursor for TopicCursor {
 }
 
 /// Topics and their posts.
-pub(crate) struct Topics {
+pub(crate) struct TopicService {
     ledger: Arc<dyn Ledger>,
     visibility: Arc<VisibilityPolicy>,
     renderer: Arc<PostRenderer>,
 }
 
-impl Topics {
+impl TopicService {
     /// Topics of this ledger.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, visibility: Arc<VisibilityPolicy>, renderer: Arc<PostRenderer>) -> Self {
         Self { ledger, visibility, renderer }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call::Call;
 use super::error::{FeedError, Result};
 use super::event_queue::EventQueue;
-use super::identity::Identity;
+use super::identity::IdentityService;
 use super::input::Done;
 use super::invalidation::Invalidator;
 use super::jobs::JobQueue;
@@ -13,12 +13,12 @@ use super::node_ids::NodeIds;
 use super::rate_limits::RateLimits;
 use crate::broker::{Attempt, Invalidation};
 
-/// The services that a command needs to write: it checks the caller, makes an id, counts mentions, and submits jobs, events and
-/// invalidations.
+/// The services that a command needs to write: it checks the caller, makes an id, counts mentions, and submits jobs,
+/// events and invalidations.
 #[derive(Clone)]
 pub(crate) struct WritePath {
     /// Records new users, and refuses erased ones.
-    pub(crate) identity: Arc<Identity>,
+    pub(crate) identity: Arc<IdentityService>,
     /// Makes the ids of posts and comments.
     pub(crate) ids: Arc<NodeIds>,
     /// Counts mentioned users.
@@ -32,8 +32,8 @@ pub(crate) struct WritePath {
 }
 
 impl WritePath {
-    /// The result of a deletion that may be a repeat: an object that does not exist may have been deleted by an earlier attempt,
-    /// which may have ended before the invalidation.
+    /// The result of a deletion that may be a repeat: an object that does not exist may have been deleted by an earlier
+    /// attempt, which may have ended before the invalidation.
     ///
     /// # Errors
     /// Those of the deletion, but `not_found` for a repeat; or the broker cannot be reached.

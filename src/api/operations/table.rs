@@ -245,7 +245,7 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Counts the caller's favourites of a type.
         "favourites.count"   Get    "/favourites/{type}/count"         200 User   Read(10)
-            => favourites.count(favourites::OneType) -> favourites::Count;
+            => favourites.count(favourites::OneType) -> favourites::FavouriteCount;
 
         /// Returns which of these objects are favourites of the caller.
         "favourites.check"   Post   "/favourites/{type}/check"         200 User   Read(2)

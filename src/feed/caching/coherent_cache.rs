@@ -1,8 +1,8 @@
 //! A cache that never serves what an invalidation in force has removed.
 //!
 //! Three things make it so. Entries are used only while this node holds its [`CacheLease`]. An invalidation removes an
-//! entry at once. And a fetch that was under way when its key was invalidated may have read the state before the change,
-//! so it must not fill the cache: [`ticket`](CoherentCache::ticket) is taken before the fetch,
+//! entry at once. And a fetch that was under way when its key was invalidated may have read the state before the
+//! change, so it must not fill the cache: [`ticket`](CoherentCache::ticket) is taken before the fetch,
 //! [`fill`](CoherentCache::fill) compares it under the lock that invalidation takes too.
 
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -98,8 +98,8 @@ where
         FillTicket { generation: *self.shard(key).lock(), life }
     }
 
-    /// Whether a key has not been invalidated since the ticket was taken, for all that this node knows. Without its lease it
-    /// does not know.
+    /// Whether a key has not been invalidated since the ticket was taken, for all that this node knows. Without its
+    /// lease it does not know.
     pub(crate) fn is_current(&self, key: &K, ticket: FillTicket) -> bool {
         let FillTicket { generation, life } = self.ticket(key);
         self.lease.is_held() && (generation, life) == (ticket.generation, ticket.life)

@@ -1,9 +1,10 @@
 //! A bounded cache of recent values that costs little more than a map.
 //!
 //! Recent values live in two generations. When the young generation is full, or half of the time to live has passed, it
-//! becomes the old generation, and the former old generation is dropped. So an entry lives for at least half of its time to
-//! live if there is room, and never longer than all of it after its last write or [`keep`](GenerationalCache::keep). An LRU
-//! cache keeps better entries, and each look-up costs several times as much; here each entry is read a few times at most.
+//! becomes the old generation, and the former old generation is dropped. So an entry lives for at least half of its
+//! time to live if there is room, and never longer than all of it after its last write or
+//! [`keep`](GenerationalCache::keep). An LRU cache keeps better entries, and each look-up costs several times as much;
+//! here each entry is read a few times at most.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};

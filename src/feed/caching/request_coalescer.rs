@@ -40,8 +40,8 @@ impl<K: Copy + Eq + Hash> RequestCoalescer<K> {
         self.fetching.acquire().await.ok()
     }
 
-    /// The keys to fetch in this turn: `missing`, and with them those that other callers wait for, unless they are cached
-    /// (`is_there`) by now. Keys beyond [`MAX_BATCH`] wait for the next turn.
+    /// The keys to fetch in this turn: `missing`, and with them those that other callers wait for, unless they are
+    /// cached (`is_there`) by now. Keys beyond [`MAX_BATCH`] wait for the next turn.
     pub(crate) fn take(&self, missing: &[K], is_there: impl Fn(&K) -> bool) -> Vec<K> {
         let mut wanted = self.wanted.lock();
         for key in missing {

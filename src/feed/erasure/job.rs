@@ -1,8 +1,8 @@
 //! The job that removes the data of an erased user.
 //!
-//! A pass goes through everything in pages, with pauses, so that the ledger's writer is never held for long. A pass that
-//! finds nothing is repeated after [`GRACE`]: a write that began before the erasure may have ended after the first one. If
-//! the second one finds nothing either, the erasure is finished.
+//! A pass goes through everything in pages, with pauses, so that the ledger's writer is never held for long. A pass
+//! that finds nothing is repeated after [`GRACE`]: a write that began before the erasure may have ended after the first
+//! one. If the second one finds nothing either, the erasure is finished.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::feed::identity::ErasureRecords;
 use crate::feed::jobs::JobQueue;
 use crate::feed::likes::CountPublisher;
 use crate::feed::notifications::Notifications;
-use crate::feed::posts::Comments;
+use crate::feed::posts::CommentService;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::EdgeJobs;
 use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData};
@@ -57,7 +57,7 @@ struct Pass<'a> {
 }
 
 /// Why a pass ended.
-enum Outcome {
+enum PassOutcome {
     /// Everything was looked at.
     Complete,
     /// Another node has the erasure.
@@ -67,8 +67,8 @@ enum Outcome {
 /// Ends a pass in which the erasure was lost.
 macro_rules! step {
     ($step:expr) => {
-        if matches!($step.await?, Outcome::Lost) {
-            return Ok(Outcome::Lost);
+        if matches!($step.await?, PassOutcome::Lost) {
+            return Ok(PassOutcome::Lost);
         }
     };
 }
@@ -81,7 +81,7 @@ pub(crate) struct ErasureJob {
     records: Arc<ErasureRecords>,
     jobs: Arc<JobQueue>,
     edges: Arc<EdgeJobs>,
-    comments: Arc<Comments>,
+    comments: Arc<CommentService>,
     notifications: Arc<Notifications>,
     counts: Arc<CountPublisher>,
     metrics: Arc<Metrics>,
@@ -97,7 +97,7 @@ impl ErasureJob {
         records: Arc<ErasureRecords>,
         jobs: Arc<JobQueue>,
         edges: Arc<EdgeJobs>,
-        comments: Arc<Comments>,
+        comments: Arc<CommentService>,
         notifications: Arc<Notifications>,
         counts: Arc<CountPublisher>,
         metrics: Arc<Metrics>,
@@ -145,7 +145,7 @@ impl ErasureJob {
         // It may have been begun by another node, a moment ago.
         self.records.hide(&erasure.user);
         let mut pass = Pass { job: self, erasure, found: 0 };
-        if matches!(pass.run().await?, Outcome::Lost) {
+        if matches!(pass.run().await?, PassOutcome::Lost) {
             return Ok(true);
         }
         let Pass { mut erasure, found, .. } = pass;
@@ -192,7 +192,7 @@ struct FavouriteRow {
 }
 
 impl Pass<'_> {
-    async fn run(&mut self) -> Result<Outcome> {
+    async fn run(&mut self) -> Result<PassOutcome> {
         step!(self.followers());
         step!(self.posts());
         step!(self.following());
@@ -205,21 +205,21 @@ impl Pass<'_> {
     }
 
     /// After a page: holds the erasure for longer, and lets others write.
-    async fn next(&mut self, found: usize, pause: Duration) -> Result<Outcome> {
+    async fn next(&mut self, found: usize, pause: Duration) -> Result<PassOutcome> {
         self.found += found;
         let lease = self.job.lease(after(now(), LEASE));
         let is_held = self.job.ledger.advance_erasure(&self.erasure, &lease).await?;
         let goes_on = is_held && self.job.runtime.sleep(pause).await;
-        Ok(if goes_on { Outcome::Complete } else { Outcome::Lost })
+        Ok(if goes_on { PassOutcome::Complete } else { PassOutcome::Lost })
     }
 
     /// Follows by others: the posts leave their timelines.
-    async fn followers(&mut self) -> Result<Outcome> {
+    async fn followers(&mut self) -> Result<PassOutcome> {
         let mut cursor = String::new();
         loop {
             let (job, user) = (self.job, &self.erasure.user);
             let followers = job.ledger.followers_after(user, &cursor, PAGE).await?;
-            let Some(last) = followers.last() else { return Ok(Outcome::Complete) };
+            let Some(last) = followers.last() else { return Ok(PassOutcome::Complete) };
             cursor = last.to_string();
             let found = followers.len();
             let ends = stream::iter(followers).map(|follower| async move { job.end_follow(&follower, user).await });
@@ -229,12 +229,12 @@ impl Pass<'_> {
     }
 
     /// Posts: whoever looks at one is told, as of any deletion.
-    async fn posts(&mut self) -> Result<Outcome> {
+    async fn posts(&mut self) -> Result<PassOutcome> {
         let mut before = PostId::MAX;
         loop {
             let (job, user) = (self.job, &self.erasure.user);
             let posts = job.ledger.author_posts(user, before, POSTS_PER_PAGE).await?;
-            let Some(last) = posts.last() else { return Ok(Outcome::Complete) };
+            let Some(last) = posts.last() else { return Ok(PassOutcome::Complete) };
             before = *last;
             for post in &posts {
                 let now = now();
@@ -247,12 +247,12 @@ impl Pass<'_> {
         }
     }
 
-    async fn following(&mut self) -> Result<Outcome> {
+    async fn following(&mut self) -> Result<PassOutcome> {
         let mut after = String::new();
         loop {
             let (job, user) = (self.job, &self.erasure.user);
             let rows = job.ledger.personal_rows(user, PersonalData::Following, &after, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
+            let Some(last) = rows.last() else { return Ok(PassOutcome::Complete) };
             after.clone_from(&last.key);
             for followee in rows.iter().filter_map(|row| row.other.as_ref()) {
                 job.end_follow(user, followee).await?;
@@ -261,14 +261,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Comments under posts of others: one with replies stays, without its author and its text. The logs of these posts hold the
-    /// text, so they are dropped; who recovers from one reads the comments anew.
-    async fn comments(&mut self) -> Result<Outcome> {
+    /// Comments under posts of others: one with replies stays, without its author and its text. The logs of these posts
+    /// hold the text, so they are dropped; who recovers from one reads the comments anew.
+    async fn comments(&mut self) -> Result<PassOutcome> {
         let mut after = String::new();
         loop {
             let (job, user) = (self.job, &self.erasure.user);
             let rows = job.ledger.personal_rows(user, PersonalData::Comments, &after, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
+            let Some(last) = rows.last() else { return Ok(PassOutcome::Complete) };
             after.clone_from(&last.key);
             let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
             let mut logs = BTreeSet::new();
@@ -281,12 +281,12 @@ impl Pass<'_> {
         }
     }
 
-    async fn favourites(&mut self) -> Result<Outcome> {
+    async fn favourites(&mut self) -> Result<PassOutcome> {
         let mut after = String::new();
         loop {
             let (job, user) = (self.job, &self.erasure.user);
             let rows = job.ledger.personal_rows(user, PersonalData::Favourites, &after, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(Outcome::Complete) };
+            let Some(last) = rows.last() else { return Ok(PassOutcome::Complete) };
             after.clone_from(&last.key);
             for row in &rows {
                 match serde_json::from_str::<FavouriteRow>(&row.json) {
@@ -298,11 +298,11 @@ impl Pass<'_> {
         }
     }
 
-    async fn likes(&mut self) -> Result<Outcome> {
+    async fn likes(&mut self) -> Result<PassOutcome> {
         loop {
             let tallies = self.job.ledger.erase_likes(&self.erasure.user, PAGE).await?;
             if tallies.is_empty() {
-                return Ok(Outcome::Complete);
+                return Ok(PassOutcome::Complete);
             }
             self.job.counts.publish(&tallies).await?;
             step!(self.next(tallies.len(), PAUSE));
@@ -310,12 +310,12 @@ impl Pass<'_> {
     }
 
     /// Notifications of others.
-    async fn notices(&mut self) -> Result<Outcome> {
+    async fn notices(&mut self) -> Result<PassOutcome> {
         loop {
             let user = &self.erasure.user;
             let groups = self.job.ledger.erase_notices(user, PAGE).await?;
             if groups.is_empty() {
-                return Ok(Outcome::Complete);
+                return Ok(PassOutcome::Complete);
             }
             for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
                 self.job.notifications.push_update(owner, *group).await?;
@@ -324,24 +324,24 @@ impl Pass<'_> {
         }
     }
 
-    async fn rest(&mut self) -> Result<Outcome> {
+    async fn rest(&mut self) -> Result<PassOutcome> {
         loop {
             let removed = self.job.ledger.erase_rest(&self.erasure.user, PAGE).await?;
             if removed == 0 {
-                return Ok(Outcome::Complete);
+                return Ok(PassOutcome::Complete);
             }
             step!(self.next(removed, PAUSE));
         }
     }
 
-    /// What is left of deleted posts, and what others did under them. Nothing of it is a write of the user, so that it does not
-    /// count as found. Posts that were deleted just now wait until nothing can be written under them any more.
-    async fn deleted_posts(&mut self) -> Result<Outcome> {
+    /// What is left of deleted posts, and what others did under them. Nothing of it is a write of the user, so that it
+    /// does not count as found. Posts that were deleted just now wait until nothing can be written under them any more.
+    async fn deleted_posts(&mut self) -> Result<PassOutcome> {
         loop {
             let before = now().saturating_sub(millis(GRACE) / 2);
             let removed = self.job.ledger.erase_deleted_posts(&self.erasure.user, before, PAGE).await?;
             if removed < PAGE {
-                return Ok(Outcome::Complete);
+                return Ok(PassOutcome::Complete);
             }
             step!(self.next(0, PAUSE));
         }

@@ -5,11 +5,11 @@
 //! | `mod.rs` | begins an erasure |
 //! | `job.rs` | removes the user's data, in steps |
 //!
-//! One transaction of the ledger makes the user a tombstone and begins the job. From then on nothing of the user is readable:
-//! the ledger does not return the id, and every node hides what caches, inboxes and lists still hold
-//! ([`ErasedUsers`](crate::feed::identity::ErasedUsers)). The job then removes the rows. It needs no cursor: the remaining rows say how far
-//! it is, so any node can continue it. Every node finds erasures in the ledger's log of revocations, which it follows
-//! ([`Revocations`](crate::feed::identity::Revocations)).
+//! One transaction of the ledger makes the user a tombstone and begins the job. From then on nothing of the user is
+//! readable: the ledger does not return the id, and every node hides what caches, inboxes and lists still hold
+//! ([`ErasedUsers`](crate::feed::identity::ErasedUsers)). The job then removes the rows. It needs no cursor: the
+//! remaining rows say how far it is, so any node can continue it. Every node finds erasures in the ledger's log of
+//! revocations, which it follows ([`Revocations`](crate::feed::identity::Revocations)).
 
 mod job;
 
@@ -36,13 +36,13 @@ pub(crate) use job::ErasureJob;
 pub(crate) struct ErasureRequest {}
 
 /// Begins erasures.
-pub(crate) struct Erasures {
+pub(crate) struct ErasureService {
     ledger: Arc<dyn Ledger>,
     invalidator: Arc<Invalidator>,
     records: Arc<ErasureRecords>,
 }
 
-impl Erasures {
+impl ErasureService {
     /// Erasures in this ledger.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, invalidator: Arc<Invalidator>, records: Arc<ErasureRecords>) -> Self {
         Self { ledger, invalidator, records }
@@ -53,12 +53,12 @@ impl Erasures {
         Ok(Done {})
     }
 
-    /// Erases a user, known or not. When it returns, nothing of the user is readable on any node that can be reached, and the
-    /// erasure is in the log beside the backups. A repeat changes nothing.
+    /// Erases a user, known or not. When it returns, nothing of the user is readable on any node that can be reached,
+    /// and the erasure is in the log beside the backups. A repeat changes nothing.
     ///
     /// # Errors
-    /// If the ledger cannot be reached, or the erasure log cannot be written. In the second case the user is erased, and a
-    /// repeat writes the log.
+    /// If the ledger cannot be reached, or the erasure log cannot be written. In the second case the user is erased,
+    /// and a repeat writes the log.
     pub(crate) async fn erase(&self, user: &UserId) -> Result<()> {
         if user.is_reserved() {
             return Err(FeedError::invalid("user", "that id means something else here"));

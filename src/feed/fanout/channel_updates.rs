@@ -40,8 +40,8 @@ impl ChannelUpdates {
         self.append(&Channel::Post(post), entry, &format!("job {job}")).await
     }
 
-    /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for those who could see
-    /// it before and may not any more, and from topics that it left.
+    /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for those who
+    /// could see it before and may not any more, and from topics that it left.
     ///
     /// # Errors
     /// If a store cannot be reached.

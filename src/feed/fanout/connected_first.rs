@@ -1,5 +1,5 @@
-//! Serves connected followers before all others: how long a post takes to the last socket does not depend on followers that
-//! are not connected.
+//! Serves connected followers before all others: how long a post takes to the last socket does not depend on followers
+//! that are not connected.
 //!
 //! The followers are read once for both passes, as far as they fit into memory. A follower who connects between the two
 //! is served with the others.
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::page_writer::{PageWriter, WritingPage};
-use super::running_job::{JobLeases, Outcome, RunningJob};
+use super::running_job::{JobLeases, JobOutcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
 use crate::broker::{Broker, JobAttempt, PageRecipients};
 use crate::feed::error::{FeedError, Result};
@@ -55,7 +55,8 @@ impl ConnectedFirst {
         Self { ledger, broker, leases, writer, page_size }
     }
 
-    /// Serves connected followers, and keeps the others for the second pass. Returns an outcome if that ends the attempt.
+    /// Serves connected followers, and keeps the others for the second pass. Returns an outcome if that ends the
+    /// attempt.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -64,7 +65,7 @@ impl ConnectedFirst {
         scan: &FollowerScan<'_>,
         followers: &mut RemainingFollowers,
         job: &mut RunningJob,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<JobOutcome>> {
         let mut users = self.ledger.followers_after(scan.author, "", CHUNK).await?;
         if users.len() <= self.page_size {
             // All of them fit on one page.
@@ -80,7 +81,7 @@ impl ConnectedFirst {
         let mut keeping = true;
         while let Some(last) = users.last().map(ToString::to_string) {
             if !self.leases.still_holds(job).await? {
-                return Ok(Some(Outcome::Lost));
+                return Ok(Some(JobOutcome::Lost));
             }
             let read_on = async {
                 let is_last = users.len() < CHUNK;
@@ -111,7 +112,7 @@ impl ConnectedFirst {
         while let Some(page) = pages.writing.pop_front() {
             pages.fenced |= !self.writer.finish(page).await?;
         }
-        Ok(pages.fenced.then_some(Outcome::Fenced))
+        Ok(pages.fenced.then_some(JobOutcome::Fenced))
     }
 
     /// Writes pages while at least so many users wait for one.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::channel_updates::{ChannelUpdates, removed};
 use super::follower_scanner::FollowerScanner;
 use super::page_writer::PageWriter;
-use super::running_job::{JobLeases, Outcome, RunningJob};
+use super::running_job::{JobLeases, JobOutcome, RunningJob};
 use super::scan::FollowerScan;
 use crate::broker::{Broker, Invalidation, PageRecipients, Signal};
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
-use crate::feed::favourites::Favourites;
+use crate::feed::favourites::FavouriteService;
 use crate::feed::invalidation::Invalidator;
 use crate::feed::jobs::JobQueue;
-use crate::feed::lineage::Lineage;
+use crate::feed::lineage::LineageTracker;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
 use crate::feed::visibility::Recipients;
@@ -24,11 +24,11 @@ use crate::model::{Entry, GoneReason};
 pub(super) struct Dispatcher {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    lineage: Arc<Lineage>,
+    lineage: Arc<LineageTracker>,
     jobs: Arc<JobQueue>,
     posts: Arc<PostCache>,
     invalidator: Arc<Invalidator>,
-    favourites: Arc<Favourites>,
+    favourites: Arc<FavouriteService>,
     edges: Arc<EdgeJobs>,
     channels: ChannelUpdates,
     leases: Arc<JobLeases>,
@@ -44,11 +44,11 @@ impl Dispatcher {
     pub(super) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
-        lineage: Arc<Lineage>,
+        lineage: Arc<LineageTracker>,
         jobs: Arc<JobQueue>,
         posts: Arc<PostCache>,
         invalidator: Arc<Invalidator>,
-        favourites: Arc<Favourites>,
+        favourites: Arc<FavouriteService>,
         edges: Arc<EdgeJobs>,
         channels: ChannelUpdates,
         leases: Arc<JobLeases>,
@@ -77,13 +77,13 @@ impl Dispatcher {
     ///
     /// # Errors
     /// If a store cannot be reached: the attempt is repeated.
-    pub(super) async fn attempt(&self, job: &Job, running: &mut RunningJob) -> Result<Outcome> {
+    pub(super) async fn attempt(&self, job: &Job, running: &mut RunningJob) -> Result<JobOutcome> {
         self.lineage.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()).await?;
         if !self.leases.still_holds(running).await? {
-            return Ok(Outcome::Lost);
+            return Ok(JobOutcome::Lost);
         }
         if job.work.is_ordered() && !self.leases.begin(running).await? {
-            return Ok(Outcome::Lost);
+            return Ok(JobOutcome::Lost);
         }
         match &job.work {
             Work::Post { post, author } => {
@@ -92,7 +92,7 @@ impl Dispatcher {
                     self.posts.invalidate(*post);
                 }
                 // A post that was deleted meanwhile is not fanned out any further.
-                let Some(cached) = self.posts.get([*post]).await?.remove(post) else { return Ok(Outcome::Done) };
+                let Some(cached) = self.posts.get([*post]).await?.remove(post) else { return Ok(JobOutcome::Done) };
                 let entry = Entry::Post(*post);
                 if running.is_fresh() {
                     self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
@@ -117,20 +117,20 @@ impl Dispatcher {
             }
             Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => self.dispatch_edit(job, running).await,
             Work::Follow { .. } | Work::Unfollow { .. } | Work::Part { .. } => Ok(match self.edges.run(job).await? {
-                EdgeOutcome::Done => Outcome::Done,
-                EdgeOutcome::Repeat => Outcome::Repeat,
+                EdgeOutcome::Done => JobOutcome::Done,
+                EdgeOutcome::Repeat => JobOutcome::Repeat,
             }),
         }
     }
 
     /// Fans an edit out.
-    async fn dispatch_edit(&self, job: &Job, running: &mut RunningJob) -> Result<Outcome> {
+    async fn dispatch_edit(&self, job: &Job, running: &mut RunningJob) -> Result<JobOutcome> {
         // A job of an older version has no former visibility: inboxes are searched for the post.
         let mut created_at = job.created_at;
         let (entry, author, recipients) = match &job.work {
             Work::Edit { post, author, topics, visibility } => {
-                // The entry of an edit shows the post, so no node may show it as it was before. The command waits for that too, but
-                // its node may have died.
+                // The entry of an edit shows the post, so no node may show it as it was before. The command waits for
+                // that too, but its node may have died.
                 self.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
                 if running.is_fresh() {
                     let before = removed(*post, author, visibility, GoneReason::Hidden);
@@ -158,14 +158,14 @@ impl Dispatcher {
                 };
                 (Entry::Post(*post), author, recipients)
             }
-            _ => return Ok(Outcome::Done),
+            _ => return Ok(JobOutcome::Done),
         };
         self.dispatch(&FollowerScan { author, entry: &entry, recipients, created_at }, running).await
     }
 
-    /// Brings an entry to the author's followers: by a scan that writes to each of them, or, if there are too many, by the pull
-    /// log. Each entry takes one way, whatever way the author's other entries take.
-    async fn dispatch(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<Outcome> {
+    /// Brings an entry to the author's followers: by a scan that writes to each of them, or, if there are too many, by
+    /// the pull log. Each entry takes one way, whatever way the author's other entries take.
+    async fn dispatch(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<JobOutcome> {
         // The way of an earlier attempt stays.
         if job.progress.own {
             return self.append_to_pull_log(scan, job).await;
@@ -175,8 +175,8 @@ impl Dispatcher {
         }
         let mode = self.ledger.carriage(scan.author).await?;
         let most = self.push_limit;
-        // Hysteresis: an author whose followers fluctuate around the limit keeps the mode, so that two posts in a row rarely take
-        // different ways: one could overtake the other.
+        // Hysteresis: an author whose followers fluctuate around the limit keeps the mode, so that two posts in a row
+        // rarely take different ways: one could overtake the other.
         let lower = most - most / 5;
         if mode.followers > most || (mode.pulled && mode.followers > lower) {
             return self.append_to_pull_log(scan, job).await;
@@ -185,16 +185,16 @@ impl Dispatcher {
     }
 
     /// Appends an entry to the pull log, and signals all nodes. A node that misses the signal polls the log.
-    async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<Outcome> {
+    async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<JobOutcome> {
         if !job.progress.own {
             let own = vec![scan.author.clone()];
             let page = self.writer.write(scan, &job.attempt, PageRecipients::Own, own).await?;
             if !self.writer.finish(page).await? {
-                return Ok(Outcome::Fenced);
+                return Ok(JobOutcome::Fenced);
             }
         }
         if !self.jobs.may_write(job.attempt.job, job.attempt.generation) {
-            return Ok(Outcome::Fenced);
+            return Ok(JobOutcome::Fenced);
         }
         // Nodes read entries without their recipients, so some entries are for those inboxes only that hold the post.
         let look = scan.recipients.needs_look();
@@ -202,6 +202,6 @@ impl Dispatcher {
         if let Err(error) = self.broker.signal(Signal::PullLogAppended).await {
             tracing::debug!(%error, job = job.attempt.job, "an entry of the pull log was not signalled, nodes will poll it");
         }
-        Ok(Outcome::Done)
+        Ok(JobOutcome::Done)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::connected_first::ConnectedFirst;
 use super::page_writer::{PageWriter, WritingPage};
-use super::running_job::{JobLeases, Outcome, RunningJob};
+use super::running_job::{JobLeases, JobOutcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
 use crate::broker::{JobProgress, PageRecipients};
 use crate::feed::error::Result;
@@ -41,7 +41,7 @@ impl FollowerScanner {
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn run(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<Outcome> {
+    pub(super) async fn run(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<JobOutcome> {
         let mut followers = RemainingFollowers::after(&job.cursor, scan.author, &job.progress);
         if job.is_fresh()
             && let Some(outcome) = self.connected_first.serve(scan, &mut followers, job).await?
@@ -54,7 +54,7 @@ impl FollowerScanner {
         loop {
             while writing.len() < MAX_CONCURRENT_PAGES {
                 if !self.leases.still_holds(job).await? {
-                    return Ok(Outcome::Lost);
+                    return Ok(JobOutcome::Lost);
                 }
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };
@@ -62,9 +62,9 @@ impl FollowerScanner {
                 writing.push_back((to.clone(), self.writer.write(scan, &job.attempt, page, users).await?));
                 ahead = to;
             }
-            let Some((to, page)) = writing.pop_front() else { return Ok(Outcome::Done) };
+            let Some((to, page)) = writing.pop_front() else { return Ok(JobOutcome::Done) };
             if !self.writer.finish(page).await? {
-                return Ok(Outcome::Fenced);
+                return Ok(JobOutcome::Fenced);
             }
             job.cursor = to;
         }

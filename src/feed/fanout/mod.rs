@@ -1,13 +1,15 @@
 //! Fan-out: brings posts, edits and removals to the inboxes of followers.
 //!
-//! A job is written with the post, in one transaction. The process that wrote it holds its lease if it has room; otherwise the
-//! job waits in the ledger until a node has. Leases are renewed while their jobs wait or are under way, and each has a
-//! generation: a node that claims the job of a dead worker raises it, and the dead worker, should it come back, finds that
-//! it has lost the job. At most one node holds ordered jobs of an author, so they are run in order.
+//! A job is written with the post, in one transaction. The process that wrote it holds its lease if it has room;
+//! otherwise the job waits in the ledger until a node has. Leases are renewed while their jobs wait or are under way,
+//! and each has a generation: a node that claims the job of a dead worker raises it, and the dead worker, should it
+//! come back, finds that it has lost the job. At most one node holds ordered jobs of an author, so they are run in
+//! order.
 //!
-//! Workers scan the followers page by page, and the broker remembers with the job which followers each page served. An attempt
-//! that is not the first begins by reading that, and with it the broker refuses the pages of all earlier attempts; so it
-//! continues where they ended, and no inbox is searched. The cursor is written to the ledger now and then.
+//! Workers scan the followers page by page, and the broker remembers with the job which followers each page served. An
+//! attempt that is not the first begins by reading that, and with it the broker refuses the pages of all earlier
+//! attempts; so it continues where they ended, and no inbox is searched. The cursor is written to the ledger now and
+//! then.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -40,15 +42,15 @@ use self::connected_first::ConnectedFirst;
 use self::dispatcher::Dispatcher;
 use self::follower_scanner::FollowerScanner;
 use self::page_writer::PageWriter;
-use self::running_job::{JobLeases, Outcome, RunningJob};
+use self::running_job::{JobLeases, JobOutcome, RunningJob};
 use super::content::PostCache;
 use super::error::{FeedError, isolate};
-use super::favourites::Favourites;
+use super::favourites::FavouriteService;
 use super::invalidation::Invalidator;
-use super::jobs::{JobQueue, Moment};
-use super::lineage::Lineage;
+use super::jobs::{JobQueue, RenewalTime};
+use super::lineage::LineageTracker;
 use super::options::FanoutOptions;
-use super::quarantine::Quarantine;
+use super::quarantine::QuarantinePolicy;
 use super::runtime::{Runtime, now};
 use super::timelines::EdgeJobs;
 use super::visibility::VisibilityPolicy;
@@ -69,7 +71,7 @@ pub(crate) struct FanoutWorkers {
     runtime: Arc<Runtime>,
     jobs: Arc<JobQueue>,
     /// Decides when a job has failed often enough to be quarantined.
-    quarantine: Arc<Quarantine>,
+    quarantine: Arc<QuarantinePolicy>,
     metrics: Arc<Metrics>,
     leases: Arc<JobLeases>,
     dispatcher: Dispatcher,
@@ -85,12 +87,12 @@ impl FanoutWorkers {
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
         jobs: Arc<JobQueue>,
-        quarantine: Arc<Quarantine>,
-        lineage: Arc<Lineage>,
+        quarantine: Arc<QuarantinePolicy>,
+        lineage: Arc<LineageTracker>,
         posts: Arc<PostCache>,
         visibility: Arc<VisibilityPolicy>,
         invalidator: Arc<Invalidator>,
-        favourites: Arc<Favourites>,
+        favourites: Arc<FavouriteService>,
         edges: Arc<EdgeJobs>,
         metrics: Arc<Metrics>,
         options: FanoutOptions,
@@ -166,7 +168,7 @@ impl FanoutWorkers {
         }
         let _lock = self.jobs.claim_lock().await;
         let Some(slots) = self.jobs.slots_for_claim() else { return };
-        let asked = Moment::now();
+        let asked = RenewalTime::now();
         match self.ledger.claim_jobs(&self.jobs.lease(), slots.num_permits()).await {
             Ok(jobs) => self.jobs.claimed(jobs, slots, asked),
             Err(error) => tracing::warn!(%error, "jobs that wait could not be claimed"),
@@ -179,7 +181,7 @@ impl FanoutWorkers {
         if held.is_empty() || self.is_cut_off() {
             return;
         }
-        let asked = Moment::now();
+        let asked = RenewalTime::now();
         match self.ledger.renew_jobs(&held, &self.jobs.lease()).await {
             Ok(renewed) => self.jobs.held().note_renewals(&held, &renewed, asked),
             Err(error) => tracing::warn!(%error, jobs = held.len(), "leases of jobs could not be renewed"),
@@ -228,11 +230,11 @@ impl FanoutWorkers {
         loop {
             let (outcome, cause) = isolate(self.dispatcher.attempt(job, &mut running)).await;
             match outcome {
-                Ok(Outcome::Done) => return self.finish(job, running.attempt).await,
+                Ok(JobOutcome::Done) => return self.finish(job, running.attempt).await,
                 // It stays in the ledger until its lease runs out and it is claimed again.
-                Ok(Outcome::Repeat) => return,
-                Ok(Outcome::Lost) => return tracing::info!(job = job.id, "another worker has the job now"),
-                Ok(Outcome::Fenced) => {
+                Ok(JobOutcome::Repeat) => return,
+                Ok(JobOutcome::Lost) => return tracing::info!(job = job.id, "another worker has the job now"),
+                Ok(JobOutcome::Fenced) => {
                     tracing::info!(job = job.id, "the broker refused a page, another attempt begins");
                 }
                 Err(error) => {
@@ -292,7 +294,8 @@ impl FanoutWorkers {
         }
     }
 
-    /// Has the broker forget a job. The worker does not wait for it: if it fails, the broker remembers the job for a day.
+    /// Has the broker forget a job. The worker does not wait for it: if it fails, the broker remembers the job for a
+    /// day.
     fn retire(&self, attempt: JobAttempt) {
         // A job for one inbox begins no attempt.
         if attempt.run.is_empty() {

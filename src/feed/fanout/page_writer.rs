@@ -53,8 +53,8 @@ impl PageWriter {
         let (broker, entry, attempt) = (Arc::clone(&self.broker), scan.entry.clone(), attempt.clone());
         let (created_at, jobs) = (scan.created_at, Arc::clone(&self.jobs));
         Ok(self.runtime.spawn(async move {
-            // The process may have been paused since the last renewal of the lease, for longer than the broker remembers a job that
-            // another node finished.
+            // The process may have been paused since the last renewal of the lease, for longer than the broker
+            // remembers a job that another node finished.
             if !jobs.may_write(attempt.job, attempt.generation) {
                 return Ok(FannedOut::Fenced);
             }

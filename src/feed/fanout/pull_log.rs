@@ -1,20 +1,21 @@
 //! The pull log: posts of authors with too many followers for a worker to write to each of them.
 //!
-//! Past `fanout.push_limit` followers a worker puts an entry into the ledger's pull log once, and signals. Every node reads
-//! that log in order, and appends each entry to the inboxes of those followers who are connected *to it*. All other inboxes
-//! are brought up to date when they are opened or read. So a post costs as much as the connected followers, not all
-//! of them.
+//! Past `fanout.push_limit` followers a worker puts an entry into the ledger's pull log once, and signals. Every node
+//! reads that log in order, and appends each entry to the inboxes of those followers who are connected *to it*. All
+//! other inboxes are brought up to date when they are opened or read. So a post costs as much as the connected
+//! followers, not all of them.
 //!
-//! Each inbox has a *mark*, the number of the last entry that it has. A write that appends entries raises the mark in the
-//! same step, and entries at or below it are not appended again. So repeats do no harm, and a user may be connected to
-//! several nodes. The mark may be raised, because everything below it has been taken care of:
+//! Each inbox has a *mark*, the number of the last entry that it has. A write that appends entries raises the mark in
+//! the same step, and entries at or below it are not appended again. So repeats do no harm, and a user may be connected
+//! to several nodes. The mark may be raised, because everything below it has been taken care of:
 //!
-//! - a node takes entries in order and keeps a list of the [present](crate::feed::timelines::Presence) users; it admits nobody whose
-//!   inbox is behind the node, so nobody on it misses an entry;
+//! - a node takes entries in order and keeps a list of the [present](crate::feed::timelines::Presence) users; it admits
+//!   nobody whose inbox is behind the node, so nobody on it misses an entry;
 //! - opening or reading an inbox brings it from its own mark to the end of the log;
 //! - a follow merges the followee's posts by itself, after the edge is stored.
 //!
-//! A lost signal costs the time until the next poll ([`POLL_INTERVAL`]). A node that dies leaves inboxes at their marks.
+//! A lost signal costs the time until the next poll ([`POLL_INTERVAL`]). A node that dies leaves inboxes at their
+//! marks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,8 @@ use tokio::time::Instant;
 use crate::broker::{Attempt, Broker, Pull};
 use crate::feed::content::PostCache;
 use crate::feed::error::{Result, isolate};
-use crate::feed::lineage::Lineage;
-use crate::feed::quarantine::Quarantine;
+use crate::feed::lineage::LineageTracker;
+use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::{CatchUp, PullCursor};
 use crate::feed::visibility::{Recipients, VisibilityPolicy};
@@ -61,9 +62,9 @@ pub(crate) struct PullLog {
     visibility: Arc<VisibilityPolicy>,
     catch_up: Arc<CatchUp>,
     cursor: Arc<PullCursor>,
-    lineage: Arc<Lineage>,
+    lineage: Arc<LineageTracker>,
     /// Decides when an entry has failed often enough to be skipped.
-    quarantine: Arc<Quarantine>,
+    quarantine: Arc<QuarantinePolicy>,
     metrics: Arc<Metrics>,
     /// How long an inbox is kept without its owner.
     inbox_ttl: Duration,
@@ -84,8 +85,8 @@ impl PullLog {
         visibility: Arc<VisibilityPolicy>,
         catch_up: Arc<CatchUp>,
         cursor: Arc<PullCursor>,
-        lineage: Arc<Lineage>,
-        quarantine: Arc<Quarantine>,
+        lineage: Arc<LineageTracker>,
+        quarantine: Arc<QuarantinePolicy>,
         metrics: Arc<Metrics>,
         inbox_ttl: Duration,
         page_size: usize,
@@ -148,8 +149,8 @@ impl PullLog {
         Ok(())
     }
 
-    /// Appends all entries after `done`, and moves it to the last one. Skips an entry that always fails: `failures` counts how often
-    /// in a row the next one failed.
+    /// Appends all entries after `done`, and moves it to the last one. Skips an entry that always fails: `failures`
+    /// counts how often in a row the next one failed.
     async fn follow_log(&self, done: &mut u64, failures: &mut u32) -> Result<()> {
         loop {
             let entries = self.ledger.pulled_after(*done, MAX_ENTRIES).await?;

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::broker::{Broker, JobAttempt, JobProgress};
 use crate::feed::error::Result;
-use crate::feed::jobs::{JobQueue, Moment};
+use crate::feed::jobs::{JobQueue, RenewalTime};
 use crate::ledger::{Job, Lease, Ledger};
 
 /// The state of a worker with a job.
@@ -38,7 +38,7 @@ impl RunningJob {
 }
 
 /// The outcome of an attempt.
-pub(super) enum Outcome {
+pub(super) enum JobOutcome {
     /// All recipients have the entry.
     Done,
     /// The job has to be repeated later.
@@ -62,9 +62,9 @@ impl JobLeases {
         Self { ledger, broker, jobs }
     }
 
-    /// Begins an attempt. The first one under the first lease just begins. Later ones ask the ledger whether the job is still
-    /// held, and the broker what was written, and fence the pages of earlier attempts. `false` if another worker has the
-    /// job.
+    /// Begins an attempt. The first one under the first lease just begins. Later ones ask the ledger whether the job is
+    /// still held, and the broker what was written, and fence the pages of earlier attempts. `false` if another worker
+    /// has the job.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -81,8 +81,8 @@ impl JobLeases {
         Ok(true)
     }
 
-    /// Whether this worker still holds the job, as the first of its author's. Writes the cursor to the ledger now and then, and
-    /// asks it if the lease cannot be trusted, as after a pause of the process.
+    /// Whether this worker still holds the job, as the first of its author's. Writes the cursor to the ledger now and
+    /// then, and asks it if the lease cannot be trusted, as after a pause of the process.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
@@ -95,10 +95,10 @@ impl JobLeases {
         self.advance(job).await
     }
 
-    /// Writes the cursor to the ledger and renews the lease. `false` if it is lost, or an earlier job of the author is left:
-    /// then the job is released, to be claimed after that one.
+    /// Writes the cursor to the ledger and renews the lease. `false` if it is lost, or an earlier job of the author is
+    /// left: then the job is released, to be claimed after that one.
     async fn advance(&self, job: &mut RunningJob) -> Result<bool> {
-        let (id, generation, asked) = (job.attempt.job, job.attempt.generation, Moment::now());
+        let (id, generation, asked) = (job.attempt.job, job.attempt.generation, RenewalTime::now());
         let is_held = self.ledger.advance_job(id, generation, &job.cursor, &self.jobs.lease()).await?;
         job.advanced = Instant::now();
         if is_held {

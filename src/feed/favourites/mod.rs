@@ -9,15 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use types::{
-    Checked, CheckedObjects, CommonList, CommonPage, Count, FavouriteItem, FavouriteList, FavouritePage, HolderItem,
-    HolderList, HolderPage, Objects, OneObject, OneType,
+    Checked, CheckedObjects, CommonList, CommonPage, FavouriteCount, FavouriteItem, FavouriteList, FavouritePage,
+    HolderItem, HolderList, HolderPage, Objects, OneObject, OneType,
 };
 
 use super::call::Caller;
 use super::content::CachedPost;
 use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::Expand;
-use super::identity::Identity;
+use super::identity::IdentityService;
 use super::input::Done;
 use super::paging::{PageBuilder, PageCursor as _};
 use super::rendering::PostRenderer;
@@ -36,7 +36,7 @@ const COUNT_CHUNK: usize = 1_000;
 const REMOVAL_CHUNK: usize = 200;
 
 /// A list of favourites in the order in which one user added them.
-struct Source<'a> {
+struct FavouriteSource<'a> {
     user: &'a UserId,
     kind: &'a ObjectType,
     /// Only what they have, too.
@@ -44,20 +44,20 @@ struct Source<'a> {
 }
 
 /// The favourites of users.
-pub(crate) struct Favourites {
+pub(crate) struct FavouriteService {
     ledger: Arc<dyn Ledger>,
-    identity: Arc<Identity>,
+    identity: Arc<IdentityService>,
     visibility: Arc<VisibilityPolicy>,
     renderer: Arc<PostRenderer>,
     /// How many favourites of one type a user may have.
     max_favourites: u64,
 }
 
-impl Favourites {
+impl FavouriteService {
     /// Favourites of this ledger.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
-        identity: Arc<Identity>,
+        identity: Arc<IdentityService>,
         visibility: Arc<VisibilityPolicy>,
         renderer: Arc<PostRenderer>,
         max_favourites: u64,
@@ -87,14 +87,14 @@ impl Favourites {
     }
 
     pub(crate) async fn list(&self, caller: Caller, list: FavouriteList) -> Result<FavouritePage> {
-        let source = Source { user: caller.user()?, kind: &list.kind, other: None };
+        let source = FavouriteSource { user: caller.user()?, kind: &list.kind, other: None };
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         self.page_of_favourites(&source, cursor, limit, &expand).await
     }
 
-    pub(crate) async fn count(&self, caller: Caller, of: OneType) -> Result<Count> {
-        let source = Source { user: caller.user()?, kind: &of.kind, other: None };
-        Ok(Count { count: self.count_of(&source).await? })
+    pub(crate) async fn count(&self, caller: Caller, of: OneType) -> Result<FavouriteCount> {
+        let source = FavouriteSource { user: caller.user()?, kind: &of.kind, other: None };
+        Ok(FavouriteCount { count: self.count_of(&source).await? })
     }
 
     pub(crate) async fn check(&self, caller: Caller, objects: Objects) -> Result<CheckedObjects> {
@@ -108,8 +108,11 @@ impl Favourites {
         let ids = objects.ids.into_iter().map(|id| named(&objects.kind, id)).collect::<Result<Vec<_>>>()?;
         let found = self.ledger.favourites_among(user, &objects.kind, &ids).await?;
         let found = self.with_visibility(user, &objects.kind, found).await?;
-        let since: HashMap<ObjectId, Millis> =
-            found.into_iter().filter(Shown::is_shown).map(|shown| (shown.favourite.id, shown.favourite.at)).collect();
+        let since: HashMap<ObjectId, Millis> = found
+            .into_iter()
+            .filter(ShownFavourite::is_shown)
+            .map(|shown| (shown.favourite.id, shown.favourite.at))
+            .collect();
         let checked = |id: ObjectId| {
             let at = since.get(&id).copied();
             Checked { id, favourited: at.is_some(), at }
@@ -147,7 +150,7 @@ impl Favourites {
         if seen.is_empty() || self.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
             return Err(NO_USER);
         }
-        let source = Source { user, kind: &list.kind, other: Some(&list.user) };
+        let source = FavouriteSource { user, kind: &list.kind, other: Some(&list.user) };
         let count = match cursor {
             None => Some(self.count_of(&source).await?),
             Some(_) => None,
@@ -168,7 +171,7 @@ impl Favourites {
 
     async fn page_of_favourites(
         &self,
-        source: &Source<'_>,
+        source: &FavouriteSource<'_>,
         cursor: Option<i64>,
         limit: usize,
         expand: &Expand,
@@ -180,11 +183,11 @@ impl Favourites {
             page.take(shown.into_iter().map(|shown| (shown.favourite.seq, shown.is_shown().then_some(shown))));
         }
         let (shown, next) = page.finish();
-        let posts: Vec<Arc<CachedPost>> = shown.iter().filter_map(Shown::post).cloned().collect();
+        let posts: Vec<Arc<CachedPost>> = shown.iter().filter_map(ShownFavourite::post).cloned().collect();
         let rendered = self.renderer.render_page(Some(source.user), &posts, None, expand).await?;
         // All of them are posts, or none is.
         let mut rendered_posts = rendered.items.into_iter();
-        let item = |shown: Shown| FavouriteItem {
+        let item = |shown: ShownFavourite| FavouriteItem {
             id: shown.favourite.id,
             at: shown.favourite.at,
             post: rendered_posts.next(),
@@ -198,7 +201,7 @@ impl Favourites {
 
     /// The number of favourites that the user may see. Posts are loaded only if they are not public, or their authors
     /// have restrictions.
-    async fn count_of(&self, source: &Source<'_>) -> Result<u64> {
+    async fn count_of(&self, source: &FavouriteSource<'_>) -> Result<u64> {
         if !source.kind.is_post() {
             return Ok(match source.other {
                 None => self.ledger.favourites_count(source.user, source.kind).await?,
@@ -218,7 +221,12 @@ impl Favourites {
         }
     }
 
-    async fn read_favourites(&self, source: &Source<'_>, before: Option<i64>, limit: usize) -> Result<Vec<Favourite>> {
+    async fn read_favourites(
+        &self,
+        source: &FavouriteSource<'_>,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Favourite>> {
         let (user, kind) = (source.user, source.kind);
         Ok(match source.other {
             None => self.ledger.favourites(user, kind, before, limit).await?,
@@ -232,28 +240,31 @@ impl Favourites {
         reader: &UserId,
         kind: &ObjectType,
         favourites: Vec<Favourite>,
-    ) -> Result<Vec<Shown>> {
+    ) -> Result<Vec<ShownFavourite>> {
         if !kind.is_post() {
-            return Ok(favourites.into_iter().map(|favourite| Shown { favourite, object: Object::Other }).collect());
+            return Ok(favourites
+                .into_iter()
+                .map(|favourite| ShownFavourite { favourite, object: FavouriteObject::Other })
+                .collect());
         }
         let ids = favourites.iter().filter_map(|favourite| favourite.id.post());
         let mut posts =
             self.visibility.visible_posts(Some(reader), ViewContext::Direct, ids.collect::<Vec<_>>()).await?;
         let look = |favourite: Favourite| {
             let cached = favourite.id.post().and_then(|post| posts.remove(&post));
-            Shown { favourite, object: cached.map_or(Object::Invisible, Object::Post) }
+            ShownFavourite { favourite, object: cached.map_or(FavouriteObject::Invisible, FavouriteObject::Post) }
         };
         Ok(favourites.into_iter().map(look).collect())
     }
 }
 
 /// A favourite, and what its reader may see of it.
-struct Shown {
+struct ShownFavourite {
     favourite: Favourite,
-    object: Object,
+    object: FavouriteObject,
 }
 
-enum Object {
+enum FavouriteObject {
     /// A post, which may be seen.
     Post(Arc<CachedPost>),
     /// A post that is deleted, or not for this reader.
@@ -262,15 +273,15 @@ enum Object {
     Other,
 }
 
-impl Shown {
+impl ShownFavourite {
     fn is_shown(&self) -> bool {
-        !matches!(self.object, Object::Invisible)
+        !matches!(self.object, FavouriteObject::Invisible)
     }
 
     fn post(&self) -> Option<&Arc<CachedPost>> {
         match &self.object {
-            Object::Post(cached) => Some(cached),
-            Object::Invisible | Object::Other => None,
+            FavouriteObject::Post(cached) => Some(cached),
+            FavouriteObject::Invisible | FavouriteObject::Other => None,
         }
     }
 }

@@ -122,7 +122,7 @@ pub(crate) struct CommonPage {
 
 /// A number of favourites.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Count {
+pub(crate) struct FavouriteCount {
     pub(super) count: u64,
 }
 

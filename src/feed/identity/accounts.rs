@@ -6,9 +6,9 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::revocations::Revocations;
+use super::revocations::RevocationService;
 use super::user_origins::UserOrigins;
-use super::verifier::Identity;
+use super::verifier::IdentityService;
 use crate::auth::{Attempt, Passwords, SessionIssuer, SignInGuard, TokenKind, Verdict};
 use crate::broker::Invalidation;
 use crate::feed::call::{Call, Caller, Credential, Origin};
@@ -78,11 +78,11 @@ pub(crate) struct SignedIn {
 const WRONG: FeedError = FeedError::Unauthorized("unknown user or wrong password");
 
 /// Accounts, and their sessions.
-pub(crate) struct Accounts {
+pub(crate) struct AccountService {
     ledger: Arc<dyn Ledger>,
-    identity: Arc<Identity>,
+    identity: Arc<IdentityService>,
     origins: Arc<UserOrigins>,
-    revocations: Arc<Revocations>,
+    revocations: Arc<RevocationService>,
     invalidator: Arc<Invalidator>,
     rates: Arc<RateLimits>,
     passwords: Passwords,
@@ -94,14 +94,14 @@ pub(crate) struct Accounts {
     trusted_proxies: Arc<TrustedProxies>,
 }
 
-impl Accounts {
+impl AccountService {
     /// Accounts of this ledger. Failed sign-ins are counted by `rates` for all nodes, and by `guard` on this one.
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
-        identity: Arc<Identity>,
+        identity: Arc<IdentityService>,
         origins: Arc<UserOrigins>,
-        revocations: Arc<Revocations>,
+        revocations: Arc<RevocationService>,
         invalidator: Arc<Invalidator>,
         rates: Arc<RateLimits>,
         passwords: Passwords,

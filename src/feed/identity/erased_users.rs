@@ -17,8 +17,8 @@ use crate::model::UserId;
 pub(super) const ERASED_USER: FeedError =
     FeedError::Unauthorized("this user was erased, and the id is not given out again");
 
-/// All erased users, at some 100 bytes each. Looked up for each post and user that is rendered: in memory, and at the cost of one
-/// flag if no user was ever erased.
+/// All erased users, at some 100 bytes each. Looked up for each post and user that is rendered: in memory, and at the
+/// cost of one flag if no user was ever erased.
 pub(crate) struct ErasedUsers {
     any: AtomicBool,
     /// Whether each is in the erasure log of this node.

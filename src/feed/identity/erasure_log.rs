@@ -1,9 +1,9 @@
 //! The erasure log: a file beside the backups with all erased users, a line of JSON each.
 //!
-//! A ledger that is restored from a backup has users again that were erased since. Each node appends erasures to its own file
-//! before they are answered, or within a second. At the start, and whenever the ledger turns out to be an older state of
-//! itself or another one, users that are in the file and not in the ledger are erased again. The file only grows; lines that
-//! cannot be read are skipped and counted.
+//! A ledger that is restored from a backup has users again that were erased since. Each node appends erasures to its
+//! own file before they are answered, or within a second. At the start, and whenever the ledger turns out to be an
+//! older state of itself or another one, users that are in the file and not in the ledger are erased again. The file
+//! only grows; lines that cannot be read are skipped and counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write as _};

@@ -93,8 +93,8 @@ impl ErasureRecords {
         }
     }
 
-    /// Erases again the users that are in the erasure log and not in the ledger, because it was restored from an older backup; and
-    /// logs those that are in the ledger and not in the file. `known` has all users of the ledger's log.
+    /// Erases again the users that are in the erasure log and not in the ledger, because it was restored from an older
+    /// backup; and logs those that are in the ledger and not in the file. `known` has all users of the ledger's log.
     ///
     /// # Errors
     /// If the log cannot be read, or the ledger cannot be reached.

@@ -10,9 +10,9 @@
 //! | `erased_users.rs` | hides erased users |
 //! | `erasure_records.rs`, `erasure_log.rs` | erasures on record, also beside the backups |
 //!
-//! A user's id comes either from an account that signed up here or from the application (a token, a backend's `X-User`), and
-//! that never changes: neither side can take the other's ids. The ledger decides, once for each id; this node caches it.
-//! Revoked tokens are looked up in memory. So authorising a request costs no call to a store.
+//! A user's id comes either from an account that signed up here or from the application (a token, a backend's
+//! `X-User`), and that never changes: neither side can take the other's ids. The ledger decides, once for each id; this
+//! node caches it. Revoked tokens are looked up in memory. So authorising a request costs no call to a store.
 
 mod accounts;
 mod authorization_checks;
@@ -23,14 +23,14 @@ mod revocations;
 mod user_origins;
 mod verifier;
 
-pub(crate) use accounts::{Accounts, PasswordChange, SignIn, SignOut, SignUp, SignedIn};
+pub(crate) use accounts::{AccountService, PasswordChange, SignIn, SignOut, SignUp, SignedIn};
 pub(crate) use authorization_checks::AuthorizationChecks;
 pub use authorization_checks::PendingChecks;
 pub(crate) use erased_users::ErasedUsers;
 pub(crate) use erasure_log::ErasureLog;
 pub use erasure_log::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 pub(crate) use erasure_records::ErasureRecords;
-pub(crate) use revocations::{Revocations, TokenLifetimes};
+pub(crate) use revocations::{RevocationService, TokenLifetimes};
 pub(crate) use user_origins::UserOrigins;
-pub(crate) use verifier::Identity;
+pub(crate) use verifier::IdentityService;
 pub use verifier::NewUser;

@@ -1,14 +1,14 @@
 //! Ends tokens and sessions before their time, and blocks users; keeps this node's list of them up to date.
 //!
 //! A revocation is written to the ledger's log, brings this node up to date, and is signalled to the others. Every node
-//! follows the log: at a signal, and every [`POLL_INTERVAL`] in case a signal was lost or the node was paused. So an entry is
-//! in force everywhere within a second. The log also says who was erased (`feed/erasure`).
+//! follows the log: at a signal, and every [`POLL_INTERVAL`] in case a signal was lost or the node was paused. So an
+//! entry is in force everywhere within a second. The log also says who was erased (`feed/erasure`).
 //!
 //! **A node that was paused** notices ([`PauseDetector`]) and reads the log before it accepts a credential.
 //!
-//! **A node that cannot read the log** goes on with what it knows, since nothing can be revoked while the ledger is away for
-//! everybody. If it lasts for [`MAX_STALENESS`] the node may be the only one that is cut off: then it refuses requests and new
-//! connections with `unavailable` until it has caught up. Open connections stay.
+//! **A node that cannot read the log** goes on with what it knows, since nothing can be revoked while the ledger is
+//! away for everybody. If it lasts for [`MAX_STALENESS`] the node may be the only one that is cut off: then it refuses
+//! requests and new connections with `unavailable` until it has caught up. Open connections stay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::erasure_records::ErasureRecords;
 use crate::auth::{RevocationList, Revoked, TokenIdentity};
 use crate::broker::{Broker, Signal};
 use crate::feed::error::{FeedError, Result};
-use crate::feed::lineage::Lineage;
+use crate::feed::lineage::LineageTracker;
 use crate::feed::pause_detector::{PauseDetector, TICK_INTERVAL};
 use crate::feed::runtime::{Runtime, now};
 use crate::ledger::{Ledger, Revocation, RevocationKind, SessionsEnd};
@@ -31,8 +31,8 @@ use crate::model::{Millis, UserId};
 /// How often the log is read though no signal came.
 const POLL_INTERVAL: Duration = Duration::from_millis(400);
 
-/// After so long without an answer of the ledger the whole log is read anew: entries that take something back (an unblock)
-/// are not kept for ever, and the ledger may be another one.
+/// After so long without an answer of the ledger the whole log is read anew: entries that take something back (an
+/// unblock) are not kept for ever, and the ledger may be another one.
 const RELOAD_AFTER: Duration = Duration::from_secs(10);
 
 /// After so long without an answer of the ledger credentials are refused.
@@ -49,8 +49,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_FORGOTTEN: usize = 1_000;
 const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long an entry outlives the token that it ends, besides the leeway that tokens have: clocks differ, and connections
-/// have a grace period.
+/// How long an entry outlives the token that it ends, besides the leeway that tokens have: clocks differ, and
+/// connections have a grace period.
 const MARGIN: Millis = 5 * 60 * 1_000;
 
 /// How long it is remembered that a user was unblocked. A node that was away for longer reads the whole log.
@@ -71,11 +71,11 @@ pub(crate) struct TokenLifetimes {
 }
 
 /// Revocations: written to the ledger's log, and followed by every node.
-pub(crate) struct Revocations {
+pub(crate) struct RevocationService {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
-    lineage: Arc<Lineage>,
+    lineage: Arc<LineageTracker>,
     /// The log has the erasures too.
     erasures: Arc<ErasureRecords>,
     checks: Arc<AuthorizationChecks>,
@@ -93,14 +93,14 @@ pub(crate) struct Revocations {
     grown: Arc<Notify>,
 }
 
-impl Revocations {
+impl RevocationService {
     /// Keeps this list up to date: see [`start`](Self::start). `grown` wakes the follower of the log.
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
-        lineage: Arc<Lineage>,
+        lineage: Arc<LineageTracker>,
         erasures: Arc<ErasureRecords>,
         checks: Arc<AuthorizationChecks>,
         lifetimes: TokenLifetimes,
@@ -146,7 +146,8 @@ impl Revocations {
         self.read_at.lock().elapsed() > MAX_STALENESS
     }
 
-    /// After a pause of this node, waits until it has tried to read what was revoked meanwhile. Without a pause it returns at once.
+    /// After a pause of this node, waits until it has tried to read what was revoked meanwhile. Without a pause it
+    /// returns at once.
     pub(crate) async fn catch_up(&self) {
         let Some(resumed) = self.pauses.resumed() else { return };
         if *self.read_begun.borrow() >= resumed {
@@ -170,14 +171,14 @@ fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
-impl Revocations {
+impl RevocationService {
     // --- for backends --------------------------------------------------------------------------------------
 
-    /// Ends all tokens and sessions of a user that were issued before a moment, in Unix seconds; without one, all that were
-    /// issued until now. A token without `iat` counts as issued before.
+    /// Ends all tokens and sessions of a user that were issued before a moment, in Unix seconds; without one, all that
+    /// were issued until now. A token without `iat` counts as issued before.
     ///
-    /// Tokens say in which second they were issued. So that none of this second is left over, and none that is issued after
-    /// the answer is refused, the answer without a given moment comes when the second is over.
+    /// Tokens say in which second they were issued. So that none of this second is left over, and none that is issued
+    /// after the answer is refused, the answer without a given moment comes when the second is over.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
@@ -265,8 +266,8 @@ impl Revocations {
         self.publish().await
     }
 
-    /// Puts what was just written in force: here at once, elsewhere by a signal. The entry is in the ledger, so it is in force
-    /// everywhere within a second even if neither works.
+    /// Puts what was just written in force: here at once, elsewhere by a signal. The entry is in the ledger, so it is
+    /// in force everywhere within a second even if neither works.
     pub(crate) async fn publish(&self) -> Result<()> {
         let (followed, signalled) = tokio::join!(self.follow(), self.broker.signal(Signal::RevocationsAppended));
         if let Err(error) = followed {

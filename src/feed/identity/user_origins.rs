@@ -19,8 +19,8 @@ const CAPACITY: usize = 200_000;
 pub(crate) struct UserOrigins {
     ledger: Arc<dyn Ledger>,
     cached: Mutex<HashMap<UserId, UserOrigin>>,
-    /// Users whom the ledger did not have when it was asked. A request of theirs that waits in the write-behind queue records
-    /// them.
+    /// Users whom the ledger did not have when it was asked. A request of theirs that waits in the write-behind queue
+    /// records them.
     unrecorded: Mutex<HashSet<UserId>>,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::erased_users::{ERASED_USER, ErasedUsers};
-use super::revocations::Revocations;
+use super::revocations::RevocationService;
 use super::user_origins::UserOrigins;
 use crate::auth::{Revoked, TokenIdentity};
 use crate::feed::call::Credential;
@@ -16,32 +16,32 @@ use crate::model::{UserId, UserOrigin};
 pub enum NewUser {
     /// Now, before the request continues.
     Recorded,
-    /// Together with the entry that the request puts into the write-behind queue: the request does not wait for the ledger's
-    /// writer.
+    /// Together with the entry that the request puts into the write-behind queue: the request does not wait for the
+    /// ledger's writer.
     Settled,
 }
 
 /// Checks callers.
-pub(crate) struct Identity {
+pub(crate) struct IdentityService {
     ledger: Arc<dyn Ledger>,
     origins: Arc<UserOrigins>,
-    revocations: Arc<Revocations>,
+    revocations: Arc<RevocationService>,
     erased: Arc<ErasedUsers>,
 }
 
-impl Identity {
+impl IdentityService {
     /// Checks callers against these origins, revocations and erasures.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         origins: Arc<UserOrigins>,
-        revocations: Arc<Revocations>,
+        revocations: Arc<RevocationService>,
         erased: Arc<ErasedUsers>,
     ) -> Self {
         Self { ledger, origins, revocations, erased }
     }
 
-    /// Checks that a credential is in force and proves the user's identity. A user whom the application names for the first
-    /// time is recorded in the ledger, so that no account can be created with that id.
+    /// Checks that a credential is in force and proves the user's identity. A user whom the application names for the
+    /// first time is recorded in the ledger, so that no account can be created with that id.
     ///
     /// # Errors
     /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger cannot be reached.

@@ -1,8 +1,8 @@
 //! Writes that create jobs and are under way, by author.
 //!
-//! Of two such writes of one author, the job of the later may come to its lane first; and if a call is dropped, or the answer of
-//! the ledger is lost, nobody here knows the job that was created. Jobs that come to a lane meanwhile are not begun before the
-//! ledger said that no earlier one is left.
+//! Of two such writes of one author, the job of the later may come to its lane first; and if a call is dropped, or the
+//! answer of the ledger is lost, nobody here knows the job that was created. Jobs that come to a lane meanwhile are not
+//! begun before the ledger said that no earlier one is left.
 
 use std::collections::HashMap;
 use std::sync::Arc;

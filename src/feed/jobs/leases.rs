@@ -1,7 +1,7 @@
 //! The leases of the jobs that this process holds, and how far they can be trusted without asking the ledger.
 //!
-//! The ledger decides who holds a job. A worker asks it before it begins a job or writes a page if the lease was not renewed
-//! lately, as after a pause of the process, or if the job may not be the first of its author: after a lease of
+//! The ledger decides who holds a job. A worker asks it before it begins a job or writes a page if the lease was not
+//! renewed lately, as after a pause of the process, or if the job may not be the first of its author: after a lease of
 //! theirs was lost here, and if an earlier one may be behind it or nowhere.
 
 use std::collections::{HashMap, HashSet};
@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use crate::ledger::Job;
 use crate::model::UserId;
 
-/// A moment by two clocks: the monotonic one, which steps of the wall clock do not move, and the wall clock, which goes on while
-/// a virtual machine is suspended.
+/// A moment by two clocks: the monotonic one, which steps of the wall clock do not move, and the wall clock, which goes
+/// on while a virtual machine is suspended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct RenewalTime {
     monotonic: Instant,
     wall: SystemTime,
 }
 
-impl Moment {
+impl RenewalTime {
     pub(crate) fn now() -> Self {
         Self { monotonic: Instant::now(), wall: SystemTime::now() }
     }
@@ -39,7 +39,7 @@ struct HeldLease {
     /// Whose jobs it is ordered with.
     lane: Option<UserId>,
     /// When the last successful renewal was asked for.
-    renewed: Moment,
+    renewed: RenewalTime,
     /// An earlier job of the author may be behind this one in its lane, or in no lane here.
     in_doubt: bool,
     /// The ledger said that no earlier job of the author is left.
@@ -48,19 +48,19 @@ struct HeldLease {
 
 /// All leases that this process holds, by job.
 #[derive(Default)]
-pub(crate) struct HeldLeases(Mutex<Leases>);
+pub(crate) struct HeldLeases(Mutex<LeaseTable>);
 
 #[derive(Default)]
-struct Leases {
+struct LeaseTable {
     held: HashMap<i64, HeldLease>,
-    /// The authors of whom the lease of an ordered job was lost, and when. Another node may have an earlier job of theirs than
-    /// those that are held here. Kept until all leases were renewed after that.
+    /// The authors of whom the lease of an ordered job was lost, and when. Another node may have an earlier job of
+    /// theirs than those that are held here. Kept until all leases were renewed after that.
     lost: HashMap<UserId, Instant>,
 }
 
 impl HeldLeases {
     /// Adds the lease of a job. `asked`: before the ledger was asked for it.
-    pub(crate) fn insert(&self, job: &Job, asked: Moment, in_doubt: bool) {
+    pub(crate) fn insert(&self, job: &Job, asked: RenewalTime, in_doubt: bool) {
         let lane = job.work.is_ordered().then(|| job.work.author().clone());
         let (generation, author) = (job.generation, job.work.author().clone());
         let lease = HeldLease { generation, author, lane, renewed: asked, in_doubt, is_first: false };
@@ -92,7 +92,8 @@ impl HeldLeases {
         self.0.lock().held.values().filter(|lease| lease.author == *author).count()
     }
 
-    /// How long ago the lease of a job was last renewed, [`Duration::MAX`] if the ledger must be asked. `None` if it is lost.
+    /// How long ago the lease of a job was last renewed, [`Duration::MAX`] if the ledger must be asked. `None` if it is
+    /// lost.
     pub(crate) fn age(&self, id: i64, generation: u64) -> Option<Duration> {
         let leases = self.0.lock();
         let lease = leases.held.get(&id).filter(|lease| lease.generation == generation)?;
@@ -113,7 +114,7 @@ impl HeldLeases {
     }
 
     /// Notes which of some leases were renewed, at a time before the ledger was asked. The others are lost.
-    pub(crate) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: Moment) {
+    pub(crate) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: RenewalTime) {
         let renewed: HashSet<i64> = renewed.iter().copied().collect();
         let mut leases = self.0.lock();
         for (id, generation) in asked {
@@ -130,7 +131,7 @@ impl HeldLeases {
     }
 
     /// Notes that the ledger renewed the lease of a job and has no earlier one of its author.
-    pub(crate) fn note_first(&self, id: i64, generation: u64, asked: Moment) {
+    pub(crate) fn note_first(&self, id: i64, generation: u64, asked: RenewalTime) {
         let mut leases = self.0.lock();
         if let Some(lease) = leases.held.get_mut(&id).filter(|lease| lease.generation == generation) {
             (lease.renewed, lease.is_first) = (asked, true);
@@ -160,7 +161,7 @@ mod tests {
 
     fn holding(jobs: &[Job]) -> HeldLeases {
         let leases = HeldLeases::default();
-        jobs.iter().for_each(|job| leases.insert(job, Moment::now(), false));
+        jobs.iter().for_each(|job| leases.insert(job, RenewalTime::now(), false));
         leases
     }
 
@@ -181,17 +182,17 @@ mod tests {
             leases.insert(&job(1, "ann"), moment, false);
             (leases.age(1, 1).expect("it is held"), leases.may_write(1, 1, HOUR))
         };
-        let now = Moment::now();
+        let now = RenewalTime::now();
         assert!(age_at(now).0 < HOUR && age_at(now).1);
         // The machine was suspended, and its monotonic clock with it.
-        let (age, may_write) = age_at(Moment { wall: now.wall - HOUR, ..now });
+        let (age, may_write) = age_at(RenewalTime { wall: now.wall - HOUR, ..now });
         assert!(age >= HOUR && !may_write);
         // Its clock was set back.
-        assert_eq!(age_at(Moment { wall: now.wall + HOUR, ..now }), (Duration::MAX, false));
+        assert_eq!(age_at(RenewalTime { wall: now.wall + HOUR, ..now }), (Duration::MAX, false));
         assert_eq!((leases.age(1, 2), leases.age(2, 1)), (None, None));
         // The process was paused.
         let Some(monotonic) = now.monotonic.checked_sub(HOUR) else { return };
-        let (age, may_write) = age_at(Moment { monotonic, ..now });
+        let (age, may_write) = age_at(RenewalTime { monotonic, ..now });
         assert!(age >= HOUR && !may_write);
     }
 
@@ -199,7 +200,7 @@ mod tests {
     fn after_a_loss_the_ledger_is_asked_for_later_jobs_of_the_author() {
         let leases = holding(&[job(1, "ann"), job(2, "ann"), job(3, "bo")]);
         tick();
-        let asked = Moment::now();
+        let asked = RenewalTime::now();
         leases.note_renewals(&[(1, 1)], &[], asked);
         assert_eq!(leases.age(1, 1), None);
         assert!(is_doubtful(&leases, 2) && !is_doubtful(&leases, 3));
@@ -212,7 +213,7 @@ mod tests {
         leases.note_loss(&job(9, "bo"));
         assert!(is_doubtful(&leases, 3) && !is_doubtful(&leases, 2));
         tick();
-        leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], Moment::now());
+        leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], RenewalTime::now());
         assert!(!is_doubtful(&leases, 3));
         assert!(leases.0.lock().lost.is_empty());
     }
@@ -223,9 +224,9 @@ mod tests {
         leases.doubt_later_than(&[job(4, "ann"), job(7, "ann"), job(7, "bo")]);
         assert!(!is_doubtful(&leases, 2) && is_doubtful(&leases, 5) && !is_doubtful(&leases, 6));
         tick();
-        leases.note_renewals(&[(5, 1)], &[5], Moment::now());
+        leases.note_renewals(&[(5, 1)], &[5], RenewalTime::now());
         assert!(is_doubtful(&leases, 5), "a renewal does not change what is before it in the lane");
-        leases.note_first(5, 1, Moment::now());
+        leases.note_first(5, 1, RenewalTime::now());
         assert!(!is_doubtful(&leases, 5));
     }
 }

@@ -6,9 +6,9 @@
 //! | `leases.rs` | the leases of these jobs, and how far they can be trusted |
 //! | `creations.rs` | writes under way that create jobs |
 //!
-//! A process holds few jobs at a time, so that each is under way soon; all others wait in the ledger, for a node with a free
-//! worker. A job is held from the transaction that creates it if there is a free slot; so on a node that is not busy no
-//! further call is made before the job is done.
+//! A process holds few jobs at a time, so that each is under way soon; all others wait in the ledger, for a node with a
+//! free worker. A job is held from the transaction that creates it if there is a free slot; so on a node that is not
+//! busy no further call is made before the job is done.
 
 mod creations;
 mod leases;
@@ -23,7 +23,7 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, Rw
 
 use creations::{Creation, Creations};
 use leases::HeldLeases;
-pub(crate) use leases::Moment;
+pub(crate) use leases::RenewalTime;
 
 use super::options::FanoutOptions;
 use super::runtime::Runtime;
@@ -36,8 +36,8 @@ const SLOTS_PER_WORKER: usize = 64;
 /// A write creates at most so many jobs: those of an edit.
 const MAX_JOBS_PER_WRITE: usize = 3;
 
-/// The job queues of this process: one for each worker, and all jobs of an author in the same one, so that an author's posts
-/// arrive in the order in which they were written.
+/// The job queues of this process: one for each worker, and all jobs of an author in the same one, so that an author's
+/// posts arrive in the order in which they were written.
 pub(crate) struct JobQueue {
     /// How long a job is held without a sign of life.
     lease: Duration,
@@ -52,8 +52,8 @@ pub(crate) struct JobQueue {
     slots: Arc<Semaphore>,
     /// Whether more jobs wait in the ledger than this process could take. New jobs queue up behind them.
     backlogged: AtomicBool,
-    /// Held by claims for writing, by writes that create jobs with a lease for reading, until the jobs are in their lanes: or
-    /// a new job could come before an earlier one of its author that was just claimed.
+    /// Held by claims for writing, by writes that create jobs with a lease for reading, until the jobs are in their
+    /// lanes: or a new job could come before an earlier one of its author that was just claimed.
     claiming: Arc<RwLock<()>>,
     /// Jobs may wait in the ledger.
     waiting: Notify,
@@ -71,7 +71,7 @@ pub(crate) struct QueuedJob {
 pub(crate) struct Reservation {
     lease: Lease,
     /// Before the ledger is asked to create the jobs.
-    begun: Moment,
+    begun: RenewalTime,
     slot: Option<OwnedSemaphorePermit>,
     creation: Option<Creation>,
     /// No claim ends before the jobs are in their lanes.
@@ -140,8 +140,8 @@ impl JobQueue {
         Lease { holder: Arc::clone(&self.holder), length: self.lease }
     }
 
-    /// Reserves a slot for the jobs of one write of an author's. There is none while jobs are being claimed, and for an author
-    /// of whom enough are held. While jobs wait in the ledger, new ones leave them half of the slots.
+    /// Reserves a slot for the jobs of one write of an author's. There is none while jobs are being claimed, and for an
+    /// author of whom enough are held. While jobs wait in the ledger, new ones leave them half of the slots.
     pub(crate) fn reserve(&self, author: &UserId) -> Reservation {
         let no_claim = Arc::clone(&self.claiming).try_read_owned().ok();
         let is_free = no_claim.is_some() && self.has_room() && self.held.count_of(author) < MAX_JOBS_OF_AUTHOR;
@@ -149,7 +149,7 @@ impl JobQueue {
         let length = if slot.is_some() { self.lease } else { Duration::ZERO };
         let _no_claim = no_claim.filter(|_| slot.is_some());
         let creation = slot.is_some().then(|| self.creations.begin(author, length));
-        Reservation { lease: Lease { length, ..self.lease() }, begun: Moment::now(), slot, creation, _no_claim }
+        Reservation { lease: Lease { length, ..self.lease() }, begun: RenewalTime::now(), slot, creation, _no_claim }
     }
 
     /// Whether new jobs may have a slot.
@@ -161,7 +161,8 @@ impl JobQueue {
         self.lanes.len() * SLOTS_PER_WORKER / 2
     }
 
-    /// More jobs of an author wait in the ledger: asks for them once few of theirs are left here, and so several at a time.
+    /// More jobs of an author wait in the ledger: asks for them once few of theirs are left here, and so several at a
+    /// time.
     pub(crate) fn more_wait(&self, author: &UserId) {
         if self.held.count_of(author) <= MAX_JOBS_OF_AUTHOR / 2 {
             self.waiting.notify_one();
@@ -187,16 +188,17 @@ impl JobQueue {
         creation.into_iter().for_each(Creation::end);
     }
 
-    /// Queues a job that could not be done at once. If there is no slot it waits in the ledger until its lease runs out.
+    /// Queues a job that could not be done at once. If there is no slot it waits in the ledger until its lease runs
+    /// out.
     pub(crate) fn offer_again(&self, job: Job) {
         match Arc::clone(&self.slots).try_acquire_owned() {
             // These are jobs of one inbox: when their leases began is no matter.
-            Ok(slot) => self.queue(job, Some(slot), Moment::now(), false),
+            Ok(slot) => self.queue(job, Some(slot), RenewalTime::now(), false),
             Err(_) => tracing::debug!(job = job.id, "no free slot, the job waits until its lease runs out"),
         }
     }
 
-    fn queue(&self, job: Job, slot: Option<OwnedSemaphorePermit>, asked: Moment, in_doubt: bool) {
+    fn queue(&self, job: Job, slot: Option<OwnedSemaphorePermit>, asked: RenewalTime, in_doubt: bool) {
         // Any number does, as long as it is the author's.
         let lane = self.hasher.hash_one(job.work.author()) as usize % self.lanes.len();
         let (id, generation) = (job.id, job.generation);
@@ -214,7 +216,7 @@ impl JobQueue {
     }
 
     /// Queues the jobs of a claim for which these slots were taken, and which began then.
-    pub(crate) fn claimed(&self, jobs: Vec<Job>, mut slots: OwnedSemaphorePermit, asked: Moment) {
+    pub(crate) fn claimed(&self, jobs: Vec<Job>, mut slots: OwnedSemaphorePermit, asked: RenewalTime) {
         self.backlogged.store(jobs.len() >= slots.num_permits(), Ordering::Relaxed);
         self.held.doubt_later_than(&jobs);
         for job in jobs {

@@ -31,23 +31,23 @@ impl BatchSize {
     }
 
     /// A batch of so many entries failed.
-    pub(super) fn failed(&mut self, entries: usize, error: &FeedError) -> Failure {
+    pub(super) fn failed(&mut self, entries: usize, error: &FeedError) -> BatchFailure {
         if error.is_outage() {
-            return Failure::Outage;
+            return BatchFailure::Outage;
         }
         self.limit = (entries / 2).max(1);
         if entries > 1 {
             self.failures = 0;
-            return Failure::Batch;
+            return BatchFailure::Batch;
         }
         self.failures += 1;
-        Failure::Single(self.failures)
+        BatchFailure::Single(self.failures)
     }
 }
 
 /// Why a batch was not settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum BatchFailure {
     /// A store is away.
     Outage,
     /// An entry is at fault; the next batch is smaller.
@@ -65,13 +65,13 @@ mod tests {
         let mut size = BatchSize::default();
         let mut steps = 0;
         while size.limit() > 1 {
-            assert_eq!(size.failed(size.limit(), &FeedError::Internal), Failure::Batch);
+            assert_eq!(size.failed(size.limit(), &FeedError::Internal), BatchFailure::Batch);
             steps += 1;
         }
         assert!(steps <= 12, "{steps}");
-        assert_eq!(size.failed(1, &FeedError::Unavailable), Failure::Outage);
-        assert_eq!(size.failed(1, &FeedError::Internal), Failure::Single(1));
-        assert_eq!(size.failed(1, &FeedError::Internal), Failure::Single(2));
+        assert_eq!(size.failed(1, &FeedError::Unavailable), BatchFailure::Outage);
+        assert_eq!(size.failed(1, &FeedError::Internal), BatchFailure::Single(1));
+        assert_eq!(size.failed(1, &FeedError::Internal), BatchFailure::Single(2));
         size.succeeded();
         assert_eq!((size.limit(), size.failures), (2, 0));
     }

@@ -24,7 +24,7 @@ use crate::model::{CommentId, LikeChange, Object, PostId};
 #[schemars(rename = "Accepted")]
 pub(crate) struct AcceptedLike {
     /// It is stored durably, and settled in a moment.
-    state: State,
+    state: AcceptedState,
     /// Whether the user likes it now.
     liked: bool,
     /// The number of likes, as far as this node knows it; absent if neither store could be read.
@@ -34,7 +34,7 @@ pub(crate) struct AcceptedLike {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum AcceptedState {
     Accepted,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct LikeTarget {
     id: PostId,
     /// Its type.
     #[serde(default)]
-    object: Kind,
+    object: LikedKind,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum LikedKind {
     #[default]
     Post,
     Comment,
@@ -61,14 +61,14 @@ enum Kind {
 impl From<LikeTarget> for Object {
     fn from(LikeTarget { id, object }: LikeTarget) -> Self {
         match object {
-            Kind::Post => Self::Post(id),
-            Kind::Comment => Self::Comment(CommentId(id.0)),
+            LikedKind::Post => Self::Post(id),
+            LikedKind::Comment => Self::Comment(CommentId(id.0)),
         }
     }
 }
 
 /// Takes likes, and lists likers.
-pub(crate) struct Likes {
+pub(crate) struct LikeService {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     visibility: Arc<VisibilityPolicy>,
@@ -77,7 +77,7 @@ pub(crate) struct Likes {
     intake: Arc<LikeIntake>,
 }
 
-impl Likes {
+impl LikeService {
     /// Checks likes by `eligibility`, and appends them to the queue by `intake`.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -141,7 +141,7 @@ impl Likes {
             (false, false) => -1,
         };
         let likes = count.map(|count| count.accept(partition, place, difference));
-        Ok(AcceptedLike { state: State::Accepted, liked, likes })
+        Ok(AcceptedLike { state: AcceptedState::Accepted, liked, likes })
     }
 
     /// Loads the count of an object from the broker, or from the ledger. `None` if neither answers in time.

@@ -140,8 +140,8 @@ impl CountPublisher {
         Ok(())
     }
 
-    /// Stores counts in the broker, one by one if it refuses all of them: one that it always refuses must not hold the others up.
-    /// Returns which objects have subscribers.
+    /// Stores counts in the broker, one by one if it refuses all of them: one that it always refuses must not hold the
+    /// others up. Returns which objects have subscribers.
     async fn store(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
         match self.broker.set_tallies(tallies).await {
             Err(BrokerError::Refused(_)) if tallies.len() > 1 => {}
@@ -158,8 +158,8 @@ impl CountPublisher {
         Ok(watched)
     }
 
-    /// Appends counts to the log, so that a reader that missed a hint gets the last ones. Their version keeps a settler that lost
-    /// its partition without noticing from publishing old ones.
+    /// Appends counts to the log, so that a reader that missed a hint gets the last ones. Their version keeps a settler
+    /// that lost its partition without noticing from publishing old ones.
     async fn push(&self, object: Object, tally: Tally) -> Result<()> {
         let Tally { likes, comments, version } = tally;
         let id = object.number();

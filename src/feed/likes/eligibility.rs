@@ -10,8 +10,8 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContext, CommentContexts, VisibilityPolicy};
 use crate::model::{CommentId, Object, UserId};
 
-/// How long a like waits for the ledger. Past that, likes are accepted unchecked for [`UNCHECKED_PERIOD`]: settling checks
-/// them, and reverts those that are not allowed.
+/// How long a like waits for the ledger. Past that, likes are accepted unchecked for [`UNCHECKED_PERIOD`]: settling
+/// checks them, and reverts those that are not allowed.
 pub(super) const LEDGER_TIMEOUT: Duration = Duration::from_millis(500);
 const UNCHECKED_PERIOD: Duration = Duration::from_secs(2);
 
@@ -34,8 +34,8 @@ impl Eligibility {
         now() < self.unchecked_until.load(Ordering::Relaxed)
     }
 
-    /// Refuses a like of an object that does not exist or that the user may not see. If neither the caches nor the ledger can
-    /// tell, the like is accepted, and settling decides.
+    /// Refuses a like of an object that does not exist or that the user may not see. If neither the caches nor the
+    /// ledger can tell, the like is accepted, and settling decides.
     ///
     /// # Errors
     /// [`NO_POST`] or [`NO_COMMENT`].
@@ -71,8 +71,8 @@ impl Eligibility {
         })
     }
 
-    /// For each user and object, whether the user may like it: the post has to be visible, and of a comment also its author and
-    /// the authors of its ancestors.
+    /// For each user and object, whether the user may like it: the post has to be visible, and of a comment also its
+    /// author and the authors of its ancestors.
     ///
     /// # Errors
     /// If the ledger cannot be read.

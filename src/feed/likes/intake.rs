@@ -1,7 +1,7 @@
 //! Intake: appends concurrent likes to the write-behind queue in one call.
 //!
-//! One append is under way at a time. Likes that arrive meanwhile gather, and the next append takes them all: they share a
-//! round trip, or a flush, and stay in order.
+//! One append is under way at a time. Likes that arrive meanwhile gather, and the next append takes them all: they
+//! share a round trip, or a flush, and stay in order.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ struct WaitingLike {
     change: LikeChange,
     /// The client of this node that sent it, over a socket.
     client: Option<Arc<str>>,
-    reply: oneshot::Sender<std::result::Result<QueueOffset, Refusal>>,
+    reply: oneshot::Sender<std::result::Result<QueueOffset, AppendFailure>>,
 }
 
 /// Why a like was not appended.
 #[derive(Clone, Copy)]
-enum Refusal {
+enum AppendFailure {
     /// Too many likes wait to be settled.
     Full,
     /// The queue could not be reached.
@@ -43,12 +43,12 @@ enum Refusal {
     Failed,
 }
 
-impl From<Refusal> for FeedError {
-    fn from(refusal: Refusal) -> Self {
+impl From<AppendFailure> for FeedError {
+    fn from(refusal: AppendFailure) -> Self {
         match refusal {
-            Refusal::Full => FeedError::Busy("too many likes wait to be settled, try again"),
-            Refusal::Unreachable => FeedError::Unavailable,
-            Refusal::Failed => FeedError::Internal,
+            AppendFailure::Full => FeedError::Busy("too many likes wait to be settled, try again"),
+            AppendFailure::Unreachable => FeedError::Unavailable,
+            AppendFailure::Failed => FeedError::Internal,
         }
     }
 }
@@ -135,11 +135,11 @@ impl LikeIntake {
             return;
         }
         let places = match self.queue.enqueue(&items, self.capacity).await {
-            Ok(places) => places.into_iter().map(|place| place.ok_or(Refusal::Full)).collect(),
+            Ok(places) => places.into_iter().map(|place| place.ok_or(AppendFailure::Full)).collect(),
             Err(error) => {
                 let refusal = match error {
-                    BrokerError::Unreachable(_) => Refusal::Unreachable,
-                    BrokerError::Refused(_) => Refusal::Failed,
+                    BrokerError::Unreachable(_) => AppendFailure::Unreachable,
+                    BrokerError::Refused(_) => AppendFailure::Failed,
                 };
                 tracing::warn!(%error, likes = items.len(), "likes could not be queued");
                 vec![Err(refusal); items.len()]

@@ -26,8 +26,8 @@ impl LikeQuarantine {
         Self { ledger }
     }
 
-    /// Quarantines an entry that always fails, and moves the ledger's position from `from` to `to`, behind it. Returns what that
-    /// changed; `None` if another node has moved on.
+    /// Quarantines an entry that always fails, and moves the ledger's position from `from` to `to`, behind it. Returns
+    /// what that changed; `None` if another node has moved on.
     ///
     /// # Errors
     /// If the ledger cannot be written.

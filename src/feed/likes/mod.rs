@@ -14,10 +14,10 @@
 //! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few a second |
 //!
 //! A like has three stages. **Intake**: the like is checked against the caches, appended to the durable queue, and
-//! acknowledged. **Settling**: the partition's settler reads a batch, keeps the last state of each user and object, and writes
-//! rows, counts and its position in one transaction of the ledger. If it dies, the next settler continues at the ledger's
-//! position; a batch that is read twice is refused by the ledger. **Publication**: absolute counts with versions. The queue is
-//! trimmed only up to what was published, so that the next settler publishes the rest.
+//! acknowledged. **Settling**: the partition's settler reads a batch, keeps the last state of each user and object, and
+//! writes rows, counts and its position in one transaction of the ledger. If it dies, the next settler continues at the
+//! ledger's position; a batch that is read twice is refused by the ledger. **Publication**: absolute counts with
+//! versions. The queue is trimmed only up to what was published, so that the next settler publishes the rest.
 
 mod batch_size;
 mod commands;
@@ -36,7 +36,7 @@ mod settler_state;
 mod throttle;
 mod wakers;
 
-pub(crate) use commands::{AcceptedLike, LikeTarget, Likes};
+pub(crate) use commands::{AcceptedLike, LikeService, LikeTarget};
 pub(crate) use count_publisher::CountPublisher;
 pub(crate) use eligibility::Eligibility;
 pub(crate) use intake::LikeIntake;

@@ -1,8 +1,8 @@
 //! Likes that clients of this node sent and that are not settled yet.
 //!
-//! Another node may settle a like; settlers publish to all nodes how far they are. Each node knows the likes of its own clients
-//! by their offsets in the queue, so the queue holds nothing about clients. The gateway informs the connection that sent the
-//! like, and no other.
+//! Another node may settle a like; settlers publish to all nodes how far they are. Each node knows the likes of its own
+//! clients by their offsets in the queue, so the queue holds nothing about clients. The gateway informs the connection
+//! that sent the like, and no other.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::provisional::ProvisionalCounts;
 use crate::broker::{QueueOffset, SettlementEvent};
 use crate::model::{LikeChange, Object, Tally, UserId};
 
-/// Likes that can be pending, in all partitions. Clients are not informed of further likes: these are settled all the same, and
-/// their acknowledgements stay true.
+/// Likes that can be pending, in all partitions. Clients are not informed of further likes: these are settled all the
+/// same, and their acknowledgements stay true.
 const MAX_PENDING: usize = 200_000;
 
 /// The final state of an object that a client of this node liked or unliked.
@@ -28,8 +28,8 @@ pub(crate) struct SettledLike {
     pub(crate) object: Object,
     /// Whether the user likes it now, by the last request of any of the user's clients.
     pub(crate) liked: bool,
-    /// The likes and unlikes of this client that are settled with it, at least 1: a client that sent more knows that another
-    /// settlement follows.
+    /// The likes and unlikes of this client that are settled with it, at least 1: a client that sent more knows that
+    /// another settlement follows.
     pub(crate) requests: u64,
     /// The counts of the object.
     pub(crate) tally: Tally,
@@ -68,8 +68,8 @@ impl PendingLikes {
         self.partitions.iter().for_each(|pending| *pending.lock() = VecDeque::new());
     }
 
-    /// Takes the likes that a settlement covers: one result for each client and object, with the last state, covering all
-    /// requests. Reverted likes have none; all devices of the user get the revert.
+    /// Takes the likes that a settlement covers: one result for each client and object, with the last state, covering
+    /// all requests. Reverted likes have none; all devices of the user get the revert.
     pub(super) fn settle(&self, settled: &SettlementEvent, counts: &ProvisionalCounts) -> Vec<SettledLike> {
         let Some(pending) = self.partitions.get(usize::from(settled.partition)) else { return Vec::new() };
         let done: Vec<PendingLike> = {

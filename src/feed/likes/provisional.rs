@@ -16,7 +16,8 @@ use crate::model::{Object, Tally};
 /// Objects with a cached count.
 const MAX_OBJECTS: usize = 100_000;
 
-/// How long a count is cached after the last settlement. It bounds for how long a node that missed a settlement can be wrong.
+/// How long a count is cached after the last settlement. It bounds for how long a node that missed a settlement can be
+/// wrong.
 const TTL: Duration = Duration::from_secs(30);
 
 /// The cached counts.
@@ -28,9 +29,9 @@ pub(super) struct ProvisionalCounts {
 
 /// The count of one object.
 #[derive(Clone)]
-pub(super) struct ProvisionalCount(Arc<Mutex<Count>>);
+pub(super) struct ProvisionalCount(Arc<Mutex<CachedCount>>);
 
-struct Count {
+struct CachedCount {
     tally: Tally,
     /// Up to here everything is in the tally, as far as this node knows.
     settled: Option<(u16, QueueOffset)>,
@@ -52,7 +53,7 @@ impl ProvisionalCounts {
     /// Adds a count that was loaded from a store, unless there is one.
     pub(super) fn insert(&self, object: Object, tally: Tally) -> ProvisionalCount {
         self.known.get_or_insert(object, || {
-            ProvisionalCount(Arc::new(Mutex::new(Count {
+            ProvisionalCount(Arc::new(Mutex::new(CachedCount {
                 tally,
                 settled: None,
                 pending: VecDeque::new(),
@@ -92,7 +93,7 @@ impl ProvisionalCount {
     }
 }
 
-impl Count {
+impl CachedCount {
     fn settle(&mut self, partition: u16, place: QueueOffset, tally: Tally) {
         if tally.version >= self.tally.version {
             self.tally = tally;

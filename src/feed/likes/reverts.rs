@@ -8,8 +8,8 @@ use super::like_quarantine::LikeQuarantine;
 use super::memory::LikeMemory;
 use crate::broker::{Append, Broker};
 use crate::feed::error::{Result, isolate};
-use crate::feed::lineage::Lineage;
-use crate::feed::quarantine::Quarantine;
+use crate::feed::lineage::LineageTracker;
+use crate::feed::quarantine::QuarantinePolicy;
 use crate::ledger::{Ledger, REVERTS, Reverted};
 use crate::model::{Channel, Entry, Retention};
 
@@ -40,9 +40,9 @@ impl PendingReverts {
 pub(crate) struct RevertPublisher {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    lineage: Arc<Lineage>,
+    lineage: Arc<LineageTracker>,
     memory: Arc<LikeMemory>,
-    quarantine: Arc<Quarantine>,
+    quarantine: Arc<QuarantinePolicy>,
     like_quarantine: LikeQuarantine,
     /// How much of the log of notifications is kept.
     retention: Retention,
@@ -53,9 +53,9 @@ impl RevertPublisher {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
-        lineage: Arc<Lineage>,
+        lineage: Arc<LineageTracker>,
         memory: Arc<LikeMemory>,
-        quarantine: Arc<Quarantine>,
+        quarantine: Arc<QuarantinePolicy>,
         like_quarantine: LikeQuarantine,
         retention: Retention,
     ) -> Self {

@@ -1,4 +1,5 @@
-//! Follows the settlements of all nodes: applies their counts, and finds the likes of this node's clients that they cover.
+//! Follows the settlements of all nodes: applies their counts, and finds the likes of this node's clients that they
+//! cover.
 
 use std::sync::Arc;
 
@@ -38,8 +39,8 @@ impl SettlementListener {
         }
     }
 
-    /// Waits for the next settlement and applies its counts. Returns the likes of this node's clients that it covers. Must be
-    /// called in a loop, by one task: counts are applied here.
+    /// Waits for the next settlement and applies its counts. Returns the likes of this node's clients that it covers.
+    /// Must be called in a loop, by one task: counts are applied here.
     pub(crate) async fn next(&self) -> Vec<SettledLike> {
         let mut receiver = self.receiver.lock().await;
         // The sender lives as long as `self`.

@@ -1,7 +1,7 @@
 //! Settlers: they move batches of likes from the partitions of the queue into the ledger, in order.
 //!
-//! A settler leases its partition in the queue, so that others do not do the same work. The ledger makes sure that nothing is
-//! settled twice: a batch is applied only where the last one ended.
+//! A settler leases its partition in the queue, so that others do not do the same work. The ledger makes sure that
+//! nothing is settled twice: a batch is applied only where the last one ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::batch_size::{BatchSize, Failure, MAX_BATCH};
+use super::batch_size::{BatchSize, BatchFailure, MAX_BATCH};
 use super::count_publisher::{CountPublisher, PendingCounts};
 use super::eligibility::Eligibility;
 use super::entry;
@@ -23,8 +23,8 @@ use super::wakers::SettlerWakers;
 use crate::broker::{Broker, Claim, DurableQueue, QueueOffset, SettlementEvent, Signal};
 use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
-use crate::feed::lineage::Lineage;
-use crate::feed::quarantine::Quarantine;
+use crate::feed::lineage::LineageTracker;
+use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
 use crate::ledger::{EventConsumer, Ledger, LikeBatch, SettledLikes};
 use crate::metrics::Metrics;
@@ -33,7 +33,8 @@ use crate::model::{LikeChange, Object};
 /// How long likes gather before a batch that is not full is taken: they share a transaction of the ledger.
 const GATHER_TIME: Duration = Duration::from_millis(50);
 
-/// Under load, when the last batch had more entries than this, likes gather for longer. Larger batches amortise the write cost.
+/// Under load, when the last batch had more entries than this, likes gather for longer. Larger batches amortise the
+/// write cost.
 const LARGE_BATCH: usize = 500;
 const GATHER_TIME_UNDER_LOAD: Duration = Duration::from_millis(150);
 
@@ -47,8 +48,8 @@ const LEASE_ATTEMPT_INTERVAL: Duration = Duration::from_millis(1_000);
 const MIN_BACK_OFF: Duration = Duration::from_millis(50);
 const MAX_BACK_OFF: Duration = Duration::from_secs(2);
 
-/// Partitions that a node settles concurrently. More would not be faster: they contend for the same rows and log, and a database on
-/// this machine would slow acknowledgements down.
+/// Partitions that a node settles concurrently. More would not be faster: they contend for the same rows and log, and a
+/// database on this machine would slow acknowledgements down.
 const MAX_CONCURRENT_PARTITIONS: usize = 2;
 
 /// Likes whose eligibility is checked in one step.
@@ -58,7 +59,7 @@ const ELIGIBILITY_STEP: usize = 500;
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The outcome of a poll.
-enum PollOutcome {
+enum SettlerPoll {
     /// There may be more to settle.
     More,
     /// So many were settled, and nothing is left.
@@ -86,7 +87,7 @@ pub(crate) struct SettlerOutputs {
     /// Sets entries aside that always fail.
     pub(crate) like_quarantine: LikeQuarantine,
     /// Decides when an entry has failed often enough.
-    pub(crate) quarantine: Arc<Quarantine>,
+    pub(crate) quarantine: Arc<QuarantinePolicy>,
 }
 
 /// The settlers of this node.
@@ -95,7 +96,7 @@ pub(crate) struct Settlers {
     broker: Arc<dyn Broker>,
     queue: Arc<dyn DurableQueue>,
     runtime: Arc<Runtime>,
-    lineage: Arc<Lineage>,
+    lineage: Arc<LineageTracker>,
     eligibility: Arc<Eligibility>,
     wakers: Arc<SettlerWakers>,
     outputs: SettlerOutputs,
@@ -116,7 +117,7 @@ impl Settlers {
         broker: Arc<dyn Broker>,
         queue: Arc<dyn DurableQueue>,
         runtime: Arc<Runtime>,
-        lineage: Arc<Lineage>,
+        lineage: Arc<LineageTracker>,
         eligibility: Arc<Eligibility>,
         wakers: Arc<SettlerWakers>,
         outputs: SettlerOutputs,
@@ -175,9 +176,9 @@ impl Settlers {
                 Ok(outcome) => {
                     back_off = MIN_BACK_OFF;
                     match outcome {
-                        PollOutcome::More => Duration::ZERO,
-                        PollOutcome::Settled(many) => self.wait_for_work(partition, &state, begun, many).await,
-                        PollOutcome::LeasedElsewhere => LEASE_ATTEMPT_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
+                        SettlerPoll::More => Duration::ZERO,
+                        SettlerPoll::Settled(many) => self.wait_for_work(partition, &state, begun, many).await,
+                        SettlerPoll::LeasedElsewhere => LEASE_ATTEMPT_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
                     }
                 }
                 Err(error) => {
@@ -228,27 +229,27 @@ impl Settlers {
         partition: u16,
         state: &mut Option<SettlerState>,
         size: &mut BatchSize,
-    ) -> Result<PollOutcome> {
+    ) -> Result<SettlerPoll> {
         // Acquired before the claim: by the time of the permit, others may have settled the batch.
         let permit = tokio::select! {
             permit = self.running.acquire() => permit,
-            () = self.runtime.stopped() => return Ok(PollOutcome::Settled(0)),
+            () = self.runtime.stopped() => return Ok(SettlerPoll::Settled(0)),
         };
         let (after, limit) = (state.as_ref().map_or(QueueOffset::ZERO, |state| state.through), size.limit());
         let claim = self.queue.claim(partition, self.runtime.holder(), after, limit).await?;
         let Some(claim) = claim else {
             *state = None;
-            return Ok(PollOutcome::LeasedElsewhere);
+            return Ok(SettlerPoll::LeasedElsewhere);
         };
         let incarnation = self.lineage.incarnation();
         if state.as_ref().is_some_and(|state| state.epoch != claim.life || state.incarnation != incarnation) {
             // The queue was lost and begins anew, or the ledger was replaced: the queue is read from its beginning.
             *state = None;
-            return Ok(PollOutcome::More);
+            return Ok(SettlerPoll::More);
         }
         let Some(current) = state.as_mut() else {
             *state = Some(self.take_over(partition, claim).await?);
-            return Ok(PollOutcome::More);
+            return Ok(SettlerPoll::More);
         };
         let many = claim.items.len();
         if many > 0 {
@@ -257,7 +258,7 @@ impl Settlers {
                 // Another node settled meanwhile, or this node did and missed the reply: the state is loaded again.
                 Ok(BatchOutcome::Moved) => {
                     *state = None;
-                    return Ok(PollOutcome::More);
+                    return Ok(SettlerPoll::More);
                 }
                 Err(error) => {
                     *state = None;
@@ -269,7 +270,7 @@ impl Settlers {
         self.outputs.reverts.publish(partition, &mut current.reverts).await?;
         self.outputs.counts.publish_due(&mut current.counts, throttle(many)).await?;
         self.trim(partition, current).await?;
-        Ok(if many == limit { PollOutcome::More } else { PollOutcome::Settled(many) })
+        Ok(if many == limit { SettlerPoll::More } else { SettlerPoll::Settled(many) })
     }
 
     /// Settles a claimed batch. A batch that always fails is halved, and an entry that always fails is quarantined.
@@ -293,10 +294,10 @@ impl Settlers {
             }
             Ok(BatchOutcome::Moved) => Ok(BatchOutcome::Moved),
             Err(error) => match size.failed(many, &error) {
-                Failure::Outage => Err(error),
+                BatchFailure::Outage => Err(error),
                 // The ledger may be further than this node knows.
-                Failure::Batch => Ok(BatchOutcome::Moved),
-                Failure::Single(failures) if self.outputs.quarantine.admits(failures, &error).await => {
+                BatchFailure::Batch => Ok(BatchOutcome::Moved),
+                BatchFailure::Single(failures) if self.outputs.quarantine.admits(failures, &error).await => {
                     let place = first.place;
                     let to = position(&state.epoch, place);
                     let skipped =
@@ -306,12 +307,13 @@ impl Settlers {
                     }
                     Ok(BatchOutcome::Moved)
                 }
-                Failure::Single(_) => Err(error),
+                BatchFailure::Single(_) => Err(error),
             },
         }
     }
 
-    /// Begins at the ledger's position of the partition, and with the counts that the last settler may not have published.
+    /// Begins at the ledger's position of the partition, and with the counts that the last settler may not have
+    /// published.
     async fn take_over(&self, partition: u16, first: Claim) -> Result<SettlerState> {
         let incarnation = self.lineage.incarnation();
         let position = self.ledger.like_position(partition).await?;
@@ -362,7 +364,8 @@ impl Settlers {
         Ok(BatchOutcome::Applied)
     }
 
-    /// Takes the result of the entries from `first` through `through`, publishes it to all nodes, and moves on behind them.
+    /// Takes the result of the entries from `first` through `through`, publishes it to all nodes, and moves on behind
+    /// them.
     async fn advance(
         &self,
         partition: u16,
@@ -387,8 +390,8 @@ impl Settlers {
         Ok(())
     }
 
-    /// Splits likes of objects that their users may not like by now from the other changes: they were accepted unchecked, or the
-    /// user was blocked meanwhile. Unlikes are always allowed.
+    /// Splits likes of objects that their users may not like by now from the other changes: they were accepted
+    /// unchecked, or the user was blocked meanwhile. Unlikes are always allowed.
     async fn split_by_eligibility(
         &self,
         changes: Vec<LikeChange>,
@@ -406,8 +409,8 @@ impl Settlers {
         Ok(changes.into_iter().partition(|change| eligible.next() == Some(true) || !change.liked))
     }
 
-    /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm: the counts
-    /// follow with the next one, and acknowledgements stay true.
+    /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
+    /// the counts follow with the next one, and acknowledgements stay true.
     async fn publish(&self, partition: u16, through: QueueOffset, settled: SettledLikes) {
         let tallies = settled.tallies.into_iter().collect();
         let reverted = settled.reverted.into_iter().map(|reverted| (reverted.user, reverted.object)).collect();

@@ -17,8 +17,8 @@ impl Throttle {
         if is_behind { Self::Unthrottled } else { Self::Steady }
     }
 
-    /// Pauses between two steps. A yield would let other tasks of this thread run, but not other threads and the clients, which
-    /// need a core too.
+    /// Pauses between two steps. A yield would let other tasks of this thread run, but not other threads and the
+    /// clients, which need a core too.
     pub(super) async fn pause(self) {
         match self {
             Self::Steady => tokio::time::sleep(Duration::from_millis(1)).await,

@@ -37,15 +37,8 @@ const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
 /// Unread notifications are counted up to this number: it bounds the cost of a list.
 const MAX_COUNTED: usize = 100;
 
-<<<<<<< HEAD
-/// Users whose notices are checked concurrently. Few: they use the same stores as posts and likes, and are the least urgent.
-=======
-/// How much of the log is kept for recovery.
-const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(14 * 24 * 3600) };
-
 /// Users whose notices are checked concurrently. Few: they use the same stores as posts and likes, and are the least
 /// urgent.
->>>>>>> e270179 (feed: decode pages and expansions in one place, fill all lists with one builder)
 const MAX_CONCURRENT_USERS: usize = 4;
 
 /// Users of one ledger call: SQLite has one writer for all.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::event_queue::EventQueue;
-use crate::feed::identity::Identity;
+use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, UserList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
@@ -23,7 +23,7 @@ enum Direction {
 /// The edges between users.
 pub(crate) struct Follows {
     ledger: Arc<dyn Ledger>,
-    identity: Arc<Identity>,
+    identity: Arc<IdentityService>,
     relations: Arc<RelationCache>,
     visibility: Arc<VisibilityPolicy>,
     edges: Arc<EdgeJobs>,
@@ -36,7 +36,7 @@ impl Follows {
     /// Follows of this ledger. Timelines change by `edges`, notifications by `events`.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
-        identity: Arc<Identity>,
+        identity: Arc<IdentityService>,
         relations: Arc<RelationCache>,
         visibility: Arc<VisibilityPolicy>,
         edges: Arc<EdgeJobs>,

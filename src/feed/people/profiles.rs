@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
-use crate::feed::identity::Identity;
+use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, checked_name};
 use crate::feed::runtime::now;
 use crate::feed::visibility::{RelationCache, VisibilityPolicy};
@@ -48,7 +48,7 @@ fn checked_avatar(url: Option<String>) -> Result<Option<String>> {
 /// The profiles of users.
 pub(crate) struct Profiles {
     ledger: Arc<dyn Ledger>,
-    identity: Arc<Identity>,
+    identity: Arc<IdentityService>,
     relations: Arc<RelationCache>,
     visibility: Arc<VisibilityPolicy>,
 }
@@ -57,7 +57,7 @@ impl Profiles {
     /// Profiles of this ledger.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
-        identity: Arc<Identity>,
+        identity: Arc<IdentityService>,
         relations: Arc<RelationCache>,
         visibility: Arc<VisibilityPolicy>,
     ) -> Self {

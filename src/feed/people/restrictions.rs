@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
-use crate::feed::identity::Identity;
+use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser};
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
@@ -14,13 +14,13 @@ use crate::model::{Barrier, UserId};
 /// The restrictions that users put between themselves and others.
 pub(crate) struct Restrictions {
     ledger: Arc<dyn Ledger>,
-    identity: Arc<Identity>,
+    identity: Arc<IdentityService>,
     edges: Arc<EdgeJobs>,
 }
 
 impl Restrictions {
     /// Restrictions of this ledger. Timelines change by `edges`.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<Identity>, edges: Arc<EdgeJobs>) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<IdentityService>, edges: Arc<EdgeJobs>) -> Self {
         Self { ledger, identity, edges }
     }
 

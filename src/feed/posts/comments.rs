@@ -49,19 +49,12 @@ pub(crate) struct CommentPage {
     next: Option<String>,
 }
 
-<<<<<<< HEAD
-/// Reads for one page if the reader may not see enough of the comments. After that the page is short, and its cursor continues.
-=======
-/// How much of the log of `post:` is kept for recovery.
-const LOG_RETENTION: Keep = Keep { size: 100, ttl: Duration::from_secs(3600) };
-
 /// Reads for one page if the reader may not see enough of the comments. After that the page is short, and its cursor
 /// continues.
->>>>>>> e270179 (feed: decode pages and expansions in one place, fill all lists with one builder)
 const MAX_READS: usize = 5;
 
 /// The comments on posts.
-pub(crate) struct Comments {
+pub(crate) struct CommentService {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     /// Shared with the other commands that write.
@@ -72,7 +65,7 @@ pub(crate) struct Comments {
     max_text: usize,
 }
 
-impl Comments {
+impl CommentService {
     /// Comments of this ledger, pushed by this broker.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,

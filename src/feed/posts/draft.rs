@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::feed::error::{FeedError, Result};
-use crate::feed::options::Limits;
+use crate::feed::options::LimitOptions;
 use crate::model::{Location, Media, Post, PostId, UserId, Visibility, is_topic};
 
 /// Users that a post's visibility may name: each delivery searches the list.
@@ -45,7 +45,7 @@ impl Draft {
     ///
     /// # Errors
     /// What is wrong with the draft.
-    pub(crate) fn into_post(mut self, author: &UserId, id: PostId, limits: &Limits) -> Result<Post> {
+    pub(crate) fn into_post(mut self, author: &UserId, id: PostId, limits: &LimitOptions) -> Result<Post> {
         self.check(limits)?;
         let mut topics: Vec<String> = Vec::new();
         for topic in self.topics.iter().map(String::as_str).chain(marked(&self.text, '#')) {
@@ -82,7 +82,7 @@ impl Draft {
         })
     }
 
-    fn check(&self, limits: &Limits) -> Result<()> {
+    fn check(&self, limits: &LimitOptions) -> Result<()> {
         let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
         if self.text.trim().is_empty() && self.media.is_empty() && self.data.is_none() {
             return Err(FeedError::invalid("text", "a post says or shows something"));
@@ -145,7 +145,8 @@ pub(crate) fn mentioned(text: &str) -> Vec<UserId> {
     mentions
 }
 
-/// The words of a text after a mark, without the mark: `#rust` at the start of the text or after a character that is no letter.
+/// The words of a text after a mark, without the mark: `#rust` at the start of the text or after a character that is no
+/// letter.
 pub(crate) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
     let belongs = move |c: char| c.is_alphanumeric() || c == '_' || (mark == '@' && (c == '-' || c == '.'));
     text.match_indices(mark).filter_map(move |(at, _)| {

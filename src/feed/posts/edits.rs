@@ -14,7 +14,7 @@ use crate::broker::{Confirmation, Invalidation};
 use crate::feed::call::Call;
 use crate::feed::content::PostCache;
 use crate::feed::error::{FeedError, NO_POST, Result};
-use crate::feed::options::Limits;
+use crate::feed::options::LimitOptions;
 use crate::feed::rendering::PostRenderer;
 use crate::feed::runtime::now;
 use crate::feed::visibility::VisibilityPolicy;
@@ -92,7 +92,7 @@ pub(crate) struct PostEditor {
     cache: Arc<PostCache>,
     visibility: Arc<VisibilityPolicy>,
     renderer: Arc<PostRenderer>,
-    limits: Limits,
+    limits: LimitOptions,
     locks: EditLocks,
 }
 
@@ -104,7 +104,7 @@ impl PostEditor {
         cache: Arc<PostCache>,
         visibility: Arc<VisibilityPolicy>,
         renderer: Arc<PostRenderer>,
-        limits: Limits,
+        limits: LimitOptions,
     ) -> Self {
         Self { ledger, write, cache, visibility, renderer, limits, locks: EditLocks::new() }
     }
@@ -125,8 +125,8 @@ impl PostEditor {
         self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
     }
 
-    /// Applies the change to the post as it is now, by compare-and-set: an edit that another node committed meanwhile is neither
-    /// lost nor overwritten. Returns the confirmation to wait for.
+    /// Applies the change to the post as it is now, by compare-and-set: an edit that another node committed meanwhile
+    /// is neither lost nor overwritten. Returns the confirmation to wait for.
     async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
         let id = edit.id;
         for attempt in 0..MAX_EDIT_ATTEMPTS {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(crate) use comments::{CommentDraft, CommentPage, Comments};
+pub(crate) use comments::{CommentDraft, CommentPage, CommentService};
 pub(crate) use draft::Draft;
 pub(crate) use edits::{Edit, PostEditor};
 
@@ -19,8 +19,8 @@ use super::content::{CachedPost, PostCache, append_members, with_counts};
 use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostPage, ReadPost};
-use super::lineage::Lineage;
-use super::options::Limits;
+use super::lineage::LineageTracker;
+use super::options::LimitOptions;
 use super::paging::PostPageBuilder;
 use super::rendering::PostRenderer;
 use super::runtime::now;
@@ -31,7 +31,7 @@ use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
 use crate::model::{Person, PostCounts, PostFlags, PostId};
 
 /// Creates, reads and deletes posts.
-pub(crate) struct Posts {
+pub(crate) struct PostService {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     /// Shared with the other commands that write.
@@ -39,11 +39,11 @@ pub(crate) struct Posts {
     cache: Arc<PostCache>,
     visibility: Arc<VisibilityPolicy>,
     renderer: Arc<PostRenderer>,
-    lineage: Arc<Lineage>,
-    limits: Limits,
+    lineage: Arc<LineageTracker>,
+    limits: LimitOptions,
 }
 
-impl Posts {
+impl PostService {
     /// Posts of this ledger. Their fan-out is submitted to the job queue of `write`.
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
@@ -53,8 +53,8 @@ impl Posts {
         cache: Arc<PostCache>,
         visibility: Arc<VisibilityPolicy>,
         renderer: Arc<PostRenderer>,
-        lineage: Arc<Lineage>,
-        limits: Limits,
+        lineage: Arc<LineageTracker>,
+        limits: LimitOptions,
     ) -> Self {
         Self { ledger, broker, write, cache, visibility, renderer, lineage, limits }
     }

@@ -7,7 +7,7 @@ use super::backfill::Backfill;
 use crate::broker::Broker;
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
-use crate::feed::lineage::Lineage;
+use crate::feed::lineage::LineageTracker;
 use crate::feed::visibility::{AccessContext, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, PULLED};
 use crate::metrics::Metrics;
@@ -22,7 +22,7 @@ pub(crate) struct CatchUp {
     broker: Arc<dyn Broker>,
     visibility: Arc<VisibilityPolicy>,
     backfill: Arc<Backfill>,
-    lineage: Arc<Lineage>,
+    lineage: Arc<LineageTracker>,
     metrics: Arc<Metrics>,
 }
 
@@ -33,7 +33,7 @@ impl CatchUp {
         broker: Arc<dyn Broker>,
         visibility: Arc<VisibilityPolicy>,
         backfill: Arc<Backfill>,
-        lineage: Arc<Lineage>,
+        lineage: Arc<LineageTracker>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self { ledger, broker, visibility, backfill, lineage, metrics }

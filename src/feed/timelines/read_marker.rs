@@ -10,7 +10,7 @@ use super::inboxes::{Inboxes, fold};
 use crate::broker::{Broker, inbox_channel};
 use crate::feed::call::Caller;
 use crate::feed::error::Result;
-use crate::feed::identity::Identity;
+use crate::feed::identity::IdentityService;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::Ledger;
@@ -42,7 +42,7 @@ pub(crate) struct ReadMarker {
 pub(crate) struct ReadMarkers {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    identity: Arc<Identity>,
+    identity: Arc<IdentityService>,
     inboxes: Arc<Inboxes>,
     visibility: Arc<VisibilityPolicy>,
 }
@@ -52,7 +52,7 @@ impl ReadMarkers {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
-        identity: Arc<Identity>,
+        identity: Arc<IdentityService>,
         inboxes: Arc<Inboxes>,
         visibility: Arc<VisibilityPolicy>,
     ) -> Self {

@@ -80,8 +80,8 @@ impl VisibilityPolicy {
         Ok((open.len() + seen.len()) as u64)
     }
 
-    /// The posts whose visibility depends on the relation between reader and author. Most posts do not: it is enough to know
-    /// the restrictions of their authors and the followees of the reader.
+    /// The posts whose visibility depends on the relation between reader and author. Most posts do not: it is enough to
+    /// know the restrictions of their authors and the followees of the reader.
     async fn relation_dependent<'a>(
         &self,
         reader: Option<&UserId>,
@@ -121,8 +121,8 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
-    /// Those of `people` whose relation to the reader passes a test; the reader always passes. Relations are loaded for users with
-    /// restrictions only, and whether a user has any is cached for all readers.
+    /// Those of `people` whose relation to the reader passes a test; the reader always passes. Relations are loaded for
+    /// users with restrictions only, and whether a user has any is cached for all readers.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -141,8 +141,8 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
-    /// For each reader and post, whether the post exists and the reader may see it by id. Public posts of authors without
-    /// restrictions need no relation.
+    /// For each reader and post, whether the post exists and the reader may see it by id. Public posts of authors
+    /// without restrictions need no relation.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -232,7 +232,8 @@ impl VisibilityPolicy {
         self.visible_posts(reader, ViewContext::Direct, [id]).await?.remove(&id).ok_or(NO_POST)
     }
 
-    /// Whether a reader may see the profile of a user: erased users have none, and users hide theirs from those whom they block.
+    /// Whether a reader may see the profile of a user: erased users have none, and users hide theirs from those whom
+    /// they block.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -244,8 +245,8 @@ impl VisibilityPolicy {
         })
     }
 
-    /// Leaves out users who block the reader or whom the reader blocks, and erased ones. Users that are hidden from the reader
-    /// stay, so that nobody can find out who hides from them.
+    /// Leaves out users who block the reader or whom the reader blocks, and erased ones. Users that are hidden from the
+    /// reader stay, so that nobody can find out who hides from them.
     ///
     /// # Errors
     /// If the ledger cannot be read.

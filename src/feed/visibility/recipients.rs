@@ -1,7 +1,8 @@
 //! The recipients of a fan-out: the followers to whose inboxes an entry is written.
 //!
-//! Edits and removals are written without a look into the inbox. So that no user learns of a post that was never visible to
-//! them, the recipients of an edit, a removal or a change of visibility are those who could see the post *before* it.
+//! Edits and removals are written without a look into the inbox. So that no user learns of a post that was never
+//! visible to them, the recipients of an edit, a removal or a change of visibility are those who could see the post
+//! *before* it.
 
 use super::access::{AccessContext, ViewContext};
 use super::policy::VisibilityPolicy;
@@ -35,8 +36,8 @@ impl Recipients<'_> {
         }
     }
 
-    /// Whether [`Recipients::of`] the entry selects users who may not know of the post, so that the entry is for those inboxes
-    /// only that hold it.
+    /// Whether [`Recipients::of`] the entry selects users who may not know of the post, so that the entry is for those
+    /// inboxes only that hold it.
     pub(crate) fn needs_look(&self) -> bool {
         match self {
             Self::Viewers => false,
@@ -66,8 +67,8 @@ impl Recipients<'_> {
 }
 
 impl VisibilityPolicy {
-    /// Selects the recipients of an entry about this post among some followers of its author and the author. Empty if the
-    /// current visibility decides and the post is deleted: the deletion has an entry of its own.
+    /// Selects the recipients of an entry about this post among some followers of its author and the author. Empty if
+    /// the current visibility decides and the post is deleted: the deletion has an entry of its own.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -12,8 +12,8 @@ use crate::feed::invalidation::Invalidated;
 use crate::ledger::Ledger;
 use crate::model::{Relation, UserId};
 
-/// How long a relation is cached. Changes that hide something are in force on every node before they are answered. This bounds for
-/// how long other nodes can miss a change that failed because Redis could not be reached.
+/// How long a relation is cached. Changes that hide something are in force on every node before they are answered. This
+/// bounds for how long other nodes can miss a change that failed because Redis could not be reached.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Cached pairs, at some 200 bytes each.
@@ -113,8 +113,8 @@ impl RelationCache {
         Ok(found)
     }
 
-    /// The relations of pairs as the ledger has them. Cached denials are re-verified before use: an entry that is rendered as
-    /// hidden is rendered once, and a cached relation from before a follow would lose it.
+    /// The relations of pairs as the ledger has them. Cached denials are re-verified before use: an entry that is
+    /// rendered as hidden is rendered once, and a cached relation from before a follow would lose it.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -172,8 +172,8 @@ impl RelationCache {
         Ok(found)
     }
 
-    /// The relations of many readers to one author, in their order, past the cache: most recipients of a fan-out are not connected
-    /// to this node.
+    /// The relations of many readers to one author, in their order, past the cache: most recipients of a fan-out are
+    /// not connected to this node.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -7,18 +7,18 @@ use crate::feed::content::PostCache;
 use crate::feed::erasure::ErasureJob;
 use crate::feed::event_queue::EventQueue;
 use crate::feed::fanout::FanoutWorkers;
-use crate::feed::favourites::Favourites;
-use crate::feed::identity::{ErasureRecords, Identity};
+use crate::feed::favourites::FavouriteService;
+use crate::feed::identity::{ErasureRecords, IdentityService};
 use crate::feed::invalidation::Invalidator;
 use crate::feed::jobs::JobQueue;
 use crate::feed::likes::CountPublisher;
-use crate::feed::lineage::Lineage;
+use crate::feed::lineage::LineageTracker;
 use crate::feed::node_ids::NodeIds;
 use crate::feed::notifications::{EventWorker, Notifications};
 use crate::feed::options::FeedOptions;
 use crate::feed::people::{Follows, Profiles};
-use crate::feed::posts::{Comments, PostEditor, Posts};
-use crate::feed::quarantine::Quarantine;
+use crate::feed::posts::{CommentService, PostEditor, PostService};
+use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::rate_limits::RateLimits;
 use crate::feed::rendering::{NotificationRenderer, PostRenderer};
 use crate::feed::runtime::Runtime;
@@ -35,8 +35,8 @@ pub(super) struct Base {
     pub(super) runtime: Arc<Runtime>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) ids: Arc<NodeIds>,
-    pub(super) lineage: Arc<Lineage>,
-    pub(super) identity: Arc<Identity>,
+    pub(super) lineage: Arc<LineageTracker>,
+    pub(super) identity: Arc<IdentityService>,
     pub(super) cache: Arc<PostCache>,
     pub(super) contexts: Arc<CommentContexts>,
     pub(super) relations: Arc<RelationCache>,
@@ -58,10 +58,10 @@ impl Base {
         }
     }
 
-    pub(super) fn posts(&self, write: WritePath, renderer: Arc<PostRenderer>, options: &FeedOptions) -> Posts {
+    pub(super) fn posts(&self, write: WritePath, renderer: Arc<PostRenderer>, options: &FeedOptions) -> PostService {
         let (cache, visibility, lineage) = (self.cache.clone(), self.visibility.clone(), self.lineage.clone());
         let (ledger, broker) = (self.ledger.clone(), self.broker.clone());
-        Posts::new(ledger, broker, write, cache, visibility, renderer, lineage, options.limits)
+        PostService::new(ledger, broker, write, cache, visibility, renderer, lineage, options.limits)
     }
 
     pub(super) fn post_editor(
@@ -74,15 +74,15 @@ impl Base {
         PostEditor::new(self.ledger.clone(), write, cache, visibility, renderer, options.limits)
     }
 
-    pub(super) fn comments(&self, write: WritePath, options: &FeedOptions) -> Comments {
+    pub(super) fn comments(&self, write: WritePath, options: &FeedOptions) -> CommentService {
         let (visibility, contexts) = (self.visibility.clone(), self.contexts.clone());
         let (ledger, broker) = (self.ledger.clone(), self.broker.clone());
-        Comments::new(ledger, broker, write, visibility, contexts, options.limits.text)
+        CommentService::new(ledger, broker, write, visibility, contexts, options.limits.text)
     }
 
-    pub(super) fn favourites(&self, renderer: Arc<PostRenderer>, options: &FeedOptions) -> Favourites {
+    pub(super) fn favourites(&self, renderer: Arc<PostRenderer>, options: &FeedOptions) -> FavouriteService {
         let (identity, visibility) = (self.identity.clone(), self.visibility.clone());
-        Favourites::new(self.ledger.clone(), identity, visibility, renderer, options.limits.favourites)
+        FavouriteService::new(self.ledger.clone(), identity, visibility, renderer, options.limits.favourites)
     }
 
     pub(super) fn notifications(&self, renderer: NotificationRenderer, options: &FeedOptions) -> Notifications {
@@ -125,8 +125,8 @@ impl Base {
     pub(super) fn fanout(
         &self,
         edges: Arc<EdgeJobs>,
-        quarantine: Arc<Quarantine>,
-        favourites: Arc<Favourites>,
+        quarantine: Arc<QuarantinePolicy>,
+        favourites: Arc<FavouriteService>,
         options: &FeedOptions,
     ) -> FanoutWorkers {
         FanoutWorkers::new(
@@ -151,7 +151,7 @@ impl Base {
         edges: Arc<EdgeJobs>,
         counts: Arc<CountPublisher>,
         records: Arc<ErasureRecords>,
-        comments: &Arc<Comments>,
+        comments: &Arc<CommentService>,
         notifications: &Arc<Notifications>,
     ) -> ErasureJob {
         ErasureJob::new(

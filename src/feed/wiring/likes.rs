@@ -5,16 +5,16 @@ use std::sync::Arc;
 use super::base::Base;
 use crate::broker::DurableQueue;
 use crate::feed::likes::{
-    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, Likes, RevertPublisher, SettlementListener,
-    SettlerOutputs, SettlerWakers, Settlers,
+    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeService, RevertPublisher,
+    SettlementListener, SettlerOutputs, SettlerWakers, Settlers,
 };
 use crate::feed::options::FeedOptions;
-use crate::feed::quarantine::Quarantine;
+use crate::feed::quarantine::QuarantinePolicy;
 use crate::model::Retention;
 
 /// The services of likes.
 pub(super) struct LikeServices {
-    pub(super) likes: Likes,
+    pub(super) likes: LikeService,
     pub(super) counts: Arc<CountPublisher>,
     pub(super) settlements: Arc<SettlementListener>,
     pub(super) intake: Arc<LikeIntake>,
@@ -40,7 +40,7 @@ impl LikeServices {
             options.likes.queue_length,
         ));
         let counts = Arc::new(CountPublisher::new(broker.clone(), memory.clone()));
-        let quarantine = Arc::new(Quarantine::new(ledger.clone(), broker.clone()));
+        let quarantine = Arc::new(QuarantinePolicy::new(ledger.clone(), broker.clone()));
         let like_quarantine = LikeQuarantine::new(ledger.clone());
         let reverts = RevertPublisher::new(
             ledger.clone(),
@@ -72,7 +72,7 @@ impl LikeServices {
         ));
         let settlements = Arc::new(SettlementListener::new(memory.clone()));
         let (visibility, intake_of) = (base.visibility.clone(), intake.clone());
-        let likes = Likes::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);
+        let likes = LikeService::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);
         Self { likes, counts, settlements, intake, settlers }
     }
 }

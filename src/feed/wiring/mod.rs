@@ -13,26 +13,26 @@ use likes::LikeServices;
 use timelines::TimelineServices;
 
 use super::content::PostCache;
-use super::erasure::Erasures;
+use super::erasure::ErasureService;
 use super::event_queue::EventQueue;
 use super::export::Exports;
 use super::identity::{
-    Accounts, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, Identity, Revocations, TokenLifetimes,
-    UserOrigins,
+    AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, RevocationService,
+    TokenLifetimes, UserOrigins,
 };
 use super::invalidation::Invalidator;
 use super::jobs::JobQueue;
 use super::likes::LikeMemory;
-use super::lineage::Lineage;
+use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::options::FeedOptions;
 use super::people::{Restrictions, UserSearch};
-use super::quarantine::Quarantine;
+use super::quarantine::QuarantinePolicy;
 use super::rate_limits::RateLimits;
 use super::rendering::{EventRenderer, NotificationRenderer, PostRenderer};
 use super::runtime::Runtime;
 use super::services::Feed;
-use super::topics::Topics;
+use super::topics::TopicService;
 use super::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
@@ -40,7 +40,7 @@ use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
 /// What the feed is given.
-pub struct Parts {
+pub struct FeedParts {
     /// The durable store.
     pub ledger: Arc<dyn Ledger>,
     /// The logs and hints.
@@ -59,8 +59,8 @@ pub struct Parts {
 
 impl Feed {
     /// Wires the services. Nothing runs yet: see [`start`](Self::start).
-    pub fn new(parts: Parts, options: &FeedOptions) -> Arc<Self> {
-        let Parts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
+    pub fn new(parts: FeedParts, options: &FeedOptions) -> Arc<Self> {
+        let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
         let lease = broker.cache_lease();
         let runtime = Runtime::new();
         let ids = Arc::new(NodeIds::new(broker.clone(), runtime.clone()));
@@ -81,11 +81,11 @@ impl Feed {
         ));
         let like_memory = Arc::new(LikeMemory::new(queue.partitions()));
         let derived = vec![invalidator.clone() as _, like_memory.clone() as _];
-        let lineage = Arc::new(Lineage::new(ledger.clone(), broker.clone(), runtime.clone(), derived));
+        let lineage = Arc::new(LineageTracker::new(ledger.clone(), broker.clone(), runtime.clone(), derived));
 
         let log = ErasureLog::new(options.erasure_log.clone());
         let records = Arc::new(ErasureRecords::new(ledger.clone(), erased.clone(), log));
-        let revocations = Arc::new(Revocations::new(
+        let revocations = Arc::new(RevocationService::new(
             ledger.clone(),
             broker.clone(),
             runtime.clone(),
@@ -96,8 +96,9 @@ impl Feed {
             revocations,
             log_grown,
         ));
-        let identity = Arc::new(Identity::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
-        let accounts = Accounts::new(
+        let identity =
+            Arc::new(IdentityService::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
+        let accounts = AccountService::new(
             ledger.clone(),
             identity.clone(),
             origins,
@@ -137,7 +138,7 @@ impl Feed {
             visibility,
             invalidator,
         };
-        let job_quarantine = Arc::new(Quarantine::new(base.ledger.clone(), base.broker.clone()));
+        let job_quarantine = Arc::new(QuarantinePolicy::new(base.ledger.clone(), base.broker.clone()));
         let timelines = TimelineServices::new(&base, options, job_quarantine.clone());
         let write = base.write_path(rates.clone());
         let comments = Arc::new(base.comments(write.clone(), options));
@@ -155,9 +156,9 @@ impl Feed {
             follows: base.follows(timelines.edges.clone(), options),
             restrictions: Restrictions::new(base.ledger.clone(), base.identity.clone(), timelines.edges.clone()),
             timelines: timelines.pages(&base, renderer.clone(), event_renderer.clone()),
-            topics: Topics::new(base.ledger.clone(), base.visibility.clone(), renderer),
+            topics: TopicService::new(base.ledger.clone(), base.visibility.clone(), renderer),
             exports: Exports::new(base.ledger.clone(), base.identity.clone(), notification_renderer),
-            erasures: Erasures::new(base.ledger.clone(), base.invalidator.clone(), records),
+            erasures: ErasureService::new(base.ledger.clone(), base.invalidator.clone(), records),
             event_worker: Arc::new(base.event_worker(notifications.clone())),
             erasure_job: Arc::new(erasure_job),
             fanout: Arc::new(fanout),

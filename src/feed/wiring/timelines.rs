@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::base::Base;
 use crate::feed::fanout::PullLog;
 use crate::feed::options::FeedOptions;
-use crate::feed::quarantine::Quarantine;
+use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::rendering::{EventRenderer, PostRenderer};
 use crate::feed::timelines::{
     Backfill, CatchUp, EdgeJobs, Inboxes, PullCursor, ReadMarkers, TimelineLimits, TimelinePages,
@@ -21,7 +21,7 @@ pub(super) struct TimelineServices {
 }
 
 impl TimelineServices {
-    pub(super) fn new(base: &Base, options: &FeedOptions, quarantine: Arc<Quarantine>) -> Self {
+    pub(super) fn new(base: &Base, options: &FeedOptions, quarantine: Arc<QuarantinePolicy>) -> Self {
         let (ledger, broker, visibility) = (&base.ledger, &base.broker, &base.visibility);
         let max_posts = options.follow_merge;
         let backfill = Arc::new(Backfill::new(ledger.clone(), broker.clone(), base.cache.clone(), max_posts));
