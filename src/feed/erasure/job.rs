@@ -20,7 +20,7 @@ use crate::feed::notifications::Notifications;
 use crate::feed::posts::CommentService;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::EdgeJobs;
-use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData};
+use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData, PersonalRow};
 use crate::metrics::Metrics;
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
@@ -213,6 +213,14 @@ impl Pass<'_> {
         Ok(if goes_on { PassOutcome::Complete } else { PassOutcome::Lost })
     }
 
+    /// The next page of a user's own rows, after the key `after`; `None` once there are none. Moves `after` to its end.
+    async fn personal_page(&self, data: PersonalData, after: &mut String) -> Result<Option<Vec<PersonalRow>>> {
+        let rows = self.job.ledger.personal_rows(&self.erasure.user, data, after, PAGE).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        after.clone_from(&last.key);
+        Ok(Some(rows))
+    }
+
     /// Follows by others: the posts leave their timelines.
     async fn followers(&mut self) -> Result<PassOutcome> {
         let mut cursor = String::new();
@@ -251,9 +259,9 @@ impl Pass<'_> {
         let mut after = String::new();
         loop {
             let (job, user) = (self.job, &self.erasure.user);
-            let rows = job.ledger.personal_rows(user, PersonalData::Following, &after, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(PassOutcome::Complete) };
-            after.clone_from(&last.key);
+            let Some(rows) = self.personal_page(PersonalData::Following, &mut after).await? else {
+                return Ok(PassOutcome::Complete);
+            };
             for followee in rows.iter().filter_map(|row| row.other.as_ref()) {
                 job.end_follow(user, followee).await?;
             }
@@ -266,10 +274,10 @@ impl Pass<'_> {
     async fn comments(&mut self) -> Result<PassOutcome> {
         let mut after = String::new();
         loop {
-            let (job, user) = (self.job, &self.erasure.user);
-            let rows = job.ledger.personal_rows(user, PersonalData::Comments, &after, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(PassOutcome::Complete) };
-            after.clone_from(&last.key);
+            let job = self.job;
+            let Some(rows) = self.personal_page(PersonalData::Comments, &mut after).await? else {
+                return Ok(PassOutcome::Complete);
+            };
             let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
             let mut logs = BTreeSet::new();
             for comment in job.ledger.comments(&ids).await? {
@@ -285,9 +293,9 @@ impl Pass<'_> {
         let mut after = String::new();
         loop {
             let (job, user) = (self.job, &self.erasure.user);
-            let rows = job.ledger.personal_rows(user, PersonalData::Favourites, &after, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(PassOutcome::Complete) };
-            after.clone_from(&last.key);
+            let Some(rows) = self.personal_page(PersonalData::Favourites, &mut after).await? else {
+                return Ok(PassOutcome::Complete);
+            };
             for row in &rows {
                 match serde_json::from_str::<FavouriteRow>(&row.json) {
                     Ok(row) => _ = job.ledger.remove_favourite(user, &row.r#type, &row.id).await?,

@@ -9,7 +9,7 @@
 //! readable: the ledger does not return the id, and every node hides what caches, inboxes and lists still hold
 //! ([`ErasedUsers`](crate::feed::identity::ErasedUsers)). The job then removes the rows. It needs no cursor: the
 //! remaining rows say how far it is, so any node can continue it. Every node finds erasures in the ledger's log of
-//! revocations, which it follows ([`Revocations`](crate::feed::identity::Revocations)).
+//! revocations, which it follows ([`RevocationService`](crate::feed::identity::RevocationService)).
 
 mod job;
 

@@ -122,6 +122,7 @@ pub(crate) struct CommonPage {
 
 /// A number of favourites.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Count")]
 pub(crate) struct FavouriteCount {
     pub(super) count: u64,
 }

@@ -34,6 +34,7 @@ pub(crate) struct AcceptedLike {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "State")]
 enum AcceptedState {
     Accepted,
 }
@@ -52,6 +53,7 @@ pub(crate) struct LikeTarget {
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "Kind")]
 enum LikedKind {
     #[default]
     Post,

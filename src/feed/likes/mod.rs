@@ -8,7 +8,8 @@
 //! | `intake.rs` | appends concurrent likes to the queue in one call |
 //! | `memory.rs`, `provisional.rs` | acknowledged states, and counts that contain what is not settled yet |
 //! | `pending_likes.rs`, `settlement_listener.rs` | likes of this node's clients, until they are settled |
-//! | `settler.rs`, `settler_state.rs`, `wakers.rs` | moves batches from a partition of the queue into the ledger |
+//! | `settler.rs`, `settler_state.rs`, `wakers.rs` | leases partitions of the queue, and claims batches of likes |
+//! | `batch_settler.rs` | moves a batch into the ledger, and publishes the result |
 //! | `batch_size.rs`, `like_quarantine.rs` | batches and entries that always fail |
 //! | `reverts.rs` | publishes reverted likes to their users |
 //! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few a second |
@@ -19,6 +20,7 @@
 //! ledger's position; a batch that is read twice is refused by the ledger. **Publication**: absolute counts with
 //! versions. The queue is trimmed only up to what was published, so that the next settler publishes the rest.
 
+mod batch_settler;
 mod batch_size;
 mod commands;
 mod count_publisher;
@@ -36,6 +38,7 @@ mod settler_state;
 mod throttle;
 mod wakers;
 
+pub(crate) use batch_settler::{BatchSettler, OldestLikes};
 pub(crate) use commands::{AcceptedLike, LikeService, LikeTarget};
 pub(crate) use count_publisher::CountPublisher;
 pub(crate) use eligibility::Eligibility;
@@ -45,5 +48,5 @@ pub(crate) use memory::LikeMemory;
 pub(crate) use pending_likes::SettledLike;
 pub(crate) use reverts::RevertPublisher;
 pub(crate) use settlement_listener::SettlementListener;
-pub(crate) use settler::{SettlerOutputs, Settlers};
+pub(crate) use settler::Settlers;
 pub(crate) use wakers::SettlerWakers;

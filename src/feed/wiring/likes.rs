@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::base::Base;
 use crate::broker::DurableQueue;
 use crate::feed::likes::{
-    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeService, RevertPublisher,
-    SettlementListener, SettlerOutputs, SettlerWakers, Settlers,
+    BatchSettler, CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeService, OldestLikes,
+    RevertPublisher, SettlementListener, SettlerWakers, Settlers,
 };
 use crate::feed::options::FeedOptions;
 use crate::feed::quarantine::QuarantinePolicy;
@@ -51,25 +51,23 @@ impl LikeServices {
             like_quarantine.clone(),
             Retention::notifications(options.timeline_idle),
         );
-        let outputs = SettlerOutputs {
+        let batches = BatchSettler {
+            ledger: ledger.clone(),
+            broker: broker.clone(),
+            oldest: OldestLikes::new(queue.partitions()),
+            queue,
+            runtime: base.runtime.clone(),
+            lineage: base.lineage.clone(),
+            eligibility: eligibility.clone(),
             counts: counts.clone(),
             reverts,
             events: base.events.clone(),
             like_quarantine,
             quarantine,
+            metrics: base.metrics.clone(),
+            counts_per_second: options.likes.counts_per_second,
         };
-        let settlers = Arc::new(Settlers::new(
-            ledger.clone(),
-            broker.clone(),
-            queue,
-            base.runtime.clone(),
-            base.lineage.clone(),
-            eligibility.clone(),
-            wakers,
-            outputs,
-            base.metrics.clone(),
-            options.likes.counts_per_second,
-        ));
+        let settlers = Arc::new(Settlers::new(wakers, batches));
         let settlements = Arc::new(SettlementListener::new(memory.clone()));
         let (visibility, intake_of) = (base.visibility.clone(), intake.clone());
         let likes = LikeService::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);

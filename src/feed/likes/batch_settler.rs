@@ -1,0 +1,234 @@
+//! Settles one batch of likes: checks them, applies them to the ledger, and publishes the result.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::batch_size::{BatchFailure, BatchSize, MAX_BATCH};
+use super::count_publisher::{CountPublisher, PendingCounts};
+use super::eligibility::Eligibility;
+use super::entry;
+use super::like_quarantine::LikeQuarantine;
+use super::reverts::{PendingReverts, RevertPublisher};
+use super::settler_state::{SettlerState, parse_position, position};
+use super::throttle::Throttle;
+use crate::broker::{Broker, Claim, DurableQueue, QueueOffset, SettlementEvent, Signal};
+use crate::feed::error::{Result, isolate};
+use crate::feed::event_queue::EventQueue;
+use crate::feed::lineage::LineageTracker;
+use crate::feed::quarantine::QuarantinePolicy;
+use crate::feed::runtime::{Runtime, now};
+use crate::ledger::{EventConsumer, Ledger, LikeBatch, SettledLikes};
+use crate::metrics::Metrics;
+use crate::model::{LikeChange, Object};
+
+/// Likes whose eligibility is checked in one step.
+const ELIGIBILITY_STEP: usize = 500;
+
+/// The outcome of a batch.
+pub(super) enum BatchOutcome {
+    /// The ledger has applied it.
+    Applied,
+    /// The ledger's position differs from this settler's.
+    Moved,
+}
+
+/// Settles batches. The fields are what `wiring/likes.rs` gives it.
+pub(crate) struct BatchSettler {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    /// Signals settlements to all nodes.
+    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) queue: Arc<dyn DurableQueue>,
+    /// Its holder is the name of this process in the leases of partitions.
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) lineage: Arc<LineageTracker>,
+    pub(crate) eligibility: Arc<Eligibility>,
+    /// Publishes counts.
+    pub(crate) counts: Arc<CountPublisher>,
+    /// Publishes reverts to the users.
+    pub(crate) reverts: RevertPublisher,
+    /// Takes the events of new likes, for their notifications.
+    pub(crate) events: Arc<EventQueue>,
+    /// Sets entries aside that always fail.
+    pub(crate) like_quarantine: LikeQuarantine,
+    /// Decides when an entry has failed often enough.
+    pub(crate) quarantine: Arc<QuarantinePolicy>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Publications of one object's counts a second (`likes.counts_per_second`).
+    pub(crate) counts_per_second: u32,
+    /// When the oldest like of each batch under way was acknowledged.
+    pub(crate) oldest: OldestLikes,
+}
+
+/// By partition, when the oldest like of the batch under way was acknowledged, in Unix milliseconds; 0 without a batch.
+pub(crate) struct OldestLikes(Vec<AtomicU64>);
+
+impl OldestLikes {
+    /// No batch in any of these partitions.
+    pub(crate) fn new(partitions: u16) -> Self {
+        Self((0..partitions).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn set(&self, partition: u16, at: u64) {
+        self.0[usize::from(partition)].store(at, Ordering::Relaxed);
+    }
+
+    /// The age of the oldest like of all batches, in milliseconds; 0 without a batch.
+    pub(super) fn age(&self) -> u64 {
+        let oldest = self.0.iter().map(|at| at.load(Ordering::Relaxed)).filter(|at| *at > 0).min();
+        oldest.map_or(0, |at| now().saturating_sub(at))
+    }
+}
+
+impl BatchSettler {
+    /// Begins at the ledger's position of the partition, and with the counts that the last settler may not have
+    /// published.
+    pub(super) async fn take_over(&self, partition: u16, first: Claim) -> Result<SettlerState> {
+        let incarnation = self.lineage.incarnation();
+        let position = self.ledger.like_position(partition).await?;
+        let through = parse_position(&position, &first.life).unwrap_or(QueueOffset::ZERO);
+        let mut unpublished: HashMap<Object, QueueOffset> = HashMap::new();
+        let (epoch, mut items) = (first.life, first.items);
+        while let Some(last) = items.last() {
+            let reached = last.place;
+            let settled = items.iter().take_while(|item| item.place <= through);
+            for (place, change) in settled.filter_map(|item| Some((item.place, entry::decode(&item.body)?))) {
+                unpublished.entry(change.object).or_insert(place);
+            }
+            if reached >= through {
+                break;
+            }
+            let next = self.queue.claim(partition, self.runtime.holder(), reached, MAX_BATCH).await?;
+            items = next.filter(|next| next.life == epoch).map_or_else(Vec::new, |next| next.items);
+        }
+        let mut counts = PendingCounts::new(self.counts_per_second);
+        let objects: Vec<Object> = unpublished.keys().copied().collect();
+        for objects in objects.chunks(MAX_BATCH) {
+            for (object, tally) in self.ledger.like_tallies(objects).await? {
+                counts.inherited(object, tally, unpublished.get(&object).copied().unwrap_or(through));
+            }
+        }
+        tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
+        let (reverts, trimmed) = (PendingReverts::unknown(), QueueOffset::ZERO);
+        Ok(SettlerState { epoch, incarnation, position, through, counts, reverts, trimmed })
+    }
+
+    /// Settles a claimed batch. A batch that always fails is halved, and an entry that always fails is quarantined.
+    pub(super) async fn settle(
+        &self,
+        partition: u16,
+        state: &mut SettlerState,
+        claim: Claim,
+        size: &mut BatchSize,
+    ) -> Result<BatchOutcome> {
+        let oldest = claim.items.iter().find_map(|item| entry::decode(&item.body)).map_or(0, |change| change.at);
+        self.oldest.set(partition, oldest);
+        let (many, first) = (claim.items.len(), claim.items[0].clone());
+        let (settled, cause) = isolate(self.settle_batch(partition, state, claim)).await;
+        match settled {
+            Ok(BatchOutcome::Applied) => {
+                self.quarantine.succeeded();
+                size.succeeded();
+                self.oldest.set(partition, 0);
+                Ok(BatchOutcome::Applied)
+            }
+            Ok(BatchOutcome::Moved) => Ok(BatchOutcome::Moved),
+            Err(error) => match size.failed(many, &error) {
+                BatchFailure::Outage => Err(error),
+                // The ledger may be further than this node knows.
+                BatchFailure::Batch => Ok(BatchOutcome::Moved),
+                BatchFailure::Single(failures) if self.quarantine.admits(failures, &error).await => {
+                    let place = first.place;
+                    let to = position(&state.epoch, place);
+                    let skipped = self.like_quarantine.skip(partition, &state.position, &to, first, cause).await?;
+                    if let Some(settled) = skipped {
+                        self.advance(partition, state, to, (place, place), settled).await?;
+                    }
+                    Ok(BatchOutcome::Moved)
+                }
+                BatchFailure::Single(_) => Err(error),
+            },
+        }
+    }
+
+    async fn settle_batch(&self, partition: u16, state: &mut SettlerState, claim: Claim) -> Result<BatchOutcome> {
+        let Some((first, last)) = claim.items.first().zip(claim.items.last()) else { return Ok(BatchOutcome::Applied) };
+        let (first, through) = (first.place, last.place);
+        let (merged, oldest) = entry::merge(&claim.items);
+        self.like_quarantine.set_unreadable_aside(partition, &state.epoch, &claim.items).await?;
+        let many = merged.len();
+        let (changes, unseen) = self.split_by_eligibility(merged, throttle(claim.items.len())).await?;
+        let (from, to) = (state.position.clone(), position(&state.epoch, through));
+        let noted = self.events.max_likes_per_object();
+        let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, noted, now: now() };
+        let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(BatchOutcome::Moved) };
+        if !std::mem::take(&mut settled.added).is_empty() {
+            self.events.wake(EventConsumer::Likes);
+        }
+        let age = oldest.map_or(0, |at| now().saturating_sub(at));
+        self.metrics.likes_settled(claim.items.len(), many, age);
+        self.advance(partition, state, to, (first, through), settled).await?;
+        Ok(BatchOutcome::Applied)
+    }
+
+    /// Takes the result of the entries from `first` through `through`, publishes it to all nodes, and moves on behind
+    /// them.
+    async fn advance(
+        &self,
+        partition: u16,
+        state: &mut SettlerState,
+        position: String,
+        (first, through): (QueueOffset, QueueOffset),
+        settled: SettledLikes,
+    ) -> Result<()> {
+        self.lineage.note_settled(partition, &state.epoch, through).await?;
+        (state.position, state.through) = (position, through);
+        for (object, tally) in &settled.tallies {
+            // An object without a version never had counts.
+            if tally.version > 0 {
+                state.counts.changed(*object, *tally, first);
+            }
+        }
+        for reverted in &settled.reverted {
+            self.metrics.like_reverted(reverted.reason.as_str());
+            state.reverts.added();
+        }
+        self.publish(partition, through, settled).await;
+        Ok(())
+    }
+
+    /// Splits likes of objects that their users may not like by now from the other changes: they were accepted
+    /// unchecked, or the user was blocked meanwhile. Unlikes are always allowed.
+    async fn split_by_eligibility(
+        &self,
+        changes: Vec<LikeChange>,
+        throttle: Throttle,
+    ) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
+        let pairs: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object)).collect();
+        let mut eligible = Vec::with_capacity(pairs.len());
+        for step in pairs.chunks(ELIGIBILITY_STEP) {
+            if !eligible.is_empty() {
+                throttle.pause().await;
+            }
+            eligible.append(&mut self.eligibility.may_like(step).await?);
+        }
+        let mut eligible = eligible.into_iter();
+        Ok(changes.into_iter().partition(|change| eligible.next() == Some(true) || !change.liked))
+    }
+
+    /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
+    /// the counts follow with the next one, and acknowledgements stay true.
+    async fn publish(&self, partition: u16, through: QueueOffset, settled: SettledLikes) {
+        let tallies = settled.tallies.into_iter().collect();
+        let reverted = settled.reverted.into_iter().map(|reverted| (reverted.user, reverted.object)).collect();
+        let settlement = SettlementEvent { partition, through, tallies, reverted };
+        if let Err(error) = self.broker.signal(Signal::LikesSettled(settlement)).await {
+            tracing::debug!(%error, partition, "a settlement was not published");
+        }
+    }
+}
+
+/// No pauses after a full batch: the next one follows at once.
+pub(super) fn throttle(many: usize) -> Throttle {
+    Throttle::off_if(many == MAX_BATCH)
+}
