@@ -164,6 +164,19 @@ test("a recovered connection leaves a mark, one that is not reads anew", async (
   assert.deepEqual([feedline.timeline.marks[0].kind, feedline.timeline.marks[0].below], ["reloaded", 50]);
 });
 
+test("a timeline is read anew as far down as the reader is, and not in between", async () => {
+  const { server, feedline, reconnect } = await setUp(page(descending(130, 101), 3, "p101"));
+  feedline.timeline.atTop = false;
+  await reconnect(standing(1, { was_recovering: true, epoch: "f" }));
+  server.socket.answerCall("timeline.read", page(descending(135, 116), 1, "p116"));
+  await settled();
+  assert.equal(server.socket.call("timeline.read").rpc.data.cursor, "p116");
+  assert.deepEqual(shown(feedline), descending(130, 101));
+  server.socket.answerCall("timeline.read", page(descending(115, 96), 1, "p96"));
+  await settled();
+  assert.deepEqual([shown(feedline), feedline.timeline.waiting], [descending(130, 96), 5]);
+});
+
 test("a page that could not be read is read when the connection is back, though that one recovers", async () => {
   const { server, feedline, reconnect } = await setUp();
   await reconnect(standing(1, { was_recovering: true, epoch: "f" }));

@@ -630,7 +630,17 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        AcceptedLike: {
+        About: {
+            id: components["schemas"]["PostId"];
+            /** @constant */
+            type: "post";
+        } | {
+            id: components["schemas"]["CommentId"];
+            post: components["schemas"]["PostId"];
+            /** @constant */
+            type: "comment";
+        };
+        Accepted: {
             liked: boolean;
             /** Format: uint64 */
             likes?: number | null;
@@ -646,7 +656,13 @@ export interface components {
              */
             limit?: number;
             /** @default null */
-            with?: components["schemas"]["ExpandField"][];
+            with?: components["schemas"]["Part"][];
+        };
+        Change: {
+            /** @default null */
+            avatar?: string | null;
+            /** @default null */
+            name?: string | null;
         };
         Checked: {
             /** Format: uint64 */
@@ -708,7 +724,7 @@ export interface components {
             type: components["schemas"]["ObjectType"];
             user: components["schemas"]["UserId"];
             /** @default null */
-            with?: components["schemas"]["ExpandField"][];
+            with?: components["schemas"]["Part"][];
         };
         CommonPage: {
             /** Format: uint64 */
@@ -775,7 +791,6 @@ export interface components {
                 message: string;
             };
         };
-        ExpandField: "likers" | "comments" | "people";
         Export: {
             has_password?: boolean | null;
             next?: string | null;
@@ -804,7 +819,7 @@ export interface components {
             limit?: number;
             type: components["schemas"]["ObjectType"];
             /** @default null */
-            with?: components["schemas"]["ExpandField"][];
+            with?: components["schemas"]["Part"][];
         };
         FavouritePage: {
             items: components["schemas"]["FavouriteItem"][];
@@ -839,9 +854,11 @@ export interface components {
         };
         /** @enum {string} */
         Kind: "post" | "comment";
-        LikeTarget: {
-            id: components["schemas"]["PostId"];
-            object?: components["schemas"]["Kind"];
+        Left: {
+            /** Format: uint */
+            unread: number;
+            /** Format: uint */
+            unseen: number;
         };
         Location: {
             /** Format: double */
@@ -850,14 +867,43 @@ export interface components {
             lon: number;
             name?: string | null;
         };
-        MarkRead: {
+        LonePost: {
+            author: components["schemas"]["UserId"];
+            /** Format: uint64 */
+            comments: number;
+            /** Format: uint64 */
+            created_at: number;
+            data?: {
+                [key: string]: unknown;
+            } | null;
+            /** Format: uint64 */
+            edited_at?: number | null;
+            favourited?: boolean;
+            /** Format: uint64 */
+            favourites: number;
+            id: components["schemas"]["PostId"];
+            liked?: boolean;
+            likers?: components["schemas"]["UserId"][] | null;
+            /** Format: uint64 */
+            likes: number;
+            location?: components["schemas"]["Location"] | null;
+            media?: components["schemas"]["Media"][];
+            mentions?: components["schemas"]["UserId"][];
+            newest_comments?: components["schemas"]["Comment"][] | null;
+            people?: {
+                [key: string]: components["schemas"]["Person"];
+            } | null;
+            platform?: string | null;
+            text: string;
+            topics?: string[];
+            /** @default public */
+            visibility?: components["schemas"]["Visibility"];
+        };
+        Marking: {
             /** @default null */
             id?: components["schemas"]["NotificationId"] | null;
             /** @default false */
             seen?: boolean;
-        };
-        MarkReadUpTo: {
-            id: components["schemas"]["PostId"];
         };
         Media: {
             alt?: string | null;
@@ -876,7 +922,7 @@ export interface components {
             created_at: number;
             id: components["schemas"]["NotificationId"];
             kind: string;
-            object?: components["schemas"]["Subject"] | null;
+            object?: components["schemas"]["About"] | null;
             people: components["schemas"]["Person"][];
             read: boolean;
             seen: boolean;
@@ -957,6 +1003,7 @@ export interface components {
             /** @default public */
             visibility?: components["schemas"]["Visibility"];
         };
+        Part: "likers" | "comments" | "people";
         PasswordChange: {
             new: string;
             old: string;
@@ -967,11 +1014,6 @@ export interface components {
             name: string;
         };
         Position: {
-            epoch: string;
-            /** Format: uint64 */
-            offset: number;
-        };
-        PositionInput: {
             epoch: string;
             /** Format: uint64 */
             offset: number;
@@ -1008,13 +1050,7 @@ export interface components {
             /** Format: uint64 */
             posts: number;
         };
-        ProfileUpdate: {
-            /** @default null */
-            avatar?: string | null;
-            /** @default null */
-            name?: string | null;
-        };
-        ReadMarker: {
+        Read: {
             id: components["schemas"]["PostId"];
             /** Format: uint64 */
             unread: number;
@@ -1022,7 +1058,10 @@ export interface components {
         ReadPost: {
             id: components["schemas"]["PostId"];
             /** @default null */
-            with?: components["schemas"]["ExpandField"][];
+            with?: components["schemas"]["Part"][];
+        };
+        ReadUpTo: {
+            id: components["schemas"]["PostId"];
         };
         Search: {
             /** @default null */
@@ -1081,50 +1120,13 @@ export interface components {
             token: string;
             user: components["schemas"]["UserId"];
         };
-        SinglePost: {
-            author: components["schemas"]["UserId"];
+        Since: {
+            epoch: string;
             /** Format: uint64 */
-            comments: number;
-            /** Format: uint64 */
-            created_at: number;
-            data?: {
-                [key: string]: unknown;
-            } | null;
-            /** Format: uint64 */
-            edited_at?: number | null;
-            favourited?: boolean;
-            /** Format: uint64 */
-            favourites: number;
-            id: components["schemas"]["PostId"];
-            liked?: boolean;
-            likers?: components["schemas"]["UserId"][] | null;
-            /** Format: uint64 */
-            likes: number;
-            location?: components["schemas"]["Location"] | null;
-            media?: components["schemas"]["Media"][];
-            mentions?: components["schemas"]["UserId"][];
-            newest_comments?: components["schemas"]["Comment"][] | null;
-            people?: {
-                [key: string]: components["schemas"]["Person"];
-            } | null;
-            platform?: string | null;
-            text: string;
-            topics?: string[];
-            /** @default public */
-            visibility?: components["schemas"]["Visibility"];
+            offset: number;
         };
         /** @enum {string} */
         State: "accepted";
-        Subject: {
-            id: components["schemas"]["PostId"];
-            /** @constant */
-            type: "post";
-        } | {
-            id: components["schemas"]["CommentId"];
-            post: components["schemas"]["PostId"];
-            /** @constant */
-            type: "comment";
-        };
         Suggestion: {
             avatar?: string | null;
             /** Format: uint64 */
@@ -1138,6 +1140,10 @@ export interface components {
             items: components["schemas"]["Suggestion"][];
             next?: string | null;
         };
+        Target: {
+            id: components["schemas"]["PostId"];
+            object?: components["schemas"]["Kind"];
+        };
         TimelineList: {
             /** @default null */
             cursor?: string | null;
@@ -1147,7 +1153,7 @@ export interface components {
              */
             limit?: number;
             /** @default null */
-            with?: components["schemas"]["ExpandField"][];
+            with?: components["schemas"]["Part"][];
         };
         TimelinePage: {
             items: components["schemas"]["PageItem"][];
@@ -1156,7 +1162,7 @@ export interface components {
                 [key: string]: components["schemas"]["Person"];
             };
             position: components["schemas"]["Position"];
-            read?: components["schemas"]["ReadMarker"] | null;
+            read?: components["schemas"]["Read"] | null;
         };
         TopicItem: {
             /** Format: uint64 */
@@ -1175,17 +1181,11 @@ export interface components {
             limit?: number;
             name: string;
             /** @default null */
-            with?: components["schemas"]["ExpandField"][];
+            with?: components["schemas"]["Part"][];
         };
         TopicPage: {
             items: components["schemas"]["TopicItem"][];
             next?: string | null;
-        };
-        UnreadCounts: {
-            /** Format: uint */
-            unread: number;
-            /** Format: uint */
-            unseen: number;
         };
         Update: {
             data: unknown;
@@ -1411,7 +1411,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedLike"];
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             default: {
@@ -1442,7 +1442,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedLike"];
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             default: {
@@ -1460,7 +1460,7 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["Part"][];
             };
             header?: never;
             path: {
@@ -1528,7 +1528,7 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["Part"][];
             };
             header?: never;
             path: {
@@ -1705,7 +1705,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UnreadCounts"];
+                    "application/json": components["schemas"]["Left"];
                 };
             };
             default: {
@@ -1804,7 +1804,7 @@ export interface operations {
     "posts.get": {
         parameters: {
             query?: {
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["Part"][];
             };
             header?: never;
             path: {
@@ -1819,7 +1819,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SinglePost"];
+                    "application/json": components["schemas"]["LonePost"];
                 };
             };
             default: {
@@ -2009,7 +2009,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedLike"];
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             default: {
@@ -2042,7 +2042,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AcceptedLike"];
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             default: {
@@ -2157,7 +2157,7 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["Part"][];
             };
             header?: never;
             path?: never;
@@ -2205,7 +2205,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReadMarker"];
+                    "application/json": components["schemas"]["Read"];
                 };
             };
             default: {
@@ -2283,7 +2283,7 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["Part"][];
             };
             header?: never;
             path: {
@@ -2818,7 +2818,7 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["Part"][];
             };
             header?: never;
             path: {

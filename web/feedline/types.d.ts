@@ -1,28 +1,30 @@
 // The types of the client: what its modules share, and what travels over the socket. api.d.ts comes from the server.
 
-import type { components } from "./api.js";
+import type { operations } from "./api.js";
 import type { Connection } from "./connection.js";
 import type { FeedlineError } from "./errors.js";
 import type { Likes } from "./likes.js";
 import type { People } from "./people.js";
 
-type Schemas = components["schemas"];
-export type Person = Schemas["Person"];
-export type Notification = Schemas["Notification"];
-export type NewPost = Schemas["Draft"];
+// By operation: their ids are public names, those of schemas need not be.
+type Json<Body> = Body extends { content: { "application/json": infer Data } } ? Data : never;
+type Answer<Id extends keyof operations> = Json<
+  operations[Id]["responses"][keyof operations[Id]["responses"] & (200 | 201)]
+>;
+type TimelinePage = Answer<"timeline.read">;
+export type Person = TimelinePage["people"][string];
+export type Position = TimelinePage["position"];
+export type Notification = Answer<"notifications.list">["items"][number];
+export type Comment = Answer<"comments.list">["items"][number];
+export type NewPost = Json<operations["posts.create"]["requestBody"]>;
 /** A post as pages and pushes have it. `version` is that of its counts, `isLive` of one that was pushed. */
-export type Post = Omit<Schemas["PageItem"], "visibility"> & {
-  visibility?: Schemas["Visibility"];
-  version?: number;
-  isLive?: boolean;
-};
-export type Position = Schemas["Position"];
+export type Post = TimelinePage["items"][number] & { version?: number; isLive?: boolean };
 export interface Page {
   items: Post[];
   next?: string | null;
   people?: Record<string, Person>;
   position?: Position;
-  read?: Schemas["ReadMarker"] | null;
+  read?: TimelinePage["read"];
 }
 
 // What is pushed: see docs/events.md.
@@ -32,7 +34,7 @@ export type TimelineEvent =
   | { type: "gone"; id: number; reason: "deleted" | "unfollowed" | "hidden" }
   | { type: "read"; id: number; unread: number };
 export type PostEvent =
-  | { type: "comment"; comment: Schemas["Comment"]; people: Record<string, Person> }
+  | { type: "comment"; comment: Comment; people: Record<string, Person> }
   | { type: "counts"; id: number; likes: number; comments: number; version: number }
   | { type: "edited"; post: Post }
   | { type: "gone"; id: number; reason: string }
