@@ -396,7 +396,7 @@ test("the read marker is sent at most twice a second and never goes back", async
 });
 
 test("names that pages do not bring are asked for once", async () => {
-  const { server, feedline } = await setUp();
+  const { server, feedline, reconnect } = await setUp();
   assert.equal(feedline.people.get("bo").name, "Bo");
   assert.deepEqual([feedline.people.get("cy"), feedline.people.get("cy").name], [{ id: "cy", name: "cy" }, "cy"]);
   await settled();
@@ -404,6 +404,12 @@ test("names that pages do not bring are asked for once", async () => {
   server.socket.answerCall("users.get", { id: "cy", name: "Cy", followers: 3 });
   await settled();
   assert.deepEqual(feedline.people.get("cy"), { id: "cy", name: "Cy", avatar: undefined });
+  feedline.people.get("di");
+  await settled();
+  await reconnect(standing(3, { recovered: true, was_recovering: true }));
+  feedline.people.get("di");
+  await settled();
+  assert.deepEqual(server.socket.call("users.get").rpc.data, { id: "di" }, "what was lost is asked for again");
   for (let n = 0; n < 1_000; n += 1) feedline.people.add({ [`u${n}`]: { id: `u${n}`, name: "U" } });
   assert.equal(feedline.people.get("u0").name, "U");
   assert.equal(feedline.people.get("cy").name, "cy", "no more than agreed are kept");

@@ -21,7 +21,11 @@ export class People extends Emitter {
   get(id) {
     const known = this.#people.get(id);
     this.add({ [id]: known ?? { id, name: id } });
-    if (!known) this.#connection.rpc("users.get", { id }).then((person) => this.#learn(person), () => {});
+    const failed = (/** @type {{outcome: string}} */ { outcome }) => {
+      // One who is not there is not asked for again; after a lost connection, the next `get` asks.
+      if (outcome !== "refused") this.#people.delete(id);
+    };
+    if (!known) this.#connection.rpc("users.get", { id }).then((person) => this.#learn(person), failed);
     return known ?? { id, name: id };
   }
 
