@@ -137,6 +137,12 @@ test("older pages are read to the end, and a trimmed end is found again", async 
   const { server, feedline, arrive } = await setUp(page(descending(110, 101), 3, "p101"), { keep: 10 });
   await arrive(111, 4);
   assert.deepEqual(shown(feedline), descending(111, 102));
+  const failing = feedline.timeline.loadOlder();
+  await settled();
+  assert.equal(feedline.timeline.isLoadingOlder, true);
+  server.socket.refuseCall("timeline.read", { code: 503, message: "unavailable", temporary: true });
+  await failing;
+  assert.deepEqual([feedline.timeline.error.code, feedline.timeline.isLoadingOlder], [503, false]);
   const loading = feedline.timeline.loadOlder();
   await settled();
   assert.equal(server.socket.call("timeline.read").rpc.data.cursor, undefined);
@@ -146,7 +152,7 @@ test("older pages are read to the end, and a trimmed end is found again", async 
   server.socket.answerCall("timeline.read", page(descending(104, 98), 4));
   await loading;
   assert.deepEqual(shown(feedline), descending(107, 98));
-  assert.equal(feedline.timeline.hasOlder, false);
+  assert.deepEqual([feedline.timeline.hasOlder, feedline.timeline.error], [false, null]);
 });
 
 test("a recovered connection leaves a mark, one that is not reads anew", async () => {

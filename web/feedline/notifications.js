@@ -59,8 +59,9 @@ export class Notifications extends Emitter {
   async loadOlder() {
     const read = this.#reads;
     if (!this.#next) return;
-    const page = await this.#connection.rpc("notifications.list", { limit: PAGE, cursor: this.#next });
-    if (read !== this.#reads) return;
+    const params = { limit: PAGE, cursor: this.#next };
+    const page = await this.#connection.rpc("notifications.list", params).catch(() => null);
+    if (read !== this.#reads || !page) return;
     const known = new Set(this.items.map(({ id }) => id));
     this.items = [...this.items, ...page.items.filter((/** @type {Notification} */ { id }) => !known.has(id))];
     this.#next = page.next ?? null;

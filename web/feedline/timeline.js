@@ -163,10 +163,13 @@ export class Timeline extends Emitter {
       } while (cursor && list.oldest >= oldest);
       const excess = list.shown.length - this.#context.keep;
       if (excess > 0) this.#detach(list.shown[excess].id);
-    } finally {
-      this.isLoadingOlder = false;
-      this.#touch();
+      this.error = null;
+    } catch (error) {
+      // It is asked for again with the next scroll.
+      this.error = FeedlineError.of(error);
     }
+    this.isLoadingOlder = false;
+    this.#touch();
   }
 
   /** Publishes a post, and shows it at once. @param {NewPost} input @returns {string} the key of its entry */
