@@ -14,6 +14,7 @@ mod ledger_crashes;
 mod likers;
 mod likes;
 mod model;
+mod model_operations;
 mod nodes;
 mod notifications;
 mod outages;

@@ -7,17 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::api::{attempt, done, everything};
+use crate::api::{done, everything};
 use crate::chaos;
 use crate::cluster::{Cluster, LEASE, pause, position, resume, try_log_since};
+use crate::model_operations::{Operation, USERS, text, user};
 use crate::random::SeededRandom;
 use crate::reader::Reader;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
-
-const USERS: [&str; 5] = ["ann", "bo", "cy", "dee", "eve"];
 
 /// How many quiet moments after a Redis was gone may pass before every node has compared its positions with the new logs.
 const MAX_TIMES_LATE: u32 = 2;
@@ -55,53 +54,6 @@ enum Trouble {
     Still { node: usize, steps: usize },
     RedisGone { keeps: bool, steps: usize },
     RedisPaused { steps: usize },
-}
-
-/// Something that a user does.
-#[derive(Clone, Copy, Debug)]
-enum Operation {
-    /// Who, and the how manieth post.
-    Write(&'static str, usize),
-    /// Whose, and which post.
-    Delete(&'static str, u64),
-    Edge {
-        reader: &'static str,
-        author: &'static str,
-        follows: bool,
-    },
-}
-
-/// Equal are those that must not happen at the same time, because the model could not tell what comes of it.
-impl PartialEq for Operation {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Write(_, one), Self::Write(_, other)) => one == other,
-            (Self::Delete(_, one), Self::Delete(_, other)) => one == other,
-            (Self::Edge { reader, author, .. }, Self::Edge { reader: other, author: of, .. }) => {
-                (reader, author) == (other, of)
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Operation {
-    async fn ask(self, node: &Server) -> (u16, Value) {
-        match self {
-            Self::Write(author, number) => {
-                attempt(node, author, "POST", "/posts", &json!({ "text": text(author, number) })).await
-            }
-            Self::Delete(author, id) => attempt(node, author, "DELETE", &format!("/posts/{id}"), &Value::Null).await,
-            Self::Edge { reader, author, follows } => {
-                let method = if follows { "PUT" } else { "DELETE" };
-                attempt(node, reader, method, &format!("/users/{author}/follow"), &Value::Null).await
-            }
-        }
-    }
-}
-
-fn text(author: &str, number: usize) -> String {
-    format!("post {number} of {author}")
 }
 
 struct World {
@@ -445,11 +397,7 @@ impl World {
     }
 }
 
-fn user(name: &str) -> &'static str {
-    USERS.into_iter().find(|user| *user == name).expect("one of the users")
-}
-
-/// Tells the seed and what happened when a run fails.
+/// Prints the seed and the history when a run fails.
 struct Witness<'a>(u64, On, &'a mut World);
 
 impl Drop for Witness<'_> {
