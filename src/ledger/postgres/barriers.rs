@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::columns::{at, id_at, integer, one, texts};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, id_at, integer, jobs, one, readable, texts};
+use super::rows::readable;
+use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
 use crate::ledger::{Barriers, Job, Lease, Result, Work, job_plan};
 use crate::model::{Barrier, Millis, Relation, UserId};

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresLedger, integer, json_text, texts};
+use super::PostgresLedger;
+use super::columns::{integer, json_text, texts};
 use crate::ledger::bulk::ROWS_PER_TRANSACTION;
 use crate::ledger::{BulkLoad, Result};
 use crate::model::{Millis, Post, UserId};

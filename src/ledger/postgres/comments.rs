@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::PostgresLedger;
+use super::columns::{at, id_at, integer, natural_at, one, plain, texts};
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, id_at, integer, natural_at, one, plain, readable, texts};
+use super::rows::readable;
 use crate::ledger::comments::DEEPEST;
 use crate::ledger::{Commented, Comments, LedgerError, Result, Thread, Uncommented};
 use crate::model::{Comment, CommentId, Event, PostId, Tally, UserId};

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::people::user;
+use super::PostgresLedger;
+use super::columns::{at, natural_at, texts, user};
 use super::posts::numbers;
-use super::{PostgresLedger, at, natural_at, texts};
 use crate::ledger::{Counts, Hydration, LedgerError, Result};
 use crate::model::{PostCounts, PostFlags, PostId, UserId};
 

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 
+use super::columns::{at, id_at, integer, natural_at, one};
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, id_at, integer, jobs, natural_at, one};
+use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
 use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, job_plan};
 use crate::model::{Event, Millis, User, UserId};

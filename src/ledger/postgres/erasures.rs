@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, readable};
+use super::PostgresLedger;
+use super::columns::{at, count, id_at, integer, natural_at, one};
+use super::rows::readable;
 use crate::ledger::{Erasure, ErasureLease, Erasures, Result};
 use crate::model::{CommentId, Millis, NotificationId, Object, PostId, Tally, UserId};
 

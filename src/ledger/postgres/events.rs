@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, integer, json_text, natural_at, one};
+use super::PostgresLedger;
+use super::columns::{at, count, integer, json_text, natural_at, one};
 use crate::ledger::events::KEPT_FAILURES;
 use crate::ledger::{EventBacklog, EventConsumer, Events, QueuedEvent, Result};
 use crate::model::Event;
@@ -44,7 +45,7 @@ impl Events for PostgresLedger {
 
     async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
         let kept = integer(KEPT_FAILURES);
-        self.pool.write(FAIL, &[&seq, &consumer.bit(), &super::plain(reason), &kept]).await.map(drop)
+        self.pool.write(FAIL, &[&seq, &consumer.bit(), &super::columns::plain(reason), &kept]).await.map(drop)
     }
 
     async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog> {

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::people::user;
+use super::PostgresLedger;
+use super::columns::{at, count, integer, natural_at, one, user};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, integer, natural_at, one, readable};
+use super::rows::readable;
 use crate::ledger::{Added, Favourite, Favourites, Holder, LedgerError, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 

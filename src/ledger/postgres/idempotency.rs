@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{PostgresLedger, at, count, integer, natural_at, one, plain};
+use super::PostgresLedger;
+use super::columns::{at, count, integer, natural_at, one, plain};
 use crate::ledger::{Begun, Idempotency, Keyed, Result, Turn};
 use crate::model::{Millis, PostId, UserId};
 

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use serde::Serialize;
 use tokio_postgres::Row;
 
+use super::PostgresLedger;
+use super::columns::{at, count, integer, json_at, json_text, natural_at, one};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, integer, json_at, json_text, natural_at, one};
 use crate::ledger::quarantine::{report_unreadable, unix_millis};
 use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Quarantine as _, Result, Work};
 use crate::model::{Millis, UserId};

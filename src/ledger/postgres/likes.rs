@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, id_at, integer, natural_at};
+use super::PostgresLedger;
+use super::columns::{at, count, id_at, integer, natural_at};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
     EventConsumer, LedgerError, LikeBatch, Likes, Listed, Quarantine as _, Quarantined, REVERT, Result, RevertReason,

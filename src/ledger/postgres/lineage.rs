@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresLedger, at, integer, natural_at, one};
+use super::PostgresLedger;
+use super::columns::{at, integer, natural_at, one};
 use crate::ledger::{JOBS, LedgerError, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
 
 /// A copy made by `pg_dump` is another database, or at least another table.

@@ -4,8 +4,10 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::Row;
 
+use super::PostgresLedger;
+use super::columns::{at, count, integer, natural_at, one, user_ids};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, integer, natural_at, one, readable, user_ids};
+use super::rows::readable;
 use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
 use crate::ledger::{Group, Happening, LedgerError, Mark, Marked, Notifications, Notified, Result};
 use crate::model::{Millis, NotificationId, Object, UserId, What};

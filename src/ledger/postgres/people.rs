@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, plain, readable, texts};
+use super::PostgresLedger;
+use super::columns::{self, at, count, id_at, integer, natural_at, one, plain, texts, user};
+use super::rows::readable;
 use crate::ledger::{Found, MAX_NAMED, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, fold, past};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
@@ -126,7 +128,7 @@ impl People for PostgresLedger {
         let moves = change.avatar.is_some();
         let avatar = change.avatar.as_ref().and_then(|avatar| avatar.as_deref().map(plain));
         let rows = self.pool.write(UPDATE, &[&user.as_str(), &name, &folded, &moves, &avatar]).await?;
-        rows.first().map(self::user).transpose()
+        rows.first().map(columns::user).transpose()
     }
 
     async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<Found>> {
@@ -152,11 +154,6 @@ impl People for PostgresLedger {
     async fn unnotify_of(&self, user: &UserId, author: &UserId) -> Result<()> {
         self.pool.write(UNNOTIFY_OF, &[&user.as_str(), &author.as_str()]).await.map(drop)
     }
-}
-
-/// Reads `id, name, avatar, created_at` from the first four columns.
-pub(super) fn user(row: &Row) -> Result<User> {
-    Ok(User { id: id_at(row, 0)?, name: at(row, 1)?, avatar: at(row, 2)?, created_at: natural_at(row, 3)? })
 }
 
 /// Reads whether there is an account.

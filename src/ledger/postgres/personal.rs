@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::PostgresLedger;
+use super::columns::{at, json_text};
 use super::comments::comment;
-use super::{PostgresLedger, at, json_text};
 use crate::ledger::{LedgerError, Personal, PersonalData, PersonalRow, Result};
 use crate::model::UserId;
 

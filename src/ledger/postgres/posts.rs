@@ -3,12 +3,11 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::columns::{at, count, id_at, integer, json_at, json_text, natural_at, one, plain};
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
-use super::{
-    PostgresLedger, at, count, id_at, integer, jobs, json_at, json_text, natural_at, one, plain, readable, timeline,
-    visible_posts,
-};
+use super::rows::readable;
+use super::{PostgresLedger, jobs, timeline, visible_posts};
 use crate::ledger::{
     EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, Posts, Result, TimelinePage, VisiblePosts, job_plan,
 };

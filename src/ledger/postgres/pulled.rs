@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, id_at, integer, natural_at, one, readable, texts};
+use super::PostgresLedger;
+use super::columns::{at, count, id_at, integer, natural_at, one, texts};
+use super::rows::readable;
 use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
 use crate::model::{Entry, Millis, UserId};
 

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::PostgresLedger;
+use super::columns::{at, count, integer, natural_at, one, plain};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, integer, natural_at, one, plain};
 use crate::ledger::quarantine::{MAX_QUARANTINED, released_work};
 use crate::ledger::{Finished, JOB, Quarantine, Quarantined, Result, RevertReason, Reverted, SkippedLike};
 use crate::model::Millis;

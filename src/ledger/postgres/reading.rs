@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresLedger, integer, natural_at, one};
+use super::PostgresLedger;
+use super::columns::{integer, natural_at, one};
 use crate::ledger::{Reading, Result};
 use crate::model::{PostId, UserId};
 

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::{PostgresLedger, at, count, integer, natural_at, one, plain};
+use super::PostgresLedger;
+use super::columns::{at, count, integer, natural_at, one, plain};
 use crate::ledger::{Result, Revocation, RevocationKind, Revocations, SessionsEnd};
 use crate::model::{Millis, UserId};
 

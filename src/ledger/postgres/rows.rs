@@ -2,8 +2,9 @@
 
 use tokio_postgres::Row;
 
+use super::PostgresLedger;
+use super::columns::{at, count, user};
 use super::pool::Parameters;
-use super::{PostgresLedger, at, count, people};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{Listed, Result};
 use crate::model::User;
@@ -56,7 +57,7 @@ impl PostgresLedger {
         parameters: Parameters<'_>,
         limit: usize,
     ) -> Result<Listed<User>> {
-        let person = |row: &Row| Ok((people::user(row)?, at::<i64>(row, 4)?));
+        let person = |row: &Row| Ok((user(row)?, at::<i64>(row, 4)?));
         // One more than asked tells whether there is a next page.
         let mut page = self.readable_page("users", sql, parameters, limit.saturating_add(1), person).await?;
         let more = page.len() > limit;

@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::PostgresLedger;
+use super::columns::{at, count, id_at, natural_at};
 use super::comments::comment;
 use super::posts::numbers;
-use super::{PostgresLedger, at, count, id_at, natural_at, readable};
+use super::rows::readable;
 use crate::ledger::{Most, Newest, Result, Under};
 use crate::model::PostId;
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::edges;
-use super::people::id_at;
+use super::rows::user_id_at;
 use super::{SqliteLedger, integer, jobs, json_text, readable};
 use crate::ledger::{Barriers, Job, Lease, Result, job_plan};
 use crate::model::{Barrier, Millis, Relation, UserId};
@@ -122,7 +122,7 @@ pub(super) const BARRED: &str = "WITH author AS MATERIALIZED (SELECT DISTINCT va
         OR EXISTS (SELECT 1 FROM barriers WHERE whom = id AND kind IN ('mute', 'block'))";
 
 fn barred_among(db: &Connection, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
-    readable("barriers", db.prepare_cached(BARRED)?.query([json_text(authors)?])?, |row| id_at(row, 0))
+    readable("barriers", db.prepare_cached(BARRED)?.query([json_text(authors)?])?, |row| user_id_at(row, 0))
 }
 
 #[cfg(test)]

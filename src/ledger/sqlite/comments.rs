@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::people::id_at;
+use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, json_text, natural, readable, readable_page};
 use crate::ledger::comments::DEEPEST;
 use crate::ledger::quarantine::report_unreadable;
@@ -94,7 +94,7 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
         id,
         post: PostId(natural(row.get(1)?)),
         parent: (parent != NONE).then_some(parent),
-        author: if deleted { None } else { Some(id_at(row, 3)?) },
+        author: if deleted { None } else { Some(user_id_at(row, 3)?) },
         text: row.get(4)?,
         mentions: mentions.unwrap_or_default(),
         created_at: id.time(),
@@ -116,7 +116,7 @@ pub(super) const LINES: &str = "WITH RECURSIVE line (of, id) AS ( \
     ) SELECT DISTINCT line.of, c.author FROM line CROSS JOIN comments c WHERE c.id = line.id AND c.author IS NOT NULL";
 
 fn lines(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<(CommentId, UserId)>> {
-    let line = |row: &Row<'_>| Ok((CommentId(natural(row.get(0)?)), id_at(row, 1)?));
+    let line = |row: &Row<'_>| Ok((CommentId(natural(row.get(0)?)), user_id_at(row, 1)?));
     readable("comments", db.prepare_cached(LINES)?.query([json_text(ids)?])?, line)
 }
 

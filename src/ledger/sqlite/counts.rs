@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
-use super::posts::id_at;
+use super::rows::post_id_at;
 use super::{SqliteLedger, json_text, natural, people};
 use crate::ledger::{Counts, Hydration, Result};
 use crate::model::{PostCounts, PostFlags, PostId, UserId};
@@ -30,7 +30,7 @@ pub(super) fn counts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<(P
                WHERE post IN (SELECT value FROM json_each(?1))";
     let read = |row: &rusqlite::Row<'_>| {
         let number = |column| row.get(column).map(natural);
-        Ok((id_at(row, 0)?, PostCounts { likes: number(1)?, comments: number(2)?, favourites: number(3)? }))
+        Ok((post_id_at(row, 0)?, PostCounts { likes: number(1)?, comments: number(2)?, favourites: number(3)? }))
     };
     db.prepare_cached(sql)?.query_map([json_text(ids)?], read)?.collect()
 }
@@ -41,7 +41,7 @@ pub(super) fn flags(db: &Connection, reader: &UserId, ids: &[PostId]) -> rusqlit
                EXISTS (SELECT 1 FROM favourites INDEXED BY favourites_one WHERE user = ?1 AND type = 'post' AND object = CAST(value AS TEXT)) \
                FROM (SELECT DISTINCT value FROM json_each(?2))";
     let read =
-        |row: &rusqlite::Row<'_>| Ok((id_at(row, 0)?, PostFlags { liked: row.get(1)?, favourited: row.get(2)? }));
+        |row: &rusqlite::Row<'_>| Ok((post_id_at(row, 0)?, PostFlags { liked: row.get(1)?, favourited: row.get(2)? }));
     let mut statement = db.prepare_cached(sql)?;
     let all = statement.query_map(params![reader.as_str(), json_text(ids)?], read)?;
     all.filter(|found| !matches!(found, Ok((_, flags)) if *flags == PostFlags::default())).collect()

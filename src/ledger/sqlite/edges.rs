@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::people::{id_at, listed};
+use super::people::listed;
+use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
 use crate::ledger::edges::Edge;
 use crate::ledger::{Edges, Job, Lease, Listed, Result, job_plan};
@@ -129,7 +130,7 @@ const FOLLOWEES: &str = "SELECT followee FROM follows INDEXED BY follows_edge \
 
 fn followees(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(FOLLOWEES)?;
-    readable_page("follows", statement.query(params![reader.as_str(), UNLIMITED])?, limit, |row| id_at(row, 0))
+    readable_page("follows", statement.query(params![reader.as_str(), UNLIMITED])?, limit, |row| user_id_at(row, 0))
 }
 
 pub(super) const FANOUT: &str = "SELECT follower FROM follows INDEXED BY follows_fanout \
@@ -142,11 +143,13 @@ pub(super) fn followers_after(
     limit: usize,
 ) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(FANOUT)?;
-    readable_page("follows", statement.query(params![author.as_str(), cursor, UNLIMITED])?, limit, |row| id_at(row, 0))
+    readable_page("follows", statement.query(params![author.as_str(), cursor, UNLIMITED])?, limit, |row| {
+        user_id_at(row, 0)
+    })
 }
 
 pub(super) fn followed_among(db: &Connection, reader: &UserId, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
     let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee IN (SELECT value FROM json_each(?2))";
     let mut statement = db.prepare_cached(sql)?;
-    readable("follows", statement.query(params![reader.as_str(), json_text(authors)?])?, |row| id_at(row, 0))
+    readable("follows", statement.query(params![reader.as_str(), json_text(authors)?])?, |row| user_id_at(row, 0))
 }

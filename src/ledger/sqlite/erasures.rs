@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::people::id_at;
+use super::rows::user_id_at;
 use super::{SqliteLedger, count, favourites, integer, is_undecodable, likes, natural, revocations};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{Erasure, ErasureLease, Erasures, Result, Revocation, RevocationKind};
@@ -93,7 +93,7 @@ fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result
                ) RETURNING user, at, quiet_since";
     let erasure = |row: &Row<'_>| {
         let quiet_since = row.get::<_, Option<i64>>(2)?.map(natural);
-        Ok(Erasure { user: id_at(row, 0)?, at: natural(row.get(1)?), quiet_since })
+        Ok(Erasure { user: user_id_at(row, 0)?, at: natural(row.get(1)?), quiet_since })
     };
     let claim = params![&*lease.holder, integer(lease.until), integer(now)];
     match db.prepare_cached(sql)?.query_row(claim, erasure).optional() {
@@ -188,7 +188,7 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
         let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person = ?2";
         db.prepare_cached(sql)?.execute(params![group, user.as_str()])?;
         let sql = "UPDATE notifications SET people = people - 1 WHERE id = ?1 RETURNING user, people";
-        let read = |row: &Row<'_>| Ok((id_at(row, 0)?, row.get::<_, i64>(1)?));
+        let read = |row: &Row<'_>| Ok((user_id_at(row, 0)?, row.get::<_, i64>(1)?));
         let left = db.prepare_cached(sql)?.query_row([group], read).optional()?;
         // A group that its owner has no more may have left its people behind: nobody is to be told of those.
         let Some((owner, people)) = left else {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::failure;
+use super::errors::failure;
 use crate::ledger::{LedgerError, Result};
 
 /// Calls that may wait. Some 200 bytes each; many more than the connections of a gateway that reconnect at once.

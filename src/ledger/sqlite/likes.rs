@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::people::{self, id_at};
+use super::people;
+use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{LikeBatch, Likes, Listed, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes};
@@ -217,7 +218,7 @@ fn reverted(row: &Row<'_>) -> rusqlite::Result<Reverted> {
     let strange = |column| rusqlite::Error::InvalidColumnType(column, "like_reverts".into(), Type::Text);
     let object = Object::parse(row.get_ref(2)?.as_str()?).ok_or_else(|| strange(2))?;
     let reason = RevertReason::parse(row.get_ref(3)?.as_str()?).ok_or_else(|| strange(3))?;
-    Ok(Reverted { id: row.get(0)?, user: id_at(row, 1)?, object, reason })
+    Ok(Reverted { id: row.get(0)?, user: user_id_at(row, 1)?, object, reason })
 }
 
 fn told(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::open::explain;
+use super::errors::explain;
 use crate::ledger::schema_version::old_numbering;
 use crate::ledger::{LedgerError, Result};
 

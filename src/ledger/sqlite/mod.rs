@@ -10,6 +10,7 @@
 //!
 //! Several processes may share a file: SQLite's own locks put their transactions in order.
 
+mod author_posts;
 mod backup;
 mod barriers;
 #[cfg(any(test, feature = "bench"))]
@@ -18,6 +19,7 @@ mod comments;
 mod counts;
 mod edges;
 mod erasures;
+mod errors;
 mod events;
 mod favourites;
 mod idempotency;
@@ -49,7 +51,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use serde::Serialize;
 
 pub use self::backup::{CopyProgress, backup, restore};
@@ -170,20 +172,6 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// What SQLite's error means to a caller.
-fn failure(error: &rusqlite::Error) -> LedgerError {
-    use ErrorCode::{
-        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed, OutOfMemory, SystemIoFailure,
-    };
-    match error.sqlite_error_code() {
-        Some(DatabaseBusy | DatabaseLocked) => LedgerError::Busy,
-        Some(CannotOpen | DiskFull | FileLockingProtocolFailed | OutOfMemory | SystemIoFailure) => {
-            LedgerError::Unreachable(error.to_string())
-        }
-        _ => LedgerError::Failed(error.to_string()),
-    }
-}
-
 /// A number as SQLite keeps it. Times and ids stay far below the bound.
 fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -218,7 +206,7 @@ mod tests {
             edges::FOLLOWERS,
             edges::FOLLOWING,
             edges::FANOUT,
-            posts::BY_AUTHOR,
+            author_posts::BY_AUTHOR,
             posts::BY_TOPIC,
             comments::IN_THREAD,
             likes::LIKERS,
@@ -318,9 +306,9 @@ mod tests {
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
         let prepared_again = ledger.read(|db| {
             for author in ["ann", "bo", "cy"] {
-                posts::by_author(db, author, PostId::MAX, 9)?;
+                author_posts::by_author(db, author, PostId::MAX, 9)?;
             }
-            Ok(db.prepare_cached(posts::BY_AUTHOR)?.get_status(rusqlite::StatementStatus::RePrepare))
+            Ok(db.prepare_cached(author_posts::BY_AUTHOR)?.get_status(rusqlite::StatementStatus::RePrepare))
         });
         assert_eq!(prepared_again.await.expect("a count"), 0);
         ledger.close().await;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::people::id_at;
+use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, readable, readable_page};
 use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
 use crate::ledger::{Group, Happening, Mark, Marked, Notifications, Notified, Result};
@@ -259,7 +259,9 @@ fn with_people(db: &Connection, mut groups: Vec<Group>) -> rusqlite::Result<Vec<
 
 fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(PEOPLE)?;
-    readable("notification_people", statement.query(params![integer(id.0), count(NEWEST_PEOPLE)])?, |row| id_at(row, 0))
+    readable("notification_people", statement.query(params![integer(id.0), count(NEWEST_PEOPLE)])?, |row| {
+        user_id_at(row, 0)
+    })
 }
 
 /// Reads a group, still without its people.

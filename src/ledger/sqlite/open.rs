@@ -9,6 +9,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Deserialize;
 
+use super::errors::explain;
 use super::migrations;
 use crate::ledger::{LedgerError, Result, fold};
 
@@ -151,14 +152,5 @@ fn use_wal(db: &Connection, options: &SqliteOptions) -> Result<()> {
         }
         std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.5)));
         pause = (pause * 2).min(Duration::from_millis(100));
-    }
-}
-
-/// Names the file in an error.
-pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> LedgerError {
-    match super::failure(error) {
-        LedgerError::Unreachable(why) => LedgerError::Unreachable(format!("{}: {why}", path.display())),
-        LedgerError::Busy => LedgerError::Unreachable(format!("{}: another process holds its lock", path.display())),
-        LedgerError::Failed(why) => LedgerError::Failed(format!("{}: {why}", path.display())),
     }
 }

@@ -1,9 +1,9 @@
 //! Users and accounts.
 
 use async_trait::async_trait;
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
+use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, readable, readable_page, suggest};
 use crate::ledger::{Found, Listed, MAX_NAMED, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, past};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
@@ -88,20 +88,11 @@ impl People for SqliteLedger {
     }
 }
 
-/// Reads a column that holds a user's id.
-pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<UserId> {
-    let text = row.get_ref(column)?.as_str()?;
-    UserId::parse(text).ok_or_else(|| {
-        let why = format!("{text:?} is not a user id");
-        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
-    })
-}
-
 /// Reads `id, name, avatar, created_at` from the first four columns.
 pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
     let created_at: i64 = row.get(3)?;
     Ok(User {
-        id: id_at(row, 0)?,
+        id: user_id_at(row, 0)?,
         name: row.get(1)?,
         avatar: row.get(2)?,
         created_at: Millis::try_from(created_at).unwrap_or_default(),

@@ -6,6 +6,8 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::author_posts::by_author;
+use super::rows::{post_id_at, user_id_at};
 use super::{
     SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics, visible_posts,
 };
@@ -168,7 +170,7 @@ const RESTRICTED: &str = "SELECT value FROM json_each(?1) WHERE value IN \
     (SELECT id FROM posts INDEXED BY posts_restricted WHERE coalesce(body ->> '$.visibility', 'public') <> 'public')";
 
 fn restricted_among(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<PostId>> {
-    db.prepare_cached(RESTRICTED)?.query_map([json_text(ids)?], id)?.collect()
+    db.prepare_cached(RESTRICTED)?.query_map([json_text(ids)?], |row| post_id_at(row, 0))?.collect()
 }
 
 /// The look into the index spares the body, which may be long.
@@ -179,33 +181,16 @@ const OWNERS: &str = "SELECT post.id, post.author, NOT EXISTS ( \
 
 fn owners(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<PostOwner>> {
     let ids: BTreeSet<PostId> = ids.iter().copied().collect();
-    let owner = |row: &Row<'_>| {
-        Ok(PostOwner { post: id_at(row, 0)?, author: super::people::id_at(row, 1)?, public: row.get(2)? })
-    };
+    let owner =
+        |row: &Row<'_>| Ok(PostOwner { post: post_id_at(row, 0)?, author: user_id_at(row, 1)?, public: row.get(2)? });
     readable("posts", db.prepare_cached(OWNERS)?.query([json_text(&ids)?])?, owner)
-}
-
-/// An author's posts below an id. The index is named because the planner, which has no statistics, would be free
-/// to walk everyone's posts by id instead.
-pub(super) const BY_AUTHOR: &str = "SELECT id FROM posts INDEXED BY posts_author \
-    WHERE author = ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?3";
-
-pub(super) fn by_author(db: &Connection, author: &str, before: PostId, limit: usize) -> rusqlite::Result<Vec<PostId>> {
-    db.prepare_cached(BY_AUTHOR)?.query_map(params![author, integer(before.0), count(limit)], id)?.collect()
 }
 
 pub(super) const BY_TOPIC: &str = "SELECT post FROM post_topics WHERE topic = ?1 AND post < ?2 \
     ORDER BY post DESC LIMIT ?3";
 
 pub(super) fn by_topic(db: &Connection, topic: &str, before: PostId, limit: usize) -> rusqlite::Result<Vec<PostId>> {
-    db.prepare_cached(BY_TOPIC)?.query_map(params![topic, integer(before.0), count(limit)], id)?.collect()
-}
-
-fn id(row: &Row<'_>) -> rusqlite::Result<PostId> {
-    id_at(row, 0)
-}
-
-/// Reads a column that holds a post's id.
-pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<PostId> {
-    row.get(column).map(|id| PostId(super::natural(id)))
+    db.prepare_cached(BY_TOPIC)?
+        .query_map(params![topic, integer(before.0), count(limit)], |row| post_id_at(row, 0))?
+        .collect()
 }

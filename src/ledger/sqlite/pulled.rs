@@ -7,7 +7,7 @@ use bytes::Bytes;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::people::id_at;
+use super::rows::user_id_at;
 use super::{SqliteLedger, count, integer, json_text, natural, readable, readable_page};
 use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
 use crate::model::{Entry, Millis, UserId};
@@ -80,7 +80,7 @@ fn after(db: &Connection, mark: u64, limit: usize) -> rusqlite::Result<Vec<Pulle
         Ok(Pulled {
             entry: entry(row)?,
             mark: natural(row.get(0)?),
-            author: id_at(row, 3)?,
+            author: user_id_at(row, 3)?,
             repeated: row.get(4)?,
             at: natural(row.get(5)?),
         })
@@ -126,7 +126,7 @@ const AMONG: &str = "SELECT f.follower FROM json_each(?2) u CROSS JOIN follows f
 
 fn followers_among(db: &Connection, author: &UserId, users: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(AMONG)?;
-    readable("follows", statement.query(params![author.as_str(), json_text(users)?])?, |row| id_at(row, 0))
+    readable("follows", statement.query(params![author.as_str(), json_text(users)?])?, |row| user_id_at(row, 0))
 }
 
 fn forget(db: &Connection, before: Millis, limit: usize) -> rusqlite::Result<usize> {

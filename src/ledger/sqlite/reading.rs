@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 
-use super::posts::id_at;
+use super::rows::post_id_at;
 use super::{SqliteLedger, integer};
 use crate::ledger::{Reading, Result};
 use crate::model::{PostId, UserId};
@@ -15,7 +15,7 @@ impl Reading for SqliteLedger {
         self.write(move |db| {
             let sql = "INSERT INTO read_markers (user, post) VALUES (?1, ?2) \
                        ON CONFLICT DO UPDATE SET post = max(post, excluded.post) RETURNING post";
-            db.prepare_cached(sql)?.query_row(params![user.as_str(), integer(id.0)], |row| id_at(row, 0))
+            db.prepare_cached(sql)?.query_row(params![user.as_str(), integer(id.0)], |row| post_id_at(row, 0))
         })
         .await
     }
@@ -24,7 +24,7 @@ impl Reading for SqliteLedger {
         let user = user.clone();
         self.read(move |db| {
             let mut statement = db.prepare_cached("SELECT post FROM read_markers WHERE user = ?1")?;
-            Ok(statement.query_row([user.as_str()], |row| id_at(row, 0)).optional()?.unwrap_or(PostId::ZERO))
+            Ok(statement.query_row([user.as_str()], |row| post_id_at(row, 0)).optional()?.unwrap_or(PostId::ZERO))
         })
         .await
     }

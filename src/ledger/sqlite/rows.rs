@@ -1,9 +1,10 @@
 //! Decoding rows. One that cannot be decoded does not hide the others.
 
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Row, Rows};
 
 use crate::ledger::quarantine::report_unreadable;
+use crate::model::{PostId, UserId};
 
 /// No limit, as SQLite takes it: see [`readable_page`].
 pub(super) const UNLIMITED: i64 = -1;
@@ -55,4 +56,18 @@ fn name_of(value: ValueRef<'_>) -> String {
         ValueRef::Text(text) => String::from_utf8_lossy(text).chars().take(64).collect(),
         other => format!("{:?}", other.data_type()),
     }
+}
+
+/// Reads a column that holds a user's id.
+pub(super) fn user_id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<UserId> {
+    let text = row.get_ref(column)?.as_str()?;
+    UserId::parse(text).ok_or_else(|| {
+        let why = format!("{text:?} is not a user id");
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
+    })
+}
+
+/// Reads a column that holds a post's id.
+pub(super) fn post_id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<PostId> {
+    row.get(column).map(|id: i64| PostId(u64::try_from(id).unwrap_or_default()))
 }

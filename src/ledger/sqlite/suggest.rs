@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
-use super::people::id_at;
+use super::rows::user_id_at;
 use super::{count, readable};
 use crate::ledger::Reach;
 use crate::model::UserId;
@@ -44,5 +44,5 @@ pub(super) fn read(db: &Connection, reader: &UserId, reach: Reach) -> rusqlite::
 
 fn followees(db: &Connection, follower: &UserId, limit: usize) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(FOLLOWEES)?;
-    readable("follows", statement.query(params![follower.as_str(), count(limit)])?, |row| id_at(row, 0))
+    readable("follows", statement.query(params![follower.as_str(), count(limit)])?, |row| user_id_at(row, 0))
 }

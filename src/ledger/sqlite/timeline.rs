@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use rusqlite::Connection;
 
-use super::posts::by_author;
+use super::author_posts::by_author;
 use crate::model::{PostId, UserId};
 
 /// Chunks of one author grow by this factor: one who fills the page needs few of them.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::posts::id_at;
+use super::rows::post_id_at;
 use super::{SqliteLedger, count, integer, natural};
 use crate::ledger::{Result, STIRRED, Topic, TopicCursor, Topics};
 use crate::model::{Post, PostId, Visibility};
@@ -67,7 +67,7 @@ pub(super) const RECENT: &str = "SELECT name, posts, last FROM topics INDEXED BY
 
 /// Reads `name, posts, last`.
 fn topic(row: &Row<'_>) -> rusqlite::Result<Topic> {
-    Ok(Topic { name: row.get(0)?, posts: natural(row.get(1)?), last: id_at(row, 2)? })
+    Ok(Topic { name: row.get(0)?, posts: natural(row.get(1)?), last: post_id_at(row, 2)? })
 }
 
 fn recent(db: &Connection, last: PostId, name: &str, limit: usize) -> rusqlite::Result<Vec<Topic>> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::comments::{IN_THREAD, comment};
-use super::people::id_at;
+use super::rows::user_id_at;
 use super::{SqliteLedger, count, integer, readable};
 use crate::ledger::{Most, Newest, Result, Under};
 use crate::model::{CommentId, PostId};
@@ -28,7 +28,7 @@ fn newest(db: &Connection, posts: &[PostId], most: Most) -> rusqlite::Result<New
     for post in posts {
         if most.likers > 0 {
             let wanted = params![integer(post.0), count(most.likers)];
-            let likers = readable("likes", likers.query(wanted)?, |row| id_at(row, 0))?;
+            let likers = readable("likes", likers.query(wanted)?, |row| user_id_at(row, 0))?;
             newest.likers.extend(likers.into_iter().map(|liker| (*post, liker)));
         }
         if most.comments > 0 {

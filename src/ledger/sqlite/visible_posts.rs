@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::posts::{by_author, id_at};
+use super::author_posts::by_author;
+use super::rows::post_id_at;
 use super::{count, integer};
 use crate::ledger::{MAX_HIDDEN, VisiblePosts};
 use crate::model::{PostId, UserId};
@@ -57,5 +58,5 @@ pub(super) fn read(
     }
     let viewer = viewer.map(UserId::as_str);
     let wanted = params![author.as_str(), viewer, integer(before.0), count(limit), count(MAX_HIDDEN)];
-    db.prepare_cached(VISIBLE)?.query_map(wanted, |row| Ok((id_at(row, 0)?, row.get(1)?)))?.collect()
+    db.prepare_cached(VISIBLE)?.query_map(wanted, |row| Ok((post_id_at(row, 0)?, row.get(1)?)))?.collect()
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use super::failure;
+use super::errors::failure;
 use super::lane::{Lane, QUEUE, Queue, Ran, Work};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;

@@ -1,0 +1,72 @@
+//! Values of rows and parameters: between the types of PostgreSQL and ours.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use super::errors;
+use crate::ledger::{LedgerError, Result};
+use crate::model::{User, UserId};
+
+/// A column.
+pub(super) fn at<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
+    row.try_get(column).map_err(|error| LedgerError::Failed(errors::text(&error)))
+}
+
+/// A column that holds a user's id.
+pub(super) fn id_at(row: &Row, column: usize) -> Result<UserId> {
+    let text: &str = at(row, column)?;
+    UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")))
+}
+
+/// A column that holds a number of ours. None is ever negative.
+pub(super) fn natural_at(row: &Row, column: usize) -> Result<u64> {
+    at::<i64>(row, column).map(|number| u64::try_from(number).unwrap_or_default())
+}
+
+/// A column that holds JSON.
+pub(super) fn json_at<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T> {
+    serde_json::from_str(at(row, column)?).map_err(|error| LedgerError::Failed(format!("what is kept: {error}")))
+}
+
+/// The row of a statement that always answers with one.
+pub(super) fn one(rows: &[Row]) -> Result<&Row> {
+    rows.first().ok_or_else(|| LedgerError::Failed("an answer without a row".to_owned()))
+}
+
+/// Ids of users out of a list.
+pub(super) fn user_ids(texts: Vec<&str>) -> Result<Vec<UserId>> {
+    let id = |text: &str| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")));
+    texts.into_iter().map(id).collect()
+}
+
+/// A number as PostgreSQL keeps it. Times and ids stay far below the bound.
+pub(super) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A limit as PostgreSQL takes it.
+pub(super) fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A value as JSON.
+pub(super) fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| LedgerError::Failed(error.to_string()))
+}
+
+/// Text that people wrote. PostgreSQL takes any character but NUL.
+pub(super) fn plain(text: &str) -> String {
+    text.replace('\0', "\u{FFFD}")
+}
+
+/// Ids as an array.
+pub(super) fn texts(ids: &[UserId]) -> Vec<&str> {
+    ids.iter().map(UserId::as_str).collect()
+}
+
+/// Reads `id, name, avatar, created_at` from the first four columns.
+pub(super) fn user(row: &Row) -> Result<User> {
+    Ok(User { id: id_at(row, 0)?, name: at(row, 1)?, avatar: at(row, 2)?, created_at: natural_at(row, 3)? })
+}

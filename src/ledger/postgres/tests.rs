@@ -1,0 +1,317 @@
+//! What statements cost, and what connections are told.
+
+use feedline_test_support::postgres_server::{PostgresServer, shared};
+
+use super::endpoint::Endpoint;
+use super::{
+    PostgresLedger, PostgresOptions, PostgresUrl, barriers, comments, counts, edges, favourites, jobs, likes,
+    notifications, people, personal, posts, pulled, timeline, topics, under, visible_posts,
+};
+use crate::ledger::{BulkLoad as _, Durability, Lease, Ledger as _, People as _, PersonalData, Posts as _};
+use crate::model::{Post, PostId, UserId, Visibility};
+
+/// What a statement costs: rows read from tables and their indexes, as the server counted them.
+struct Cost {
+    /// The whole plan, for people.
+    plan: String,
+    rows: f64,
+}
+
+async fn ledger(server: &PostgresServer) -> (PostgresLedger, String) {
+    let name = server.database("template1").await;
+    let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
+    let options = PostgresOptions { durability: Durability::Normal, connections: 1, ..PostgresOptions::new(url) };
+    (PostgresLedger::open(options).await.expect("it opens"), name)
+}
+
+/// Runs a statement as a connection of the ledger would, and looks at what it did. A table that is read without an
+/// index is a failure.
+async fn cost(ledger: &PostgresLedger, sql: &str, arguments: &str) -> Cost {
+    let client = ledger.endpoint().connect(|| ()).await.expect("a connection");
+    client.batch_execute(&format!("PREPARE asked AS {sql}")).await.expect(sql);
+    let explain = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE asked ({arguments})");
+    let lines = client.simple_query(&explain).await.expect("a plan");
+    let line = |message: &tokio_postgres::SimpleQueryMessage| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    let lines: Vec<String> = lines.iter().filter_map(line).collect();
+    let plan = lines.join("\n");
+    let mut rows = 0.0;
+    for line in lines.iter().filter(|line| line.contains("Scan") && line.contains("(actual")) {
+        assert!(!line.contains("Seq Scan"), "{plan}");
+        if line.contains("Index") {
+            let number = |name: &str| -> f64 {
+                let rest = line.split_once(name).map_or("0", |(_, rest)| rest);
+                rest.split([' ', ')']).next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
+            };
+            rows += number("rows=") * number("loops=");
+        }
+    }
+    Cost { plan, rows }
+}
+
+fn id(text: &str) -> UserId {
+    UserId::parse(text).expect("a user id")
+}
+
+#[tokio::test]
+async fn every_list_is_read_from_one_partition_in_its_order() {
+    let (ledger, _) = ledger(shared()).await;
+    let lists = [
+        (edges::FOLLOWERS, "'u', 9, 9", 1),
+        (edges::FOLLOWING, "'u', 9, 9", 1),
+        (edges::FANOUT, "'u', 'a', 9", 1),
+        (edges::FOLLOWEES, "'u', 9", 1),
+        (posts::BY_AUTHOR, "'u', 9, 9", 1),
+        (posts::BY_TOPIC, "'t', 9, 9", 1),
+        (comments::IN_THREAD, "1, 0, 9, 9", 1),
+        (likes::LIKERS, "1, 9, 9", 1),
+        (pulled::AMONG, "'u', '{a,b}'", 1),
+        (favourites::LIST, "'u', 'post', 9, 9", 1),
+        (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
+        (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
+        // Groups, and their people.
+        (notifications::LIST, "'u', 9, 9, 9", 2),
+        (notifications::UNREAD, "'u', 9, 9", 2),
+    ];
+    for (sql, arguments, tables) in lists {
+        let Cost { plan, .. } = cost(&ledger, sql, arguments).await;
+        let is_partition = |line: &&str| {
+            let index = line.contains("Index") && line.contains("Scan");
+            index && !line.contains(" on users ") && !line.contains(" on notified ")
+        };
+        assert_eq!(plan.lines().filter(is_partition).count(), tables, "{sql}\n{plan}");
+        // Nothing is put in order but, in the end, the page itself.
+        let sorts = plan
+            .lines()
+            .skip_while(|line| !line.contains("Limit"))
+            .any(|line| line.trim_start_matches([' ', '-', '>']).starts_with("Sort ("));
+        assert!(!sorts, "{sql}\n{plan}");
+    }
+    for (sql, arguments) in [
+        (jobs::CARRIES, "'u', 9"),
+        (comments::COMMENTS, "'{1,2}'"),
+        (comments::LINES, "'{1,2}'"),
+        (counts::COUNTS, "'{1,2}'"),
+        (counts::HYDRATE, "'u', '{1,2}', '{a,b}'"),
+        (under::NEWEST, "'{1,2}', 9, 9"),
+        (posts::RESTRICTED, "'{1,2}'"),
+        (people::SEARCH, "'a', 'b', 'a', '', 9"),
+        (people::SECOND_DEGREE, "'u', 9, 9, 9"),
+        (people::PROFILE, "'u', 'v', 9"),
+        (visible_posts::VISIBLE, "'u', 'v', 9, 9, 9"),
+        (favourites::COMMON, "'u', 'post', 9, 'v', 9"),
+        (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
+        (topics::RECENT, "9, 'a', 9"),
+        (topics::GO_ON, "9, 9, 'a', 9, 9"),
+        (barriers::RELATIONS, "'{a,b}', '{c,d}'"),
+        (barriers::BARRED, "'{a,b}'"),
+        (pulled::CARRIAGE, "'u'"),
+        (pulled::AFTER, "0, 9"),
+        (pulled::DUE, "'u', 0, 9"),
+        (personal::COMMENTS, "'u', 9, 9"),
+    ] {
+        cost(&ledger, sql, arguments).await;
+    }
+    for data in PersonalData::ALL {
+        if let Some(sql) = personal::by_number(data) {
+            cost(&ledger, sql, "'u', 9, 9").await;
+        }
+        if let Some(sql) = personal::by_texts(data) {
+            cost(&ledger, sql, "'u', 'a', 'b', 9").await;
+        }
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn what_was_ever_written_costs_a_timeline_nothing() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    let (me, authors) = (id("me"), (0..200).map(|n| id(&format!("a{n}"))).collect::<Vec<_>>());
+    ledger.load_users(std::slice::from_ref(&me), 1).await.expect("a user");
+    ledger.load_users(&authors, 1).await.expect("users");
+    let edges: Vec<_> = authors.iter().map(|author| (me.clone(), author.clone())).collect();
+    ledger.load_follows(&edges, 1).await.expect("edges");
+    // Everybody wrote a lot long ago; of late nearly all that was written is one author's.
+    let written = "INSERT INTO author_posts SELECT 'a' || a, 1000 * n + a \
+                   FROM generate_series(0, 199) a, generate_series(1, 100) n; \
+                   INSERT INTO author_posts SELECT 'a7', n FROM generate_series(1000000, 1005000) n; \
+                   INSERT INTO posts SELECT n, 'a7', '{}', '', '{}' FROM generate_series(1000000, 1005000) n";
+    server.ask(&name, written).await;
+    for (before, likely, some, most) in [
+        // Nobody knows how far down it goes. A followee's edge, two posts of each, and no more than the page of those who
+        // have more.
+        ("9000000", 0, 400.0, 1_600.0),
+        ("90000", 0, 400.0, 1_600.0),
+        ("1000100", 0, 400.0, 1_600.0),
+        // It was right: a followee's edge, a look-up for each, and what is there. The server tells averages.
+        ("90000", 89_100, 200.0, 550.0),
+        // It goes further down, or not nearly as far: in vain is read no more than a few pages.
+        ("90000", 89_990, 400.0, 1_900.0),
+        ("90000", 1, 400.0, 2_200.0),
+        ("1005000", 1, 400.0, 2_200.0),
+    ] {
+        let Cost { plan, rows } = cost(&ledger, timeline::TIMELINE, &format!("'me', {before}, 50, {likely}")).await;
+        assert!(rows > some && rows < most, "{rows} rows before {before}, thought to be above {likely}\n{plan}");
+    }
+    let wanted: Vec<String> = (1_000_000..1_000_050).map(|id| id.to_string()).collect();
+    let Cost { plan, rows } = cost(&ledger, posts::POSTS, &format!("'{{{}}}'", wanted.join(","))).await;
+    assert!((50.0..60.0).contains(&rows), "{rows} rows\n{plan}");
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn what_was_ever_pulled_costs_a_reader_nothing() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    // A few wrote nearly all of the log: the server knows that when it plans.
+    let written = "INSERT INTO follows SELECT 'me', 'a' || n, n, 0 FROM generate_series(0, 99) n; \
+                   INSERT INTO pulled SELECT n, n, 'a' || (n % 10), 'p', n, false, 0 FROM generate_series(1, 50000) n; \
+                   INSERT INTO comments (post, id, parent, depth) \
+                   SELECT 1, n, CASE WHEN n = 7 THEN 6 WHEN n % 2 = 0 THEN 0 ELSE 2 END, 0 FROM generate_series(1, 9000) n; \
+                   ANALYZE";
+    server.ask(&name, written).await;
+    for (mark, most) in [("49980", 200.0), ("0", 800.0)] {
+        let Cost { plan, rows } = cost(&ledger, pulled::DUE, &format!("'me', {mark}, 50")).await;
+        assert!(rows > 100.0 && rows < most && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+    }
+    for (sql, arguments) in [(pulled::CARRIAGE, "'me'"), (comments::IN_THREAD, "1, 6, 99999, 50")] {
+        let Cost { plan, rows } = cost(&ledger, sql, arguments).await;
+        assert!(rows < 5.0 && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn a_commit_waits_for_as_much_as_was_asked_for() {
+    let server = shared();
+    let name = server.database("template1").await;
+    let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
+    for (of_the_server, durability, expected) in [
+        ("on", Durability::Full, "on"),
+        ("on", Durability::Normal, "off"),
+        ("off", Durability::Full, "on"),
+        ("off", Durability::Normal, "off"),
+        // More than this node would ask for.
+        ("remote_apply", Durability::Full, "remote_apply"),
+    ] {
+        server.ask(&name, &format!("ALTER DATABASE {name} SET synchronous_commit = '{of_the_server}'")).await;
+        let options = PostgresOptions { durability, ..PostgresOptions::new(url.clone()) };
+        let client = Endpoint::new(&options).expect("a place").connect(|| ()).await.expect("a connection");
+        let row = client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer");
+        assert_eq!(row.get::<_, &str>(0), expected, "{durability:?}, where the server says {of_the_server}");
+    }
+}
+
+#[tokio::test]
+async fn that_a_job_is_done_is_waited_for_by_nobody() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) VALUES ('', 'a', true, 0, 'w', 9e15)";
+    server.ask(&name, made).await;
+    let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
+    let mut client =
+        Endpoint::new(&PostgresOptions::new(url)).expect("a place").connect(|| ()).await.expect("a connection");
+    let commits = async |client: &tokio_postgres::Transaction<'_>| {
+        client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer").get::<_, String>(0)
+    };
+    for (sql, more) in [(jobs::ADVANCE, true), (jobs::FINISH, false)] {
+        let transaction = client.transaction().await.expect("a transaction");
+        assert_eq!(commits(&transaction).await, "on");
+        let (id, generation, cursor, length) = (1_i64, 1_i64, "c", 9_i64);
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &generation, &cursor, &length];
+        let changed = transaction.execute(sql, if more { &parameters } else { &parameters[..2] }).await;
+        assert_eq!((changed.expect("it is there"), &*commits(&transaction).await), (1, "off"), "{sql}");
+        transaction.commit().await.expect("a commit");
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn hidden_posts_cost_a_profile_and_a_page_nothing() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    let authors = ["open", "followers", "friends", "only_to", "not_to", "excluded", "hides"];
+    ledger.load_users(&authors.map(id), 1).await.expect("users");
+    ledger.load_users(&[id("v"), id("x")], 1).await.expect("users");
+    ledger.load_follows(&["only_to", "friends"].map(|author| (id("v"), id(author))), 1).await.expect("edges");
+    // A page is planned when nothing is known of the tables, and when everything is.
+    let page = "'v', 1099511627776, 21, 1000";
+    let written = r#"INSERT INTO barriers (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0);
+        INSERT INTO posts (id, author, topics, visibility, body) SELECT 10000 * place + n, author, '{}', kind, '{}'
+        FROM generate_series(1, 3000) n CROSS JOIN (VALUES
+            (1, 'open', '"public"'), (2, 'followers', '"followers"'), (3, 'friends', '"friends"'),
+            (4, 'only_to', '{"only_to":["x"]}'), (5, 'not_to', '{"not_to":["x"]}'), (6, 'excluded', '{"not_to":["v"]}'),
+            (7, 'hides', '"public"')) AS t (place, author, kind)"#;
+    server.ask(&name, written).await;
+    for is_analyzed in [false, true] {
+        let mut most = (0.0, 0.0);
+        for author in authors {
+            let profile = cost(&ledger, people::PROFILE, &format!("'{author}', 'v', 1000")).await;
+            let page = cost(&ledger, visible_posts::VISIBLE, &format!("'{author}', {page}")).await;
+            if author == "open" {
+                most = (3.0 * profile.rows + 10.0, 3.0 * page.rows);
+            }
+            // Where the author names the viewer in `not_to` each look is bounded.
+            let bound = if author == "excluded" { 1_000.0 } else { 0.0 };
+            assert!(profile.rows <= most.0 + bound, "{author}: {} rows\n{}", profile.rows, profile.plan);
+            assert!(page.rows <= most.1 + 3.0 * bound, "{author}: {} rows\n{}", page.rows, page.plan);
+            let removed = page.plan.contains("Removed by Filter") && author != "excluded";
+            assert!(!removed, "{author}\n{}", page.plan);
+        }
+        if !is_analyzed {
+            server.ask(&name, "ANALYZE").await;
+        }
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn what_is_under_posts_costs_a_page_as_much_as_it_shows() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    // Nearly everything is under one post, and nearly all comments there are replies.
+    let written = "INSERT INTO likes SELECT 1, 'a' || n, n, 0 FROM generate_series(1, 9000) n; \
+                   INSERT INTO likes SELECT n, 'a', 9000 + n, 0 FROM generate_series(2, 50) n; \
+                   INSERT INTO comments (post, id, parent, depth) \
+                   SELECT 1, n, CASE WHEN n < 20 THEN 0 ELSE 2 END, 0 FROM generate_series(1, 9000) n; \
+                   INSERT INTO comments (post, id, parent, depth) SELECT n, 9000 + n, 0, 0 FROM generate_series(2, 50) n; \
+                   ANALYZE";
+    server.ask(&name, written).await;
+    let posts: Vec<String> = (1..=50).map(|id| id.to_string()).collect();
+    let arguments = format!("'{{{}}}', 32, 12", posts.join(","));
+    let Cost { plan, rows } = cost(&ledger, under::NEWEST, &arguments).await;
+    assert!((140.0..200.0).contains(&rows) && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_commits_goes_on_without_its_caller() {
+    let (ledger, _) = ledger(shared()).await;
+    let ann = id("ann");
+    ledger.ensure_user(&ann, 1).await.expect("a user");
+    let post = Post {
+        id: PostId(1),
+        author: ann,
+        text: String::new(),
+        media: Vec::new(),
+        location: None,
+        topics: Vec::new(),
+        mentions: Vec::new(),
+        platform: None,
+        visibility: Visibility::Public,
+        data: None,
+        created_at: 1,
+        edited_at: None,
+    };
+    let lease = Lease { holder: "w".into(), length: std::time::Duration::from_millis(9) };
+    // Callers that go away in the middle leave nothing behind that would count as under way.
+    for _ in 0..20 {
+        let mut call = Box::pin(ledger.create_post(&post, &lease));
+        let _ = futures::poll!(&mut call);
+    }
+    assert!(ledger.posts(&[]).await.expect("an answer").is_empty());
+    tokio::time::timeout(std::time::Duration::from_secs(4), ledger.close()).await.expect("nothing is under way");
+}
