@@ -23,7 +23,7 @@ use super::operations::{Input, Operation};
 use super::request::Request;
 use crate::broker::Attempt;
 use crate::feed::{Caller, FeedError, NodeIds, Result, Runtime, StoredError, now};
-use crate::ledger::{Begun, Keyed, Ledger, Turn};
+use crate::ledger::{BeginOutcome, IdempotentWrite, Ledger, WriteLease};
 use crate::model::{Millis, PostId};
 
 /// The member of an input that has the key.
@@ -61,7 +61,7 @@ impl IdempotencyKeys {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(super) async fn recall(&self, write: &Keyed) -> Result<Option<Result<Bytes>>> {
+    pub(super) async fn recall(&self, write: &IdempotentWrite) -> Result<Option<Result<Bytes>>> {
         let stored = self.ledger.recall(write, now().saturating_sub(RETENTION)).await?;
         Ok(stored.map(|reply| decode_reply(&reply)))
     }
@@ -70,7 +70,7 @@ impl IdempotencyKeys {
     ///
     /// # Errors
     /// Those of the write; [`FeedError::InProgress`] and [`FeedError::KeyReused`].
-    pub(super) async fn run_once<F>(&self, write: &Keyed, run: F) -> Result<Bytes>
+    pub(super) async fn run_once<F>(&self, write: &IdempotentWrite, run: F) -> Result<Bytes>
     where
         F: FnOnce(PostId, Attempt) -> BoxFuture<'static, Result<Bytes>>,
     {
@@ -88,7 +88,7 @@ impl IdempotencyKeys {
         };
         let noted = match encode_reply(&ran) {
             Some(answer) => self.ledger.finish(&write.user, &write.key, &answer).await,
-            None => self.ledger.move_turn(&write.user, &write.key, until, 0).await,
+            None => self.ledger.move_write_lease(&write.user, &write.key, until, 0).await,
         };
         if let Err(error) = noted {
             // The reply is returned all the same. A repeat will find the key without one, and run again.
@@ -98,9 +98,9 @@ impl IdempotencyKeys {
     }
 
     /// Renews the lease of a running write. Returns its end.
-    async fn renew(&self, write: &Keyed, until: Millis) -> Millis {
+    async fn renew(&self, write: &IdempotentWrite, until: Millis) -> Millis {
         let later = now().saturating_add(LEASE);
-        match self.ledger.move_turn(&write.user, &write.key, until, later).await {
+        match self.ledger.move_write_lease(&write.user, &write.key, until, later).await {
             Ok(()) => later,
             Err(error) => {
                 tracing::warn!(%error, operation = write.operation, "a repeat of a slow write may run beside it");
@@ -110,20 +110,20 @@ impl IdempotencyKeys {
     }
 
     /// Begins the write, or finds its reply. Waits a little for another request that is running it.
-    async fn begin(&self, write: &Keyed) -> Result<Plan> {
+    async fn begin(&self, write: &IdempotentWrite) -> Result<Plan> {
         let deadline = tokio::time::Instant::now() + MAX_WAIT;
         let mut pause = Duration::from_millis(20);
         loop {
             let now = now();
             let new = self.ids.next(now)?;
-            let turn = Turn { now, until: now.saturating_add(LEASE), since: now.saturating_sub(RETENTION) };
+            let turn = WriteLease { now, until: now.saturating_add(LEASE), since: now.saturating_sub(RETENTION) };
             match self.ledger.begin(write, new, turn).await? {
-                Begun::Fresh => return Ok(Plan::Run(new, turn, Attempt::First)),
-                Begun::Again(reserved) => return Ok(Plan::Run(reserved, turn, Attempt::Repeated)),
-                Begun::Answered(answer) => return Ok(Plan::Reply(answer)),
-                Begun::Reused => return Err(FeedError::KeyReused),
-                Begun::Running if tokio::time::Instant::now() >= deadline => return Err(FeedError::InProgress),
-                Begun::Running => tokio::time::sleep(pause).await,
+                BeginOutcome::Fresh => return Ok(Plan::Run(new, turn, Attempt::First)),
+                BeginOutcome::Again(reserved) => return Ok(Plan::Run(reserved, turn, Attempt::Repeated)),
+                BeginOutcome::Answered(answer) => return Ok(Plan::Reply(answer)),
+                BeginOutcome::Reused => return Err(FeedError::KeyReused),
+                BeginOutcome::Running if tokio::time::Instant::now() >= deadline => return Err(FeedError::InProgress),
+                BeginOutcome::Running => tokio::time::sleep(pause).await,
             }
             pause = (pause * 2).min(Duration::from_millis(500));
         }
@@ -135,7 +135,7 @@ impl IdempotencyKeys {
         self.runtime.spawn(async move {
             while keys.runtime.sleep(CLEANUP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 loop {
-                    match keys.ledger.forget_begun(now().saturating_sub(RETENTION), MAX_REMOVED).await {
+                    match keys.ledger.delete_old_keys(now().saturating_sub(RETENTION), MAX_REMOVED).await {
                         Ok(MAX_REMOVED) => {}
                         Ok(_) => break,
                         Err(error) => {
@@ -156,7 +156,7 @@ impl IdempotencyKeys {
 /// What to do about a write.
 enum Plan {
     /// Run it, with this id for what it creates.
-    Run(PostId, Turn, Attempt),
+    Run(PostId, WriteLease, Attempt),
     /// Return this stored reply.
     Reply(Bytes),
 }
@@ -165,7 +165,7 @@ enum Plan {
 ///
 /// # Errors
 /// If the key is malformed.
-pub(super) fn take_key(operation: &Operation, request: &mut Request) -> Result<Option<Keyed>> {
+pub(super) fn take_key(operation: &Operation, request: &mut Request) -> Result<Option<IdempotentWrite>> {
     let Caller::User(user) = &request.caller else { return Ok(None) };
     if !operation.takes_key() {
         return Ok(None);
@@ -184,7 +184,7 @@ pub(super) fn take_key(operation: &Operation, request: &mut Request) -> Result<O
     if !(1..=255).contains(&key.len()) || !key.bytes().all(|b| (b' '..=b'~').contains(&b)) {
         return Err(wrong("an idempotency key is 1 to 255 printable ASCII characters"));
     }
-    Ok(Some(Keyed { user: user.clone(), key, operation: operation.name, input: digest(&request.input) }))
+    Ok(Some(IdempotentWrite { user: user.clone(), key, operation: operation.name, input: digest(&request.input) }))
 }
 
 /// A digest of an input, the same over every transport: members are in order, and where a path or a query can only

@@ -41,7 +41,7 @@ impl FanOut<'_> {
 /// Which of a job's recipients a page serves. The broker remembers it for later attempts: see [`JobProgress`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageRecipients {
-    /// The followers after one id up to another, in the order of [`Edges::followers_after`](crate::ledger::Edges::followers_after);
+    /// The followers after one id up to another, in the order of [`Edges::followers_after`](crate::ledger::FollowStore::followers_after);
     /// if `after` is empty, the author's own inbox, too.
     Range {
         /// The id before the first.

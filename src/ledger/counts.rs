@@ -1,4 +1,4 @@
-//! What came of posts, and what a reader did with them: what a page of posts needs besides the posts.
+//! The counts of posts and the flags of a reader: the data that a page needs besides the posts.
 
 use async_trait::async_trait;
 
@@ -8,22 +8,22 @@ use crate::model::{PostCounts, PostFlags, PostId, User, UserId};
 /// What a page of posts shows besides the posts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hydration {
-    /// As [`Counts::counts`].
+    /// As [`CountStore::counts`].
     pub counts: Vec<(PostId, PostCounts)>,
     /// What the reader did with those posts that they did something with, each once, in any order; none for somebody
     /// anonymous.
     pub flags: Vec<(PostId, PostFlags)>,
-    /// As [`People::users`](super::People::users).
+    /// As [`PeopleStore::users`](super::PeopleStore::users).
     pub people: Vec<User>,
 }
 
-/// What came of posts. The counts are kept by the writes that change them, in the same transaction.
+/// The counts of posts. The writes that change them maintain them in the same transaction.
 #[async_trait]
-pub trait Counts: Send + Sync {
+pub trait CountStore: Send + Sync {
     /// The counts of those of `ids` that something came of, each once, in any order; of the others all are zero. Any
     /// number of ids, one round trip.
     async fn counts(&self, ids: &[PostId]) -> Result<Vec<(PostId, PostCounts)>>;
 
-    /// What a page shows of `posts` to a reader (`None`: somebody anonymous), and these people. One round trip.
+    /// What a page shows of `posts` to a reader (`None`: anonymous), and these people. One round trip.
     async fn hydrate(&self, reader: Option<&UserId>, posts: &[PostId], people: &[UserId]) -> Result<Hydration>;
 }

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use super::Result;
 use crate::model::{Event, Millis};
 
-/// Works events off. Each event waits for every consumer that wants it; a new consumer gets the events written from then on.
+/// Works events off. Each event waits for every consumer that wants it; a new consumer gets the events written from
+/// then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventConsumer {
     /// Writes notifications, but for those of likes.
@@ -63,15 +64,15 @@ pub struct EventBacklog {
 }
 
 /// How many events that could not be dealt with are kept, the newest, with the reasons.
-pub const KEPT_FAILURES: u64 = 10_000;
+pub const MAX_FAILED_EVENTS: u64 = 10_000;
 
 /// Events. [`Posts::create_post`](super::Posts::create_post), [`Posts::edit_post`](super::Posts::edit_post),
 /// [`Comments::create_comment`](super::Comments::create_comment), [`Edges::follow`](super::Edges::follow) and
 /// [`Likes::settle_likes`](super::Likes::settle_likes) write them, each in its own transaction.
 #[async_trait]
-pub trait Events: Send + Sync {
-    /// Makes `holder` the one worker of a consumer for `ttl` from now, by the clock of the store, unless another is. Whether it
-    /// is now.
+pub trait EventStore: Send + Sync {
+    /// Makes `holder` the one worker of a consumer for `ttl` from now, by the clock of the store, unless another is.
+    /// Whether it is now.
     async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool>;
 
     /// Gives the lease up, if `holder` has it.
@@ -83,7 +84,7 @@ pub trait Events: Send + Sync {
     /// The consumer has dealt with these events: they go once no other waits for them.
     async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()>;
 
-    /// The consumer gives up on an event. It is kept with the reason, as one of the newest [`KEPT_FAILURES`].
+    /// The consumer gives up on an event. It is kept with the reason, as one of the newest [`MAX_FAILED_EVENTS`].
     async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()>;
 
     /// How much waits.

@@ -8,7 +8,7 @@ use crate::model::{Millis, PostId, UserId};
 
 /// A write under its caller's name for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keyed {
+pub struct IdempotentWrite {
     /// Who asks.
     pub user: UserId,
     /// The caller's name for the write, unique among the user's.
@@ -19,9 +19,9 @@ pub struct Keyed {
     pub input: [u8; 32],
 }
 
-/// Until when a write is somebody's to do.
+/// The right of one process to run a write, until it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct WriteLease {
     /// Now.
     pub now: Millis,
     /// After that, others may try; one that ended badly or with its process does not block its repeats for longer.
@@ -32,7 +32,7 @@ pub struct Turn {
 
 /// What is known of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum BeginOutcome {
     /// It was never asked for: it is the caller's to do now.
     Fresh,
     /// It was tried, and nobody knows whether it was done: it is the caller's to do now, with the id that was reserved
@@ -48,24 +48,24 @@ pub enum Begun {
 
 /// Named writes and their answers. A row is one user's key.
 #[async_trait]
-pub trait Idempotency: Send + Sync {
-    /// Asks to do a write, in one transaction: of several that ask at once, one gets it. With [`Begun::Fresh`], and
-    /// then only, `reserved` is kept as the id of what the write creates. A row begun before `turn.since` counts as
-    /// none, and is replaced. Another operation or input is [`Begun::Reused`] whether or not there is an answer; of the
-    /// same, an answer comes first, then a turn that has not ended at `turn.now` ([`Begun::Running`]), then
-    /// [`Begun::Again`], which takes the turn until `turn.until`.
-    async fn begin(&self, write: &Keyed, reserved: PostId, turn: Turn) -> Result<Begun>;
+pub trait IdempotencyStore: Send + Sync {
+    /// Asks to do a write, in one transaction: of several that ask at once, one gets it. With [`BeginOutcome::Fresh`],
+    /// and then only, `reserved` is kept as the id of what the write creates. A row begun before `turn.since` counts as
+    /// none, and is replaced. Another operation or input is [`BeginOutcome::Reused`] whether or not there is an answer;
+    /// of the same, an answer comes first, then a turn that has not ended at `turn.now` ([`BeginOutcome::Running`]),
+    /// then [`BeginOutcome::Again`], which takes the turn until `turn.until`.
+    async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome>;
 
     /// The answer to exactly this write, if there is one and it was begun at `since` or later. Changes nothing.
-    async fn recall(&self, write: &Keyed, since: Millis) -> Result<Option<Bytes>>;
+    async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>>;
 
     /// Keeps the answer. Of several the first stays. Nothing happens if there is no such row.
     async fn finish(&self, user: &UserId, key: &str, answer: &[u8]) -> Result<()>;
 
-    /// Moves the end of a turn from one time to another: later to go on, to 0 to give it back, so that a repeat need not
-    /// wait. Nothing happens if the turn that ends at `from` is not the row's any more.
-    async fn move_turn(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()>;
+    /// Moves the end of a turn from one time to another: later to go on, to 0 to give it back, so that a repeat need
+    /// not wait. Nothing happens if the turn that ends at `from` is not the row's any more.
+    async fn move_write_lease(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()>;
 
     /// Removes up to `limit` rows begun before a time, oldest first. How many there were.
-    async fn forget_begun(&self, before: Millis, limit: usize) -> Result<usize>;
+    async fn delete_old_keys(&self, before: Millis, limit: usize) -> Result<usize>;
 }

@@ -2,7 +2,7 @@
 
 use super::edges::Edge;
 use super::jobs::{VisibilityChange, Work};
-use crate::model::{Barrier, Post, PostId, UserId, Visibility};
+use crate::model::{Post, PostId, Restriction, UserId, Visibility};
 
 /// The job of a new post.
 pub(super) fn post_created(post: &Post) -> Work {
@@ -16,8 +16,8 @@ pub(super) fn post_edited(before: &Post, after: &Post) -> Vec<Work> {
     let mut jobs = vec![Work::Edit { post, author: author.clone(), topics, visibility }];
     if before.visibility != after.visibility {
         let change = VisibilityChange { before: before.visibility.clone(), after: after.visibility.clone() };
-        jobs.push(Work::Narrow { post, author: author.clone(), change: Some(change.clone()) });
-        jobs.push(Work::Widen { post, author, change: Some(change) });
+        jobs.push(Work::RevokeVisibility { post, author: author.clone(), change: Some(change.clone()) });
+        jobs.push(Work::GrantVisibility { post, author, change: Some(change) });
     }
     jobs
 }
@@ -41,21 +41,21 @@ pub(super) fn unfollowed(edge: &Edge) -> Work {
 
 /// The job of an inbox that a restriction concerns.
 pub(super) fn restricted(edge: &Edge) -> Work {
-    Work::Part { reader: edge.reader.clone(), author: edge.author.clone() }
+    Work::Detach { reader: edge.reader.clone(), author: edge.author.clone() }
 }
 
 /// The inboxes that a restriction concerns, each with the author whose posts leave it.
-pub(super) fn restricted_inboxes(restriction: Barrier, maker: &UserId, whom: &UserId) -> Vec<Edge> {
+pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, whom: &UserId) -> Vec<Edge> {
     let of_maker = Edge { reader: maker.clone(), author: whom.clone() };
     let of_other = Edge { reader: whom.clone(), author: maker.clone() };
     match restriction {
-        Barrier::Mute => vec![of_maker],
-        Barrier::Hide => vec![of_other],
-        Barrier::Block => vec![of_maker, of_other],
+        Restriction::Mute => vec![of_maker],
+        Restriction::Hide => vec![of_other],
+        Restriction::Block => vec![of_maker, of_other],
     }
 }
 
 /// Whether a restriction ends the follows between the two.
-pub(super) fn ends_follows(restriction: Barrier) -> bool {
-    restriction == Barrier::Block
+pub(super) fn ends_follows(restriction: Restriction) -> bool {
+    restriction == Restriction::Block
 }

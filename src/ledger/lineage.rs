@@ -1,16 +1,16 @@
 //! Which history of the data a ledger holds, so that a restored one is recognised.
 //!
-//! The broker is full of things that are named by numbers of the ledger: pages of a fan-out by job, inboxes by mark of the
-//! pulled log, versions of counts. A ledger that was restored, or that failed over and lost its tail, gives these numbers
-//! out again. So the broker remembers the ledger's identity and the greatest of each kind of number that was used in it;
-//! see [`LedgerRecord`](crate::broker::LedgerRecord).
+//! The broker is full of things that are named by numbers of the ledger: pages of a fan-out by job, inboxes by mark of
+//! the pulled log, versions of counts. A ledger that was restored, or that failed over and lost its tail, gives these
+//! numbers out again. So the broker remembers the ledger's identity and the greatest of each kind of number that was
+//! used in it; see [`LedgerRecord`](crate::broker::LedgerRecord).
 
 use async_trait::async_trait;
 
 use super::Result;
 
-/// How far a new incarnation moves the numbers beyond the greatest known one. A process may hold jobs that it never told
-/// the broker of; their numbers must not be given out again while it works on them.
+/// How far a new incarnation moves the numbers beyond the greatest known one. A process may hold jobs that it never
+/// told the broker of; their numbers must not be given out again while it works on them.
 pub const NUMBERS_SKIPPED: u64 = 1_000_000;
 
 /// Numbers of the ledger, each kind by its name. Those of one kind compare as text.
@@ -33,8 +33,8 @@ pub const REVERTS: &str = "reverts";
 /// What a ledger is, and how far it got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lineage {
-    /// Random letters and digits, stored in the ledger and copied with it. Rewritten when the ledger is found to have lost
-    /// its tail.
+    /// Random letters and digits, stored in the ledger and copied with it. Rewritten when the ledger is found to have
+    /// lost its tail.
     pub incarnation: String,
     /// What cannot be copied: of PostgreSQL the system identifier, the timeline and the database. It changes when a
     /// standby is promoted, and after point-in-time recovery. Empty where the store has nothing of the kind.
@@ -59,24 +59,26 @@ impl Lineage {
 
 /// The ledger's identity.
 #[async_trait]
-pub trait Lineages: Send + Sync {
+pub trait LineageStore: Send + Sync {
     /// What the ledger is at this moment.
     async fn lineage(&self) -> Result<Lineage>;
 
-    /// Begins a new incarnation, in one transaction: replaces the stored name `from` by `to`, and moves the numbers beyond
-    /// `least` by [`NUMBERS_SKIPPED`]. `false`, and nothing changes, if the stored name is not `from` any more.
+    /// Begins a new incarnation, in one transaction: replaces the stored name `from` by `to`, and moves the numbers
+    /// beyond `least` by [`NUMBERS_SKIPPED`]. `false`, and nothing changes, if the stored name is not `from` any more.
     async fn begin_incarnation(&self, from: &str, to: &str, least: &[(&'static str, u64)]) -> Result<bool>;
 
-    /// Waits until the store may have become another one: every connection was lost and one came back, or one leads to another
-    /// server. Never returns where that cannot happen.
+    /// Waits until the store may have become another one: every connection was lost and one came back, or one leads to
+    /// another server. Never returns where that cannot happen.
     async fn replaced(&self);
 
-    /// Begins a comparison with the broker, for [`admit`](Self::admit). From the first one on, a store that may have become
-    /// another one answers only [`lineage`](Self::lineage) and [`begin_incarnation`](Self::begin_incarnation) until it is
-    /// admitted; other calls wait for a moment, then fail at once with [`LedgerError::Unreachable`](super::LedgerError::Unreachable).
+    /// Begins a comparison with the broker, for [`admit`](Self::admit). From the first one on, a store that may have
+    /// become another one answers only [`lineage`](Self::lineage) and [`begin_incarnation`](Self::begin_incarnation)
+    /// until it is admitted; other calls wait for a moment, then fail at once with
+    /// [`LedgerError::Unreachable`](super::LedgerError::Unreachable).
     fn begin_comparison(&self) -> u64;
 
     /// The store was compared with the broker by the comparison that began with this answer of
-    /// [`begin_comparison`](Self::begin_comparison). `false` if it may have become another one since: it is to be compared again.
+    /// [`begin_comparison`](Self::begin_comparison). `false` if it may have become another one since: it is to be
+    /// compared again.
     fn admit(&self, comparison: u64) -> bool;
 }

@@ -1,10 +1,9 @@
-//! The durable truth: accounts, posts, edges, and the jobs that carry posts to inboxes.
+//! The durable store: accounts, posts, edges, and the jobs that bring posts to inboxes.
 //!
 //! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
 //! embedded: WAL, one writer with group commit, a few readers. [`PostgresLedger`] is for several nodes: every method
 //! one statement, over a few shared connections. Nothing outside this folder knows SQL.
 
-mod barriers;
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
 mod comments;
@@ -23,112 +22,122 @@ mod people;
 mod personal;
 mod postgres;
 mod posts;
+mod previews;
 mod pulled;
 mod quarantine;
 mod reading;
+mod restrictions;
 mod revocations;
 mod schema_version;
 mod sqlite;
 mod topics;
-mod under;
 
 use async_trait::async_trait;
 
-pub use self::barriers::Barriers;
 #[cfg(any(test, feature = "bench"))]
 pub use self::bulk::BulkLoad;
-pub use self::comments::{Commented, Comments, DEEPEST, Thread, Uncommented};
-pub use self::counts::{Counts, Hydration};
-pub use self::edges::Edges;
-pub use self::erasures::{Erasure, ErasureLease, Erasures};
-pub use self::events::{EventBacklog, EventConsumer, Events, KEPT_FAILURES, QueuedEvent};
-pub use self::favourites::{Added, Favourite, Favourites, Holder};
-pub use self::idempotency::{Begun, Idempotency, Keyed, Turn};
-pub use self::jobs::{Backlog, CLAIM_WINDOW, Finished, Job, Jobs, Lease, MAX_JOBS_OF_AUTHOR, VisibilityChange, Work};
-pub use self::likes::{LikeBatch, Likes, RevertReason, Reverted, SettledLikes};
-pub use self::lineage::{HighWaterMarks, JOBS, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
-pub use self::notifications::{Group, Happening, KEPT_GROUPS, Mark, Marked, NEWEST_PEOPLE, Notifications, Notified};
-pub use self::people::{Found, MAX_NAMED, NewAccount, People, ProfileChange, Reach, StoredAccount, fold, past};
-pub use self::personal::{Personal, PersonalData, PersonalRow};
+pub use self::comments::{CommentOutcome, CommentStore, DeletedComment, MAX_COMMENT_DEPTH, Thread};
+pub use self::counts::{CountStore, Hydration};
+pub use self::edges::FollowStore;
+pub use self::erasures::{Erasure, ErasureLease, ErasureStore};
+pub use self::events::{EventBacklog, EventConsumer, EventStore, MAX_FAILED_EVENTS, QueuedEvent};
+pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
+pub use self::idempotency::{BeginOutcome, IdempotencyStore, IdempotentWrite, WriteLease};
+pub use self::jobs::{
+    Backlog, CLAIM_WINDOW, Finished, Job, JobStore, Lease, MAX_JOBS_OF_AUTHOR, VisibilityChange, Work,
+};
+pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes};
+pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
+pub use self::notifications::{
+    MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark,
+    NotificationStore, UserNotifications,
+};
+pub use self::people::{
+    MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold, past,
+};
+pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
-pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, Posts, TimelinePage, VisiblePosts};
-pub use self::pulled::{Carriage, Due, Pulled, PulledLog};
-pub use self::quarantine::{JOB, LIKE, MAX_QUARANTINED, Quarantine, Quarantined, REVERT, SkippedLike, unreadable_rows};
-pub use self::reading::Reading;
-pub use self::revocations::{Revocation, RevocationKind, Revocations, SessionsEnd};
+pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelinePage, VisiblePosts};
+pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
+pub use self::pulled::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
+pub use self::quarantine::{
+    JOB, LIKE, MAX_QUARANTINED, QuarantineStore, Quarantined, REVERT, SkippedLike, unreadable_rows,
+};
+pub use self::reading::ReadMarkerStore;
+pub use self::restrictions::RestrictionStore;
+pub use self::revocations::{Revocation, RevocationKind, RevocationStore, SessionsEnd};
 pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
 };
-pub use self::topics::{STIRRED, Topic, TopicCursor, Topics};
-pub use self::under::{Most, Newest, Under};
+pub use self::topics::{MAX_MOVED_TOPICS, Topic, TopicCursor, TopicStore};
 pub use crate::model::Tally;
 
-/// What can go wrong with a ledger.
+/// The errors of a ledger.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// It could not be reached, or did not answer in time. Nothing is known of the write: it may have happened.
+    /// It could not be reached, or did not answer in time. A write may have happened or not.
     #[error("the ledger is unreachable: {0}")]
     Unreachable(String),
-    /// Too much is waiting, or another process holds the lock for too long. Nothing was written.
+    /// Its queue is full, or another process holds a lock for too long. Nothing was written.
     #[error("the ledger is busy")]
     Busy,
-    /// It answered with an error that trying again does not mend.
+    /// It answered with an error that persists when the call is repeated.
     #[error("the ledger failed: {0}")]
     Failed(String),
 }
 
-/// What a ledger's answer is.
+/// The result of a call of the ledger.
 pub type Result<T> = std::result::Result<T, LedgerError>;
 
-/// A part of a list, newest first.
+/// A page of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed<T> {
+pub struct ListPage<T> {
     /// The items.
     pub items: Vec<T>,
-    /// Where to go on; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<i64>,
 }
 
-/// The durable truth. Every method answers within the configured timeout, with an error if need be. A write has
-/// happened, durably, when its method returns; but how far a job is ([`Jobs::advance_job`], [`Jobs::finish_job`]) may be lost in
-/// a crash of the store, if no write came after it.
+/// The durable store. Every method returns within the configured timeout, if need be with an error. A write has
+/// happened, durably, when its method returns; but how far a job is ([`JobStore::advance_job`],
+/// [`JobStore::finish_job`]) may be lost in a crash of the store, if no write came after it.
 #[async_trait]
 pub trait Ledger:
-    People
-    + Edges
-    + Barriers
-    + Posts
-    + Jobs
-    + PulledLog
-    + Comments
-    + Notifications
-    + Events
-    + Counts
-    + Under
-    + Favourites
-    + Topics
-    + Reading
-    + Likes
-    + Idempotency
-    + Revocations
-    + Personal
-    + Erasures
-    + Lineages
-    + Quarantine
+    PeopleStore
+    + FollowStore
+    + RestrictionStore
+    + PostStore
+    + JobStore
+    + PullLogStore
+    + CommentStore
+    + NotificationStore
+    + EventStore
+    + CountStore
+    + PreviewStore
+    + FavouriteStore
+    + TopicStore
+    + ReadMarkerStore
+    + LikeStore
+    + IdempotencyStore
+    + RevocationStore
+    + PersonalDataStore
+    + ErasureStore
+    + LineageStore
+    + QuarantineStore
     + Send
     + Sync
     + 'static
 {
-    /// What it is, for people: `sqlite at data/feedline.db`.
+    /// Its description, for logs: `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 
-    /// Round trips made so far: calls that somebody waited for.
+    /// The number of round trips since the start.
     fn round_trips(&self) -> u64;
 
-    /// Whether it answers.
+    /// Checks that it answers.
     async fn ping(&self) -> Result<()>;
 
-    /// Finishes what is queued and closes.
+    /// Finishes queued calls and closes.
     async fn close(&self);
 }
 

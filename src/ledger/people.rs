@@ -38,7 +38,7 @@ pub struct ProfileChange {
 
 /// Somebody found by the beginning of their id or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct UserMatch {
     /// What they were found by: the id or the name, as [`fold`] makes it.
     pub term: String,
     /// Who.
@@ -47,12 +47,12 @@ pub struct Found {
 
 /// How far a look at those whom one's followees follow goes. Together they bound what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct SuggestionLimits {
     /// How many followees, the latest.
     pub followees: usize,
     /// How many that each of them follows, the latest.
     pub each: usize,
-    /// How many people are told, those followed by most.
+    /// The maximal number of results, those followed by most.
     pub people: usize,
 }
 
@@ -80,7 +80,7 @@ pub const MAX_NAMED: usize = 1_000;
 
 /// People.
 #[async_trait]
-pub trait People: Send + Sync {
+pub trait PeopleStore: Send + Sync {
     /// Makes an account and its user. `false` if the account exists (or a user with that id does: an id that an
     /// application's token brought cannot be taken over by signing up).
     async fn create_account(&self, account: NewAccount) -> Result<bool>;
@@ -88,8 +88,9 @@ pub trait People: Send + Sync {
     /// An account; `None` if there is none with that id.
     async fn account(&self, user: &UserId) -> Result<Option<StoredAccount>>;
 
-    /// Makes sure that a user exists, as one does whose first token just came, and answers where the id comes from. Changes
-    /// nothing if the user exists. Of a sign-up and a first visit at the same time, one wins and both callers learn which.
+    /// Makes sure that a user exists, as one does whose first token just came, and answers where the id comes from.
+    /// Changes nothing if the user exists. Of a sign-up and a first visit at the same time, one wins and both callers
+    /// learn which.
     async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin>;
 
     /// Where a user's id comes from; `None` if there is no such user.
@@ -98,7 +99,7 @@ pub trait People: Send + Sync {
     /// Those of `ids` that exist, each once, in any order. Any number of ids, one round trip.
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>>;
 
-    /// A user with counts, and the edges seen from `viewer` (`None`: somebody anonymous). The posts counted are those
+    /// A user with counts, and the edges seen from `viewer` (`None`: anonymous). The posts counted are those
     /// that the viewer may see where they ask for them: all of them if it is their own profile, none where a hide or
     /// a block stands between the two. The count is exact unless the author names the viewer in more than
     /// [`MAX_NAMED`] posts: then it leaves out the other posts that `only_to` opens to the viewer, or all posts with
@@ -112,18 +113,18 @@ pub trait People: Send + Sync {
     /// People whose id or name, folded, begins with `prefix`, which the caller has folded: each once, by the lesser of
     /// the two where both do, in the order of (term, id) by code points, after `after`. The cost depends on `limit`,
     /// not on how many people there are.
-    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<Found>>;
+    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<UserMatch>>;
 
-    /// Whom those follow whom `reader` follows, with how many of them do: neither the reader nor anybody whom the reader
-    /// follows. The most first, equals in the order of their ids, byte by byte.
-    async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>>;
+    /// Whom those follow whom `reader` follows, with how many of them do: neither the reader nor anybody whom the
+    /// reader follows. The most first, equals in the order of their ids, byte by byte.
+    async fn second_degree(&self, reader: &UserId, reach: SuggestionLimits) -> Result<Vec<(UserId, u64)>>;
 
-    /// `user` wants to be told when `author` posts; both exist. Nothing changes if it was so already. `false` if the
+    /// Enables notifications of the author's posts for `user`; both exist. Idempotent. `false` if the
     /// user asked for that of `most` others or more.
-    async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool>;
+    async fn enable_post_alerts(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool>;
 
-    /// `user` does not want to be told any more. Nothing changes if it was so already.
-    async fn unnotify_of(&self, user: &UserId, author: &UserId) -> Result<()>;
+    /// Disables them. Idempotent.
+    async fn disable_post_alerts(&self, user: &UserId, author: &UserId) -> Result<()>;
 }
 
 #[cfg(test)]

@@ -59,9 +59,9 @@ pub struct PersonalRow {
 
 /// Everything of one user, by kind.
 #[async_trait]
-pub trait Personal: Send + Sync {
-    /// The first `limit` rows of a kind after `after` (the key of the last row of the page before; empty for the first page). An
-    /// empty page is the end; a short one is not. The cost depends on the page, not on how much there is.
+pub trait PersonalDataStore: Send + Sync {
+    /// The first `limit` rows of a kind after `after` (the key of the last row of the page before; empty for the first
+    /// page). An empty page is the end; a short one is not. The cost depends on the page, not on how much there is.
     async fn personal_rows(
         &self,
         user: &UserId,

@@ -5,15 +5,15 @@ use async_trait::async_trait;
 use super::{Job, Lease, Result};
 use crate::model::{Event, Millis, Post, PostId, UserId};
 
-/// Which part of a timeline is read.
+/// The part of a timeline that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelinePage {
     /// Posts below this one.
     pub before: PostId,
-    /// So many at most.
+    /// The maximal number of posts.
     pub limit: usize,
-    /// Above which post they all are, probably; 0 if nobody knows. What comes does not depend on it, what it costs does: least
-    /// if it is right, and not much too low.
+    /// An estimate of the lowest post on the page; 0: unknown. It does not change the result, only the cost, which is
+    /// least if the estimate is right or slightly too low.
     pub likely: PostId,
 }
 
@@ -28,7 +28,7 @@ pub enum EditOutcome {
     Missing,
 }
 
-/// Whose a post is, without its body.
+/// The author of a post, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostOwner {
     /// The post.
@@ -52,7 +52,7 @@ pub struct VisiblePosts {
     pub stopped_at: Option<PostId>,
 }
 
-/// Of rows of ids, newest first, each with whether the look stopped there.
+/// From rows of ids, newest first, each with whether the scan stopped there.
 impl FromIterator<(PostId, bool)> for VisiblePosts {
     fn from_iter<I: IntoIterator<Item = (PostId, bool)>>(rows: I) -> Self {
         let mut visible = Self::default();
@@ -69,32 +69,33 @@ impl FromIterator<(PostId, bool)> for VisiblePosts {
 
 /// Posts.
 #[async_trait]
-pub trait Posts: Send + Sync {
-    /// Stores a post, its topics, its [event](Event::post_created) and its fan-out job, held by `lease`, in one transaction. Answers with the job.
-    /// `None`, and nothing changes, if the author has this very post already, or had one with its id that is deleted: this call
-    /// was made before. The caller has made sure that the author exists and that the id is nobody else's: anything else
-    /// fails.
+pub trait PostStore: Send + Sync {
+    /// Stores a post, its topics, its [event](Event::post_created) and its fan-out job, held by `lease`, in one
+    /// transaction. Answers with the job. `None`, and nothing changes, if the author has this very post already, or had
+    /// one with its id that is deleted: this call was made before. The caller has made sure that the author exists and
+    /// that the id is nobody else's: anything else fails.
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>>;
 
     /// Those of `ids` that exist and are not deleted, each once, in any order. Any number of ids, one round trip.
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>>;
 
-    /// Those of `ids` that exist and are not for everyone, each once, in any order. Any number of ids, one round trip. What
-    /// it costs beyond a look-up for each does not depend on the others.
+    /// Those of `ids` that exist and are not for everyone, each once, in any order. Any number of ids, one round trip.
+    /// What it costs beyond a look-up for each does not depend on the others.
     async fn restricted_among(&self, ids: &[PostId]) -> Result<Vec<PostId>>;
 
-    /// Whose those of `ids` are that exist and are not deleted, each once, in any order. Any number of ids, one round trip.
-    /// No body is read.
+    /// Whose those of `ids` are that exist and are not deleted, each once, in any order. Any number of ids, one round
+    /// trip. No body is read.
     async fn post_owners(&self, ids: &[PostId]) -> Result<Vec<PostOwner>>;
 
     /// Deletes a post of `author` and makes the job that takes it out of inboxes, in one transaction.
     /// `None` if there is no such post of theirs, or it is deleted already.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
-    /// Replaces `before` by `after`, which has the same id and author, together with its topics, and submits the jobs that
-    /// carry the change to inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit) and, if the
-    /// visibility changed, [`Work::Narrow`](super::Work::Narrow) and [`Work::Widen`](super::Work::Widen) after it, in that
-    /// order. A conflict if the `edited_at` of the stored post is not that of `before`.
+    /// Replaces `before` by `after`, which has the same id and author, together with its topics, and submits the jobs
+    /// that carry the change to inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit) and, if
+    /// the visibility changed, [`Work::RevokeVisibility`](super::Work::RevokeVisibility) and
+    /// [`Work::GrantVisibility`](super::Work::GrantVisibility) after it, in that order. A conflict if the `edited_at`
+    /// of the stored post is not that of `before`.
     ///
     /// `edited_at` is the version of a post: every edit must set a greater one than the edit that it replaces, or a
     /// concurrent edit is lost.
@@ -106,7 +107,7 @@ pub trait Posts: Send + Sync {
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
-    /// The posts of an author below `before` that `viewer` (`None`: somebody anonymous) may see where they ask for
+    /// The posts of an author below `before` that `viewer` (`None`: anonymous) may see where they ask for
     /// them, newest first, at most `limit` (1 or more). No other post is looked at, except for posts that name the
     /// viewer in `not_to`: a look stops after [`MAX_HIDDEN`] of these.
     async fn visible_posts(
@@ -120,8 +121,8 @@ pub trait Posts: Send + Sync {
     /// A topic's posts below `before`, newest first.
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
-    /// What a timeline consists of: posts by those whom `reader` follows and by the reader, newest first, without those whom
-    /// the reader mutes or who hide from the reader. The cost depends on the number of followees and the limit, not on how
-    /// much they ever wrote.
+    /// What a timeline consists of: posts by those whom `reader` follows and by the reader, newest first, without those
+    /// whom the reader mutes or who hide from the reader. The cost depends on the number of followees and the limit,
+    /// not on how much they ever wrote.
     async fn timeline_posts(&self, reader: &UserId, page: TimelinePage) -> Result<Vec<PostId>>;
 }

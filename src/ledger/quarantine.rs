@@ -72,7 +72,7 @@ pub struct SkippedLike {
 
 /// The quarantine.
 #[async_trait]
-pub trait Quarantine: Send + Sync {
+pub trait QuarantineStore: Send + Sync {
     /// Moves a job to the quarantine. If the job was claimed since this generation, or is finished, nothing changes.
     async fn quarantine_job(&self, id: i64, generation: u64, reason: &str, now: Millis) -> Result<Finished>;
 
@@ -101,7 +101,7 @@ pub(super) fn released_work(content: &str) -> Option<String> {
     let job: Value = serde_json::from_str(content).ok()?;
     let mut work: Work = serde_json::from_str(job.get("work")?.as_str()?).ok()?;
     match &mut work {
-        Work::Narrow { change, .. } | Work::Widen { change, .. } => *change = None,
+        Work::RevokeVisibility { change, .. } | Work::GrantVisibility { change, .. } => *change = None,
         _ => return None,
     }
     serde_json::to_string(&work).ok()
@@ -132,9 +132,10 @@ mod tests {
         let change = Some(VisibilityChange { before: Visibility::Public, after: Visibility::Followers });
         let content =
             |work: &Work| serde_json::json!({ "work": serde_json::to_string(work).unwrap(), "cursor": "" }).to_string();
-        let released = released_work(&content(&Work::Narrow { post, author: author.clone(), change })).unwrap();
+        let released =
+            released_work(&content(&Work::RevokeVisibility { post, author: author.clone(), change })).unwrap();
         let work: Work = serde_json::from_str(&released).unwrap();
-        assert_eq!(work, Work::Narrow { post, author: author.clone(), change: None });
+        assert_eq!(work, Work::RevokeVisibility { post, author: author.clone(), change: None });
         assert_eq!(released_work(&content(&Work::Post { post, author })), None);
         for unreadable in ["", "{", "{}", r#"{"work":7}"#, r#"{"work":"{}"}"#] {
             assert_eq!(released_work(unreadable), None);

@@ -7,7 +7,7 @@ use crate::model::{PostId, UserId};
 
 /// Read markers.
 #[async_trait]
-pub trait Reading: Send + Sync {
+pub trait ReadMarkerStore: Send + Sync {
     /// Moves a user's marker to `id`, unless it is further already: it never goes back. Answers where it is then. The
     /// caller has made sure that the user exists.
     async fn mark_read(&self, user: &UserId, id: PostId) -> Result<PostId>;

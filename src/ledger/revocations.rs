@@ -83,7 +83,7 @@ pub struct SessionsEnd {
 /// Entries are numbered from 1 in the order in which they become visible: a reader that has seen a number never sees a
 /// lower one appear later. There is one entry for each kind and subject; a later one takes its place, at the end.
 #[async_trait]
-pub trait Revocations: Send + Sync {
+pub trait RevocationStore: Send + Sync {
     /// Puts an entry at the end. Answers with its number.
     async fn revoke(&self, revocation: &Revocation) -> Result<u64>;
 

@@ -3,8 +3,8 @@
 /// Why a database of the development versions before the first release is refused: their migrations had other numbers.
 pub(super) fn old_numbering(version: i64) -> String {
     format!(
-        "its schema is version {version} of a development version of Feedline, which this program cannot use; nothing was \
-         changed: start with an empty database, or export the data with the program that made it and create it again \
-         through the API"
+        "its schema is version {version} of a development version of Feedline, which this program cannot use; \
+         nothing was changed: start with an empty database, or export the data with the program that made it and \
+         create it again through the API"
     )
 }

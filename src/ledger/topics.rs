@@ -21,22 +21,22 @@ pub struct Topic {
 pub struct TopicCursor {
     /// The newest post when the list was begun: topics stand where they stood then.
     pub begun: PostId,
-    /// The newest post of the last topic told, as of then.
+    /// The newest post of the last topic of the page, as of then.
     pub last: PostId,
-    /// The last topic told.
+    /// The last topic of the page.
     pub name: String,
 }
 
-/// Topics. A topic is there as long as a post with [`Visibility::Public`](crate::model::Visibility::Public) is about it;
-/// number and newest change in the transaction that makes, edits or deletes the post.
+/// Topics. A topic is there as long as a post with [`Visibility::Public`](crate::model::Visibility::Public) is about
+/// it; number and newest change in the transaction that makes, edits or deletes the post.
 #[async_trait]
-pub trait Topics: Send + Sync {
-    /// Topics, the one with the newest post first (of two with the same newest post, the one whose name is greater byte by
-    /// byte). After `cursor` come those below it in the order of when the list was begun: one that became active since then
-    /// stands where it stood, so it is told once. Of at most [`STIRRED`] such topics this is known, the most
-    /// active ones.
+pub trait TopicStore: Send + Sync {
+    /// Topics, the one with the newest post first (of two with the same newest post, the one whose name is greater byte
+    /// by byte). After `cursor` come those below it in the order of when the list was begun: one that became active
+    /// since then keeps its place, so it is returned once. Of at most [`MAX_MOVED_TOPICS`] such topics this is known,
+    /// the most active ones.
     async fn topics(&self, cursor: Option<TopicCursor>, limit: usize) -> Result<Vec<Topic>>;
 }
 
 /// How many topics that became active while a list is read keep their places in it.
-pub const STIRRED: usize = 1_000;
+pub const MAX_MOVED_TOPICS: usize = 1_000;

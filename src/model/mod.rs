@@ -24,7 +24,7 @@ pub use like::{LikeChange, Tally};
 pub use notice::{Object, What};
 pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
-pub use relation::{Barrier, Relation};
+pub use relation::{Relation, Restriction};
 pub use topic::{is_topic, is_topic_name};
 pub use user::{Edges, Person, Profile, User, UserOrigin};
 

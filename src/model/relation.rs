@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What one person puts between themselves and another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Barrier {
+pub enum Restriction {
     /// I do not show my posts to them.
     Hide,
     /// I do not look at theirs.
@@ -14,7 +14,7 @@ pub enum Barrier {
     Block,
 }
 
-impl Barrier {
+impl Restriction {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Hide, Self::Mute, Self::Block];
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use feedline::ledger::{BulkLoad, Ledger, MAX_HIDDEN, MAX_NAMED};
-use feedline::model::{Barrier, Post, PostId, UserId, Visibility};
+use feedline::model::{Post, PostId, Restriction, UserId, Visibility};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -129,9 +129,13 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
             (11, _) if author != other => {
                 let (pair, held) = ((author, other), lease("w1", LEASE));
                 if model.hides.remove(&pair) {
-                    ledger.unbar(Barrier::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("it was there");
+                    ledger
+                        .unrestrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held)
+                        .await
+                        .unwrap()
+                        .expect("it was there");
                 } else {
-                    ledger.bar(Barrier::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("it is new");
+                    ledger.restrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("it is new");
                     model.hides.insert(pair);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Commented, DEEPEST, Ledger, LedgerError, Tally, Thread, Uncommented};
+use feedline::ledger::{CommentOutcome, DeletedComment, Ledger, LedgerError, MAX_COMMENT_DEPTH, Tally, Thread};
 use feedline::model::{Comment, CommentId, PostId};
 
 use crate::support::{conformance, delete, id, ids, publish, users};
@@ -41,7 +41,7 @@ fn comment(number: u64, author: &str, parent: Option<u64>) -> Comment {
 
 async fn say(ledger: &dyn Ledger, number: u64, parent: Option<u64>) -> Tally {
     match ledger.create_comment(&comment(number, "bo", parent)).await.expect("an answer") {
-        Commented::Stored(tally) => tally,
+        CommentOutcome::Stored(tally) => tally,
         other => panic!("{other:?} of comment {number}"),
     }
 }
@@ -69,7 +69,7 @@ async fn comments_round_trip(ledger: Any) {
     full.mentions = ids(&["cy", "nobody"]);
     assert_eq!(
         ledger.create_comment(&full).await.unwrap(),
-        Commented::Stored(Tally { likes: 0, comments: 1, version: 1 })
+        CommentOutcome::Stored(Tally { likes: 0, comments: 1, version: 1 })
     );
     let reply = Comment { id: CommentId::MAX, created_at: CommentId::MAX.time(), ..comment(0, "cy", Some(10)) };
     ledger.create_comment(&reply).await.unwrap();
@@ -87,10 +87,10 @@ async fn comments_require_their_post_and_parent(ledger: Any) {
     publish(&*ledger, 2, "ann").await;
     say(&*ledger, 10, None).await;
     let elsewhere = Comment { post: PostId(2), ..comment(11, "bo", Some(10)) };
-    assert_eq!(ledger.create_comment(&elsewhere).await.unwrap(), Commented::NoParent, "it is under another post");
+    assert_eq!(ledger.create_comment(&elsewhere).await.unwrap(), CommentOutcome::NoParent, "it is under another post");
     let nowhere = Comment { post: PostId(3), ..comment(11, "bo", None) };
-    assert_eq!(ledger.create_comment(&nowhere).await.unwrap(), Commented::NoPost);
-    assert_eq!(ledger.create_comment(&comment(11, "bo", Some(9))).await.unwrap(), Commented::NoParent);
+    assert_eq!(ledger.create_comment(&nowhere).await.unwrap(), CommentOutcome::NoPost);
+    assert_eq!(ledger.create_comment(&comment(11, "bo", Some(9))).await.unwrap(), CommentOutcome::NoParent);
     for wrong in [comment(10, "ann", None), comment(11, "nobody", Some(10))] {
         assert!(matches!(ledger.create_comment(&wrong).await, Err(LedgerError::Failed(_))));
     }
@@ -168,13 +168,13 @@ async fn deleted_comments_with_replies_stay_without_text(ledger: Any) {
     say(&*ledger, 11, Some(10)).await;
     let gone = ledger.delete_comment(CommentId(10)).await.unwrap().unwrap();
     let tally = Tally { likes: 0, comments: 1, version: 3 };
-    assert_eq!(gone, Uncommented { stays: true, along: Vec::new(), tally });
+    assert_eq!(gone, DeletedComment { stays: true, along: Vec::new(), tally });
     let left = Comment { author: None, text: None, replies: 1, ..comment(10, "bo", None) };
     assert_eq!(one(&*ledger, 10).await, Some(left));
     assert_eq!(listed(&*ledger, None, ALL, 9).await, [10]);
     assert_eq!(listed(&*ledger, Some(10), ALL, 9).await, [11]);
     assert_eq!(ledger.delete_comment(CommentId(10)).await.unwrap(), None, "once is enough");
-    assert_eq!(ledger.create_comment(&comment(12, "cy", Some(10))).await.unwrap(), Commented::NoParent);
+    assert_eq!(ledger.create_comment(&comment(12, "cy", Some(10))).await.unwrap(), CommentOutcome::NoParent);
     assert_eq!(one(&*ledger, 10).await.unwrap().replies, 1);
 }
 
@@ -203,20 +203,20 @@ async fn comments_of_a_concurrently_deleted_post_are_rejected(ledger: Any) {
     begin(&*ledger).await;
     say(&*ledger, 10, None).await;
     delete(&*ledger, POST.0, "ann").await.expect("a job");
-    assert_eq!(ledger.create_comment(&comment(11, "bo", None)).await.unwrap(), Commented::NoPost);
-    assert_eq!(ledger.create_comment(&comment(11, "bo", Some(10))).await.unwrap(), Commented::NoPost);
+    assert_eq!(ledger.create_comment(&comment(11, "bo", None)).await.unwrap(), CommentOutcome::NoPost);
+    assert_eq!(ledger.create_comment(&comment(11, "bo", Some(10))).await.unwrap(), CommentOutcome::NoPost);
     assert!(ledger.delete_comment(CommentId(10)).await.unwrap().is_some(), "its author can still take it back");
 }
 
 async fn reply_depth_is_limited(ledger: Any) {
     begin(&*ledger).await;
     say(&*ledger, 1, None).await;
-    let deepest = u64::from(DEEPEST) + 1;
+    let deepest = u64::from(MAX_COMMENT_DEPTH) + 1;
     for number in 2..=deepest {
         say(&*ledger, number, Some(number - 1)).await;
     }
     let deeper = comment(deepest + 1, "bo", Some(deepest));
-    assert_eq!(ledger.create_comment(&deeper).await.unwrap(), Commented::TooDeep);
+    assert_eq!(ledger.create_comment(&deeper).await.unwrap(), CommentOutcome::TooDeep);
     assert_eq!(one(&*ledger, deepest).await.unwrap().replies, 0);
     assert_eq!(ledger.lines(&[CommentId(deepest)]).await.unwrap(), [(CommentId(deepest), id("bo"))]);
     for number in 1..deepest {
@@ -235,15 +235,15 @@ async fn comments_are_created_once(ledger: Any) {
         let other = Comment { text: Some("other".into()), ..comment(number, "bo", parent) };
         ledger.create_comment(&other).await.unwrap()
     };
-    assert_eq!((again(10, None).await, again(11, Some(10)).await), (Commented::Before, Commented::Before));
+    assert_eq!((again(10, None).await, again(11, Some(10)).await), (CommentOutcome::Before, CommentOutcome::Before));
     let first = one(&*ledger, 10).await.unwrap();
     assert_eq!((first.text, first.replies), (comment(10, "bo", None).text, 1), "as they were");
     // Deleted, but still there; and then its post is gone.
     ledger.delete_comment(CommentId(10)).await.unwrap();
-    assert_eq!(again(10, None).await, Commented::Before);
+    assert_eq!(again(10, None).await, CommentOutcome::Before);
     assert_eq!(one(&*ledger, 10).await.unwrap().text, None);
     delete(&*ledger, POST.0, "ann").await;
-    assert_eq!(again(11, Some(10)).await, Commented::Before);
+    assert_eq!(again(11, Some(10)).await, CommentOutcome::Before);
     publish(&*ledger, 2, "ann").await;
-    assert_eq!(again(12, None).await, Commented::NoPost);
+    assert_eq!(again(12, None).await, CommentOutcome::NoPost);
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    Erasure, ErasureLease, Happening, Keyed, Ledger, PersonalData, ProfileChange, RevocationKind, Thread, Turn,
+    Erasure, ErasureLease, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange, RevocationKind,
+    Thread, WriteLease,
 };
-use feedline::model::{Barrier, CommentId, NotificationId, Object, ObjectId, ObjectType, PostId, What};
+use feedline::model::{CommentId, NotificationId, Object, ObjectId, ObjectType, PostId, Restriction, What};
 
 use crate::personal::{comment, like};
 use crate::support::{LEASE, NOW, account, conformance, delete, follow, id, lease, publish, users};
@@ -117,7 +118,7 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "bo").await;
     let notify = async |number: u64, what: What, by: &str| {
-        let happening = Happening { id: NotificationId(number), what, by: id(by), event: 0 };
+        let happening = NotificationEvent { id: NotificationId(number), what, by: id(by), event: 0 };
         ledger.notify(&id("bo"), &[happening], NOW, WINDOW).await.expect("an answer");
     };
     notify(1, What::Like(Object::Post(PostId(1))), "ann").await;
@@ -142,23 +143,23 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "ann").await;
     for (barrier, maker, whom) in [
-        (Barrier::Hide, "ann", "bo"),
-        (Barrier::Block, "cy", "ann"),
-        (Barrier::Mute, "bo", "ann"),
-        (Barrier::Mute, "bo", "cy"),
+        (Restriction::Hide, "ann", "bo"),
+        (Restriction::Block, "cy", "ann"),
+        (Restriction::Mute, "bo", "ann"),
+        (Restriction::Mute, "bo", "cy"),
     ] {
-        ledger.bar(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
+        ledger.restrict(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
     }
     for (user, author) in [("ann", "bo"), ("bo", "ann"), ("bo", "cy")] {
-        ledger.notify_of(&id(user), &id(author), NOW, 9).await.expect("an answer");
+        ledger.enable_post_alerts(&id(user), &id(author), NOW, 9).await.expect("an answer");
     }
     let happening =
-        |n: u64| Happening { id: NotificationId(n), what: What::Comment(PostId(n)), by: id("bo"), event: 0 };
+        |n: u64| NotificationEvent { id: NotificationId(n), what: What::Comment(PostId(n)), by: id("bo"), event: 0 };
     let happenings: Vec<_> = (1..=5).map(happening).collect();
     ledger.notify(&id("ann"), &happenings, NOW, WINDOW).await.expect("an answer");
     ledger.mark_read(&id("ann"), PostId(1)).await.expect("an answer");
-    let write = Keyed { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
-    ledger.begin(&write, PostId(5), Turn { now: NOW, until: NOW + 1, since: 0 }).await.expect("an answer");
+    let write = IdempotentWrite { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
+    ledger.begin(&write, PostId(5), WriteLease { now: NOW, until: NOW + 1, since: 0 }).await.expect("an answer");
 
     let mut steps = 0;
     loop {
@@ -178,7 +179,7 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     // What concerns others stays.
     let rows = async |data| ledger.personal_rows(&id("bo"), data, "", 9).await.unwrap().len();
     assert_eq!((rows(PersonalData::Restrictions).await, rows(PersonalData::PostAlerts).await), (1, 1));
-    let barred = ledger.barred_among(&[id("ann"), id("bo"), id("cy")]).await.unwrap();
+    let barred = ledger.users_with_restrictions(&[id("ann"), id("bo"), id("cy")]).await.unwrap();
     assert_eq!(barred, [id("cy")], "bo mutes cy; nothing is left of ann's, in either direction");
 }
 

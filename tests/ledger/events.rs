@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use feedline::ledger::{Commented, EventConsumer, Happening, Ledger, Mark, Notified};
+use feedline::ledger::{CommentOutcome, EventConsumer, Ledger, NotificationEvent, NotificationMark, UserNotifications};
 use feedline::model::{Comment, CommentId, Event, NotificationId, Object, Post, PostId, What};
 
 use crate::support::{LEASE, NOW, conformance, follow, id, ids, lease, post, publish, store, users};
@@ -58,9 +58,9 @@ async fn events_are_queued_with_their_write(ledger: Any) {
     let said = comment(3, 1, "bo", &["ann"]);
     for outcome in [true, false] {
         let stored = ledger.create_comment(&said).await.expect("an answer");
-        assert_eq!(matches!(stored, Commented::Stored(_)), outcome);
+        assert_eq!(matches!(stored, CommentOutcome::Stored(_)), outcome);
     }
-    assert_eq!(ledger.create_comment(&comment(4, 99, "bo", &[])).await.unwrap(), Commented::NoPost);
+    assert_eq!(ledger.create_comment(&comment(4, 99, "bo", &[])).await.unwrap(), CommentOutcome::NoPost);
     let edited = Post { mentions: ids(&["bo", "cy"]), edited_at: Some(NOW + 9), ..mentioning.clone() };
     let event = Event::post_edited(&mentioning, &edited).expect("it mentions somebody new");
     for _ in 0..2 {
@@ -121,19 +121,20 @@ async fn events_are_enqueued_once(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let (ann, window) = (id("ann"), 60_000);
     let note = async |number: u64, event: i64| {
-        let happening = Happening { id: NotificationId(number), what: What::Comment(PostId(7)), by: id("bo"), event };
+        let happening =
+            NotificationEvent { id: NotificationId(number), what: What::Comment(PostId(7)), by: id("bo"), event };
         ledger.notify(&ann, &[happening], NOW, window).await.expect("an answer")
     };
     let first = note(1, 5).await;
     let again = note(2, 5).await;
     assert_eq!(again, first, "its owner is notified again of the same event");
-    ledger.mark_notifications(&ann, None, Mark::Read).await.unwrap();
+    ledger.mark_notifications(&ann, None, NotificationMark::Read).await.unwrap();
     let again = note(3, 5).await;
     assert_eq!((again.len(), again[0].id, again[0].count), (1, NotificationId(1), 1), "though it was read");
     let anew = note(4, 6).await;
     assert_eq!((anew[0].id, anew[0].count), (NotificationId(4), 1), "another comment is news");
     assert!(note(5, 7).await.is_empty(), "until it is read");
-    ledger.mark_notifications(&ann, None, Mark::Read).await.unwrap();
+    ledger.mark_notifications(&ann, None, NotificationMark::Read).await.unwrap();
     assert_eq!(note(6, 7).await[0].id, NotificationId(4), "and that is remembered");
     assert_eq!(ledger.notifications(&ann, None, 9).await.unwrap().len(), 2);
 }
@@ -144,11 +145,11 @@ async fn one_call_notifies_many_users(ledger: Any) {
     users(&*ledger, &fans).await;
     users(&*ledger, &["ann"]).await;
     let what = What::Mention(Object::Post(PostId(7)));
-    let batch: Vec<Notified> = (1..)
+    let batch: Vec<UserNotifications> = (1..)
         .zip(&fans)
         .map(|(n, fan)| {
-            let happenings = vec![Happening { id: NotificationId(n), what, by: id("ann"), event: 3 }];
-            Notified { to: id(fan), happenings }
+            let happenings = vec![NotificationEvent { id: NotificationId(n), what, by: id("ann"), event: 3 }];
+            UserNotifications { to: id(fan), happenings }
         })
         .collect();
     for _ in 0..2 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use feedline::ledger::{Added, Favourite, Ledger};
+use feedline::ledger::{Favourite, FavouriteOutcome, Ledger};
 use feedline::model::{ObjectId, ObjectType, PostId};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -32,7 +32,7 @@ fn object(text: &str) -> ObjectId {
     ObjectId::parse(text).expect("an object's id")
 }
 
-async fn add(ledger: &dyn Ledger, user: &str, of: &str, text: &str, at: u64) -> Added {
+async fn add(ledger: &dyn Ledger, user: &str, of: &str, text: &str, at: u64) -> FavouriteOutcome {
     ledger.add_favourite(&id(user), &kind(of), &object(text), at, MANY).await.expect("an answer")
 }
 
@@ -80,10 +80,10 @@ async fn common(ledger: &dyn Ledger, user: &str, other: &str, of: &str, limit: u
 
 async fn adding_again_keeps_the_first_timestamp(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
-    assert_eq!(add(&*ledger, "ann", "video", "a", NOW).await, Added::Since(NOW));
-    assert_eq!(add(&*ledger, "ann", "video", "b", NOW + 1).await, Added::Since(NOW + 1));
-    assert_eq!(add(&*ledger, "ann", "video", "a", NOW + 2).await, Added::Since(NOW));
-    assert_eq!(add(&*ledger, "bo", "video", "a", NOW + 3).await, Added::Since(NOW + 3));
+    assert_eq!(add(&*ledger, "ann", "video", "a", NOW).await, FavouriteOutcome::Since(NOW));
+    assert_eq!(add(&*ledger, "ann", "video", "b", NOW + 1).await, FavouriteOutcome::Since(NOW + 1));
+    assert_eq!(add(&*ledger, "ann", "video", "a", NOW + 2).await, FavouriteOutcome::Since(NOW));
+    assert_eq!(add(&*ledger, "bo", "video", "a", NOW + 3).await, FavouriteOutcome::Since(NOW + 3));
     let list = list(&*ledger, "ann", "video", 9).await;
     assert_eq!(texts(&list), ["b", "a"]);
     assert_eq!(list[1].at, NOW);
@@ -120,15 +120,15 @@ async fn favourites_of_each_type_are_limited(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let add =
         async |of, text, most| ledger.add_favourite(&id("ann"), &kind(of), &object(text), NOW, most).await.unwrap();
-    assert_eq!(add("video", "a", 2).await, Added::Since(NOW));
-    assert_eq!(add("video", "b", 2).await, Added::Since(NOW));
-    assert_eq!(add("video", "c", 2).await, Added::Full);
-    assert_eq!(add("video", "a", 2).await, Added::Since(NOW), "it is there already");
-    assert_eq!(add("song", "c", 2).await, Added::Since(NOW), "another type");
+    assert_eq!(add("video", "a", 2).await, FavouriteOutcome::Since(NOW));
+    assert_eq!(add("video", "b", 2).await, FavouriteOutcome::Since(NOW));
+    assert_eq!(add("video", "c", 2).await, FavouriteOutcome::Full);
+    assert_eq!(add("video", "a", 2).await, FavouriteOutcome::Since(NOW), "it is there already");
+    assert_eq!(add("song", "c", 2).await, FavouriteOutcome::Since(NOW), "another type");
     assert_eq!(texts(&list(&*ledger, "ann", "video", 9).await), ["b", "a"]);
     assert_eq!(ledger.holders_count(&kind("video"), &object("c")).await.unwrap(), 0);
     remove(&*ledger, "ann", "video", "a").await;
-    assert_eq!(add("video", "c", 2).await, Added::Since(NOW));
+    assert_eq!(add("video", "c", 2).await, FavouriteOutcome::Since(NOW));
 }
 
 async fn favourite_posts_must_exist(ledger: Any) {
@@ -136,12 +136,16 @@ async fn favourite_posts_must_exist(ledger: Any) {
     publish(&*ledger, 1, "ann").await;
     publish(&*ledger, 2, "ann").await;
     delete(&*ledger, 2, "ann").await;
-    assert_eq!(add(&*ledger, "ann", "post", "1", NOW).await, Added::Since(NOW));
+    assert_eq!(add(&*ledger, "ann", "post", "1", NOW).await, FavouriteOutcome::Since(NOW));
     for wrong in ["2", "3", "not-a-number"] {
-        assert_eq!(add(&*ledger, "ann", "post", wrong, NOW).await, Added::Absent, "{wrong}");
+        assert_eq!(add(&*ledger, "ann", "post", wrong, NOW).await, FavouriteOutcome::Absent, "{wrong}");
     }
     assert_eq!(texts(&list(&*ledger, "ann", "post", 9).await), ["1"]);
-    assert_eq!(add(&*ledger, "ann", "video", "3", NOW).await, Added::Since(NOW), "of other types nothing is known");
+    assert_eq!(
+        add(&*ledger, "ann", "video", "3", NOW).await,
+        FavouriteOutcome::Since(NOW),
+        "of other types nothing is known"
+    );
 }
 
 async fn deleted_posts_leave_favourites_in_steps(ledger: Any) {

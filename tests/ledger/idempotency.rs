@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Begun, Keyed, Ledger, LedgerError, Turn};
+use feedline::ledger::{BeginOutcome, IdempotentWrite, Ledger, LedgerError, WriteLease};
 use feedline::model::PostId;
 use futures::future::join_all;
 
@@ -20,49 +20,52 @@ conformance! {
 
 type Any = Arc<dyn Ledger>;
 
-fn write(user: &str, key: &str) -> Keyed {
-    Keyed { user: id(user), key: key.into(), operation: "posts.create", input: [7; 32] }
+fn write(user: &str, key: &str) -> IdempotentWrite {
+    IdempotentWrite { user: id(user), key: key.into(), operation: "posts.create", input: [7; 32] }
 }
 
 /// A turn of ten seconds that begins so many milliseconds after [`NOW`]; keys are kept for a minute.
-fn turn(after: u64) -> Turn {
-    Turn { now: NOW + after, until: NOW + after + 10_000, since: (NOW + after).saturating_sub(60_000) }
+fn turn(after: u64) -> WriteLease {
+    WriteLease { now: NOW + after, until: NOW + after + 10_000, since: (NOW + after).saturating_sub(60_000) }
 }
 
-async fn begin(ledger: &dyn Ledger, write: &Keyed, reserved: u64, after: u64) -> Begun {
+async fn begin(ledger: &dyn Ledger, write: &IdempotentWrite, reserved: u64, after: u64) -> BeginOutcome {
     ledger.begin(write, PostId(reserved), turn(after)).await.expect("an answer")
 }
 
 async fn one_caller_executes_and_all_get_the_answer(ledger: Any) {
     let ann = write("ann", "k");
     assert_eq!(ledger.recall(&ann, 0).await.unwrap(), None);
-    assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
-    assert_eq!(begin(&*ledger, &ann, 2, 9_999).await, Begun::Running);
+    assert_eq!(begin(&*ledger, &ann, 1, 0).await, BeginOutcome::Fresh);
+    assert_eq!(begin(&*ledger, &ann, 2, 9_999).await, BeginOutcome::Running);
     assert_eq!(ledger.recall(&ann, 0).await.unwrap(), None, "not answered yet");
     let answer = [0, 255, b'{', b'"'];
     ledger.finish(&ann.user, "k", &answer).await.unwrap();
     ledger.finish(&ann.user, "k", b"another").await.unwrap();
     for after in [1, 10_000, 50_000] {
-        assert_eq!(begin(&*ledger, &ann, 3, after).await, Begun::Answered(answer.to_vec().into()));
+        assert_eq!(begin(&*ledger, &ann, 3, after).await, BeginOutcome::Answered(answer.to_vec().into()));
     }
     assert_eq!(ledger.recall(&ann, NOW).await.unwrap().as_deref(), Some(&answer[..]));
     assert_eq!(ledger.recall(&ann, NOW + 1).await.unwrap(), None, "too old");
     ledger.finish(&id("nobody"), "k", b"x").await.unwrap();
-    assert_eq!(begin(&*ledger, &write("nobody", "k"), 4, 0).await, Begun::Fresh, "an answer alone makes no row");
+    assert_eq!(begin(&*ledger, &write("nobody", "k"), 4, 0).await, BeginOutcome::Fresh, "an answer alone makes no row");
 }
 
 async fn keys_are_scoped_to_user_and_write(ledger: Any) {
     let first = write("ann", "k");
-    assert_eq!(begin(&*ledger, &first, 1, 0).await, Begun::Fresh);
+    assert_eq!(begin(&*ledger, &first, 1, 0).await, BeginOutcome::Fresh);
     for other in [write("bo", "k"), write("ann", "K"), write("ann", "k ")] {
-        assert_eq!(begin(&*ledger, &other, 2, 0).await, Begun::Fresh, "{other:?}");
+        assert_eq!(begin(&*ledger, &other, 2, 0).await, BeginOutcome::Fresh, "{other:?}");
     }
-    let reused = [Keyed { operation: "users.follow", ..first.clone() }, Keyed { input: [8; 32], ..first.clone() }];
+    let reused = [
+        IdempotentWrite { operation: "users.follow", ..first.clone() },
+        IdempotentWrite { input: [8; 32], ..first.clone() },
+    ];
     for answered in [false, true] {
         for other in &reused {
             // While the first runs, after its turn, and once it is answered.
             for after in [1, 20_000] {
-                assert_eq!(begin(&*ledger, other, 3, after).await, Begun::Reused, "{answered} {other:?}");
+                assert_eq!(begin(&*ledger, other, 3, after).await, BeginOutcome::Reused, "{answered} {other:?}");
             }
             assert_eq!(ledger.recall(other, 0).await.unwrap(), None);
         }
@@ -72,50 +75,50 @@ async fn keys_are_scoped_to_user_and_write(ledger: Any) {
 
 async fn expired_attempts_pass_to_the_next_caller_with_the_same_id(ledger: Any) {
     let ann = write("ann", "k");
-    assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
-    assert_eq!(begin(&*ledger, &ann, 2, 10_000).await, Begun::Again(PostId(1)));
-    assert_eq!(begin(&*ledger, &ann, 3, 19_999).await, Begun::Running, "it has a turn of its own");
-    assert_eq!(begin(&*ledger, &ann, 4, 20_000).await, Begun::Again(PostId(1)));
+    assert_eq!(begin(&*ledger, &ann, 1, 0).await, BeginOutcome::Fresh);
+    assert_eq!(begin(&*ledger, &ann, 2, 10_000).await, BeginOutcome::Again(PostId(1)));
+    assert_eq!(begin(&*ledger, &ann, 3, 19_999).await, BeginOutcome::Running, "it has a turn of its own");
+    assert_eq!(begin(&*ledger, &ann, 4, 20_000).await, BeginOutcome::Again(PostId(1)));
     ledger.finish(&ann.user, "k", b"done").await.unwrap();
-    assert_eq!(begin(&*ledger, &ann, 5, 20_000).await, Begun::Answered("done".into()));
+    assert_eq!(begin(&*ledger, &ann, 5, 20_000).await, BeginOutcome::Answered("done".into()));
 }
 
 async fn attempts_are_renewed_and_released(ledger: Any) {
     let ann = write("ann", "k");
-    assert_eq!(begin(&*ledger, &ann, 1, 0).await, Begun::Fresh);
-    let move_turn = async |from, to| ledger.move_turn(&id("ann"), "k", from, to).await.unwrap();
-    move_turn(NOW + 10_000, NOW + 15_000).await;
-    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, Begun::Running);
-    move_turn(NOW + 10_000, 0).await;
-    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, Begun::Running, "that turn is over");
-    move_turn(NOW + 15_000, 0).await;
-    assert_eq!(begin(&*ledger, &ann, 3, 12_000).await, Begun::Again(PostId(1)));
-    ledger.move_turn(&id("nobody"), "k", 0, 1).await.unwrap();
+    assert_eq!(begin(&*ledger, &ann, 1, 0).await, BeginOutcome::Fresh);
+    let move_write_lease = async |from, to| ledger.move_write_lease(&id("ann"), "k", from, to).await.unwrap();
+    move_write_lease(NOW + 10_000, NOW + 15_000).await;
+    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, BeginOutcome::Running);
+    move_write_lease(NOW + 10_000, 0).await;
+    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, BeginOutcome::Running, "that turn is over");
+    move_write_lease(NOW + 15_000, 0).await;
+    assert_eq!(begin(&*ledger, &ann, 3, 12_000).await, BeginOutcome::Again(PostId(1)));
+    ledger.move_write_lease(&id("nobody"), "k", 0, 1).await.unwrap();
 }
 
 async fn one_of_many_concurrent_callers_executes(ledger: Any) {
     let ann = write("ann", "k");
     let begun = join_all((0..50).map(|n| begin(&*ledger, &ann, n, 0))).await;
-    assert_eq!(begun.iter().filter(|begun| **begun == Begun::Fresh).count(), 1);
-    assert_eq!(begun.iter().filter(|begun| **begun == Begun::Running).count(), 49);
+    assert_eq!(begun.iter().filter(|begun| **begun == BeginOutcome::Fresh).count(), 1);
+    assert_eq!(begun.iter().filter(|begun| **begun == BeginOutcome::Running).count(), 49);
 }
 
 async fn old_keys_are_removed_in_steps(ledger: Any) {
     for n in 0..5 {
         let write = write("ann", &format!("k{n}"));
-        assert_eq!(begin(&*ledger, &write, n, n * 1_000).await, Begun::Fresh);
+        assert_eq!(begin(&*ledger, &write, n, n * 1_000).await, BeginOutcome::Fresh);
         ledger.finish(&write.user, &write.key, b"done").await.unwrap();
     }
     // The time of the first is over, though its row is still there.
-    assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 60_001).await, Begun::Fresh);
-    assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 70_001).await, Begun::Again(PostId(9)), "with a new id");
-    assert_eq!(begin(&*ledger, &write("ann", "k1"), 9, 61_000).await, Begun::Answered("done".into()));
+    assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 60_001).await, BeginOutcome::Fresh);
+    assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 70_001).await, BeginOutcome::Again(PostId(9)), "with a new id");
+    assert_eq!(begin(&*ledger, &write("ann", "k1"), 9, 61_000).await, BeginOutcome::Answered("done".into()));
 
-    assert_eq!(ledger.forget_begun(NOW + 4_000, 2).await.unwrap(), 2);
+    assert_eq!(ledger.delete_old_keys(NOW + 4_000, 2).await.unwrap(), 2);
     assert_eq!(ledger.recall(&write("ann", "k2"), 0).await.unwrap(), None, "the oldest first");
     assert!(ledger.recall(&write("ann", "k3"), 0).await.unwrap().is_some());
-    assert_eq!(ledger.forget_begun(NOW + 4_000, 2).await.unwrap(), 1);
-    assert_eq!(ledger.forget_begun(NOW + 4_000, 2).await.unwrap(), 0);
+    assert_eq!(ledger.delete_old_keys(NOW + 4_000, 2).await.unwrap(), 1);
+    assert_eq!(ledger.delete_old_keys(NOW + 4_000, 2).await.unwrap(), 0);
     assert!(ledger.recall(&write("ann", "k4"), 0).await.unwrap().is_some(), "at that time is not before it");
 }
 

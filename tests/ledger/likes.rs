@@ -124,18 +124,18 @@ async fn reverts_are_kept_until_announced(ledger: Any) {
     let why = [("eve".to_owned(), post(2), RevertReason::Hidden), ("eve".to_owned(), post(77), RevertReason::Gone)];
     assert_eq!(received(&hidden.reverted), why);
     assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1)), (post(77), tally(0, 0))]));
-    ledger.reverts_told(&[hidden.reverted[0].id, hidden.reverted[1].id]).await.unwrap();
+    ledger.delete_reverts(&[hidden.reverted[0].id, hidden.reverted[1].id]).await.unwrap();
     assert_eq!(
         tallies(&settled),
         HashMap::from([(post(1), tally(0, 0)), (post(2), tally(1, 1)), (post(77), tally(0, 0))])
     );
     // The record outlives its writer until it is announced.
-    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted);
-    assert_eq!(ledger.untold_reverts(3, 1).await.unwrap(), settled.reverted[..1]);
-    assert!(ledger.untold_reverts(4, 9).await.unwrap().is_empty());
-    ledger.reverts_told(&[settled.reverted[0].id]).await.unwrap();
-    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted[1..]);
-    ledger.reverts_told(&[]).await.unwrap();
+    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), settled.reverted);
+    assert_eq!(ledger.pending_reverts(3, 1).await.unwrap(), settled.reverted[..1]);
+    assert!(ledger.pending_reverts(4, 9).await.unwrap().is_empty());
+    ledger.delete_reverts(&[settled.reverted[0].id]).await.unwrap();
+    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), settled.reverted[1..]);
+    ledger.delete_reverts(&[]).await.unwrap();
 }
 
 async fn liker_pages_are_exact_latest_first(ledger: Any) {
@@ -209,7 +209,7 @@ async fn comment_likes_equal_post_likes(ledger: Any) {
     let settled = ledger.settle_likes(batch("", "1", changes)).await.unwrap().expect("it is applied");
     assert_eq!(tallies(&settled)[&liked], tally(2, 1));
     assert_eq!(settled.reverted.iter().map(|it| it.object).collect::<Vec<_>>(), [deleted, never]);
-    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), settled.reverted);
+    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), settled.reverted);
     assert_eq!(ledger.comments(&[CommentId(5)]).await.unwrap()[0].likes, 2);
     let back = vec![change("bo", liked, false), change("bo", liked, false)];
     ledger.settle_likes(batch("1", "2", back)).await.unwrap().expect("it is applied");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Begun, Comments, Edges, Happening, Idempotency, Keyed, LikeBatch, Likes, Mark, Marked, Notifications, Posts,
-    RevertReason, Turn, Work,
+    BeginOutcome, CommentStore, FollowStore, IdempotencyStore, IdempotentWrite, LikeBatch, LikeStore, MarkOutcome,
+    NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work, WriteLease,
 };
 use feedline::model::{Comment, CommentId, LikeChange, NotificationId, Object, PostId, What};
 
@@ -52,8 +52,7 @@ async fn waiting_follows_see_the_concurrent_block() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann", "bo"]).await;
-    let block =
-        "INSERT INTO barriers VALUES ('ann', 'block', 'bo', 0); INSERT INTO barred VALUES ('bo', 'block', 'ann')";
+    let block = "INSERT INTO restrictions VALUES ('ann', 'block', 'bo', 0); INSERT INTO restricted_by VALUES ('bo', 'block', 'ann')";
     let asking = Arc::clone(&ledger);
     let call = async move { follow(&*asking, &id("bo"), &id("ann")).await };
     assert!(!meanwhile((server, &name), ("ann", block), call).await);
@@ -82,14 +81,14 @@ async fn idempotency_keys_renewed_during_cleanup_stay() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
-    let write = Keyed { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
-    let turn = Turn { now: NOW, until: NOW + 10, since: 0 };
-    assert_eq!(ledger.begin(&write, PostId(1), turn).await.unwrap(), Begun::Fresh);
+    let write = IdempotentWrite { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
+    let turn = WriteLease { now: NOW, until: NOW + 10, since: 0 };
+    assert_eq!(ledger.begin(&write, PostId(1), turn).await.unwrap(), BeginOutcome::Fresh);
     let asking = Arc::clone(&ledger);
-    let call = async move { asking.forget_begun(NOW + 1, 9).await.unwrap() };
+    let call = async move { asking.delete_old_keys(NOW + 1, 9).await.unwrap() };
     let anew = format!("UPDATE idempotency SET begun_at = {}", NOW + 5);
     assert_eq!(meanwhile((server, &name), ("ann", &anew), call).await, 0);
-    assert_eq!(ledger.begin(&write, PostId(2), turn).await.unwrap(), Begun::Running);
+    assert_eq!(ledger.begin(&write, PostId(2), turn).await.unwrap(), BeginOutcome::Running);
 }
 
 #[tokio::test]
@@ -97,12 +96,12 @@ async fn waiting_read_marks_change_nothing() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
-    let follows = Happening { id: NotificationId(1), what: What::Follow, by: id("bo"), event: 0 };
+    let follows = NotificationEvent { id: NotificationId(1), what: What::Follow, by: id("bo"), event: 0 };
     ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
     let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
     let asking = Arc::clone(&ledger);
-    let call = async move { asking.mark_notifications(&id("ann"), None, Mark::Read).await.unwrap() };
-    assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, Marked::Before);
+    let call = async move { asking.mark_notifications(&id("ann"), None, NotificationMark::Read).await.unwrap() };
+    assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, MarkOutcome::Before);
 }
 
 fn like(user: &str, object: Object) -> LikeChange {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Commented, Comments, Counts, Edges, Favourites, Happening, Jobs, Ledger, LikeBatch, Likes, Notifications, People,
-    PostgresLedger, Posts, PulledLog,
+    CommentOutcome, CommentStore, CountStore, FavouriteStore, FollowStore, JobStore, Ledger, LikeBatch, LikeStore,
+    NotificationEvent, NotificationStore, PeopleStore, PostStore, PostgresLedger, PullLogStore,
 };
 use feedline::model::{
     Comment, CommentId, Entry, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
@@ -224,7 +224,7 @@ async fn concurrent_events_at_two_nodes_form_one_group() {
     let notes = (1..=40_u64).map(|n| {
         let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
         tokio::spawn(async move {
-            let happening = Happening { id: NotificationId(n), what: What::Follow, by, event: 0 };
+            let happening = NotificationEvent { id: NotificationId(n), what: What::Follow, by, event: 0 };
             node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
         })
     });
@@ -252,8 +252,8 @@ async fn concurrent_equal_calls_execute_once() {
     assert!(posted.iter().all(Result::is_ok), "the others hear that it was made before: {posted:?}");
     let said = comment(70, 7, 0);
     let commented = join_all((0..8).map(|n| nodes[n % 2].create_comment(&said))).await;
-    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(Commented::Stored(_)))).count(), 1);
-    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(Commented::Before))).count(), 7);
+    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(CommentOutcome::Stored(_)))).count(), 1);
+    assert_eq!(commented.iter().filter(|made| matches!(made, Ok(CommentOutcome::Before))).count(), 7);
     let deleted = join_all((0..8).map(|n| nodes[n % 2].delete_post(PostId(7), &ann, NOW, &nothing))).await;
     assert_eq!(deleted.iter().filter(|deleted| matches!(deleted, Ok(Some(_)))).count(), 1);
     let ann = nodes[0].profile(&ann, None).await.unwrap().unwrap();

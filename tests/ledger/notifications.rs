@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Group, Happening, KEPT_GROUPS, Ledger, Mark, Marked, NEWEST_PEOPLE};
+use feedline::ledger::{
+    Ledger, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkOutcome, NotificationEvent, NotificationGroup,
+    NotificationMark,
+};
 use feedline::model::{CommentId, NotificationId, Object, PostId, What};
 
 use crate::support::{NOW, conformance, id, names, users};
@@ -28,22 +31,22 @@ const WINDOW: u64 = 1_000;
 const LIKE: What = What::Like(Object::Post(PostId(7)));
 
 /// Notes one happening to ann; what changed.
-async fn note(ledger: &dyn Ledger, number: u64, what: What, by: &str, at: u64) -> Option<Group> {
-    let happening = Happening { id: NotificationId(number), what, by: id(by), event: 0 };
+async fn note(ledger: &dyn Ledger, number: u64, what: What, by: &str, at: u64) -> Option<NotificationGroup> {
+    let happening = NotificationEvent { id: NotificationId(number), what, by: id(by), event: 0 };
     let mut changed = ledger.notify(&id("ann"), &[happening], NOW + at, WINDOW).await.expect("an answer");
     assert!(changed.len() <= 1);
     changed.pop()
 }
 
-async fn all(ledger: &dyn Ledger) -> Vec<Group> {
+async fn all(ledger: &dyn Ledger) -> Vec<NotificationGroup> {
     ledger.notifications(&id("ann"), None, 2_000).await.expect("a list")
 }
 
-fn numbers(groups: &[Group]) -> Vec<u64> {
+fn numbers(groups: &[NotificationGroup]) -> Vec<u64> {
     groups.iter().map(|group| group.id.0).collect()
 }
 
-async fn mark(ledger: &dyn Ledger, upto: Option<u64>, mark: Mark) -> Marked {
+async fn mark(ledger: &dyn Ledger, upto: Option<u64>, mark: NotificationMark) -> MarkOutcome {
     ledger.mark_notifications(&id("ann"), upto.map(NotificationId), mark).await.expect("an answer")
 }
 
@@ -88,7 +91,7 @@ async fn groups_have_one_user_kind_and_object(ledger: Any) {
     }
     let listed = all(&*ledger).await;
     assert_eq!(listed.iter().rev().map(|group| group.what).collect::<Vec<_>>(), kinds);
-    let other = Happening { id: NotificationId(20), what: LIKE, by: id("bo"), event: 0 };
+    let other = NotificationEvent { id: NotificationId(20), what: LIKE, by: id("bo"), event: 0 };
     let of_cy = ledger.notify(&id("cy"), &[other], NOW, WINDOW).await.unwrap();
     assert_eq!((of_cy[0].id, of_cy[0].count), (NotificationId(20), 1));
     assert_eq!(all(&*ledger).await, listed);
@@ -119,9 +122,9 @@ async fn read_groups_do_not_grow(ledger: Any) {
     begin(&*ledger).await;
     let comment = What::Comment(PostId(7));
     note(&*ledger, 1, comment, "bo", 0).await.unwrap();
-    assert_eq!(mark(&*ledger, None, Mark::Seen).await, Marked::Anew);
+    assert_eq!(mark(&*ledger, None, NotificationMark::Seen).await, MarkOutcome::Anew);
     assert_eq!(note(&*ledger, 2, comment, "cy", 1).await.unwrap().id, NotificationId(1), "seen is not read");
-    assert_eq!(mark(&*ledger, None, Mark::Read).await, Marked::Anew);
+    assert_eq!(mark(&*ledger, None, NotificationMark::Read).await, MarkOutcome::Anew);
     let anew = note(&*ledger, 3, comment, "bo", 2).await.expect("another comment is news");
     assert_eq!((anew.id, anew.count, anew.read), (NotificationId(3), 1, false));
     let read: Vec<_> = all(&*ledger).await.iter().map(|group| (group.id.0, group.read)).collect();
@@ -131,7 +134,7 @@ async fn read_groups_do_not_grow(ledger: Any) {
 async fn repeated_likes_do_not_notify_after_a_read(ledger: Any) {
     begin(&*ledger).await;
     note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
-    mark(&*ledger, None, Mark::Read).await;
+    mark(&*ledger, None, NotificationMark::Read).await;
     assert_eq!(note(&*ledger, 2, LIKE, "bo", 1).await, None, "taken back and done again");
     assert_eq!(note(&*ledger, 3, LIKE, "cy", 1).await.unwrap().id, NotificationId(3));
     assert_eq!(
@@ -143,29 +146,29 @@ async fn repeated_likes_do_not_notify_after_a_read(ledger: Any) {
 
 async fn read_marks_move_forward_only(ledger: Any) {
     begin(&*ledger).await;
-    assert_eq!(mark(&*ledger, None, Mark::Read).await, Marked::Before, "there is nothing");
+    assert_eq!(mark(&*ledger, None, NotificationMark::Read).await, MarkOutcome::Before, "there is nothing");
     for (number, by) in [(1, "bo"), (2, "cy"), (3, "di")] {
         note(&*ledger, number, What::Mention(Object::Post(PostId(number))), by, 0).await.unwrap();
     }
     let unread = async || numbers(&ledger.unread_notifications(&id("ann"), 9).await.unwrap());
     assert_eq!(unread().await, [3, 2, 1]);
-    assert_eq!(mark(&*ledger, Some(2), Mark::Read).await, Marked::Anew);
+    assert_eq!(mark(&*ledger, Some(2), NotificationMark::Read).await, MarkOutcome::Anew);
     assert_eq!(unread().await, [3]);
-    assert_eq!(mark(&*ledger, Some(1), Mark::Read).await, Marked::Before, "never back");
+    assert_eq!(mark(&*ledger, Some(1), NotificationMark::Read).await, MarkOutcome::Before, "never back");
     assert_eq!(unread().await, [3]);
     let flags: Vec<_> = all(&*ledger).await.iter().map(|group| (group.read, group.seen)).collect();
     assert_eq!(flags, [(false, false), (true, true), (true, true)], "what is read is seen");
-    assert_eq!(mark(&*ledger, Some(99), Mark::Read).await, Marked::Nothing);
+    assert_eq!(mark(&*ledger, Some(99), NotificationMark::Read).await, MarkOutcome::Nothing);
     users(&*ledger, &["bo"]).await;
-    let others = ledger.mark_notifications(&id("bo"), Some(NotificationId(3)), Mark::Read).await.unwrap();
-    assert_eq!(others, Marked::Nothing, "it is not theirs");
+    let others = ledger.mark_notifications(&id("bo"), Some(NotificationId(3)), NotificationMark::Read).await.unwrap();
+    assert_eq!(others, MarkOutcome::Nothing, "it is not theirs");
     assert_eq!(ledger.unread_notifications(&id("ann"), 0).await.unwrap(), []);
 }
 
 async fn groups_that_grow_are_unseen_again(ledger: Any) {
     begin(&*ledger).await;
     note(&*ledger, 1, LIKE, "bo", 0).await.unwrap();
-    assert_eq!(mark(&*ledger, Some(1), Mark::Seen).await, Marked::Anew);
+    assert_eq!(mark(&*ledger, Some(1), NotificationMark::Seen).await, MarkOutcome::Anew);
     let seen = all(&*ledger).await;
     assert_eq!((seen[0].seen, seen[0].read), (true, false));
     assert!(!note(&*ledger, 2, LIKE, "cy", 1).await.unwrap().seen);
@@ -190,20 +193,20 @@ async fn group_pages_start_at_a_position(ledger: Any) {
 
 async fn the_newest_actors_are_listed(ledger: Any) {
     begin(&*ledger).await;
-    let people: Vec<String> = (0..NEWEST_PEOPLE + 4).map(|n| format!("fan-{n}")).collect();
+    let people: Vec<String> = (0..MAX_GROUP_PEOPLE + 4).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &people.iter().map(String::as_str).collect::<Vec<_>>()).await;
     for (number, by) in (1..).zip(&people) {
         note(&*ledger, number, What::Follow, by, 0).await.unwrap();
     }
     let group = all(&*ledger).await.remove(0);
     assert_eq!(group.count, people.len() as u64);
-    let newest: Vec<&str> = people.iter().rev().take(NEWEST_PEOPLE).map(String::as_str).collect();
+    let newest: Vec<&str> = people.iter().rev().take(MAX_GROUP_PEOPLE).map(String::as_str).collect();
     assert_eq!(names(&group.people), newest);
 }
 
 async fn group_retention_keeps_the_newest(ledger: Any) {
     begin(&*ledger).await;
-    let happening = |number: u64| Happening {
+    let happening = |number: u64| NotificationEvent {
         id: NotificationId(number),
         what: What::Comment(PostId(number)),
         by: id("bo"),
@@ -212,16 +215,18 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
     // The oldest has so many people that they do not go at once.
     let fans: Vec<String> = (0..1_200).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let likes: Vec<_> =
-        (1..).zip(&fans).map(|(n, by)| Happening { id: NotificationId(n), what: LIKE, by: id(by), event: 0 }).collect();
+    let likes: Vec<_> = (1..)
+        .zip(&fans)
+        .map(|(n, by)| NotificationEvent { id: NotificationId(n), what: LIKE, by: id(by), event: 0 })
+        .collect();
     ledger.notify(&id("ann"), &likes, NOW, WINDOW).await.unwrap();
-    let many: Vec<_> = (2_000..2_000 + KEPT_GROUPS - 1).map(happening).collect();
+    let many: Vec<_> = (2_000..2_000 + MAX_NOTIFICATION_GROUPS - 1).map(happening).collect();
     ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
     let listed = all(&*ledger).await;
-    assert_eq!((listed.len() as u64, listed.last().unwrap().what), (KEPT_GROUPS, LIKE));
+    assert_eq!((listed.len() as u64, listed.last().unwrap().what), (MAX_NOTIFICATION_GROUPS, LIKE));
     ledger.notify(&id("ann"), &[happening(8_000), happening(8_001)], NOW, WINDOW).await.unwrap();
     let listed = all(&*ledger).await;
-    assert_eq!(listed.len() as u64, KEPT_GROUPS);
+    assert_eq!(listed.len() as u64, MAX_NOTIFICATION_GROUPS);
     assert_eq!((listed[0].id.0, listed.last().unwrap().id.0), (8_001, 2_001), "the oldest went");
     // What went is forgotten: the same again begins a group.
     let again = note(&*ledger, 9_000, LIKE, "fan-3", 1).await.unwrap();
@@ -230,7 +235,7 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
 
 async fn one_call_stores_many_events_and_returns_each_group_once(ledger: Any) {
     begin(&*ledger).await;
-    let happening = |number, what, by| Happening { id: NotificationId(number), what, by: id(by), event: 0 };
+    let happening = |number, what, by| NotificationEvent { id: NotificationId(number), what, by: id(by), event: 0 };
     let many = [
         happening(1, LIKE, "bo"),
         happening(2, What::Follow, "bo"),

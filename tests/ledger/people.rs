@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Ledger, ProfileChange, Reach};
+use feedline::ledger::{Ledger, ProfileChange, SuggestionLimits};
 
 use crate::support::{NOW, account, conformance, follow, id, users};
 
@@ -26,7 +26,7 @@ async fn rename(ledger: &dyn Ledger, user: &str, name: &str) {
 /// Pages of that many, joined.
 async fn found(ledger: &dyn Ledger, prefix: &str, limit: usize) -> Vec<String> {
     let mut all = Vec::new();
-    let mut last: Option<feedline::ledger::Found> = None;
+    let mut last: Option<feedline::ledger::UserMatch> = None;
     loop {
         let after = last.as_ref().map(|last| (last.term.as_str(), &last.user.id));
         let page = ledger.search_users(prefix, after, limit).await.unwrap();
@@ -100,7 +100,7 @@ async fn search_finds_the_new_name_only(ledger: Any) {
     assert_eq!(found(&*ledger, "ann", 9).await, ["ann"]);
 }
 
-async fn second(ledger: &dyn Ledger, reach: Reach) -> Vec<(String, u64)> {
+async fn second(ledger: &dyn Ledger, reach: SuggestionLimits) -> Vec<(String, u64)> {
     let people = ledger.second_degree(&id("i"), reach).await.unwrap();
     people.into_iter().map(|(user, mutual)| (user.to_string(), mutual)).collect()
 }
@@ -109,7 +109,7 @@ fn ranked(people: &[(&str, u64)]) -> Vec<(String, u64)> {
     people.iter().map(|(user, mutual)| ((*user).to_owned(), *mutual)).collect()
 }
 
-const FAR: Reach = Reach { followees: 100, each: 100, people: 100 };
+const FAR: SuggestionLimits = SuggestionLimits { followees: 100, each: 100, people: 100 };
 
 async fn suggestions_are_ranked_and_exclude_followees(ledger: Any) {
     users(&*ledger, &["i", "a", "b", "c", "x", "y", "z", "Z", "far"]).await;
@@ -135,16 +135,16 @@ async fn suggestion_scans_are_bounded(ledger: Any) {
     for followee in ["n1", "old", "n2", "n3"] {
         follow(&*ledger, &id("new"), &id(followee)).await;
     }
-    let near = second(&*ledger, Reach { followees: 1, each: 2, people: 9 }).await;
+    let near = second(&*ledger, SuggestionLimits { followees: 1, each: 2, people: 9 }).await;
     assert_eq!(near, ranked(&[("n2", 1), ("n3", 1)]), "the latest of the latest");
-    let near = second(&*ledger, Reach { followees: 1, each: 9, people: 9 }).await;
+    let near = second(&*ledger, SuggestionLimits { followees: 1, each: 9, people: 9 }).await;
     assert_eq!(near, ranked(&[("n1", 1), ("n2", 1), ("n3", 1)]), "old is followed, though not looked at");
-    assert_eq!(second(&*ledger, Reach { people: 2, ..FAR }).await, ranked(&[("n1", 1), ("n2", 1)]));
+    assert_eq!(second(&*ledger, SuggestionLimits { people: 2, ..FAR }).await, ranked(&[("n1", 1), ("n2", 1)]));
 }
 
 async fn post_alerts_are_stored_once_and_bounded(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
-    let ask = async |author: &str| ledger.notify_of(&id("ann"), &id(author), NOW, 2).await.unwrap();
+    let ask = async |author: &str| ledger.enable_post_alerts(&id("ann"), &id(author), NOW, 2).await.unwrap();
     let asked = async |author: &str| {
         let profile = ledger.profile(&id(author), Some(&id("ann"))).await.unwrap().unwrap();
         profile.edges.notify
@@ -156,7 +156,7 @@ async fn post_alerts_are_stored_once_and_bounded(ledger: Any) {
     assert!(!ledger.profile(&id("bo"), None).await.unwrap().unwrap().edges.notify);
     assert!(!ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().unwrap().edges.notify, "one way only");
     for _ in 0..2 {
-        ledger.unnotify_of(&id("ann"), &id("bo")).await.unwrap();
+        ledger.disable_post_alerts(&id("ann"), &id("bo")).await.unwrap();
     }
     assert!(!asked("bo").await && ask("dee").await);
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Keyed, Ledger, LikeBatch, PersonalData, Turn};
-use feedline::model::{Barrier, Comment, CommentId, LikeChange, Object, ObjectId, ObjectType, PostId};
+use feedline::ledger::{IdempotentWrite, Ledger, LikeBatch, PersonalData, WriteLease};
+use feedline::model::{Comment, CommentId, LikeChange, Object, ObjectId, ObjectType, PostId, Restriction};
 use serde_json::{Value, json};
 
 use crate::support::{LEASE, NOW, conformance, delete, follow, id, lease, publish, users};
@@ -77,14 +77,14 @@ async fn fill(ledger: &dyn Ledger) {
     for other in ["bo", "cy", "dee"] {
         follow(ledger, &id("ann"), &id(other)).await;
         follow(ledger, &id(other), &id("ann")).await;
-        ledger.notify_of(&id("ann"), &id(other), NOW, 9).await.expect("an answer");
+        ledger.enable_post_alerts(&id("ann"), &id(other), NOW, 9).await.expect("an answer");
     }
-    for (barrier, whom) in [(Barrier::Hide, "cy"), (Barrier::Mute, "bo"), (Barrier::Mute, "cy")] {
-        ledger.bar(barrier, &id("ann"), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
+    for (barrier, whom) in [(Restriction::Hide, "cy"), (Restriction::Mute, "bo"), (Restriction::Mute, "cy")] {
+        ledger.restrict(barrier, &id("ann"), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
     }
     for key in ["a key", "b", "c"] {
-        let write = Keyed { user: id("ann"), key: key.into(), operation: "posts.create", input: [7; 32] };
-        let turn = Turn { now: NOW, until: NOW + 1, since: 0 };
+        let write = IdempotentWrite { user: id("ann"), key: key.into(), operation: "posts.create", input: [7; 32] };
+        let turn = WriteLease { now: NOW, until: NOW + 1, since: 0 };
         ledger.begin(&write, PostId(5), turn).await.expect("an answer");
     }
 }

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Barriers, BulkLoad, Comments, Durability, Edges, Favourites, Happening, Jobs, Ledger, LedgerError, LikeBatch,
-    Likes, Lineages, Notifications, People, PostgresLedger, PostgresOptions, PostgresUrl, Posts,
+    BulkLoad, CommentStore, Durability, FavouriteStore, FollowStore, JobStore, Ledger, LedgerError, LikeBatch,
+    LikeStore, LineageStore, NotificationEvent, NotificationStore, PeopleStore, PostStore, PostgresLedger,
+    PostgresOptions, PostgresUrl, RestrictionStore,
 };
 use feedline::model::{
-    Barrier, Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
+    Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, Restriction, UserId, What,
 };
 use futures::future::join_all;
 
@@ -322,11 +323,11 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
         for step in 1..4 {
             let (other, at) = (&people[(number + step) % people.len()], 1 + (number + step) as u64 % 24);
             follow(ledger, one, other).await;
-            ledger.bar(Barrier::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
+            ledger.restrict(Restriction::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
             ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
             let what = What::Like(Object::Post(PostId(at)));
             let happening =
-                Happening { id: NotificationId((number * 4 + step) as u64), what, by: other.clone(), event: 0 };
+                NotificationEvent { id: NotificationId((number * 4 + step) as u64), what, by: other.clone(), event: 0 };
             ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
             for object in [Object::Post(PostId(at)), Object::Comment(CommentId(at))] {
                 likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });
@@ -357,8 +358,8 @@ async fn rows_are_partitioned_by_author_post_and_user() {
         ("comment_likes", "comment"),
         ("follows", "follower"),
         ("followers", "followee"),
-        ("barriers", "maker"),
-        ("barred", "whom"),
+        ("restrictions", "maker"),
+        ("restricted_by", "whom"),
         ("favourites", "owner"),
         ("favourite_holders", "type, object"),
         ("notifications", "owner"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Ledger, LikeBatch, Most, Newest, Thread};
+use feedline::ledger::{Ledger, LikeBatch, PreviewLimits, PreviewRows, Thread};
 use feedline::model::{Comment, CommentId, LikeChange, Object, PostId};
 
 use crate::support::{NOW, conformance, id, publish, users};
@@ -45,8 +45,8 @@ async fn like(ledger: &dyn Ledger, from: &str, to: &str, likes: &[(u64, u64)], l
 }
 
 /// What the lists of each of these posts begin with.
-async fn listed(ledger: &dyn Ledger, posts: &[PostId], most: Most) -> Newest {
-    let mut listed = Newest::default();
+async fn listed(ledger: &dyn Ledger, posts: &[PostId], most: PreviewLimits) -> PreviewRows {
+    let mut listed = PreviewRows::default();
     for post in posts {
         let likers = ledger.likers(*post, None, most.likers).await.unwrap().items;
         listed.likers.extend(likers.into_iter().map(|user| (*post, user.id)));
@@ -57,7 +57,7 @@ async fn listed(ledger: &dyn Ledger, posts: &[PostId], most: Most) -> Newest {
 }
 
 /// The posts one after the other; what is under one of them stays in its order.
-fn by_post(mut newest: Newest) -> Newest {
+fn by_post(mut newest: PreviewRows) -> PreviewRows {
     newest.likers.sort_by_key(|(post, _)| *post);
     newest.comments.sort_by_key(|comment| comment.post);
     newest
@@ -80,16 +80,16 @@ async fn previews_hold_the_newest_up_to_the_limit(ledger: Any) {
     likes.sort_unstable_by_key(|(user, post)| (user * 7 % 10, post * 3 % 41));
     like(&*ledger, "", "1", &likes, true).await;
     for (likers, comments) in [(8, 3), (1, 1), (0, 3), (8, 0), (0, 0), (100, 100)] {
-        let most = Most { likers, comments };
+        let most = PreviewLimits { likers, comments };
         let before = ledger.round_trips();
-        let newest = ledger.newest_under(&posts, most).await.unwrap();
+        let newest = ledger.newest_previews(&posts, most).await.unwrap();
         assert_eq!(ledger.round_trips() - before, 1);
         assert_eq!(by_post(newest), listed(&*ledger, &posts, most).await, "{most:?}");
     }
     // Each once, and nothing of others.
-    let most = Most { likers: 2, comments: 2 };
+    let most = PreviewLimits { likers: 2, comments: 2 };
     let some = [PostId(7), PostId(3), PostId(7), PostId(999)];
-    let newest = ledger.newest_under(&some, most).await.unwrap();
+    let newest = ledger.newest_previews(&some, most).await.unwrap();
     assert_eq!(by_post(newest), listed(&*ledger, &[PostId(3), PostId(7)], most).await);
 }
 
@@ -105,8 +105,8 @@ async fn previews_treat_deletions_like_lists(ledger: Any) {
     }
     like(&*ledger, "", "1", &[(1, 1), (2, 1), (3, 1), (4, 1)], true).await;
     like(&*ledger, "1", "2", &[(4, 1), (2, 1)], false).await;
-    let most = Most { likers: 2, comments: 2 };
-    let newest = ledger.newest_under(&[PostId(1)], most).await.unwrap();
+    let most = PreviewLimits { likers: 2, comments: 2 };
+    let newest = ledger.newest_previews(&[PostId(1)], most).await.unwrap();
     assert_eq!(newest.likers, [(PostId(1), id("u3")), (PostId(1), id("u1"))]);
     let comments: Vec<_> = newest.comments.iter().map(|comment| (comment.id.0, comment.author.is_some())).collect();
     assert_eq!(comments, [(13, false), (12, true)], "one stays for its reply, without its author");
@@ -114,7 +114,7 @@ async fn previews_treat_deletions_like_lists(ledger: Any) {
 }
 
 async fn previews_of_nothing_are_empty(ledger: Any) {
-    let most = Most { likers: 9, comments: 9 };
-    assert_eq!(ledger.newest_under(&[], most).await.unwrap(), Newest::default());
-    assert_eq!(ledger.newest_under(&[PostId(5)], most).await.unwrap(), Newest::default());
+    let most = PreviewLimits { likers: 9, comments: 9 };
+    assert_eq!(ledger.newest_previews(&[], most).await.unwrap(), PreviewRows::default());
+    assert_eq!(ledger.newest_previews(&[PostId(5)], most).await.unwrap(), PreviewRows::default());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Due, Ledger, LedgerError, Pulled};
+use feedline::ledger::{DueEntries, Ledger, LedgerError, PullLogEntry};
 use feedline::model::{Entry, GoneReason, PostId};
 
 use crate::support::{NOW, conformance, follow, id, ids, names, publish, unfollow, users};
@@ -24,7 +24,7 @@ async fn pull(ledger: &dyn Ledger, job: i64, author: &str, entry: &Entry) -> u64
     ledger.pull(job, &id(author), entry, false, NOW).await.expect("a mark")
 }
 
-async fn due(ledger: &dyn Ledger, reader: &str, mark: u64, limit: usize) -> Due {
+async fn due(ledger: &dyn Ledger, reader: &str, mark: u64, limit: usize) -> DueEntries {
     ledger.pulled_for(&id(reader), mark, limit).await.expect("what is due")
 }
 
@@ -39,7 +39,7 @@ async fn log_positions_grow_and_are_unique_for_a_job(ledger: Any) {
     let gone = Entry::Gone(PostId(10), GoneReason::Deleted);
     let third = ledger.pull(8, &id("ann"), &gone, true, NOW + 9).await.unwrap();
     assert_eq!(ledger.pulled_top().await.unwrap(), third);
-    let entry = |mark, author, entry, repeated, at| Pulled { mark, author: id(author), entry, repeated, at };
+    let entry = |mark, author, entry, repeated, at| PullLogEntry { mark, author: id(author), entry, repeated, at };
     let all = [
         entry(first, "ann", post(10), false, NOW),
         entry(second, "bo", Entry::Edited(PostId(9)), false, NOW),
@@ -57,30 +57,33 @@ async fn due_entries_are_those_of_followees_since_the_cursor(ledger: Any) {
     for author in ["bo", "cy"] {
         follow(&*ledger, &id("ann"), &id(author)).await;
     }
-    let nothing = Due { entries: vec![], mark: 0, more: false };
+    let nothing = DueEntries { entries: vec![], mark: 0, more: false };
     assert_eq!(due(&*ledger, "ann", 0, 5).await, nothing);
     let mut marks = Vec::new();
     for (job, author) in (1_i64..).zip(["bo", "dee", "cy", "bo", "dee", "ann"]) {
         marks.push(pull(&*ledger, job, author, &post(job.unsigned_abs())).await);
     }
     let top = marks[5];
-    let all = Due { entries: vec![post(1), post(3), post(4)], mark: top, more: false };
+    let all = DueEntries { entries: vec![post(1), post(3), post(4)], mark: top, more: false };
     assert_eq!(due(&*ledger, "ann", 0, 5).await, all);
     assert_eq!(due(&*ledger, "ann", marks[0], 5).await.entries, [post(3), post(4)]);
-    assert_eq!(due(&*ledger, "ann", top, 5).await, Due { entries: vec![], mark: top, more: false });
+    assert_eq!(due(&*ledger, "ann", top, 5).await, DueEntries { entries: vec![], mark: top, more: false });
     assert_eq!(due(&*ledger, "ann", top + 9, 5).await.mark, top + 9, "never back");
     // In parts: each says how far it goes.
-    assert_eq!(due(&*ledger, "ann", 0, 2).await, Due { entries: vec![post(1), post(3)], mark: marks[2], more: true });
-    assert_eq!(due(&*ledger, "ann", marks[2], 2).await, Due { entries: vec![post(4)], mark: top, more: false });
+    assert_eq!(
+        due(&*ledger, "ann", 0, 2).await,
+        DueEntries { entries: vec![post(1), post(3)], mark: marks[2], more: true }
+    );
+    assert_eq!(due(&*ledger, "ann", marks[2], 2).await, DueEntries { entries: vec![post(4)], mark: top, more: false });
     // Nothing is due to somebody who follows none of them, who is up to date nevertheless.
-    assert_eq!(due(&*ledger, "cy", 0, 5).await, Due { entries: vec![], mark: top, more: false });
+    assert_eq!(due(&*ledger, "cy", 0, 5).await, DueEntries { entries: vec![], mark: top, more: false });
     unfollow(&*ledger, &id("ann"), &id("bo")).await;
     assert_eq!(due(&*ledger, "ann", 0, 5).await.entries, [post(3)]);
 }
 
 async fn followers_are_filtered_from_candidates(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
-    assert_eq!(ledger.carriage(&id("nobody")).await.unwrap().followers, 0);
+    assert_eq!(ledger.fanout_mode(&id("nobody")).await.unwrap().followers, 0);
     for follower in ["bo", "dee"] {
         follow(&*ledger, &id(follower), &id("ann")).await;
     }
@@ -97,13 +100,13 @@ async fn followers_are_filtered_from_candidates(ledger: Any) {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(among(&many).await, ["dee"]);
     // How an author's posts go: pulled once there is something of theirs in the log.
-    let carriage = ledger.carriage(&id("ann")).await.unwrap();
-    assert_eq!((carriage.followers, carriage.pulled), (2, false));
+    let mode = ledger.fanout_mode(&id("ann")).await.unwrap();
+    assert_eq!((mode.followers, mode.pulled), (2, false));
     publish(&*ledger, 1, "ann").await;
     pull(&*ledger, 1, "ann", &post(1)).await;
     unfollow(&*ledger, &id("bo"), &id("ann")).await;
-    let carriage = ledger.carriage(&id("ann")).await.unwrap();
-    assert_eq!((carriage.followers, carriage.pulled), (1, true));
+    let mode = ledger.fanout_mode(&id("ann")).await.unwrap();
+    assert_eq!((mode.followers, mode.pulled), (1, true));
 }
 
 async fn old_entries_are_removed_and_positions_continue(ledger: Any) {

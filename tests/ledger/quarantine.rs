@@ -62,7 +62,7 @@ async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
     let narrowed = feedline::model::Post { visibility: Visibility::Followers, edited_at: Some(NOW + 5), ..narrowed };
     let jobs = edit(&*ledger, &narrowed).await;
     let change = VisibilityChange { before: Visibility::Public, after: Visibility::Followers };
-    let narrow = |change| Work::Narrow { post: PostId(1), author: id("ann"), change };
+    let narrow = |change| Work::RevokeVisibility { post: PostId(1), author: id("ann"), change };
     let job = jobs.iter().find(|job| job.work == narrow(Some(change.clone()))).expect("a job");
     assert!(ledger.quarantine_job(job.id, job.generation, "why", NOW).await.unwrap().was_held);
     assert!(ledger.release_job(job.id).await.unwrap());
@@ -112,14 +112,14 @@ async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
     let reverted = ledger.skip_like(&skipped).await.unwrap().expect("it stood there").pop().expect("a note");
     assert_eq!((reverted.user.clone(), reverted.object), (id("bo"), Object::Post(PostId(1))));
     assert_eq!(reverted.reason, RevertReason::Failed);
-    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap(), [reverted]);
+    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), [reverted]);
     assert_eq!(ledger.like_position(3).await.unwrap(), "life 7-0");
     assert_eq!(quarantined(&*ledger).await, [(LIKE.into(), "3 life 7-0".into())]);
     assert_eq!(ledger.skip_like(&skipped).await.unwrap(), None, "once");
     (skipped.from, skipped.to, skipped.like) = ("life 7-0".into(), "life 8-0".into(), None);
     assert_eq!(ledger.skip_like(&skipped).await.unwrap(), Some(Vec::new()), "it was none");
     assert_eq!(ledger.like_position(3).await.unwrap(), "life 8-0");
-    assert_eq!(ledger.untold_reverts(3, 9).await.unwrap().len(), 1);
+    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap().len(), 1);
 }
 
 /// The damage, with the names of columns that differ.
@@ -156,7 +156,8 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
         };
         ledger.create_comment(&comment).await.unwrap();
         let what = What::Like(Object::Post(PostId(number)));
-        let happening = feedline::ledger::Happening { id: NotificationId(20 + number), what, by: id("bo"), event: 0 };
+        let happening =
+            feedline::ledger::NotificationEvent { id: NotificationId(20 + number), what, by: id("bo"), event: 0 };
         ledger.notify(&id("ann"), &[happening], NOW, 1_000).await.unwrap();
     }
     let before = unreadable_rows();
@@ -190,7 +191,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
     ledger.renew_jobs(&renewed, &lease("w1", 0)).await.expect("an answer");
     let claimed = ledger.claim_jobs(&lease("w1", LEASE), 9).await.expect("the others");
     assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [jobs[1], jobs[3], jobs[4]]);
-    let reverts = ledger.untold_reverts(0, 1).await.expect("the other");
+    let reverts = ledger.pending_reverts(0, 1).await.expect("the other");
     assert_eq!(reverts.len(), 1, "the first one cannot be decoded");
     let mut kinds: Vec<String> = quarantined(ledger).await.into_iter().map(|(kind, _)| kind).collect();
     kinds.sort();

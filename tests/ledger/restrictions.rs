@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{EditOutcome, Job, Ledger, VisibilityChange, Work};
-use feedline::model::{Barrier, Edges, PostId, Relation, UserId, Visibility};
+use feedline::model::{Edges, PostId, Relation, Restriction, UserId, Visibility};
 
 use crate::support::{
     self, LEASE, NOW, conformance, delete, follow, id, ids, lease, post, publish, store, timeline, users,
@@ -24,12 +24,12 @@ conformance! {
 
 type Any = Arc<dyn Ledger>;
 
-async fn bar(ledger: &dyn Ledger, barrier: Barrier, maker: &str, whom: &str) -> Option<Vec<Job>> {
-    ledger.bar(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer")
+async fn restrict(ledger: &dyn Ledger, barrier: Restriction, maker: &str, whom: &str) -> Option<Vec<Job>> {
+    ledger.restrict(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer")
 }
 
-async fn unbar(ledger: &dyn Ledger, barrier: Barrier, maker: &str, whom: &str) -> Option<Vec<Job>> {
-    ledger.unbar(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer")
+async fn unrestrict(ledger: &dyn Ledger, barrier: Restriction, maker: &str, whom: &str) -> Option<Vec<Job>> {
+    ledger.unrestrict(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer")
 }
 
 fn work(jobs: Option<Vec<Job>>) -> Vec<Work> {
@@ -37,7 +37,7 @@ fn work(jobs: Option<Vec<Job>>) -> Vec<Work> {
 }
 
 fn part(reader: &str, author: &str) -> Work {
-    Work::Part { reader: id(reader), author: id(author) }
+    Work::Detach { reader: id(reader), author: id(author) }
 }
 
 async fn relation(ledger: &dyn Ledger, reader: &str, author: &str) -> Relation {
@@ -51,30 +51,34 @@ async fn restrictions_are_set_and_lifted_once(ledger: Any) {
         set(&mut relation);
         relation
     };
-    let cases: [(Barrier, Vec<Work>, Relation, Relation); 3] = [
-        (Barrier::Hide, vec![part("bo", "ann")], Relation::default(), seen(|it| it.hidden = true)),
-        (Barrier::Mute, vec![part("ann", "bo")], seen(|it| it.muted = true), Relation::default()),
+    let cases: [(Restriction, Vec<Work>, Relation, Relation); 3] = [
+        (Restriction::Hide, vec![part("bo", "ann")], Relation::default(), seen(|it| it.hidden = true)),
+        (Restriction::Mute, vec![part("ann", "bo")], seen(|it| it.muted = true), Relation::default()),
         (
-            Barrier::Block,
+            Restriction::Block,
             vec![part("ann", "bo"), part("bo", "ann")],
             seen(|it| it.blocks = true),
             seen(|it| it.blocked = true),
         ),
     ];
     for (barrier, jobs, mine, theirs) in cases {
-        assert_eq!(unbar(&*ledger, barrier, "ann", "bo").await, None, "{barrier:?} was not there");
+        assert_eq!(unrestrict(&*ledger, barrier, "ann", "bo").await, None, "{barrier:?} was not there");
         let before = ledger.backlog().await.unwrap().jobs;
-        assert_eq!(work(bar(&*ledger, barrier, "ann", "bo").await), jobs, "{barrier:?}");
-        assert_eq!(bar(&*ledger, barrier, "ann", "bo").await, None, "{barrier:?} was there");
+        assert_eq!(work(restrict(&*ledger, barrier, "ann", "bo").await), jobs, "{barrier:?}");
+        assert_eq!(restrict(&*ledger, barrier, "ann", "bo").await, None, "{barrier:?} was there");
         assert_eq!(ledger.backlog().await.unwrap().jobs, before + jobs.len() as u64, "the jobs are in the ledger");
         assert_eq!(relation(&*ledger, "ann", "bo").await, mine, "{barrier:?}");
         assert_eq!(relation(&*ledger, "bo", "ann").await, theirs, "{barrier:?}");
         let edges = ledger.profile(&id("bo"), Some(&id("ann"))).await.unwrap().unwrap().edges;
-        let received = [(Barrier::Hide, edges.hiding), (Barrier::Mute, edges.muting), (Barrier::Block, edges.blocking)];
+        let received = [
+            (Restriction::Hide, edges.hiding),
+            (Restriction::Mute, edges.muting),
+            (Restriction::Block, edges.blocking),
+        ];
         assert!(received.iter().all(|(which, is_so)| *is_so == (*which == barrier)), "{barrier:?}: {edges:?}");
         let edges = ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().unwrap().edges;
         assert_eq!(edges, Edges::default(), "the other does not see {barrier:?}");
-        assert!(unbar(&*ledger, barrier, "ann", "bo").await.is_some(), "{barrier:?}");
+        assert!(unrestrict(&*ledger, barrier, "ann", "bo").await.is_some(), "{barrier:?}");
         assert_eq!(relation(&*ledger, "ann", "bo").await, Relation::default());
     }
 }
@@ -84,7 +88,7 @@ async fn blocks_end_follows_and_reject_new_ones(ledger: Any) {
     for (from, to) in [("ann", "bo"), ("bo", "ann"), ("cy", "ann"), ("ann", "cy")] {
         assert!(follow(&*ledger, &id(from), &id(to)).await);
     }
-    bar(&*ledger, Barrier::Block, "ann", "bo").await.expect("it is new");
+    restrict(&*ledger, Restriction::Block, "ann", "bo").await.expect("it is new");
     let counts = async |user: &str| {
         let profile = ledger.profile(&id(user), None).await.unwrap().unwrap();
         (profile.followers, profile.following)
@@ -92,10 +96,14 @@ async fn blocks_end_follows_and_reject_new_ones(ledger: Any) {
     assert_eq!((counts("ann").await, counts("bo").await, counts("cy").await), ((1, 1), (0, 0), (1, 1)));
     assert!(!follow(&*ledger, &id("bo"), &id("ann")).await && !follow(&*ledger, &id("ann"), &id("bo")).await);
     assert_eq!(counts("bo").await, (0, 0), "nothing half done");
-    assert_eq!(work(unbar(&*ledger, Barrier::Block, "ann", "bo").await), [], "nobody follows: nothing comes back");
+    assert_eq!(
+        work(unrestrict(&*ledger, Restriction::Block, "ann", "bo").await),
+        [],
+        "nobody follows: nothing comes back"
+    );
     assert!(follow(&*ledger, &id("bo"), &id("ann")).await);
     // A mute or a hide keeps nobody from following.
-    bar(&*ledger, Barrier::Hide, "cy", "bo").await.expect("it is new");
+    restrict(&*ledger, Restriction::Hide, "cy", "bo").await.expect("it is new");
     assert!(follow(&*ledger, &id("bo"), &id("cy")).await);
 }
 
@@ -107,18 +115,18 @@ async fn lifted_restrictions_restore_followed_posts(ledger: Any) {
         }
         let back = Work::Follow { reader: id("ann"), author: id("bo") };
         let expected: &[Work] = if follows { &[back] } else { &[] };
-        bar(&*ledger, Barrier::Mute, "ann", "bo").await.expect("it is new");
-        assert_eq!(work(unbar(&*ledger, Barrier::Mute, "ann", "bo").await), expected);
-        bar(&*ledger, Barrier::Hide, "bo", "ann").await.expect("it is new");
-        assert_eq!(work(unbar(&*ledger, Barrier::Hide, "bo", "ann").await), expected);
+        restrict(&*ledger, Restriction::Mute, "ann", "bo").await.expect("it is new");
+        assert_eq!(work(unrestrict(&*ledger, Restriction::Mute, "ann", "bo").await), expected);
+        restrict(&*ledger, Restriction::Hide, "bo", "ann").await.expect("it is new");
+        assert_eq!(work(unrestrict(&*ledger, Restriction::Hide, "bo", "ann").await), expected);
     }
 }
 
 async fn relations_are_returned_in_the_order_of_pairs(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     follow(&*ledger, &id("ann"), &id("bo")).await;
-    bar(&*ledger, Barrier::Mute, "ann", "bo").await.expect("it is new");
-    bar(&*ledger, Barrier::Hide, "bo", "ann").await.expect("it is new");
+    restrict(&*ledger, Restriction::Mute, "ann", "bo").await.expect("it is new");
+    restrict(&*ledger, Restriction::Hide, "bo", "ann").await.expect("it is new");
     let nothing = Relation::default();
     let mine = Relation { follows: true, muted: true, hidden: true, ..nothing };
     let theirs = Relation { followed: true, ..nothing };
@@ -135,16 +143,16 @@ async fn relations_are_returned_in_the_order_of_pairs(ledger: Any) {
 async fn authors_with_restrictions_are_flagged(ledger: Any) {
     let people = ["hides", "muted", "blocks", "blocked", "mutes", "hidden", "plain"];
     users(&*ledger, &people).await;
-    bar(&*ledger, Barrier::Hide, "hides", "hidden").await.expect("it is new");
-    bar(&*ledger, Barrier::Mute, "mutes", "muted").await.expect("it is new");
-    bar(&*ledger, Barrier::Block, "blocks", "blocked").await.expect("it is new");
+    restrict(&*ledger, Restriction::Hide, "hides", "hidden").await.expect("it is new");
+    restrict(&*ledger, Restriction::Mute, "mutes", "muted").await.expect("it is new");
+    restrict(&*ledger, Restriction::Block, "blocks", "blocked").await.expect("it is new");
     let asked = ids(&[&people[..], &["hides", "nobody"]].concat());
-    let mut found = ledger.barred_among(&asked).await.unwrap();
+    let mut found = ledger.users_with_restrictions(&asked).await.unwrap();
     found.sort();
     assert_eq!(found, ids(&["blocked", "blocks", "hides", "muted"]));
-    unbar(&*ledger, Barrier::Mute, "mutes", "muted").await.expect("it was there");
-    assert!(ledger.barred_among(&ids(&["muted"])).await.unwrap().is_empty());
-    assert!(ledger.barred_among(&[]).await.unwrap().is_empty());
+    unrestrict(&*ledger, Restriction::Mute, "mutes", "muted").await.expect("it was there");
+    assert!(ledger.users_with_restrictions(&ids(&["muted"])).await.unwrap().is_empty());
+    assert!(ledger.users_with_restrictions(&[]).await.unwrap().is_empty());
 }
 
 async fn merged_timelines_omit_muted_and_hiding_users(ledger: Any) {
@@ -153,14 +161,14 @@ async fn merged_timelines_omit_muted_and_hiding_users(ledger: Any) {
         publish(&*ledger, number, author).await;
         follow(&*ledger, &id("me"), &id(author)).await;
     }
-    bar(&*ledger, Barrier::Mute, "me", "ann").await.expect("it is new");
-    bar(&*ledger, Barrier::Hide, "bo", "me").await.expect("it is new");
+    restrict(&*ledger, Restriction::Mute, "me", "ann").await.expect("it is new");
+    restrict(&*ledger, Restriction::Hide, "bo", "me").await.expect("it is new");
     // The other way round changes nothing.
-    bar(&*ledger, Barrier::Mute, "cy", "me").await.expect("it is new");
-    bar(&*ledger, Barrier::Hide, "me", "cy").await.expect("it is new");
+    restrict(&*ledger, Restriction::Mute, "cy", "me").await.expect("it is new");
+    restrict(&*ledger, Restriction::Hide, "me", "cy").await.expect("it is new");
     let read = async || timeline(&*ledger, &id("me"), PostId::MAX, 9).await;
     assert_eq!(read().await, [4, 1].map(PostId));
-    unbar(&*ledger, Barrier::Mute, "me", "ann").await.expect("it was there");
+    unrestrict(&*ledger, Restriction::Mute, "me", "ann").await.expect("it was there");
     assert_eq!(read().await, [4, 2, 1].map(PostId));
 }
 
@@ -184,8 +192,8 @@ async fn edits_move_posts_between_topics(ledger: Any) {
     let author = || id("ann");
     let change = Some(VisibilityChange { before: Visibility::Public, after: Visibility::Friends });
     let both = [
-        Work::Narrow { post: PostId(1), author: author(), change: change.clone() },
-        Work::Widen { post: PostId(1), author: author(), change },
+        Work::RevokeVisibility { post: PostId(1), author: author(), change: change.clone() },
+        Work::GrantVisibility { post: PostId(1), author: author(), change },
     ];
     assert_eq!(jobs[1..], both, "others may see it");
 
@@ -262,10 +270,12 @@ async fn profiles_count_visible_posts(ledger: Any) {
         store(&*ledger, one).await.unwrap();
     }
     delete(&*ledger, 9, "ann").await.expect("it was there");
-    for (barrier, maker, whom) in
-        [(Barrier::Hide, "ann", "hidden"), (Barrier::Mute, "ann", "muted"), (Barrier::Mute, "muting", "ann")]
-    {
-        bar(&*ledger, barrier, maker, whom).await.expect("it is new");
+    for (barrier, maker, whom) in [
+        (Restriction::Hide, "ann", "hidden"),
+        (Restriction::Mute, "ann", "muted"),
+        (Restriction::Mute, "muting", "ann"),
+    ] {
+        restrict(&*ledger, barrier, maker, whom).await.expect("it is new");
     }
     let counted = async |viewer: &str| {
         let viewer = (!viewer.is_empty()).then(|| id(viewer));
@@ -288,8 +298,8 @@ async fn profiles_count_visible_posts(ledger: Any) {
         assert_eq!(counted(viewer).await, posts, "for {viewer:?}");
     }
     // A block counts both ways; what is edited is counted as it is by then.
-    bar(&*ledger, Barrier::Block, "ann", "bo").await.expect("it is new");
-    bar(&*ledger, Barrier::Block, "stranger", "ann").await.expect("it is new");
+    restrict(&*ledger, Restriction::Block, "ann", "bo").await.expect("it is new");
+    restrict(&*ledger, Restriction::Block, "stranger", "ann").await.expect("it is new");
     assert_eq!((counted("bo").await, counted("stranger").await), (0, 0));
     let wider = feedline::model::Post { edited_at: Some(NOW), ..visible(4, Visibility::Public) };
     let narrower = feedline::model::Post { edited_at: Some(NOW), ..named(1, Visibility::OnlyTo, &["fan"]) };

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{BulkLoad, Edges, Jobs, Ledger, LedgerError, People, Posts, SqliteLedger, SqliteOptions};
+use feedline::ledger::{
+    BulkLoad, FollowStore, JobStore, Ledger, LedgerError, PeopleStore, PostStore, SqliteLedger, SqliteOptions,
+};
 use feedline::model::{PostId, UserId};
 use futures::future::join_all;
 use rusqlite::Connection;

@@ -4,7 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    BulkLoad, Durability, Jobs, Lease, PostgresLedger, PostgresOptions, PostgresUrl, Posts, SqliteLedger, SqliteOptions,
+    BulkLoad, Durability, JobStore, Lease, PostStore, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger,
+    SqliteOptions,
 };
 use feedline::model::{Post, UserId};
 use serde_json::{Value, json};
@@ -57,14 +58,14 @@ impl Shared {
         (Self::Postgres(PostgresLedger::open(options).await.expect("a ledger")), url)
     }
 
-    fn posts(&self) -> &dyn Posts {
+    fn posts(&self) -> &dyn PostStore {
         match self {
             Self::Sqlite { ledger, .. } => ledger,
             Self::Postgres(ledger) => ledger,
         }
     }
 
-    fn jobs(&self) -> &dyn Jobs {
+    fn jobs(&self) -> &dyn JobStore {
         match self {
             Self::Sqlite { ledger, .. } => ledger,
             Self::Postgres(ledger) => ledger,

@@ -115,11 +115,15 @@ impl Dispatcher {
                 self.favourites.remove_deleted_post(*post).await?;
                 Ok(outcome)
             }
-            Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => self.dispatch_edit(job, running).await,
-            Work::Follow { .. } | Work::Unfollow { .. } | Work::Part { .. } => Ok(match self.edges.run(job).await? {
-                EdgeOutcome::Done => JobOutcome::Done,
-                EdgeOutcome::Repeat => JobOutcome::Repeat,
-            }),
+            Work::Edit { .. } | Work::RevokeVisibility { .. } | Work::GrantVisibility { .. } => {
+                self.dispatch_edit(job, running).await
+            }
+            Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } => {
+                Ok(match self.edges.run(job).await? {
+                    EdgeOutcome::Done => JobOutcome::Done,
+                    EdgeOutcome::Repeat => JobOutcome::Repeat,
+                })
+            }
         }
     }
 
@@ -138,7 +142,7 @@ impl Dispatcher {
                 }
                 (Entry::Edited(*post), author, Recipients::RemainingViewers { before: visibility })
             }
-            Work::Narrow { post, author, change } => {
+            Work::RevokeVisibility { post, author, change } => {
                 // Another node may have edited the post, and died before this one heard of it.
                 self.posts.invalidate(*post);
                 let recipients = match change {
@@ -147,7 +151,7 @@ impl Dispatcher {
                 };
                 (Entry::Gone(*post, GoneReason::Hidden), author, recipients)
             }
-            Work::Widen { post, author, change } => {
+            Work::GrantVisibility { post, author, change } => {
                 self.posts.invalidate(*post);
                 let recipients = match change {
                     Some(VisibilityChange { before, after }) => Recipients::NewViewers { before, after },
@@ -173,7 +177,7 @@ impl Dispatcher {
         if !job.is_fresh() {
             return self.scanner.run(scan, job).await;
         }
-        let mode = self.ledger.carriage(scan.author).await?;
+        let mode = self.ledger.fanout_mode(scan.author).await?;
         let most = self.push_limit;
         // Hysteresis: an author whose followers fluctuate around the limit keeps the mode, so that two posts in a row
         // rarely take different ways: one could overtake the other.

@@ -32,7 +32,7 @@ use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::{CatchUp, PullCursor};
 use crate::feed::visibility::{Recipients, VisibilityPolicy};
-use crate::ledger::{Ledger, PULLED, Pulled};
+use crate::ledger::{Ledger, PULLED, PullLogEntry};
 use crate::metrics::Metrics;
 use crate::model::{Entry, UserId};
 
@@ -181,7 +181,7 @@ impl PullLog {
     }
 
     /// Appends an entry to the inboxes of connected followers. A repeat changes nothing.
-    async fn append_here(&self, pulled: &Pulled) -> Result<()> {
+    async fn append_here(&self, pulled: &PullLogEntry) -> Result<()> {
         self.lineage.note_number(PULLED, pulled.mark).await?;
         let present = self.cursor.begin(pulled.mark);
         let Some(post) = pulled.entry.post() else { return Ok(()) };
@@ -208,7 +208,7 @@ impl PullLog {
     }
 
     /// Appends to one page of inboxes.
-    async fn append_to(&self, pulled: &Pulled, users: &[UserId]) -> Result<()> {
+    async fn append_to(&self, pulled: &PullLogEntry, users: &[UserId]) -> Result<()> {
         let attempt = if pulled.repeated { Attempt::Repeated } else { Attempt::First };
         let page = Pull { mark: pulled.mark, entry: &pulled.entry, users, attempt };
         self.metrics.fanned_out(&self.broker.pull(page).await?);

@@ -23,7 +23,7 @@ use super::paging::{PageBuilder, PageCursor as _};
 use super::rendering::PostRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Added, Favourite, Ledger};
+use crate::ledger::{Favourite, FavouriteOutcome, Ledger};
 use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
 
 /// Objects of one check.
@@ -74,9 +74,11 @@ impl FavouriteService {
         self.identity.ensure_user(user).await?;
         let most = self.max_favourites;
         match self.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
-            Added::Since(at) => Ok(FavouriteItem { id, at, post: None }),
-            Added::Full => Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most }),
-            Added::Absent => Err(NO_POST),
+            FavouriteOutcome::Since(at) => Ok(FavouriteItem { id, at, post: None }),
+            FavouriteOutcome::Full => {
+                Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most })
+            }
+            FavouriteOutcome::Absent => Err(NO_POST),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::feed::input::{OneComment, PostList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, Listed};
+use crate::ledger::{Ledger, ListPage};
 use crate::model::{CommentId, LikeChange, Object, PostId};
 
 /// The acknowledgement of a like.
@@ -116,7 +116,7 @@ impl LikeService {
         }
         let mut page = UserPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_users() {
-            let Listed { items: mut likers, next } = self.ledger.likers(list.id, before, count).await?;
+            let ListPage { items: mut likers, next } = self.ledger.likers(list.id, before, count).await?;
             let people = likers.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
             let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
             likers.retain(|user| seen.contains(&user.id));

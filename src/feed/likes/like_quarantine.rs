@@ -67,7 +67,7 @@ impl LikeQuarantine {
         let content = format!("{user} {} {}", object.to_text(), reason.as_str());
         let entry = Quarantined::new(REVERT, id.to_string(), content, cause);
         self.ledger.quarantine(&[entry]).await?;
-        Ok(self.ledger.reverts_told(&[*id]).await?)
+        Ok(self.ledger.delete_reverts(&[*id]).await?)
     }
 
     /// Quarantines those entries of a batch that are not likes. The batch settles without them.

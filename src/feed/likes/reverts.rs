@@ -68,7 +68,7 @@ impl RevertPublisher {
     /// If a store cannot be reached; the reverts stay pending.
     pub(super) async fn publish(&self, partition: u16, pending: &mut PendingReverts) -> Result<()> {
         while pending.any {
-            let reverts = self.ledger.untold_reverts(partition, MAX_STEP).await?;
+            let reverts = self.ledger.pending_reverts(partition, MAX_STEP).await?;
             pending.any = reverts.len() == MAX_STEP;
             for reverted in &reverts {
                 self.memory.states.remove(&(reverted.user.clone(), reverted.object));
@@ -84,7 +84,7 @@ impl RevertPublisher {
             }
             if !reverts.is_empty() {
                 let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
-                self.ledger.reverts_told(&ids).await.inspect_err(|_| pending.any = true)?;
+                self.ledger.delete_reverts(&ids).await.inspect_err(|_| pending.any = true)?;
             }
         }
         Ok(())

@@ -28,7 +28,7 @@ use super::rendering::{Notification, NotificationRenderer, encode_data};
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::broker::{Append, Broker};
-use crate::ledger::{Happening, Ledger, Mark, Marked, Notified};
+use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, UserNotifications};
 use crate::model::{Channel, Entry, NotificationId, Retention, UserId, What};
 
 /// How long a group grows, counted from its first notice: "alice and 12 others" covers a day.
@@ -146,7 +146,7 @@ impl Notifications {
         let wanted = stream::iter(notices)
             .map(|(user, notices)| async move {
                 let happenings = self.wanted(&user, notices).await?;
-                Ok(Notified { to: user, happenings })
+                Ok(UserNotifications { to: user, happenings })
             })
             .buffer_unordered(MAX_CONCURRENT_USERS);
         let (mut failed, mut wanted) = (None, std::pin::pin!(wanted));
@@ -170,7 +170,7 @@ impl Notifications {
     }
 
     /// Those of a user's notices that the user may see and has not muted.
-    async fn wanted(&self, user: &UserId, notices: Vec<Notice>) -> Result<Vec<Happening>> {
+    async fn wanted(&self, user: &UserId, notices: Vec<Notice>) -> Result<Vec<NotificationEvent>> {
         let subjects = self.renderer.subjects(user, notices.iter().filter_map(|notice| notice.what.object())).await?;
         let people: HashSet<UserId> = notices.iter().map(|notice| notice.by.clone()).collect();
         let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
@@ -180,12 +180,12 @@ impl Notifications {
         };
         let happening = |notice: Notice| {
             let Notice { what, by, event, .. } = notice;
-            Ok(Happening { id: NotificationId(self.ids.next(now)?.0), what, by, event })
+            Ok(NotificationEvent { id: NotificationId(self.ids.next(now)?.0), what, by, event })
         };
         notices.into_iter().filter(wanted).map(happening).collect()
     }
 
-    async fn note(&self, batch: &[Notified]) -> Result<()> {
+    async fn note(&self, batch: &[UserNotifications]) -> Result<()> {
         let window = u64::try_from(GROUP_WINDOW.as_millis()).unwrap_or(u64::MAX);
         let mut failed_push = None;
         for (user, groups) in self.ledger.notify_many(batch, now(), window).await? {
@@ -238,13 +238,13 @@ impl Notifications {
 
     pub(crate) async fn mark_read(&self, caller: Caller, marking: MarkRead) -> Result<UnreadCounts> {
         let user = caller.user()?;
-        let mark = if marking.seen { Mark::Seen } else { Mark::Read };
+        let mark = if marking.seen { NotificationMark::Seen } else { NotificationMark::Read };
         let marked = self.ledger.mark_notifications(user, marking.id, mark).await?;
-        if marked == Marked::Nothing {
+        if marked == MarkOutcome::Nothing {
             return Err(FeedError::NotFound("no such notification"));
         }
         let left = self.unread_counts(user).await?;
-        if marked == Marked::Anew {
+        if marked == MarkOutcome::Anew {
             #[derive(Serialize)]
             struct Update {
                 r#type: &'static str,

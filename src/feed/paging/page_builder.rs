@@ -177,7 +177,7 @@ impl UserPageBuilder {
         self.may_read().then(|| (self.after, self.limit - self.items.len()))
     }
 
-    /// Adds the users of a list that the reader may see. `next` is its [`next`](crate::ledger::Listed::next).
+    /// Adds the users of a list that the reader may see. `next` is its [`next`](crate::ledger::ListPage::next).
     pub(crate) fn take_users(&mut self, visible: Vec<User>, next: Option<i64>) {
         self.items.extend(visible);
         self.after = next;

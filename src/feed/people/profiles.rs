@@ -105,7 +105,7 @@ impl Profiles {
         if relation.blocks {
             return Err(FeedError::Conflict { field: "id", message: "you block them" });
         }
-        if self.ledger.notify_of(user, &author.id, now(), MAX_POST_ALERTS).await? {
+        if self.ledger.enable_post_alerts(user, &author.id, now(), MAX_POST_ALERTS).await? {
             Ok(Done {})
         } else {
             let most = MAX_POST_ALERTS;
@@ -114,7 +114,7 @@ impl Profiles {
     }
 
     pub(crate) async fn disable_post_alerts(&self, caller: Caller, author: OneUser) -> Result<Done> {
-        self.ledger.unnotify_of(caller.user()?, &author.id).await?;
+        self.ledger.disable_post_alerts(caller.user()?, &author.id).await?;
         Ok(Done {})
     }
 }

@@ -9,7 +9,7 @@ use crate::feed::input::{Done, OneUser};
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::ledger::Ledger;
-use crate::model::{Barrier, UserId};
+use crate::model::{Restriction, UserId};
 
 /// The restrictions that users put between themselves and others.
 pub(crate) struct Restrictions {
@@ -25,30 +25,30 @@ impl Restrictions {
     }
 
     pub(crate) async fn hide(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.restrict(caller.user()?, Barrier::Hide, &user.id).await
+        self.restrict(caller.user()?, Restriction::Hide, &user.id).await
     }
 
     pub(crate) async fn unhide(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.lift(caller.user()?, Barrier::Hide, &user.id).await
+        self.lift(caller.user()?, Restriction::Hide, &user.id).await
     }
 
     pub(crate) async fn mute(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.restrict(caller.user()?, Barrier::Mute, &user.id).await
+        self.restrict(caller.user()?, Restriction::Mute, &user.id).await
     }
 
     pub(crate) async fn unmute(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.lift(caller.user()?, Barrier::Mute, &user.id).await
+        self.lift(caller.user()?, Restriction::Mute, &user.id).await
     }
 
     pub(crate) async fn block(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.restrict(caller.user()?, Barrier::Block, &user.id).await
+        self.restrict(caller.user()?, Restriction::Block, &user.id).await
     }
 
     pub(crate) async fn unblock(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.lift(caller.user()?, Barrier::Block, &user.id).await
+        self.lift(caller.user()?, Restriction::Block, &user.id).await
     }
 
-    async fn restrict(&self, user: &UserId, restriction: Barrier, other: &UserId) -> Result<Done> {
+    async fn restrict(&self, user: &UserId, restriction: Restriction, other: &UserId) -> Result<Done> {
         if user == other {
             return Err(FeedError::invalid("id", "nobody does that to themselves"));
         }
@@ -56,13 +56,13 @@ impl Restrictions {
         if self.ledger.users(std::slice::from_ref(other)).await?.is_empty() {
             return Err(NO_USER);
         }
-        let jobs = self.ledger.bar(restriction, user, other, now(), &self.edges.lease()).await?;
+        let jobs = self.ledger.restrict(restriction, user, other, now(), &self.edges.lease()).await?;
         self.edges.apply(user, other, EdgeChange::Closes, jobs.unwrap_or_default()).await?;
         Ok(Done {})
     }
 
-    async fn lift(&self, user: &UserId, restriction: Barrier, other: &UserId) -> Result<Done> {
-        let jobs = self.ledger.unbar(restriction, user, other, now(), &self.edges.lease()).await?;
+    async fn lift(&self, user: &UserId, restriction: Restriction, other: &UserId) -> Result<Done> {
+        let jobs = self.ledger.unrestrict(restriction, user, other, now(), &self.edges.lease()).await?;
         self.edges.apply(user, other, EdgeChange::Opens, jobs.unwrap_or_default()).await?;
         Ok(Done {})
     }

@@ -13,12 +13,12 @@ use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{OwnList, Search, UserPage};
 use crate::feed::paging::{PageBuilder, PageCursor};
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Found, Ledger, Reach, fold};
+use crate::ledger::{Ledger, SuggestionLimits, UserMatch, fold};
 use crate::model::{User, UserId};
 
 /// The reach of suggestions: the latest 200 followees, and the latest 200 followees of each. That is at most 40,000
 /// steps of an index, some tens of milliseconds. The best 500 can be paged through.
-const SUGGESTION_REACH: Reach = Reach { followees: 200, each: 200, people: 500 };
+const SUGGESTION_REACH: SuggestionLimits = SuggestionLimits { followees: 200, each: 200, people: 500 };
 
 /// Pages that a search reads if users are left out. After that the page is short, and its cursor continues.
 const MAX_READS: usize = 5;
@@ -111,8 +111,10 @@ impl UserSearch {
         while let Some((after, count)) = page.wants() {
             let after = after.as_ref().map(|after| (after.term.as_str(), &after.user));
             let found = self.ledger.search_users(&prefix, after, count).await?;
-            let (keys, people): (Vec<_>, Vec<_>) =
-                found.into_iter().map(|Found { term, user }| (AfterTerm { term, user: user.id.clone() }, user)).unzip();
+            let (keys, people): (Vec<_>, Vec<_>) = found
+                .into_iter()
+                .map(|UserMatch { term, user }| (AfterTerm { term, user: user.id.clone() }, user))
+                .unzip();
             // As on a profile, users who hide their posts from the caller stay: nobody can find out who does.
             let visible = self.visibility.without_blocked(caller.reader(), people).await?;
             page.take_visible(keys, visible, |user, key| user.id == key.user);

@@ -21,7 +21,7 @@ use crate::feed::rendering::load_people;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::feed::write_path::WritePath;
-use crate::ledger::{Commented, DEEPEST, EventConsumer, Ledger, Tally, Thread};
+use crate::ledger::{CommentOutcome, EventConsumer, Ledger, MAX_COMMENT_DEPTH, Tally, Thread};
 use crate::model::{Channel, Comment, CommentId, Entry, Person, PostId, Retention, UserId};
 
 /// A comment as its author writes it.
@@ -105,13 +105,13 @@ impl CommentService {
         };
         self.write.rates.take_mentions(&call, &comment.mentions).await?;
         match self.ledger.create_comment(&comment).await? {
-            Commented::Stored(tally) => self.push_comment(author, &comment, &above, tally).await,
+            CommentOutcome::Stored(tally) => self.push_comment(author, &comment, &above, tally).await,
             // Stored by an earlier attempt, together with its event.
-            Commented::Before => {}
-            Commented::NoPost => return Err(NO_POST),
-            Commented::NoParent => return Err(NO_COMMENT),
-            Commented::TooDeep => {
-                let most = u64::from(DEEPEST);
+            CommentOutcome::Before => {}
+            CommentOutcome::NoPost => return Err(NO_POST),
+            CommentOutcome::NoParent => return Err(NO_COMMENT),
+            CommentOutcome::TooDeep => {
+                let most = u64::from(MAX_COMMENT_DEPTH);
                 return Err(FeedError::LimitExceeded { field: "reply_to", what: "replies to replies", most });
             }
         }

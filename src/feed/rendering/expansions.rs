@@ -11,7 +11,7 @@ use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::expand::{Expand, ExpandField, PostPreview};
 use crate::feed::visibility::VisibilityPolicy;
-use crate::ledger::{Ledger, Most, Newest};
+use crate::ledger::{Ledger, PreviewLimits, PreviewRows};
 use crate::model::{Comment, PostId, Relation, UserId};
 
 /// The most likers of a preview.
@@ -42,7 +42,7 @@ impl Expansion {
     }
 
     /// Adds the likes and comments of users that the reader may see.
-    fn add(&mut self, newest: Newest, visible: &HashSet<UserId>) {
+    fn add(&mut self, newest: PreviewRows, visible: &HashSet<UserId>) {
         for (post, liker) in newest.likers {
             let likers = self.previews.get_mut(&post).and_then(|preview| preview.likers.as_mut());
             if let Some(likers) = likers.filter(|likers| likers.len() < MAX_LIKERS && visible.contains(&liker)) {
@@ -85,8 +85,8 @@ impl Expansion {
         if (likers || comments) && !posts.is_empty() {
             let ids: Vec<PostId> = posts.iter().map(|cached| cached.post.id).collect();
             let wanted = |is_wanted: bool, most: usize| if is_wanted { most * OVERREAD_FACTOR } else { 0 };
-            let most = Most { likers: wanted(likers, MAX_LIKERS), comments: wanted(comments, MAX_COMMENTS) };
-            let newest = ledger.newest_under(&ids, most).await?;
+            let most = PreviewLimits { likers: wanted(likers, MAX_LIKERS), comments: wanted(comments, MAX_COMMENTS) };
+            let newest = ledger.newest_previews(&ids, most).await?;
             let authors = newest.comments.iter().filter_map(|comment| comment.author.as_ref());
             let actors = newest.likers.iter().map(|(_, liker)| liker).chain(authors).cloned().collect();
             // As in the lists themselves, mutes do not apply.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::people::load_people;
 use crate::feed::error::{FeedError, Result};
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
-use crate::ledger::{Group, Ledger};
+use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{Comment, CommentId, Millis, NotificationId, Object, Person, PostId, UserId};
 
 /// Users of a group that are shown.
@@ -68,7 +68,7 @@ pub(crate) enum Subject {
 
 /// A group with the people that its owner may see.
 pub(crate) struct VisibleGroup {
-    pub(crate) group: Group,
+    pub(crate) group: NotificationGroup,
     subject: Option<Subject>,
 }
 
@@ -120,7 +120,7 @@ impl NotificationRenderer {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(crate) async fn render(&self, user: &UserId, groups: Vec<Group>) -> Result<Vec<Notification>> {
+    pub(crate) async fn render(&self, user: &UserId, groups: Vec<NotificationGroup>) -> Result<Vec<Notification>> {
         let visible = self.visible(user, groups).await?;
         self.with_people(visible).await
     }
@@ -130,14 +130,14 @@ impl NotificationRenderer {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(crate) async fn visible(&self, user: &UserId, groups: Vec<Group>) -> Result<Vec<VisibleGroup>> {
+    pub(crate) async fn visible(&self, user: &UserId, groups: Vec<NotificationGroup>) -> Result<Vec<VisibleGroup>> {
         if groups.is_empty() {
             return Ok(Vec::new());
         }
         let subjects = self.subjects(user, groups.iter().filter_map(|group| group.what.object())).await?;
         let people: HashSet<UserId> = groups.iter().flat_map(|group| group.people.iter().cloned()).collect();
         let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
-        let visible = |mut group: Group| {
+        let visible = |mut group: NotificationGroup| {
             let subject = match group.what.object() {
                 Some(object) => Some(*subjects.get(&object)?),
                 None => None,

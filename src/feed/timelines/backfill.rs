@@ -141,7 +141,7 @@ impl Backfill {
     /// If the ledger cannot be read.
     pub(super) async fn may_be_pulled(&self, author: &UserId, created_at: Millis, patience: Duration) -> Result<bool> {
         let since = Duration::from_millis(now().saturating_sub(created_at));
-        Ok(since < patience && self.ledger.carriage(author).await?.pulled)
+        Ok(since < patience && self.ledger.fanout_mode(author).await?.pulled)
     }
 
     /// The relation of two users as the ledger has it.

@@ -119,10 +119,12 @@ impl EdgeJobs {
                 backfill.sync_friendship(author, reader).await?;
                 Ok(outcome)
             }
-            Work::Part { reader, author } => self.purge_author(job, reader, author, GoneReason::Hidden).await,
-            Work::Post { .. } | Work::Delete { .. } | Work::Edit { .. } | Work::Narrow { .. } | Work::Widen { .. } => {
-                Ok(EdgeOutcome::Done)
-            }
+            Work::Detach { reader, author } => self.purge_author(job, reader, author, GoneReason::Hidden).await,
+            Work::Post { .. }
+            | Work::Delete { .. }
+            | Work::Edit { .. }
+            | Work::RevokeVisibility { .. }
+            | Work::GrantVisibility { .. } => Ok(EdgeOutcome::Done),
         }
     }
 

@@ -163,7 +163,8 @@ impl RelationCache {
         if !missing.is_empty() {
             let missing: Vec<UserId> = missing.into_iter().collect();
             let tickets: Vec<_> = missing.iter().map(|author| self.restricted.ticket(author)).collect();
-            let restricted: HashSet<UserId> = self.ledger.barred_among(&missing).await?.into_iter().collect();
+            let restricted: HashSet<UserId> =
+                self.ledger.users_with_restrictions(&missing).await?.into_iter().collect();
             for (author, ticket) in missing.iter().zip(tickets) {
                 self.restricted.fill(author.clone(), ticket, restricted.contains(author));
             }

@@ -8,8 +8,8 @@ use super::columns::{at, id_at, integer, natural_at, one, plain, texts};
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::rows::readable;
-use crate::ledger::comments::DEEPEST;
-use crate::ledger::{Commented, Comments, LedgerError, Result, Thread, Uncommented};
+use crate::ledger::comments::MAX_COMMENT_DEPTH;
+use crate::ledger::{CommentOutcome, CommentStore, DeletedComment, LedgerError, Result, Thread};
 use crate::model::{Comment, CommentId, Event, PostId, Tally, UserId};
 
 /// No comment has this id: it stands for no parent.
@@ -31,7 +31,9 @@ pub(super) const COMMENTS: &str = "\
     SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies
     FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
-    CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0) c";
+    CROSS JOIN LATERAL (
+        SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0
+    ) c";
 
 /// From each comment up: under which post it is, and from there on within one partition.
 pub(super) const LINES: &str = "\
@@ -39,41 +41,45 @@ pub(super) const LINES: &str = "\
         SELECT wanted.id AS of, c.post, c.parent, c.author
         FROM unnest($1::bigint[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
-        CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0) c
+        CROSS JOIN LATERAL (
+            SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0
+        ) c
         UNION ALL
         SELECT line.of, c.post, c.parent, c.author
         FROM line
-        CROSS JOIN LATERAL (SELECT * FROM comments WHERE comments.post = line.post AND comments.id = line.parent OFFSET 0) c
+        CROSS JOIN LATERAL (
+            SELECT * FROM comments WHERE comments.post = line.post AND comments.id = line.parent OFFSET 0
+        ) c
         WHERE line.parent <> 0
     )
     SELECT DISTINCT of, author FROM line WHERE author IS NOT NULL";
 
-/// A range of (parent, id), which only the index of threads answers in order: with `parent = …` the server may rather walk
-/// all comments on the post.
+/// A range of (parent, id), which only the index of threads answers in order: with `parent = …` the server may rather
+/// walk all comments on the post.
 pub(super) const IN_THREAD: &str = "\
     SELECT id, post, parent, author, text, mentions, likes, replies
     FROM comments WHERE post = $1 AND (parent, id) < ($2, $3) AND parent >= $2 ORDER BY parent DESC, id DESC LIMIT $4";
 
 #[async_trait]
-impl Comments for PostgresLedger {
-    async fn create_comment(&self, comment: &Comment) -> Result<Commented> {
+impl CommentStore for PostgresLedger {
+    async fn create_comment(&self, comment: &Comment) -> Result<CommentOutcome> {
         let (id, post) = (integer(comment.id.0), integer(comment.post.0));
         let parent = integer(comment.parent.unwrap_or(NONE).0);
         let author = comment.author.as_ref().map(UserId::as_str);
         let text = comment.text.as_deref().map(plain);
         let mentions = (!comment.mentions.is_empty()).then(|| texts(&comment.mentions));
-        let deepest = i32::try_from(DEEPEST).unwrap_or(i32::MAX);
+        let deepest = i32::try_from(MAX_COMMENT_DEPTH).unwrap_or(i32::MAX);
         let (event, at_time) = (NewEvent::new(Event::comment_created(comment).as_ref())?, integer(comment.created_at));
         let parameters: Parameters<'_> =
             &[&id, &post, &parent, &author, &text, &mentions, &deepest, &at_time, &event.text, &event.pending];
         let rows = self.pool.write(CREATE, parameters).await?;
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
-            "stored" => Commented::Stored(tally(row)?),
-            "before" => Commented::Before,
-            "no post" => Commented::NoPost,
-            "no parent" => Commented::NoParent,
-            "too deep" => Commented::TooDeep,
+            "stored" => CommentOutcome::Stored(tally(row)?),
+            "before" => CommentOutcome::Before,
+            "no post" => CommentOutcome::NoPost,
+            "no parent" => CommentOutcome::NoParent,
+            "too deep" => CommentOutcome::TooDeep,
             other => return Err(LedgerError::Failed(format!("a comment: {other}"))),
         })
     }
@@ -93,13 +99,13 @@ impl Comments for PostgresLedger {
         self.readable_page("comments", IN_THREAD, parameters, limit, comment).await
     }
 
-    async fn delete_comment(&self, id: CommentId) -> Result<Option<Uncommented>> {
+    async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>> {
         let rows = self.pool.write(DELETE, &[&integer(id.0)]).await?;
         let row = one(&rows)?;
         let Some(stays) = at::<Option<bool>>(row, 0)? else { return Ok(None) };
         let along: Vec<i64> = at(row, 4)?;
         let along = along.into_iter().map(|id| CommentId(u64::try_from(id).unwrap_or_default())).collect();
-        Ok(Some(Uncommented { stays, along, tally: tally(row)? }))
+        Ok(Some(DeletedComment { stays, along, tally: tally(row)? }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What came of posts, and what a page of them shows besides.
+//! The counts of posts, and the other data that a page of posts shows.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, natural_at, texts, user};
 use super::posts::numbers;
-use crate::ledger::{Counts, Hydration, LedgerError, Result};
+use crate::ledger::{CountStore, Hydration, LedgerError, Result};
 use crate::model::{PostCounts, PostFlags, PostId, UserId};
 
 /// One look-up an id, each in one partition.
@@ -14,8 +14,8 @@ pub(super) const COUNTS: &str = "\
     SELECT c.post, c.likes, c.comments, c.favourites FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (SELECT * FROM post_counts WHERE post_counts.post = wanted.post OFFSET 0) c";
 
-/// People, counts and flags, in rows of one shape: a person, or a post; which of the three; counts; flags. A post's name
-/// among objects of any type is its id as text.
+/// People, counts and flags, in rows of one shape: a person, or a post; which of the three; counts; flags. A post's
+/// name among objects of any type is its id as text.
 pub(super) const HYDRATE: &str = "\
     SELECT id, name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false
     FROM users WHERE id = ANY ($3) AND erased_at IS NULL
@@ -33,7 +33,7 @@ pub(super) const HYDRATE: &str = "\
     ) done WHERE done.liked OR done.favourited";
 
 #[async_trait]
-impl Counts for PostgresLedger {
+impl CountStore for PostgresLedger {
     async fn counts(&self, ids: &[PostId]) -> Result<Vec<(PostId, PostCounts)>> {
         let rows = self.pool.read(COUNTS, &[&numbers(ids)]).await?;
         rows.iter().map(|row| Ok((PostId(natural_at(row, 0)?), counts(row, 1)?))).collect()

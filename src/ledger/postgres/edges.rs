@@ -7,7 +7,7 @@ use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{Edges, Job, Lease, LedgerError, Listed, Result, job_plan};
+use crate::ledger::{FollowStore, Job, Lease, LedgerError, ListPage, Result, job_plan};
 use crate::model::{Event, Millis, User, UserId};
 
 const FOLLOW: &str =
@@ -33,7 +33,7 @@ pub(super) const FANOUT: &str = "\
 pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower = $1 ORDER BY followee LIMIT $2";
 
 #[async_trait]
-impl Edges for PostgresLedger {
+impl FollowStore for PostgresLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let work = job_plan::followed(&Edge::new(follower, followee));
         let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
@@ -64,11 +64,11 @@ impl Edges for PostgresLedger {
         rows.first().map_or(Ok(0), |row| natural_at(row, 0))
     }
 
-    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         self.list(FOLLOWERS, user, before, limit).await
     }
 
-    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         self.list(FOLLOWING, user, before, limit).await
     }
 
@@ -84,7 +84,13 @@ impl Edges for PostgresLedger {
 impl PostgresLedger {
     /// A page of [`FOLLOWERS`] or [`FOLLOWING`]. Numbers of one user become visible in their order, so a page never
     /// passes one that shows up later.
-    async fn list(&self, sql: &'static str, whose: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+    async fn list(
+        &self,
+        sql: &'static str,
+        whose: &UserId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<ListPage<User>> {
         self.listed(sql, &[&whose.as_str(), &before.unwrap_or(i64::MAX)], limit).await
     }
 }

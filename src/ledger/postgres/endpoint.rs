@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::errors::{sort, text};
+use super::errors::{classify, text};
 use super::tls;
 use super::url::{PostgresUrl, Tls};
 use crate::ledger::{Durability, LedgerError, Result};
@@ -42,7 +42,7 @@ pub(super) struct Endpoint {
     pub(super) patience: Duration,
     config: tokio_postgres::Config,
     connector: MakeRustlsConnect,
-    /// What a connection is told first.
+    /// The statements that set up a connection.
     settings: String,
 }
 
@@ -81,8 +81,8 @@ impl Endpoint {
         }
     }
 
-    /// When the server behind a connection was started. Another server says something else, and so does the same one after a
-    /// restart. Empty if the server does not tell.
+    /// When the server behind a connection was started. Another server says something else, and so does the same one
+    /// after a restart. Empty if the server does not tell.
     pub(super) async fn server_start(&self, client: &Client) -> Result<String> {
         let asking = client.query_one("SELECT extract(epoch FROM pg_postmaster_start_time())::text", &[]);
         match tokio::time::timeout(self.timeout, asking).await {
@@ -100,7 +100,7 @@ impl Endpoint {
 
     /// Adds the server's name to an error.
     pub(super) fn explain(&self, error: &tokio_postgres::Error) -> LedgerError {
-        match sort(error).error {
+        match classify(error).error {
             LedgerError::Failed(why) => LedgerError::Failed(format!("{}: {why}", self.name)),
             LedgerError::Unreachable(why) => LedgerError::Unreachable(format!("{}: {why}", self.name)),
             LedgerError::Busy => LedgerError::Busy,
@@ -108,15 +108,15 @@ impl Endpoint {
     }
 }
 
-/// What a connection is told first.
+/// The statements that set up a connection.
 ///
 /// Each statement is planned once: all are look-ups by an index, and a plan made for the values at hand could only be
-/// worse. Tables are small when they are new, and the planner must not learn to read all of them then. The server gives up
-/// a little before the caller does, so that the caller learns why, and nothing goes on that nobody waits for.
+/// worse. Tables are small when they are new, and the planner must not learn to read all of them then. The server gives
+/// up a little before the caller does, so that the caller learns the reason, and abandoned statements end.
 fn settings(options: &PostgresOptions) -> String {
     let millis = options.timeout.as_millis().max(10);
     let commit = match options.durability {
-        // Whoever asked the server for more (a standby's receipt) keeps it.
+        // A stronger setting of the server (a standby's receipt) stays in force.
         Durability::Full => {
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         }

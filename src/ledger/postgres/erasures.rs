@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural_at, one};
 use super::rows::readable;
-use crate::ledger::{Erasure, ErasureLease, Erasures, Result};
+use crate::ledger::{Erasure, ErasureLease, ErasureStore, Result};
 use crate::model::{CommentId, Millis, NotificationId, Object, PostId, Tally, UserId};
 
 const BEGIN: &str = "SELECT feedline_begin_erasure($1, $2)";
@@ -36,7 +36,7 @@ const NOTICES: &str = "SELECT notified_user, changed FROM feedline_erase_from_no
 const REST: &str = "SELECT feedline_erase_rest($1, $2)";
 
 #[async_trait]
-impl Erasures for PostgresLedger {
+impl ErasureStore for PostgresLedger {
     async fn begin_erasure(&self, user: &UserId, now: Millis) -> Result<bool> {
         at(one(&self.pool.write(BEGIN, &[&user.as_str(), &integer(now)]).await?)?, 0)
     }

@@ -7,56 +7,54 @@ use tokio_postgres::error::SqlState;
 
 use crate::ledger::LedgerError;
 
-/// What to make of an error.
-pub(super) struct Trouble {
-    /// What the caller is told.
+/// An error, and how to recover from it.
+pub(super) struct ClassifiedError {
+    /// For the caller.
     pub(super) error: LedgerError,
-    pub(super) mends: Mends,
+    pub(super) recovery: Recovery,
 }
 
-/// What may help.
+/// How to recover from an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mends {
-    /// Nothing that the pool could do.
-    Nothing,
-    /// Asking again: the server undid everything, because another transaction was in the way.
-    AskingAgain,
+pub(super) enum Recovery {
+    /// The pool can do nothing.
+    GiveUp,
+    /// Repeat the call: the server undid everything, because another transaction was in the way.
+    Retry,
     /// Another connection; this one is of no more use. Whether a write happened is not known.
-    Reconnecting,
+    Reconnect,
 }
 
-/// Sorts an error.
-pub(super) fn sort(error: &Error) -> Trouble {
+/// Classifies an error.
+pub(super) fn classify(error: &Error) -> ClassifiedError {
     let text = text(error);
     let Some(code) = error.code() else {
         // Not from the server: the connection is gone, or what came over it is not what was expected.
         let of_the_line = error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
-        let (error, mends) = match of_the_line {
-            true => (LedgerError::Unreachable(text), Mends::Reconnecting),
-            false => (LedgerError::Failed(text), Mends::Nothing),
+        let (error, recovery) = match of_the_line {
+            true => (LedgerError::Unreachable(text), Recovery::Reconnect),
+            false => (LedgerError::Failed(text), Recovery::GiveUp),
         };
-        return Trouble { error, mends };
+        return ClassifiedError { error, recovery };
     };
-    let (error, mends) = match *code {
-        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
-            (LedgerError::Busy, Mends::AskingAgain)
-        }
-        SqlState::LOCK_NOT_AVAILABLE => (LedgerError::Busy, Mends::Nothing),
+    let (error, recovery) = match *code {
+        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => (LedgerError::Busy, Recovery::Retry),
+        SqlState::LOCK_NOT_AVAILABLE => (LedgerError::Busy, Recovery::GiveUp),
         // The server's own clock ran out before ours.
-        SqlState::QUERY_CANCELED => (LedgerError::Unreachable(text), Mends::Nothing),
-        // A standby took the place of the server; or somebody between us forgot what was prepared.
+        SqlState::QUERY_CANCELED => (LedgerError::Unreachable(text), Recovery::GiveUp),
+        // A standby took the place of the server; or a proxy in between lost the prepared statements.
         SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INVALID_SQL_STATEMENT_NAME => {
-            (LedgerError::Unreachable(text), Mends::Reconnecting)
+            (LedgerError::Unreachable(text), Recovery::Reconnect)
         }
         ref code => match code.code().get(..2) {
             // The connection; the operator, or the server itself, ends it.
-            Some("08" | "57") => (LedgerError::Unreachable(text), Mends::Reconnecting),
+            Some("08" | "57") => (LedgerError::Unreachable(text), Recovery::Reconnect),
             // Out of disk, memory or connections.
-            Some("53" | "58") => (LedgerError::Unreachable(text), Mends::Nothing),
-            _ => (LedgerError::Failed(text), Mends::Nothing),
+            Some("53" | "58") => (LedgerError::Unreachable(text), Recovery::GiveUp),
+            _ => (LedgerError::Failed(text), Recovery::GiveUp),
         },
     };
-    Trouble { error, mends }
+    ClassifiedError { error, recovery }
 }
 
 /// An error with its causes. The client never puts parameters into one, nor a password.

@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, json_text, natural_at, one};
-use crate::ledger::events::KEPT_FAILURES;
-use crate::ledger::{EventBacklog, EventConsumer, Events, QueuedEvent, Result};
+use crate::ledger::events::MAX_FAILED_EVENTS;
+use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
 use crate::model::Event;
 
 const LEASE: &str = "SELECT feedline_lease_events($1, $2, $3)";
@@ -25,7 +25,7 @@ const FAIL: &str = "SELECT feedline_fail_event($1, $2, $3, $4)";
 const BACKLOG: &str = "SELECT count(*), min(at) FROM events WHERE pending <> 0 AND pending & $1 <> 0";
 
 #[async_trait]
-impl Events for PostgresLedger {
+impl EventStore for PostgresLedger {
     async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool> {
         let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 20);
         at(one(&self.pool.write(LEASE, &[&consumer.name(), &holder, &ttl]).await?)?, 0)
@@ -44,7 +44,7 @@ impl Events for PostgresLedger {
     }
 
     async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
-        let kept = integer(KEPT_FAILURES);
+        let kept = integer(MAX_FAILED_EVENTS);
         self.pool.write(FAIL, &[&seq, &consumer.bit(), &super::columns::plain(reason), &kept]).await.map(drop)
     }
 
@@ -73,8 +73,8 @@ impl NewEvent {
     }
 }
 
-/// Has the statement that asks the function `$made` for `$columns` write an event in its transaction, where `$when` holds of them.
-/// Parameters are the time, the event as JSON (NULL: none) and who wants it.
+/// Has the statement that asks the function `$made` for `$columns` write an event in its transaction, where `$when`
+/// holds of them. Parameters are the time, the event as JSON (NULL: none) and who wants it.
 macro_rules! with_event {
     ($columns:literal, $made:literal, $when:literal, $at:literal, $event:literal, $pending:literal) => {
         concat!(

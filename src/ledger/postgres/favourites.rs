@@ -1,4 +1,5 @@
-//! Favourites. Each is in two tables, one for each direction; functions of the database keep them, and the counts, alike.
+//! Favourites. Each is in two tables, one for each direction; functions of the database keep them, and the counts,
+//! alike.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -7,7 +8,7 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, user};
 use super::pool::Parameters;
 use super::rows::readable;
-use crate::ledger::{Added, Favourite, Favourites, Holder, LedgerError, Result};
+use crate::ledger::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore, LedgerError, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 
 const ADD: &str = "SELECT outcome, since FROM feedline_add_favourite($1, $2, $3, $4, $5, $6)";
@@ -56,7 +57,7 @@ fn post(kind: &ObjectType, id: &ObjectId) -> Option<i64> {
 }
 
 #[async_trait]
-impl Favourites for PostgresLedger {
+impl FavouriteStore for PostgresLedger {
     async fn add_favourite(
         &self,
         user: &UserId,
@@ -64,15 +65,15 @@ impl Favourites for PostgresLedger {
         id: &ObjectId,
         now: Millis,
         most: u64,
-    ) -> Result<Added> {
+    ) -> Result<FavouriteOutcome> {
         let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
         let rows =
             self.pool.write(ADD, &[&user.as_str(), &kind_text, &object, &post, &integer(now), &integer(most)]).await?;
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
-            "since" => Added::Since(natural_at(row, 1)?),
-            "full" => Added::Full,
-            _ => Added::Absent,
+            "since" => FavouriteOutcome::Since(natural_at(row, 1)?),
+            "full" => FavouriteOutcome::Full,
+            _ => FavouriteOutcome::Absent,
         })
     }
 
@@ -111,9 +112,9 @@ impl Favourites for PostgresLedger {
         id: &ObjectId,
         before: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<Holder>> {
+    ) -> Result<Vec<FavouriteHolder>> {
         let before = before.unwrap_or(i64::MAX);
-        let holder = |row: &Row| Ok(Holder { seq: at(row, 4)?, user: user(row)?, at: natural_at(row, 5)? });
+        let holder = |row: &Row| Ok(FavouriteHolder { seq: at(row, 4)?, user: user(row)?, at: natural_at(row, 5)? });
         let parameters: Parameters<'_> = &[&kind.as_str(), &id.as_str(), &before];
         self.readable_page("users", HOLDERS, parameters, limit, holder).await
     }

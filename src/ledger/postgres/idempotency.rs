@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, plain};
-use crate::ledger::{Begun, Idempotency, Keyed, Result, Turn};
+use crate::ledger::{BeginOutcome, IdempotencyStore, IdempotentWrite, Result, WriteLease};
 use crate::model::{Millis, PostId, UserId};
 
 const BEGIN: &str = "SELECT outcome, old_id, old_answer FROM feedline_begin_write($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -26,8 +26,8 @@ const FORGET: &str = "\
     WHERE idempotency.owner = old.owner AND idempotency.key = old.key AND idempotency.begun_at < $1 RETURNING 1";
 
 #[async_trait]
-impl Idempotency for PostgresLedger {
-    async fn begin(&self, write: &Keyed, reserved: PostId, turn: Turn) -> Result<Begun> {
+impl IdempotencyStore for PostgresLedger {
+    async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome> {
         let (user, key, input) = (write.user.as_str(), plain(&write.key), &write.input[..]);
         let (now, until, since) = (integer(turn.now), integer(turn.until), integer(turn.since));
         let parameters: super::pool::Parameters<'_> =
@@ -35,15 +35,15 @@ impl Idempotency for PostgresLedger {
         let rows = self.pool.write(BEGIN, parameters).await?;
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
-            "fresh" => Begun::Fresh,
-            "answered" => Begun::Answered(Bytes::from(at::<Vec<u8>>(row, 2)?)),
-            "running" => Begun::Running,
-            "again" => Begun::Again(PostId(natural_at(row, 1)?)),
-            _ => Begun::Reused,
+            "fresh" => BeginOutcome::Fresh,
+            "answered" => BeginOutcome::Answered(Bytes::from(at::<Vec<u8>>(row, 2)?)),
+            "running" => BeginOutcome::Running,
+            "again" => BeginOutcome::Again(PostId(natural_at(row, 1)?)),
+            _ => BeginOutcome::Reused,
         })
     }
 
-    async fn recall(&self, write: &Keyed, since: Millis) -> Result<Option<Bytes>> {
+    async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>> {
         let (user, key, input) = (write.user.as_str(), plain(&write.key), &write.input[..]);
         let rows = self.pool.read(RECALL, &[&user, &key, &write.operation, &input, &integer(since)]).await?;
         rows.first().map(|row| at::<Vec<u8>>(row, 0).map(Bytes::from)).transpose()
@@ -53,11 +53,11 @@ impl Idempotency for PostgresLedger {
         self.pool.write(FINISH, &[&user.as_str(), &plain(key), &answer]).await.map(drop)
     }
 
-    async fn move_turn(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()> {
+    async fn move_write_lease(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()> {
         self.pool.write(MOVE, &[&user.as_str(), &plain(key), &integer(from), &integer(to)]).await.map(drop)
     }
 
-    async fn forget_begun(&self, before: Millis, limit: usize) -> Result<usize> {
+    async fn delete_old_keys(&self, before: Millis, limit: usize) -> Result<usize> {
         Ok(self.pool.write(FORGET, &[&integer(before), &count(limit)]).await?.len())
     }
 }

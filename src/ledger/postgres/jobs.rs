@@ -8,15 +8,15 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, json_at, json_text, natural_at, one};
 use super::pool::Parameters;
 use crate::ledger::quarantine::{report_unreadable, unix_millis};
-use crate::ledger::{Backlog, Finished, Job, Jobs, Lease, Quarantine as _, Result, Work};
+use crate::ledger::{Backlog, Finished, Job, JobStore, Lease, QuarantineStore as _, Result, Work};
 use crate::model::{Millis, UserId};
 
 const CLAIM: &str = "\
     SELECT id, work, cursor, created_at, generation FROM feedline_claim_jobs($1, $2, $3) ORDER BY id";
 
-/// That some of a job, or all of it, is done need not be on the disk before anything else goes on: if the server loses it,
-/// with all that came after it, some is done again, as after the crash of a node just before it said so. What comes before
-/// it in the server's log is what it depends on, so that is there if this is.
+/// That some of a job, or all of it, is done need not be on the disk before anything else goes on: if the server loses
+/// it, with all that came after it, some is done again, as after the crash of a node just before it said so. What comes
+/// before it in the server's log is what it depends on, so that is there if this is.
 pub(super) const ADVANCE: &str = "\
     UPDATE jobs SET cursor = $3, lease_until = feedline_clock() + $4
     WHERE id = $1 AND generation = $2 AND lease_until > feedline_clock()
@@ -24,8 +24,8 @@ pub(super) const ADVANCE: &str = "\
             SELECT FROM jobs earlier WHERE earlier.author = jobs.author AND earlier.ordered AND earlier.id < jobs.id))
         AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
 
-/// Of each author, `first` is the first job that this holder has no lease of: no later one is renewed. A job that is being
-/// claimed at this moment is waited for, and has another generation then.
+/// Of each author, `first` is the first job that this holder has no lease of: no later one is renewed. A job that is
+/// being claimed at this moment is waited for, and has another generation then.
 const RENEW: &str = "\
     WITH mine AS MATERIALIZED (
         SELECT jobs.id, jobs.generation, jobs.author, jobs.ordered
@@ -65,7 +65,7 @@ pub(super) const CARRIES: &str = "SELECT EXISTS (SELECT FROM jobs WHERE author =
 const BACKLOG: &str = "SELECT count(*), min(created_at) FROM jobs";
 
 #[async_trait]
-impl Jobs for PostgresLedger {
+impl JobStore for PostgresLedger {
     async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
         let rows = self.pool.write(CLAIM, &[&&*lease.holder, &integer(lease.millis()), &count(limit)]).await?;
         let mut jobs = Vec::with_capacity(rows.len());

@@ -7,8 +7,8 @@ use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural_at};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
-    EventConsumer, LedgerError, LikeBatch, Likes, Listed, Quarantine as _, Quarantined, REVERT, Result, RevertReason,
-    Reverted, SettledLikes,
+    EventConsumer, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT, Result,
+    RevertReason, Reverted, SettledLikes,
 };
 use crate::model::{CommentId, MAX_LIKES, Object, PostId, Tally, User};
 
@@ -50,7 +50,7 @@ pub(super) const LIKERS: &str = "\
     JOIN users u ON u.id = l.owner ORDER BY l.seq DESC";
 
 #[async_trait]
-impl Likes for PostgresLedger {
+impl LikeStore for PostgresLedger {
     async fn like_position(&self, partition: u16) -> Result<String> {
         let rows = self.pool.read(POSITION, &[&i32::from(partition)]).await?;
         rows.first().map_or_else(|| Ok(String::new()), |row| at(row, 0))
@@ -98,7 +98,7 @@ impl Likes for PostgresLedger {
         Ok(Some(settled))
     }
 
-    async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
+    async fn pending_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
         loop {
             let rows = self.pool.read(UNTOLD, &[&i32::from(partition), &count(limit)]).await?;
             let (mut untold, mut unreadable, mut ids) = (Vec::new(), Vec::new(), Vec::new());
@@ -119,11 +119,11 @@ impl Likes for PostgresLedger {
                 return Ok(untold);
             }
             self.quarantine(&unreadable).await?;
-            self.reverts_told(&ids).await?;
+            self.delete_reverts(&ids).await?;
         }
     }
 
-    async fn reverts_told(&self, ids: &[i64]) -> Result<()> {
+    async fn delete_reverts(&self, ids: &[i64]) -> Result<()> {
         self.pool.write(TOLD, &[&ids]).await.map(drop)
     }
 
@@ -132,7 +132,7 @@ impl Likes for PostgresLedger {
         self.pool.read(TALLIES, &[&of_posts, &numbers]).await?.iter().map(tally).collect()
     }
 
-    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         self.listed(LIKERS, &[&integer(post.0), &before.unwrap_or(i64::MAX)], limit).await
     }
 }

@@ -4,14 +4,15 @@ use async_trait::async_trait;
 
 use super::PostgresLedger;
 use super::columns::{at, integer, natural_at, one};
-use crate::ledger::{JOBS, LedgerError, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
+use crate::ledger::{JOBS, LedgerError, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
 
 /// A copy made by `pg_dump` is another database, or at least another table.
 pub(super) const IDENTITY: &str = "\
     SELECT value, (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' || 'meta'::regclass::oid
     FROM meta WHERE name = 'incarnation'";
 
-/// The cluster, and the timeline it writes: a promoted standby, and one after point-in-time recovery, writes another one.
+/// The cluster, and the timeline it writes: a promoted standby, and one after point-in-time recovery, writes another
+/// one.
 const TIMELINE: &str = "\
     SELECT (SELECT system_identifier::text FROM pg_control_system()) || '.'
         || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
@@ -25,7 +26,7 @@ const POSITIONS: &str = "SELECT partition, position FROM like_positions";
 const BEGIN: &str = "SELECT feedline_begin_incarnation($1, $2, $3, $4, $5, $6)";
 
 #[async_trait]
-impl Lineages for PostgresLedger {
+impl LineageStore for PostgresLedger {
     async fn lineage(&self) -> Result<Lineage> {
         let rows = self.pool.inspect(IDENTITY, &[]).await?;
         let row = one(&rows)?;

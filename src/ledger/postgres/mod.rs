@@ -9,12 +9,11 @@
 //! | `errors` | what an error means |
 //! | `people` and all the others | the statements, by concept |
 //!
-//! Every write is one statement (some call a function of the database, see `functions/`), and so one transaction
-//! without a moment in which it is open and nobody works on it. What SQLite gets from its one writer is made explicit: a write that concerns users locks their rows in `users`
-//! first, in the order of their ids, and takes numbers (`seq`, a job's id) afterwards. So there is no deadlock between
-//! them, counts are exact, and whoever sees a number sees every lower one of the same user.
+//! Every write is one statement (some call a function of the database, see `functions/`), and so one transaction that
+//! is never idle. SQLite has one writer; here, a write that concerns users locks their rows in `users` first, in the
+//! order of their ids, and takes numbers (`seq`, a job's id) afterwards. So writes do not deadlock, counts are exact,
+//! and a reader that sees a number sees every lower one of the same user.
 
-mod barriers;
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
 mod columns;
@@ -35,9 +34,11 @@ mod people;
 mod personal;
 mod pool;
 mod posts;
+mod previews;
 mod pulled;
 mod quarantine;
 mod reading;
+mod restrictions;
 mod revocations;
 mod rows;
 mod schema;
@@ -46,7 +47,6 @@ mod tests;
 mod timeline;
 mod tls;
 mod topics;
-mod under;
 mod url;
 mod visible_posts;
 
@@ -67,7 +67,7 @@ pub struct PostgresLedger {
 
 impl PostgresLedger {
     /// Connects and brings the schema up to date. Several nodes may do so at once. A schema that is newer than this
-    /// program is used if whoever made it said that it may.
+    /// program is used if its migrations declare that it may.
     ///
     /// # Errors
     ///

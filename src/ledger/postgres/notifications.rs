@@ -1,4 +1,4 @@
-//! Notifications, in groups. What notes and marks them is in functions of the database: see the migration.
+//! Notifications, in groups. Functions of the database add and mark them: `functions/notifications.sql`.
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -8,8 +8,11 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, user_ids};
 use super::pool::Parameters;
 use super::rows::readable;
-use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
-use crate::ledger::{Group, Happening, LedgerError, Mark, Marked, Notifications, Notified, Result};
+use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
+use crate::ledger::{
+    LedgerError, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, Result,
+    UserNotifications,
+};
 use crate::model::{Millis, NotificationId, Object, UserId, What};
 
 /// How many people of a group that goes are cleared away at once.
@@ -45,16 +48,22 @@ pub(super) const UNREAD: &str = groups!("seq > m.read_upto ORDER BY seq DESC LIM
 const THESE: &str = groups!("id = ANY ($3)");
 
 #[async_trait]
-impl Notifications for PostgresLedger {
-    /// Noting and reading what came of it are two round trips. A group that has grown further in between is told as it is
-    /// then.
-    async fn notify(&self, to: &UserId, happenings: &[Happening], now: Millis, window: Millis) -> Result<Vec<Group>> {
+impl NotificationStore for PostgresLedger {
+    /// Noting and reading what came of it are two round trips. A group that has grown further in between is told as it
+    /// is then.
+    async fn notify(
+        &self,
+        to: &UserId,
+        happenings: &[NotificationEvent],
+        now: Millis,
+        window: Millis,
+    ) -> Result<Vec<NotificationGroup>> {
         if happenings.is_empty() {
             return Ok(Vec::new());
         }
         let ids: Vec<i64> = happenings.iter().map(|happening| integer(happening.id.0)).collect();
         let kinds: Vec<&str> = happenings.iter().map(|happening| happening.what.kind()).collect();
-        let object = |happening: &Happening| happening.what.object().map(Object::to_text).unwrap_or_default();
+        let object = |happening: &NotificationEvent| happening.what.object().map(Object::to_text).unwrap_or_default();
         let objects: Vec<String> = happenings.iter().map(object).collect();
         let people: Vec<&str> = happenings.iter().map(|happening| happening.by.as_str()).collect();
         let again: Vec<bool> = happenings.iter().map(|happening| happening.what.is_new_each_time()).collect();
@@ -74,7 +83,7 @@ impl Notifications for PostgresLedger {
                     &events,
                     &at_time,
                     &recent,
-                    &integer(KEPT_GROUPS),
+                    &integer(MAX_NOTIFICATION_GROUPS),
                     &CLEARED,
                 ],
             )
@@ -83,57 +92,68 @@ impl Notifications for PostgresLedger {
         if changed.is_empty() {
             return Ok(Vec::new());
         }
-        let mut groups = self.groups(THESE, &[&to.as_str(), &count(NEWEST_PEOPLE), &changed]).await?;
+        let mut groups = self.groups(THESE, &[&to.as_str(), &count(MAX_GROUP_PEOPLE), &changed]).await?;
         groups.reverse();
         Ok(groups)
     }
 
-    /// Each user's in a transaction of its own, a few on their way at a time: nobody's lock is held for another's sake.
-    async fn notify_many(&self, batch: &[Notified], now: Millis, window: Millis) -> Result<Vec<(UserId, Vec<Group>)>> {
-        let note = |of: Notified| async move {
+    /// Each user's in a transaction of its own, a few on their way at a time: no lock is held while another user's is
+    /// awaited.
+    async fn notify_many(
+        &self,
+        batch: &[UserNotifications],
+        now: Millis,
+        window: Millis,
+    ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>> {
+        let note = |of: UserNotifications| async move {
             let groups = self.notify(&of.to, &of.happenings, now, window).await?;
             Ok((of.to, groups))
         };
         stream::iter(batch.to_vec()).map(note).buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {
+    async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>> {
         let before = before.unwrap_or(i64::MAX);
-        let parameters: Parameters<'_> = &[&user.as_str(), &count(NEWEST_PEOPLE), &before];
+        let parameters: Parameters<'_> = &[&user.as_str(), &count(MAX_GROUP_PEOPLE), &before];
         self.readable_page("notifications", LIST, parameters, limit, group).await
     }
 
-    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<Group>> {
+    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<NotificationGroup>> {
         let ids: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
-        self.groups(THESE, &[&user.as_str(), &count(NEWEST_PEOPLE), &ids]).await
+        self.groups(THESE, &[&user.as_str(), &count(MAX_GROUP_PEOPLE), &ids]).await
     }
 
-    async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>> {
-        self.groups(UNREAD, &[&user.as_str(), &count(NEWEST_PEOPLE), &count(limit)]).await
+    async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>> {
+        self.groups(UNREAD, &[&user.as_str(), &count(MAX_GROUP_PEOPLE), &count(limit)]).await
     }
 
-    async fn mark_notifications(&self, user: &UserId, upto: Option<NotificationId>, mark: Mark) -> Result<Marked> {
+    async fn mark_notifications(
+        &self,
+        user: &UserId,
+        upto: Option<NotificationId>,
+        mark: NotificationMark,
+    ) -> Result<MarkOutcome> {
         let upto = upto.map_or(0, |id| integer(id.0));
-        let rows = self.pool.write(MARK, &[&user.as_str(), &upto, &(mark == Mark::Read)]).await?;
+        let rows = self.pool.write(MARK, &[&user.as_str(), &upto, &(mark == NotificationMark::Read)]).await?;
         Ok(match at(one(&rows)?, 0)? {
-            "anew" => Marked::Anew,
-            "before" => Marked::Before,
-            _ => Marked::Nothing,
+            "anew" => MarkOutcome::Anew,
+            "before" => MarkOutcome::Before,
+            _ => MarkOutcome::Nothing,
         })
     }
 }
 
 impl PostgresLedger {
-    async fn groups(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Group>> {
+    async fn groups(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<NotificationGroup>> {
         Ok(readable("notifications", &self.pool.read(sql, parameters).await?, group))
     }
 }
 
-fn group(row: &Row) -> Result<Group> {
+fn group(row: &Row) -> Result<NotificationGroup> {
     let (kind, object): (&str, &str) = (at(row, 1)?, at(row, 2)?);
     let what = What::from_parts(kind, Object::parse(object))
         .ok_or_else(|| LedgerError::Failed(format!("{kind:?} of {object:?} is nothing to be notified of")))?;
-    Ok(Group {
+    Ok(NotificationGroup {
         id: NotificationId(natural_at(row, 0)?),
         what,
         seq: at(row, 3)?,

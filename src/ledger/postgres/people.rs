@@ -6,7 +6,9 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{self, at, count, id_at, integer, natural_at, one, plain, texts, user};
 use super::rows::readable;
-use crate::ledger::{Found, MAX_NAMED, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, fold, past};
+use crate::ledger::{
+    MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits, UserMatch, fold, past,
+};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
 const CREATE_ACCOUNT: &str = "\
@@ -28,7 +30,7 @@ const ORIGIN: &str = "SELECT EXISTS (SELECT FROM accounts WHERE \"user\" = $1) F
 
 const UPDATE: &str = "SELECT id, name, avatar, created_at FROM feedline_update_user($1, $2, $3, $4, $5)";
 
-/// A walk along the terms. Who is found by two of them is told at the lesser.
+/// A scan along the terms. A user found by two of them is returned at the lesser.
 pub(super) const SEARCH: &str = "\
     SELECT u.id, u.name, u.avatar, u.created_at, t.term FROM user_terms t JOIN users u ON u.id = t.owner
     WHERE t.term < $2 AND (t.term, t.owner) > ($3, $4) AND NOT EXISTS (
@@ -54,8 +56,8 @@ pub(super) const SECOND_DEGREE: &str = "\
 const NOTIFY_OF: &str = "SELECT feedline_enable_post_alerts($1, $2, $3, $4)";
 
 const UNNOTIFY_OF: &str = "\
-    WITH gone AS (DELETE FROM post_notices WHERE owner = $1 AND author = $2)
-    DELETE FROM post_notices_of WHERE author = $2 AND owner = $1";
+    WITH gone AS (DELETE FROM post_alerts WHERE owner = $1 AND author = $2)
+    DELETE FROM post_alerts_of WHERE author = $2 AND owner = $1";
 
 const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1) AND erased_at IS NULL";
 
@@ -72,7 +74,7 @@ pub(super) const PROFILE: &str = "\
         ) listed) AS not_to
     )
     SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following,
-           CASE WHEN u.id = $2 THEN u.posts WHEN e.barred OR e.blocking THEN 0 ELSE u.posts
+           CASE WHEN u.id = $2 THEN u.posts WHEN e.restricted_by OR e.blocking THEN 0 ELSE u.posts
                - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END
                - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END
                - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END)
@@ -83,15 +85,15 @@ pub(super) const PROFILE: &str = "\
     ) a ON true CROSS JOIN named CROSS JOIN LATERAL (SELECT
         EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS following,
         EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed_by,
-        EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'hide' AND whom = $1) AS hiding,
-        EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'mute' AND whom = $1) AS muting,
-        EXISTS (SELECT FROM barriers WHERE maker = $2 AND kind = 'block' AND whom = $1) AS blocking,
-        EXISTS (SELECT FROM barriers WHERE maker = $1 AND kind IN ('hide', 'block') AND whom = $2) AS barred,
-        EXISTS (SELECT FROM post_notices WHERE owner = $2 AND author = $1) AS notify OFFSET 0
+        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'hide' AND whom = $1) AS hiding,
+        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'mute' AND whom = $1) AS muting,
+        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'block' AND whom = $1) AS blocking,
+        EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind IN ('hide', 'block') AND whom = $2) AS restricted_by,
+        EXISTS (SELECT FROM post_alerts WHERE owner = $2 AND author = $1) AS notify OFFSET 0
     ) e WHERE u.id = $1 AND u.erased_at IS NULL";
 
 #[async_trait]
-impl People for PostgresLedger {
+impl PeopleStore for PostgresLedger {
     async fn create_account(&self, account: NewAccount) -> Result<bool> {
         let (id, name, made) = (account.user.as_str(), plain(&account.name), integer(account.created_at));
         let rows = self.pool.write(CREATE_ACCOUNT, &[&id, &name, &made, &account.password, &fold(&name)]).await?;
@@ -131,27 +133,27 @@ impl People for PostgresLedger {
         rows.first().map(columns::user).transpose()
     }
 
-    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<Found>> {
+    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<UserMatch>> {
         let prefix = plain(prefix);
         let Some(end) = past(&prefix) else { return Ok(Vec::new()) };
         let (term, id) = after.map_or((prefix.clone(), ""), |(term, user)| (plain(term), user.as_str()));
-        let found = |row: &Row| Ok(Found { user: user(row)?, term: at(row, 4)? });
+        let found = |row: &Row| Ok(UserMatch { user: user(row)?, term: at(row, 4)? });
         self.readable_page("users", SEARCH, &[&prefix, &end, &term, &id], limit, found).await
     }
 
-    async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>> {
+    async fn second_degree(&self, reader: &UserId, reach: SuggestionLimits) -> Result<Vec<(UserId, u64)>> {
         let (followees, each, people) = (count(reach.followees), count(reach.each), count(reach.people));
         let rows = self.pool.read(SECOND_DEGREE, &[&reader.as_str(), &followees, &each, &people]).await?;
         Ok(readable("follows", &rows, |row| Ok((id_at(row, 0)?, natural_at(row, 1)?))))
     }
 
-    async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {
+    async fn enable_post_alerts(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {
         let rows =
             self.pool.write(NOTIFY_OF, &[&user.as_str(), &author.as_str(), &integer(now), &integer(most)]).await?;
         at(one(&rows)?, 0)
     }
 
-    async fn unnotify_of(&self, user: &UserId, author: &UserId) -> Result<()> {
+    async fn disable_post_alerts(&self, user: &UserId, author: &UserId) -> Result<()> {
         self.pool.write(UNNOTIFY_OF, &[&user.as_str(), &author.as_str()]).await.map(drop)
     }
 }

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, json_text};
 use super::comments::comment;
-use crate::ledger::{LedgerError, Personal, PersonalData, PersonalRow, Result};
+use crate::ledger::{LedgerError, PersonalData, PersonalDataStore, PersonalRow, Result};
 use crate::model::UserId;
 
 /// A comment, as [`comment`] reads it.
@@ -54,11 +54,11 @@ pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
         }
         PersonalData::Restrictions => {
             "SELECT kind || ' ' || whom, json_build_object('kind', kind, 'user', whom, 'at', at)::text, whom
-             FROM barriers WHERE maker = $1 AND (kind, whom) > ($2, $3) ORDER BY kind, whom LIMIT $4"
+             FROM restrictions WHERE maker = $1 AND (kind, whom) > ($2, $3) ORDER BY kind, whom LIMIT $4"
         }
         PersonalData::PostAlerts => {
             "SELECT 'a ' || author, json_build_object('user', author, 'at', at)::text, author
-             FROM post_notices WHERE owner = $1 AND author > $3 AND $2::text IS NOT NULL ORDER BY author LIMIT $4"
+             FROM post_alerts WHERE owner = $1 AND author > $3 AND $2::text IS NOT NULL ORDER BY author LIMIT $4"
         }
         PersonalData::IdempotencyKeys => {
             "SELECT 'k ' || key, json_build_object('key', key, 'operation', operation, 'at', begun_at)::text, NULL
@@ -69,7 +69,7 @@ pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
 }
 
 #[async_trait]
-impl Personal for PostgresLedger {
+impl PersonalDataStore for PostgresLedger {
     async fn personal_rows(
         &self,
         user: &UserId,

@@ -4,10 +4,10 @@
 //! is on its way goes out at once, and answers come in order (pipelining). An idle connection is preferred, so that
 //! only a busy ledger has one call wait behind another.
 //!
-//! A server that was away may come back as another one: a standby in its place, or an older state of itself. So connections
-//! have a generation, which grows when all of them were lost, and when one leads to a server that was started at another time.
-//! Calls use connections of a generation only after it was compared with the broker: what was deleted, or hidden from
-//! somebody, may be there again in an older state, so reads are no exception.
+//! A server that was away may come back as another one: a standby in its place, or an older state of itself. So
+//! connections have a generation, which grows when all of them were lost, and when one leads to a server that was
+//! started at another time. Calls use connections of a generation only after it was compared with the broker: what was
+//! deleted, or hidden from somebody, may be there again in an older state, so reads are no exception.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::endpoint::Endpoint;
-use super::errors::{Mends, Trouble, sort};
+use super::errors::{ClassifiedError, Recovery, classify};
 use crate::ledger::{LedgerError, Result};
 
 /// What a statement is given.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Calls on their way on one connection; one more is told that the ledger is busy.
+/// Calls in flight on one connection; one more fails as busy.
 const DEPTH: usize = 256;
 
 /// How often a call is made that another transaction was in the way of.
@@ -38,12 +38,13 @@ const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
-/// How long after a generation began calls wait for the comparison. It takes some milliseconds where the broker answers.
+/// How long after a generation began calls wait for the comparison. It takes some milliseconds where the broker
+/// answers.
 const COMPARISON_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What may be done about a call whose answer was lost with its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CallKind {
     /// It changes nothing: ask again.
     Read,
     /// It may have happened.
@@ -53,7 +54,7 @@ enum Kind {
 }
 
 /// One connection.
-struct Link {
+struct PooledConnection {
     client: Client,
     /// What was prepared on it so far, by its text.
     statements: Mutex<HashMap<&'static str, Statement>>,
@@ -85,11 +86,11 @@ impl Admission {
     }
 }
 
-impl Link {
+impl PooledConnection {
     async fn ask(&self, sql: &'static str, parameters: Parameters<'_>) -> std::result::Result<Vec<Row>, Error> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // Also when the caller goes away in the middle.
-        let _done = Waiting(&self.waiting);
+        let _done = CallGuard(&self.waiting);
         let prepared = self.statements.lock().get(sql).cloned();
         let statement = match prepared {
             Some(statement) => statement,
@@ -106,30 +107,31 @@ impl Link {
 }
 
 /// Counts a call until it is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct CallGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-struct Slot {
-    link: Mutex<Option<Arc<Link>>>,
-    /// The number of the latest connection known to be lost. Whoever notices raises it; the slot's keeper waits on it.
+struct ConnectionSlot {
+    link: Mutex<Option<Arc<PooledConnection>>>,
+    /// The number of the latest connection known to be lost. Raised by the task that notices; the slot's keeper waits
+    /// on it.
     lost: watch::Sender<u64>,
 }
 
 /// What callers and keepers share.
-struct Shared {
+struct PoolState {
     endpoint: Endpoint,
-    slots: Vec<Slot>,
+    slots: Vec<ConnectionSlot>,
     /// Open calls. Closed when the pool is.
     calls: TaskTracker,
     /// Statements asked so far.
     round_trips: AtomicU64,
     admission: watch::Sender<Admission>,
-    /// Whether somebody compares. Otherwise generations count as compared from their beginning.
+    /// Whether generations are compared with the broker. Otherwise they count as compared.
     compared: AtomicBool,
     /// When the server of the current generation was started. Held while a connection takes its slot.
     server: Mutex<String>,
@@ -137,7 +139,7 @@ struct Shared {
 
 /// Answers calls. While no connection stands they fail at once.
 pub(super) struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     /// One for each slot: connects, waits until the connection is lost, connects again.
     keepers: Mutex<Vec<AbortOnDropHandle<()>>>,
 }
@@ -145,9 +147,9 @@ pub(super) struct Pool {
 impl Pool {
     /// Connects. Fails if the first connection does: the others, and later ones, come by themselves.
     pub(super) async fn open(endpoint: Endpoint, connections: usize) -> Result<Self> {
-        let slot = |_| Slot { link: Mutex::new(None), lost: watch::Sender::new(0) };
-        let slots: Vec<Slot> = (0..connections.max(1)).map(slot).collect();
-        let shared = Arc::new(Shared {
+        let slot = |_| ConnectionSlot { link: Mutex::new(None), lost: watch::Sender::new(0) };
+        let slots: Vec<ConnectionSlot> = (0..connections.max(1)).map(slot).collect();
+        let shared = Arc::new(PoolState {
             endpoint,
             slots,
             calls: TaskTracker::new(),
@@ -156,8 +158,8 @@ impl Pool {
             compared: AtomicBool::new(false),
             server: Mutex::default(),
         });
-        Shared::connect(&shared, 0, 1).await?;
-        let keep = |slot| AbortOnDropHandle::new(tokio::spawn(Shared::keep(Arc::clone(&shared), slot)));
+        PoolState::connect(&shared, 0, 1).await?;
+        let keep = |slot| AbortOnDropHandle::new(tokio::spawn(PoolState::keep(Arc::clone(&shared), slot)));
         let keepers = (0..shared.slots.len()).map(keep).collect();
         Ok(Self { shared, keepers: Mutex::new(keepers) })
     }
@@ -174,17 +176,17 @@ impl Pool {
 
     /// Asks for what changes nothing.
     pub(super) async fn read(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
-        self.shared.call(Kind::Read, sql, parameters).await
+        self.shared.call(CallKind::Read, sql, parameters).await
     }
 
     /// Has one statement change something. It is one transaction.
     pub(super) async fn write(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
-        self.shared.call(Kind::Write, sql, parameters).await
+        self.shared.call(CallKind::Write, sql, parameters).await
     }
 
     /// Asks what the server is, also while it was not compared with the broker yet.
     pub(super) async fn inspect(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
-        self.shared.call(Kind::Inspection, sql, parameters).await
+        self.shared.call(CallKind::Inspection, sql, parameters).await
     }
 
     /// Waits until there is a generation that was not compared yet.
@@ -193,7 +195,8 @@ impl Pool {
         let _ = self.shared.admission.subscribe().wait_for(Admission::is_pending).await;
     }
 
-    /// Begins a comparison: the generation that it is of. From the first one on, calls wait for the comparison of later ones.
+    /// Begins a comparison: the generation that it is of. From the first one on, calls wait for the comparison of later
+    /// ones.
     pub(super) fn begin_comparison(&self) -> u64 {
         self.shared.compared.store(true, Ordering::SeqCst);
         self.shared.admission.borrow().generation
@@ -222,8 +225,8 @@ impl Pool {
     }
 }
 
-impl Shared {
-    async fn call(&self, kind: Kind, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
+impl PoolState {
+    async fn call(&self, kind: CallKind, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         if self.calls.is_closed() {
             return Err(LedgerError::Unreachable("it is closed".to_owned()));
         }
@@ -234,7 +237,7 @@ impl Shared {
             Ok(answer) => answer,
             Err(_) => {
                 // Who waited for the comparison asked nothing yet.
-                if kind == Kind::Inspection || !self.admission.borrow().is_pending() {
+                if kind == CallKind::Inspection || !self.admission.borrow().is_pending() {
                     self.retire_silent(asked);
                 }
                 Err(LedgerError::Unreachable(format!("no answer within {:?}", self.endpoint.timeout)))
@@ -242,24 +245,24 @@ impl Shared {
         }
     }
 
-    async fn attempts(&self, kind: Kind, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
+    async fn attempts(&self, kind: CallKind, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         let mut attempt = 1;
         loop {
-            if kind != Kind::Inspection {
+            if kind != CallKind::Inspection {
                 self.comparison().await?;
             }
             let link = self.link(kind)?;
-            let Trouble { error, mends } = match link.ask(sql, parameters).await {
+            let ClassifiedError { error, recovery } = match link.ask(sql, parameters).await {
                 Ok(rows) => return Ok(rows),
-                Err(error) => sort(&error),
+                Err(error) => classify(&error),
             };
-            if mends == Mends::Reconnecting {
+            if recovery == Recovery::Reconnect {
                 self.retire(link.slot, link.number);
             }
-            let again = match mends {
-                Mends::Nothing => false,
-                Mends::AskingAgain => true,
-                Mends::Reconnecting => kind != Kind::Write,
+            let again = match recovery {
+                Recovery::GiveUp => false,
+                Recovery::Retry => true,
+                Recovery::Reconnect => kind != CallKind::Write,
             };
             if !again || attempt == TRIES {
                 return Err(error);
@@ -270,7 +273,8 @@ impl Shared {
         }
     }
 
-    /// Waits until the server was compared with the broker, but not for long: while the broker is away, calls fail at once.
+    /// Waits until the server was compared with the broker, but not for long: while the broker is away, calls fail at
+    /// once.
     async fn comparison(&self) -> Result<()> {
         let Admission { since, .. } = match *self.admission.borrow() {
             pending if pending.is_pending() => pending,
@@ -285,10 +289,10 @@ impl Shared {
     }
 
     /// The connection with the fewest calls on their way.
-    fn link(&self, kind: Kind) -> Result<Arc<Link>> {
+    fn link(&self, kind: CallKind) -> Result<Arc<PooledConnection>> {
         let admitted = match kind {
-            Kind::Inspection => u64::MAX,
-            Kind::Read | Kind::Write => self.admission.borrow().admitted,
+            CallKind::Inspection => u64::MAX,
+            CallKind::Read | CallKind::Write => self.admission.borrow().admitted,
         };
         let standing = self.slots.iter().filter_map(|slot| slot.link.lock().clone());
         let usable = standing.filter(|link| !link.client.is_closed() && link.generation <= admitted);
@@ -300,11 +304,11 @@ impl Shared {
         }
     }
 
-    /// Gives up connections that somebody has waited on since then, and nothing came. If nothing came on any, none is
-    /// of use: the server hangs, and nobody else should wait to find that out.
+    /// Retires connections on which calls have waited since then without any answer. If no connection had one, the
+    /// server hangs: all are retired, so that other calls fail at once.
     fn retire_silent(&self, since: Instant) {
         let links: Vec<_> = self.slots.iter().filter_map(|slot| slot.link.lock().clone()).collect();
-        let silent = |link: &Arc<Link>| *link.heard.lock() <= since;
+        let silent = |link: &Arc<PooledConnection>| *link.heard.lock() <= since;
         let all = links.iter().all(silent);
         for link in links.iter().filter(|link| all || (silent(link) && link.waiting.load(Ordering::Relaxed) > 0)) {
             self.retire(link.slot, link.number);
@@ -336,7 +340,7 @@ impl Shared {
             self.begin_generation();
         }
         *server = started;
-        let link = Link {
+        let link = PooledConnection {
             client,
             statements: Mutex::default(),
             waiting: AtomicUsize::new(0),

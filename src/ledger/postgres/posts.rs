@@ -9,7 +9,8 @@ use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs, timeline, visible_posts};
 use crate::ledger::{
-    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, Posts, Result, TimelinePage, VisiblePosts, job_plan,
+    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, PostStore, Result, TimelinePage, VisiblePosts,
+    job_plan,
 };
 use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
 
@@ -65,7 +66,7 @@ pub(super) const BY_TOPIC: &str = "\
     SELECT post FROM post_topics WHERE topic = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
 
 #[async_trait]
-impl Posts for PostgresLedger {
+impl PostStore for PostgresLedger {
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
         let work = job_plan::post_created(post);
         let (id, author, body, job) =

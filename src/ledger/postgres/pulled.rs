@@ -7,11 +7,11 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural_at, one, texts};
 use super::rows::readable;
-use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
+use crate::ledger::{DueEntries, FanoutMode, LedgerError, PullLogEntry, PullLogStore, Result};
 use crate::model::{Entry, Millis, UserId};
 
 /// A range in the order of its index: see [`DUE`].
-pub(super) const CARRIAGE: &str = "\
+pub(super) const FANOUT_MODE: &str = "\
     SELECT followers, (SELECT count(*) > 0 FROM (
         SELECT FROM pulled WHERE author >= $1 AND author <= $1 ORDER BY author, mark LIMIT 1
     ) p) FROM users WHERE id = $1";
@@ -23,10 +23,10 @@ const TOP: &str = "SELECT coalesce(max(mark), 0) FROM pulled";
 pub(super) const AFTER: &str =
     "SELECT mark, kind, post, author, repeated, at FROM pulled WHERE mark > $1 ORDER BY mark LIMIT $2";
 
-/// One short search of the log for each followee, however long the log is, and none if it has nothing new. It is said as
-/// a range from (author, mark) to the author's end, which only the index of both answers in order: with `author = …` the
-/// server may rather walk the whole log by mark, once for each followee. The log's end is in each row, and in one without
-/// an entry if nothing is due.
+/// One short search of the log for each followee, however long the log is, and none if it has nothing new. It is said
+/// as a range from (author, mark) to the author's end, which only the index of both answers in order: with `author = …`
+/// the server may rather walk the whole log by mark, once for each followee. The log's end is in each row, and in one
+/// without an entry if nothing is due.
 pub(super) const DUE: &str = "\
     WITH last AS MATERIALIZED (
         SELECT coalesce(max(mark), 0) AS mark FROM pulled
@@ -48,11 +48,11 @@ const FORGET: &str = "\
         SELECT mark FROM (SELECT mark, at FROM pulled ORDER BY mark LIMIT $2) oldest WHERE at < $1)) RETURNING 1";
 
 #[async_trait]
-impl PulledLog for PostgresLedger {
-    async fn carriage(&self, author: &UserId) -> Result<Carriage> {
-        let rows = self.pool.read(CARRIAGE, &[&author.as_str()]).await?;
-        let carriage = |row| Ok(Carriage { followers: natural_at(row, 0)?, pulled: at(row, 1)? });
-        rows.first().map_or(Ok(Carriage::default()), carriage)
+impl PullLogStore for PostgresLedger {
+    async fn fanout_mode(&self, author: &UserId) -> Result<FanoutMode> {
+        let rows = self.pool.read(FANOUT_MODE, &[&author.as_str()]).await?;
+        let fanout_mode = |row| Ok(FanoutMode { followers: natural_at(row, 0)?, pulled: at(row, 1)? });
+        rows.first().map_or(Ok(FanoutMode::default()), fanout_mode)
     }
 
     async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
@@ -69,11 +69,11 @@ impl PulledLog for PostgresLedger {
         natural_at(one(&self.pool.read(TOP, &[]).await?)?, 0)
     }
 
-    async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<Pulled>> {
+    async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<PullLogEntry>> {
         self.readable_page("pulled", AFTER, &[&integer(mark)], limit, pulled).await
     }
 
-    async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<Due> {
+    async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<DueEntries> {
         let rows = self.pool.read(DUE, &[&reader.as_str(), &integer(mark), &count(limit)]).await?;
         let end = natural_at(one(&rows)?, 3)?.max(mark);
         let (mut found, mut reached) = (0, end);
@@ -85,7 +85,7 @@ impl PulledLog for PostgresLedger {
         }
         let more = end > mark && found == limit;
         let entries = readable("pulled", &rows[..found], entry);
-        Ok(Due { entries, mark: if more { reached } else { end }, more })
+        Ok(DueEntries { entries, mark: if more { reached } else { end }, more })
     }
 
     async fn followers_among(&self, author: &UserId, users: &[UserId]) -> Result<Vec<UserId>> {
@@ -107,8 +107,8 @@ fn entry(row: &Row) -> Result<Entry> {
 }
 
 /// Reads `mark, kind, post, author, repeated, at`.
-fn pulled(row: &Row) -> Result<Pulled> {
-    Ok(Pulled {
+fn pulled(row: &Row) -> Result<PullLogEntry> {
+    Ok(PullLogEntry {
         entry: entry(row)?,
         mark: natural_at(row, 0)?,
         author: id_at(row, 3)?,

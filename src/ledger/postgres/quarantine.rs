@@ -7,7 +7,7 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, plain};
 use super::pool::Parameters;
 use crate::ledger::quarantine::{MAX_QUARANTINED, released_work};
-use crate::ledger::{Finished, JOB, Quarantine, Quarantined, Result, RevertReason, Reverted, SkippedLike};
+use crate::ledger::{Finished, JOB, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike};
 use crate::model::Millis;
 
 const QUARANTINE_JOB: &str = "SELECT more FROM feedline_quarantine_job($1, $2, $3, $4, $5)";
@@ -30,7 +30,7 @@ const RELEASE: &str = "SELECT feedline_release_job($1, $2)";
 const SIZE: &str = "SELECT count(*) FROM quarantine";
 
 #[async_trait]
-impl Quarantine for PostgresLedger {
+impl QuarantineStore for PostgresLedger {
     async fn quarantine_job(&self, id: i64, generation: u64, reason: &str, now: Millis) -> Result<Finished> {
         let (generation, reason, now) = (integer(generation), plain(reason), integer(now));
         let rows = self.pool.write(QUARANTINE_JOB, &[&id, &generation, &reason, &now, &KEPT]).await?;

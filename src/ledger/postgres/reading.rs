@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::PostgresLedger;
 use super::columns::{integer, natural_at, one};
-use crate::ledger::{Reading, Result};
+use crate::ledger::{ReadMarkerStore, Result};
 use crate::model::{PostId, UserId};
 
 const MARK: &str = "\
@@ -14,7 +14,7 @@ const MARK: &str = "\
 const MARKER: &str = "SELECT post FROM read_markers WHERE owner = $1";
 
 #[async_trait]
-impl Reading for PostgresLedger {
+impl ReadMarkerStore for PostgresLedger {
     async fn mark_read(&self, user: &UserId, id: PostId) -> Result<PostId> {
         let rows = self.pool.write(MARK, &[&user.as_str(), &integer(id.0)]).await?;
         natural_at(one(&rows)?, 0).map(PostId)

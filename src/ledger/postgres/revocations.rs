@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, plain};
-use crate::ledger::{Result, Revocation, RevocationKind, Revocations, SessionsEnd};
+use crate::ledger::{Result, Revocation, RevocationKind, RevocationStore, SessionsEnd};
 use crate::model::{Millis, UserId};
 
 const REVOKE: &str = "SELECT feedline_revoke($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -24,10 +24,11 @@ pub(super) const AFTER: &str = "\
 /// An entry that was replaced meanwhile stays: the outer condition is checked again once the row is locked.
 const FORGET: &str = "\
     DELETE FROM revocations WHERE seq = ANY (ARRAY(
-        SELECT seq FROM revocations WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)) AND expires_at < $1 RETURNING 1";
+        SELECT seq FROM revocations WHERE expires_at < $1 ORDER BY expires_at LIMIT $2
+    )) AND expires_at < $1 RETURNING 1";
 
 #[async_trait]
-impl Revocations for PostgresLedger {
+impl RevocationStore for PostgresLedger {
     async fn revoke(&self, new: &Revocation) -> Result<u64> {
         let (kind, subject, grows) = (new.kind.as_str(), plain(&new.subject), new.kind.only_grows());
         let (owner, spared) = (new.owner.as_ref().map(UserId::as_str), new.spared.as_deref().map(plain));

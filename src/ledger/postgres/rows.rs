@@ -6,7 +6,7 @@ use super::PostgresLedger;
 use super::columns::{at, count, user};
 use super::pool::Parameters;
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{Listed, Result};
+use crate::ledger::{ListPage, Result};
 use crate::model::User;
 
 /// Decodes rows. A row that cannot be decoded is reported by its first column and omitted, so that it does not hide the
@@ -56,14 +56,14 @@ impl PostgresLedger {
         sql: &'static str,
         parameters: Parameters<'_>,
         limit: usize,
-    ) -> Result<Listed<User>> {
+    ) -> Result<ListPage<User>> {
         let person = |row: &Row| Ok((user(row)?, at::<i64>(row, 4)?));
         // One more than asked tells whether there is a next page.
         let mut page = self.readable_page("users", sql, parameters, limit.saturating_add(1), person).await?;
         let more = page.len() > limit;
         page.truncate(limit);
         let next = page.last().filter(|_| more).map(|(_, place)| *place);
-        Ok(Listed { items: page.into_iter().map(|(user, _)| user).collect(), next })
+        Ok(ListPage { items: page.into_iter().map(|(user, _)| user).collect(), next })
     }
 }
 

@@ -1,13 +1,13 @@
-//! What statements cost, and what connections are told.
+//! The cost of statements, and the settings of connections.
 
 use feedline_test_support::postgres_server::{PostgresServer, shared};
 
 use super::endpoint::Endpoint;
 use super::{
-    PostgresLedger, PostgresOptions, PostgresUrl, barriers, comments, counts, edges, favourites, jobs, likes,
-    notifications, people, personal, posts, pulled, timeline, topics, under, visible_posts,
+    PostgresLedger, PostgresOptions, PostgresUrl, comments, counts, edges, favourites, jobs, likes, notifications,
+    people, personal, posts, previews, pulled, restrictions, timeline, topics, visible_posts,
 };
-use crate::ledger::{BulkLoad as _, Durability, Lease, Ledger as _, People as _, PersonalData, Posts as _};
+use crate::ledger::{BulkLoad as _, Durability, Lease, Ledger as _, PeopleStore as _, PersonalData, PostStore as _};
 use crate::model::{Post, PostId, UserId, Visibility};
 
 /// What a statement costs: rows read from tables and their indexes, as the server counted them.
@@ -95,7 +95,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (comments::LINES, "'{1,2}'"),
         (counts::COUNTS, "'{1,2}'"),
         (counts::HYDRATE, "'u', '{1,2}', '{a,b}'"),
-        (under::NEWEST, "'{1,2}', 9, 9"),
+        (previews::NEWEST, "'{1,2}', 9, 9"),
         (posts::RESTRICTED, "'{1,2}'"),
         (people::SEARCH, "'a', 'b', 'a', '', 9"),
         (people::SECOND_DEGREE, "'u', 9, 9, 9"),
@@ -105,9 +105,9 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
         (topics::RECENT, "9, 'a', 9"),
         (topics::GO_ON, "9, 9, 'a', 9, 9"),
-        (barriers::RELATIONS, "'{a,b}', '{c,d}'"),
-        (barriers::BARRED, "'{a,b}'"),
-        (pulled::CARRIAGE, "'u'"),
+        (restrictions::RELATIONS, "'{a,b}', '{c,d}'"),
+        (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
+        (pulled::FANOUT_MODE, "'u'"),
         (pulled::AFTER, "0, 9"),
         (pulled::DUE, "'u', 0, 9"),
         (personal::COMMENTS, "'u', 9, 9"),
@@ -141,8 +141,8 @@ async fn what_was_ever_written_costs_a_timeline_nothing() {
                    INSERT INTO posts SELECT n, 'a7', '{}', '', '{}' FROM generate_series(1000000, 1005000) n";
     server.ask(&name, written).await;
     for (before, likely, some, most) in [
-        // Nobody knows how far down it goes. A followee's edge, two posts of each, and no more than the page of those who
-        // have more.
+        // Nobody knows how far down it goes. A followee's edge, two posts of each, and no more than the page of those
+        // who have more.
         ("9000000", 0, 400.0, 1_600.0),
         ("90000", 0, 400.0, 1_600.0),
         ("1000100", 0, 400.0, 1_600.0),
@@ -170,14 +170,15 @@ async fn what_was_ever_pulled_costs_a_reader_nothing() {
     let written = "INSERT INTO follows SELECT 'me', 'a' || n, n, 0 FROM generate_series(0, 99) n; \
                    INSERT INTO pulled SELECT n, n, 'a' || (n % 10), 'p', n, false, 0 FROM generate_series(1, 50000) n; \
                    INSERT INTO comments (post, id, parent, depth) \
-                   SELECT 1, n, CASE WHEN n = 7 THEN 6 WHEN n % 2 = 0 THEN 0 ELSE 2 END, 0 FROM generate_series(1, 9000) n; \
+                   SELECT 1, n, CASE WHEN n = 7 THEN 6 WHEN n % 2 = 0 THEN 0 ELSE 2 END, 0 \
+                   FROM generate_series(1, 9000) n; \
                    ANALYZE";
     server.ask(&name, written).await;
     for (mark, most) in [("49980", 200.0), ("0", 800.0)] {
         let Cost { plan, rows } = cost(&ledger, pulled::DUE, &format!("'me', {mark}, 50")).await;
         assert!(rows > 100.0 && rows < most && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
     }
-    for (sql, arguments) in [(pulled::CARRIAGE, "'me'"), (comments::IN_THREAD, "1, 6, 99999, 50")] {
+    for (sql, arguments) in [(pulled::FANOUT_MODE, "'me'"), (comments::IN_THREAD, "1, 6, 99999, 50")] {
         let Cost { plan, rows } = cost(&ledger, sql, arguments).await;
         assert!(rows < 5.0 && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
     }
@@ -209,7 +210,8 @@ async fn a_commit_waits_for_as_much_as_was_asked_for() {
 async fn that_a_job_is_done_is_waited_for_by_nobody() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
-    let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) VALUES ('', 'a', true, 0, 'w', 9e15)";
+    let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) \
+                VALUES ('', 'a', true, 0, 'w', 9e15)";
     server.ask(&name, made).await;
     let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
     let mut client =
@@ -239,7 +241,7 @@ async fn hidden_posts_cost_a_profile_and_a_page_nothing() {
     ledger.load_follows(&["only_to", "friends"].map(|author| (id("v"), id(author))), 1).await.expect("edges");
     // A page is planned when nothing is known of the tables, and when everything is.
     let page = "'v', 1099511627776, 21, 1000";
-    let written = r#"INSERT INTO barriers (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0);
+    let written = r#"INSERT INTO restrictions (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0);
         INSERT INTO posts (id, author, topics, visibility, body) SELECT 10000 * place + n, author, '{}', kind, '{}'
         FROM generate_series(1, 3000) n CROSS JOIN (VALUES
             (1, 'open', '"public"'), (2, 'followers', '"followers"'), (3, 'friends', '"friends"'),
@@ -277,12 +279,13 @@ async fn what_is_under_posts_costs_a_page_as_much_as_it_shows() {
                    INSERT INTO likes SELECT n, 'a', 9000 + n, 0 FROM generate_series(2, 50) n; \
                    INSERT INTO comments (post, id, parent, depth) \
                    SELECT 1, n, CASE WHEN n < 20 THEN 0 ELSE 2 END, 0 FROM generate_series(1, 9000) n; \
-                   INSERT INTO comments (post, id, parent, depth) SELECT n, 9000 + n, 0, 0 FROM generate_series(2, 50) n; \
+                   INSERT INTO comments (post, id, parent, depth) \
+                   SELECT n, 9000 + n, 0, 0 FROM generate_series(2, 50) n; \
                    ANALYZE";
     server.ask(&name, written).await;
     let posts: Vec<String> = (1..=50).map(|id| id.to_string()).collect();
     let arguments = format!("'{{{}}}', 32, 12", posts.join(","));
-    let Cost { plan, rows } = cost(&ledger, under::NEWEST, &arguments).await;
+    let Cost { plan, rows } = cost(&ledger, previews::NEWEST, &arguments).await;
     assert!((140.0..200.0).contains(&rows) && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
     ledger.close().await;
 }

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, plain};
-use crate::ledger::{Result, STIRRED, Topic, TopicCursor, Topics};
+use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore};
 use crate::model::PostId;
 
 pub(super) const RECENT: &str = "\
@@ -26,13 +26,13 @@ pub(super) const GO_ON: &str = "\
     ORDER BY last DESC, name DESC LIMIT $4";
 
 #[async_trait]
-impl Topics for PostgresLedger {
+impl TopicStore for PostgresLedger {
     async fn topics(&self, cursor: Option<TopicCursor>, limit: usize) -> Result<Vec<Topic>> {
         let rows = match cursor {
             None => self.pool.read(RECENT, &[&integer(PostId::MAX.0), &"", &count(limit)]).await?,
             Some(TopicCursor { begun, last, name }) => {
                 let (begun, last, name) = (integer(begun.0), integer(last.0), plain(&name));
-                self.pool.read(GO_ON, &[&begun, &last, &name, &count(limit), &count(STIRRED)]).await?
+                self.pool.read(GO_ON, &[&begun, &last, &name, &count(limit), &count(MAX_MOVED_TOPICS)]).await?
             }
         };
         rows.iter().map(topic).collect()

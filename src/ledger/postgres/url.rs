@@ -7,7 +7,8 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// What a URL must look like. The URL itself is never repeated in an error: it may hold a password.
-const SHAPE: &str = "expected postgres://USER[:PASSWORD]@HOST[:PORT][,HOST…]/DATABASE[?sslmode=disable|require|verify-full][&sslrootcert=PATH]";
+const SHAPE: &str = "expected postgres://USER[:PASSWORD]@HOST[:PORT][,HOST…]/DATABASE\
+                     [?sslmode=disable|require|verify-full][&sslrootcert=PATH]";
 
 /// The address of a PostgreSQL database, with the user and the password. Displayed without those two.
 #[derive(Clone, PartialEq, Eq)]

@@ -30,8 +30,8 @@ pub struct CopyProgress {
     pub total: u64,
 }
 
-/// Writes a copy of a ledger's file to `to`, which must not exist. The copy is the state at one moment: a server may go on
-/// writing meanwhile. It is flushed to the disk, and complete, when this returns; after an error nothing is left.
+/// Writes a copy of a ledger's file to `to`, which must not exist. The copy is the state at one moment: a server may go
+/// on writing meanwhile. It is flushed to the disk, and complete, when this returns; after an error nothing is left.
 ///
 /// # Errors
 ///
@@ -52,14 +52,14 @@ pub fn backup(from: &Path, to: &Path, progress: impl FnMut(CopyProgress)) -> Res
     copied
 }
 
-/// Puts a copy of `from`, a backup, in the place of the ledger at `path`, under a new incarnation: what the broker holds of
-/// the ledger before counts for nothing. Answers with the name under
-/// which the ledger that was there is kept, if there was one.
+/// Puts a copy of `from`, a backup, in the place of the ledger at `path`, under a new incarnation: what the broker
+/// holds of the ledger before counts for nothing. Answers with the name under which the ledger that was there is kept,
+/// if there was one.
 ///
 /// # Errors
 ///
-/// If a server uses the ledger, if the backup is damaged or of a newer version, or a file cannot be read or written. The
-/// ledger that was there is in its place then.
+/// If a server uses the ledger, if the backup is damaged or of a newer version, or a file cannot be read or written.
+/// The ledger that was there is in its place then.
 pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> Result<Option<PathBuf>> {
     let source = readable(from)?;
     migrations::check_version(&source, from)?;
@@ -81,7 +81,7 @@ pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> 
         remove(&partial);
         return Err(error);
     }
-    // Whoever started meanwhile would go on with a file that has no name any more.
+    // A process that started meanwhile would continue with a file that has no name any more.
     release(path)?;
     let kept = path.exists().then(|| free_name(path));
     if let Some(kept) = &kept {

@@ -5,14 +5,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, json_text, natural, readable, readable_page};
-use crate::ledger::comments::DEEPEST;
+use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{Commented, Comments, Result, Tally, Thread, Uncommented};
+use crate::ledger::{CommentOutcome, CommentStore, DeletedComment, Result, Tally, Thread};
 use crate::model::{Comment, CommentId, Event, PostId, UserId};
 
 #[async_trait]
-impl Comments for SqliteLedger {
-    async fn create_comment(&self, comment: &Comment) -> Result<Commented> {
+impl CommentStore for SqliteLedger {
+    async fn create_comment(&self, comment: &Comment) -> Result<CommentOutcome> {
         let comment = comment.clone();
         self.write(move |db| create(db, &comment)).await
     }
@@ -31,7 +31,7 @@ impl Comments for SqliteLedger {
         self.read(move |db| list(db, thread, before, limit)).await
     }
 
-    async fn delete_comment(&self, id: CommentId) -> Result<Option<Uncommented>> {
+    async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>> {
         self.write(move |db| delete(db, id)).await
     }
 }
@@ -39,24 +39,24 @@ impl Comments for SqliteLedger {
 /// No comment has this id: it stands for no parent.
 const NONE: CommentId = CommentId::ZERO;
 
-fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<Commented> {
+fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome> {
     let (post, parent) = (integer(comment.post.0), integer(comment.parent.unwrap_or(NONE).0));
     let author = comment.author.as_ref().map(|author| author.as_str());
     let before = "SELECT 1 FROM comments WHERE id = ?1 AND (author = ?2 OR author IS NULL)";
     if db.prepare_cached(before)?.exists(params![integer(comment.id.0), author])? {
-        return Ok(Commented::Before);
+        return Ok(CommentOutcome::Before);
     }
     let there = "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL";
     if !db.prepare_cached(there)?.exists([post])? {
-        return Ok(Commented::NoPost);
+        return Ok(CommentOutcome::NoPost);
     }
     let mut depth = 0;
     if comment.parent.is_some() {
         let above = "SELECT depth FROM comments WHERE id = ?1 AND post = ?2 AND author IS NOT NULL";
         let above: Option<u32> = db.prepare_cached(above)?.query_row([parent, post], |row| row.get(0)).optional()?;
         match above {
-            None => return Ok(Commented::NoParent),
-            Some(above) if above >= DEEPEST => return Ok(Commented::TooDeep),
+            None => return Ok(CommentOutcome::NoParent),
+            Some(above) if above >= MAX_COMMENT_DEPTH => return Ok(CommentOutcome::TooDeep),
             Some(above) => depth = above + 1,
         }
         db.prepare_cached("UPDATE comments SET replies = replies + 1 WHERE id = ?1")?.execute([parent])?;
@@ -67,7 +67,7 @@ fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<Commented> {
     let row = params![integer(comment.id.0), post, parent, depth, author, comment.text, mentions];
     db.prepare_cached(sql)?.execute(row)?;
     events::append(db, Event::comment_created(comment).as_ref(), comment.created_at)?;
-    tally(db, post, 1).map(Commented::Stored)
+    tally(db, post, 1).map(CommentOutcome::Stored)
 }
 
 /// Changes how many comments a post has.
@@ -129,7 +129,7 @@ fn list(db: &Connection, thread: Thread, before: CommentId, limit: usize) -> rus
     readable_page("comments", db.prepare_cached(IN_THREAD)?.query(wanted)?, limit, comment)
 }
 
-fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<Uncommented>> {
+fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<DeletedComment>> {
     let sql = "SELECT post, parent, replies FROM comments WHERE id = ?1 AND author IS NOT NULL";
     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
     let Some((post, parent, replies)) = db.prepare_cached(sql)?.query_row([integer(id.0)], read).optional()? else {
@@ -144,14 +144,15 @@ fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<Uncommented
         remove(db, integer(id.0))?;
         lose_reply(db, parent)?
     };
-    Ok(Some(Uncommented { stays, along, tally: tally(db, post, -1)? }))
+    Ok(Some(DeletedComment { stays, along, tally: tally(db, post, -1)? }))
 }
 
 fn remove(db: &Connection, id: i64) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM comments WHERE id = ?1")?.execute([id]).map(drop)
 }
 
-/// A comment has a reply less. If it was deleted, and that was the last, it goes, and the one above it has a reply less.
+/// A comment has a reply less. If it was deleted, and that was the last, it goes, and the one above it has a reply
+/// less.
 fn lose_reply(db: &Connection, mut id: i64) -> rusqlite::Result<Vec<CommentId>> {
     let mut gone = Vec::new();
     let sql =

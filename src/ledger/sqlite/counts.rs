@@ -1,15 +1,15 @@
-//! What came of posts, and what a reader did with them.
+//! The counts of posts, and the flags of a reader.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::rows::post_id_at;
 use super::{SqliteLedger, json_text, natural, people};
-use crate::ledger::{Counts, Hydration, Result};
+use crate::ledger::{CountStore, Hydration, Result};
 use crate::model::{PostCounts, PostFlags, PostId, UserId};
 
 #[async_trait]
-impl Counts for SqliteLedger {
+impl CountStore for SqliteLedger {
     async fn counts(&self, ids: &[PostId]) -> Result<Vec<(PostId, PostCounts)>> {
         let ids = ids.to_vec();
         self.read(move |db| counts(db, &ids)).await
@@ -38,7 +38,8 @@ pub(super) fn counts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<(P
 /// A post's name among objects of any type is its id as text.
 pub(super) fn flags(db: &Connection, reader: &UserId, ids: &[PostId]) -> rusqlite::Result<Vec<(PostId, PostFlags)>> {
     let sql = "SELECT value, EXISTS (SELECT 1 FROM likes WHERE user = ?1 AND post = value), \
-               EXISTS (SELECT 1 FROM favourites INDEXED BY favourites_one WHERE user = ?1 AND type = 'post' AND object = CAST(value AS TEXT)) \
+               EXISTS (SELECT 1 FROM favourites INDEXED BY favourites_one \
+                   WHERE user = ?1 AND type = 'post' AND object = CAST(value AS TEXT)) \
                FROM (SELECT DISTINCT value FROM json_each(?2))";
     let read =
         |row: &rusqlite::Row<'_>| Ok((post_id_at(row, 0)?, PostFlags { liked: row.get(1)?, favourited: row.get(2)? }));

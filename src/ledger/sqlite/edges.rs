@@ -7,11 +7,11 @@ use super::people::listed;
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
 use crate::ledger::edges::Edge;
-use crate::ledger::{Edges, Job, Lease, Listed, Result, job_plan};
+use crate::ledger::{FollowStore, Job, Lease, ListPage, Result, job_plan};
 use crate::model::{Event, Millis, User, UserId};
 
 #[async_trait]
-impl Edges for SqliteLedger {
+impl FollowStore for SqliteLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let (edge, lease) = (Edge::new(follower, followee), lease.clone());
         self.write(move |db| follow(db, &edge, now, &lease)).await
@@ -27,12 +27,12 @@ impl Edges for SqliteLedger {
         self.read(move |db| following_count(db, &follower)).await
     }
 
-    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+    async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         let user = user.clone();
         self.read(move |db| list(db, FOLLOWERS, &user, before, limit)).await
     }
 
-    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+    async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         let user = user.clone();
         self.read(move |db| list(db, FOLLOWING, &user, before, limit)).await
     }
@@ -51,8 +51,8 @@ impl Edges for SqliteLedger {
 /// Makes an edge, unless a block stands there. Whether it is new.
 pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO follows (follower, followee, at) SELECT ?1, ?2, ?3 \
-               WHERE NOT EXISTS (SELECT 1 FROM barriers WHERE maker = ?1 AND kind = 'block' AND whom = ?2) \
-               AND NOT EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
+               WHERE NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind = 'block' AND whom = ?2) \
+               AND NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
                ON CONFLICT DO NOTHING";
     let row = params![edge.reader.as_str(), edge.author.as_str(), integer(now)];
     let made = db.prepare_cached(sql)?.execute(row)? == 1;
@@ -119,7 +119,7 @@ pub(super) fn list(
     whose: &UserId,
     before: Option<i64>,
     limit: usize,
-) -> rusqlite::Result<Listed<User>> {
+) -> rusqlite::Result<ListPage<User>> {
     let wanted = params![whose.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
     let mut statement = db.prepare_cached(sql)?;
     listed(statement.query(wanted)?, limit)

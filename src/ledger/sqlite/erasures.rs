@@ -6,11 +6,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::rows::user_id_at;
 use super::{SqliteLedger, count, favourites, integer, is_undecodable, likes, natural, revocations};
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{Erasure, ErasureLease, Erasures, Result, Revocation, RevocationKind};
+use crate::ledger::{Erasure, ErasureLease, ErasureStore, Result, Revocation, RevocationKind};
 use crate::model::{CommentId, Millis, NotificationId, Object, ObjectId, ObjectType, PostId, Tally, UserId};
 
 #[async_trait]
-impl Erasures for SqliteLedger {
+impl ErasureStore for SqliteLedger {
     async fn begin_erasure(&self, user: &UserId, now: Millis) -> Result<bool> {
         let user = user.clone();
         self.write(move |db| begin(db, &user, now)).await
@@ -89,7 +89,8 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
 
 fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result<Option<Erasure>> {
     let sql = "UPDATE erasures SET holder = ?1, lease_until = ?2 WHERE user = ( \
-                   SELECT user FROM erasures INDEXED BY erasures_due WHERE lease_until <= ?3 ORDER BY lease_until LIMIT 1 \
+                   SELECT user FROM erasures INDEXED BY erasures_due \
+                   WHERE lease_until <= ?3 ORDER BY lease_until LIMIT 1 \
                ) RETURNING user, at, quiet_since";
     let erasure = |row: &Row<'_>| {
         let quiet_since = row.get::<_, Option<i64>>(2)?.map(natural);
@@ -106,7 +107,8 @@ fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result
     }
 }
 
-/// Runs a statement with an id, and a bound on the rows that it removes as its last parameter. Takes them off the bound.
+/// Runs a statement with an id, and a bound on the rows that it removes as its last parameter. Takes them off the
+/// bound.
 fn remove(db: &Connection, sql: &str, id: &dyn rusqlite::ToSql, limit: &mut usize) -> rusqlite::Result<()> {
     let removed = db.prepare_cached(sql)?.execute(params![id, count(*limit)])?;
     *limit = limit.saturating_sub(removed);
@@ -190,7 +192,7 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
         let sql = "UPDATE notifications SET people = people - 1 WHERE id = ?1 RETURNING user, people";
         let read = |row: &Row<'_>| Ok((user_id_at(row, 0)?, row.get::<_, i64>(1)?));
         let left = db.prepare_cached(sql)?.query_row([group], read).optional()?;
-        // A group that its owner has no more may have left its people behind: nobody is to be told of those.
+        // A group that its owner has no more may have left its people behind: these are not reported.
         let Some((owner, people)) = left else {
             changed.push((user.clone(), NotificationId(natural(group))));
             continue;
@@ -206,14 +208,14 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
 
 /// Rows that go by themselves. Parameters: the user, how many at most.
 const REST: [&str; 6] = [
-    "DELETE FROM barriers WHERE maker = ?1 \
-     AND (kind, whom) IN (SELECT kind, whom FROM barriers WHERE maker = ?1 LIMIT ?2)",
-    "DELETE FROM barriers WHERE (maker, kind, whom) IN \
-     (SELECT maker, kind, whom FROM barriers INDEXED BY barriers_whom WHERE whom = ?1 LIMIT ?2)",
-    "DELETE FROM post_notices WHERE user = ?1 \
-     AND author IN (SELECT author FROM post_notices WHERE user = ?1 LIMIT ?2)",
-    "DELETE FROM post_notices WHERE author = ?1 \
-     AND user IN (SELECT user FROM post_notices INDEXED BY post_notices_author WHERE author = ?1 LIMIT ?2)",
+    "DELETE FROM restrictions WHERE maker = ?1 \
+     AND (kind, whom) IN (SELECT kind, whom FROM restrictions WHERE maker = ?1 LIMIT ?2)",
+    "DELETE FROM restrictions WHERE (maker, kind, whom) IN \
+     (SELECT maker, kind, whom FROM restrictions INDEXED BY restrictions_whom WHERE whom = ?1 LIMIT ?2)",
+    "DELETE FROM post_alerts WHERE user = ?1 \
+     AND author IN (SELECT author FROM post_alerts WHERE user = ?1 LIMIT ?2)",
+    "DELETE FROM post_alerts WHERE author = ?1 \
+     AND user IN (SELECT user FROM post_alerts INDEXED BY post_alerts_author WHERE author = ?1 LIMIT ?2)",
     "DELETE FROM idempotency WHERE user = ?1 AND key IN (SELECT key FROM idempotency WHERE user = ?1 LIMIT ?2)",
     "DELETE FROM read_markers WHERE user = ?1 AND ?2 > 0",
 ];

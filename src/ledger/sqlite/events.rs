@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::{SqliteLedger, count, integer, json_text, natural};
-use crate::ledger::events::KEPT_FAILURES;
-use crate::ledger::{EventBacklog, EventConsumer, Events, QueuedEvent, Result};
+use crate::ledger::events::MAX_FAILED_EVENTS;
+use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
 use crate::model::{Event, Millis};
 
 #[async_trait]
-impl Events for SqliteLedger {
+impl EventStore for SqliteLedger {
     async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool> {
         let holder = holder.to_owned();
         self.write(move |db| lease(db, consumer, &holder, ttl)).await
@@ -97,6 +97,7 @@ fn fail(db: &Connection, consumer: EventConsumer, seq: i64, reason: &str) -> rus
     let sql = "UPDATE events SET pending = pending & ~?2, failure = ?3 WHERE seq = ?1";
     db.prepare_cached(sql)?.execute(params![seq, consumer.bit(), reason])?;
     let old = "DELETE FROM events WHERE failure IS NOT NULL AND pending = 0 AND seq <= \
-               (SELECT seq FROM events INDEXED BY events_failed WHERE failure IS NOT NULL ORDER BY seq DESC LIMIT 1 OFFSET ?1)";
-    db.prepare_cached(old)?.execute([integer(KEPT_FAILURES)]).map(drop)
+               (SELECT seq FROM events INDEXED BY events_failed WHERE failure IS NOT NULL \
+                ORDER BY seq DESC LIMIT 1 OFFSET ?1)";
+    db.prepare_cached(old)?.execute([integer(MAX_FAILED_EVENTS)]).map(drop)
 }

@@ -6,11 +6,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people::user;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, readable, readable_page};
-use crate::ledger::{Added, Favourite, Favourites, Holder, Result};
+use crate::ledger::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 
 #[async_trait]
-impl Favourites for SqliteLedger {
+impl FavouriteStore for SqliteLedger {
     async fn add_favourite(
         &self,
         user: &UserId,
@@ -18,13 +18,13 @@ impl Favourites for SqliteLedger {
         id: &ObjectId,
         now: Millis,
         most: u64,
-    ) -> Result<Added> {
-        let favour = Favour::new(user, kind, id);
+    ) -> Result<FavouriteOutcome> {
+        let favour = FavouriteKey::new(user, kind, id);
         self.write(move |db| add(db, &favour, now, most)).await
     }
 
     async fn remove_favourite(&self, user: &UserId, kind: &ObjectType, id: &ObjectId) -> Result<bool> {
-        let favour = Favour::new(user, kind, id);
+        let favour = FavouriteKey::new(user, kind, id);
         self.write(move |db| remove(db, &favour)).await
     }
 
@@ -63,11 +63,12 @@ impl Favourites for SqliteLedger {
         id: &ObjectId,
         before: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<Holder>> {
+    ) -> Result<Vec<FavouriteHolder>> {
         let (kind, id) = (kind.clone(), id.clone());
         self.read(move |db| {
             let wanted = params![kind.as_str(), id.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
-            let read = |row: &Row<'_>| Ok(Holder { seq: row.get(4)?, user: user(row)?, at: natural(row.get(5)?) });
+            let read =
+                |row: &Row<'_>| Ok(FavouriteHolder { seq: row.get(4)?, user: user(row)?, at: natural(row.get(5)?) });
             readable_page("favourites", db.prepare_cached(HOLDERS)?.query(wanted)?, limit, read)
         })
         .await
@@ -119,13 +120,13 @@ impl Favourites for SqliteLedger {
 }
 
 /// Who favours what.
-struct Favour {
+struct FavouriteKey {
     user: UserId,
     kind: ObjectType,
     id: ObjectId,
 }
 
-impl Favour {
+impl FavouriteKey {
     fn new(user: &UserId, kind: &ObjectType, id: &ObjectId) -> Self {
         Self { user: user.clone(), kind: kind.clone(), id: id.clone() }
     }
@@ -170,21 +171,21 @@ fn of_user(db: &Connection, user: &str, kind: &str) -> rusqlite::Result<u64> {
     Ok(found.map_or(0, natural))
 }
 
-fn add(db: &Connection, favour: &Favour, now: Millis, most: u64) -> rusqlite::Result<Added> {
+fn add(db: &Connection, favour: &FavouriteKey, now: Millis, most: u64) -> rusqlite::Result<FavouriteOutcome> {
     let known = "SELECT at FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3";
     let known: Option<i64> = db.prepare_cached(known)?.query_row(favour.key(), |row| row.get(0)).optional()?;
     if let Some(at) = known {
-        return Ok(Added::Since(natural(at)));
+        return Ok(FavouriteOutcome::Since(natural(at)));
     }
     if favour.kind.is_post() {
         let there = "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL";
         let id = favour.id.post().map(|id| integer(id.0));
         if !db.prepare_cached(there)?.exists([id])? {
-            return Ok(Added::Absent);
+            return Ok(FavouriteOutcome::Absent);
         }
     }
     if of_user(db, favour.user.as_str(), favour.kind.as_str())? >= most {
-        return Ok(Added::Full);
+        return Ok(FavouriteOutcome::Full);
     }
     let [user, kind, object] = favour.key();
     db.prepare_cached("INSERT INTO favourites (user, type, object, at) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
@@ -195,10 +196,10 @@ fn add(db: &Connection, favour: &Favour, now: Millis, most: u64) -> rusqlite::Re
     ])?;
     tally_user(db, user, kind, 1)?;
     tally_object(db, &favour.kind, &favour.id, 1)?;
-    Ok(Added::Since(now))
+    Ok(FavouriteOutcome::Since(now))
 }
 
-fn remove(db: &Connection, favour: &Favour) -> rusqlite::Result<bool> {
+fn remove(db: &Connection, favour: &FavouriteKey) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3";
     let removed = db.prepare_cached(sql)?.execute(favour.key())? == 1;
     if removed {

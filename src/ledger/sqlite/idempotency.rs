@@ -5,17 +5,17 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{SqliteLedger, count, integer, natural};
-use crate::ledger::{Begun, Idempotency, Keyed, Result, Turn};
+use crate::ledger::{BeginOutcome, IdempotencyStore, IdempotentWrite, Result, WriteLease};
 use crate::model::{Millis, PostId, UserId};
 
 #[async_trait]
-impl Idempotency for SqliteLedger {
-    async fn begin(&self, write: &Keyed, reserved: PostId, turn: Turn) -> Result<Begun> {
+impl IdempotencyStore for SqliteLedger {
+    async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome> {
         let write = write.clone();
         self.write(move |db| begin(db, &write, reserved, turn)).await
     }
 
-    async fn recall(&self, write: &Keyed, since: Millis) -> Result<Option<Bytes>> {
+    async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>> {
         let write = write.clone();
         self.read(move |db| recall(db, &write, since)).await
     }
@@ -29,7 +29,7 @@ impl Idempotency for SqliteLedger {
         .await
     }
 
-    async fn move_turn(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()> {
+    async fn move_write_lease(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()> {
         let (user, key) = (user.clone(), key.to_owned());
         self.write(move |db| {
             let sql = "UPDATE idempotency SET until = ?4 WHERE user = ?1 AND key = ?2 AND until = ?3";
@@ -38,7 +38,7 @@ impl Idempotency for SqliteLedger {
         .await
     }
 
-    async fn forget_begun(&self, before: Millis, limit: usize) -> Result<usize> {
+    async fn delete_old_keys(&self, before: Millis, limit: usize) -> Result<usize> {
         self.write(move |db| {
             let sql = "DELETE FROM idempotency WHERE (user, key) IN \
                        (SELECT user, key FROM idempotency WHERE begun_at < ?1 ORDER BY begun_at LIMIT ?2)";
@@ -48,7 +48,12 @@ impl Idempotency for SqliteLedger {
     }
 }
 
-fn begin(db: &Connection, write: &Keyed, reserved: PostId, turn: Turn) -> rusqlite::Result<Begun> {
+fn begin(
+    db: &Connection,
+    write: &IdempotentWrite,
+    reserved: PostId,
+    turn: WriteLease,
+) -> rusqlite::Result<BeginOutcome> {
     let (user, key) = (write.user.as_str(), &write.key);
     let sql = "SELECT operation = ?3 AND input = ?4, reserved, until, answer FROM idempotency \
                WHERE user = ?1 AND key = ?2 AND begun_at >= ?5";
@@ -73,23 +78,23 @@ fn begin(db: &Connection, write: &Keyed, reserved: PostId, turn: Turn) -> rusqli
                 integer(turn.now),
                 integer(turn.until)
             ])?;
-            Begun::Fresh
+            BeginOutcome::Fresh
         }
-        Some((false, ..)) => Begun::Reused,
-        Some((true, _, _, Some(answer))) => Begun::Answered(answer.into()),
-        Some((true, _, until, None)) if until > turn.now => Begun::Running,
+        Some((false, ..)) => BeginOutcome::Reused,
+        Some((true, _, _, Some(answer))) => BeginOutcome::Answered(answer.into()),
+        Some((true, _, until, None)) if until > turn.now => BeginOutcome::Running,
         Some((true, reserved, _, None)) => {
             db.prepare_cached("UPDATE idempotency SET until = ?3 WHERE user = ?1 AND key = ?2")?.execute(params![
                 user,
                 key,
                 integer(turn.until)
             ])?;
-            Begun::Again(reserved)
+            BeginOutcome::Again(reserved)
         }
     })
 }
 
-fn recall(db: &Connection, write: &Keyed, since: Millis) -> rusqlite::Result<Option<Bytes>> {
+fn recall(db: &Connection, write: &IdempotentWrite, since: Millis) -> rusqlite::Result<Option<Bytes>> {
     let sql = "SELECT answer FROM idempotency WHERE user = ?1 AND key = ?2 AND operation = ?3 AND input = ?4 \
                AND begun_at >= ?5 AND answer IS NOT NULL";
     let wanted = params![write.user.as_str(), write.key, write.operation, write.input, integer(since)];

@@ -8,11 +8,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, json_text, natural, quarantine};
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{Backlog, CLAIM_WINDOW, Finished, Job, Jobs, Lease, MAX_JOBS_OF_AUTHOR, Result, Work};
+use crate::ledger::{Backlog, CLAIM_WINDOW, Finished, Job, JobStore, Lease, MAX_JOBS_OF_AUTHOR, Result, Work};
 use crate::model::{Millis, UserId};
 
 #[async_trait]
-impl Jobs for SqliteLedger {
+impl JobStore for SqliteLedger {
     async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>> {
         let lease = lease.clone();
         self.write(move |db| claim(db, &lease, limit)).await
@@ -48,8 +48,8 @@ fn clock() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A lease that ends later than this, in milliseconds from now, is from before the clock was set back, and counts as run out:
-/// `fanout.lease` is at most 10 minutes.
+/// A lease that ends later than this, in milliseconds from now, is from before the clock was set back, and counts as
+/// run out: `fanout.lease` is at most 10 minutes.
 const LONGEST: i64 = 660_000;
 
 /// When a lease that begins now runs out.

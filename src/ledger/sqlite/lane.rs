@@ -14,40 +14,40 @@ use super::errors::failure;
 use crate::ledger::{LedgerError, Result};
 
 /// Calls that may wait. Some 200 bytes each; many more than the connections of a gateway that reconnect at once.
-pub(super) const QUEUE: usize = 16_384;
+pub(super) const QUEUE_CAPACITY: usize = 16_384;
 
 /// How a call's statements ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ran {
-    /// Well.
-    Well,
-    /// With an error: what they changed must not stay.
-    Badly,
+pub(super) enum CallResult {
+    /// Its changes are committed.
+    Succeeded,
+    /// With an error: its changes are rolled back.
+    Failed,
 }
 
 /// A call on its way to a thread and back.
-pub(super) trait Work: Send {
-    /// Nobody waits for the answer any more: the caller timed out or went away.
+pub(super) trait QueuedCall: Send {
+    /// Whether the caller has timed out or gone away.
     fn abandoned(&self) -> bool;
 
     /// Whether it wants a transaction of its own: it is large.
     fn is_alone(&self) -> bool;
 
     /// Runs its statements and keeps their result.
-    fn run(&mut self, db: &Connection) -> Ran;
+    fn run(&mut self, db: &Connection) -> CallResult;
 
     /// Sends the result. `batch` is what went wrong with the transaction around it: nothing that it did stayed.
     fn answer(self: Box<Self>, batch: Option<LedgerError>);
 }
 
-struct Call<T, F> {
+struct LaneCall<T, F> {
     job: Option<F>,
     alone: bool,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Work for Call<T, F>
+impl<T, F> QueuedCall for LaneCall<T, F>
 where
     T: Send,
     F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
@@ -60,14 +60,14 @@ where
         self.alone
     }
 
-    fn run(&mut self, db: &Connection) -> Ran {
-        let Some(job) = self.job.take() else { return Ran::Badly };
+    fn run(&mut self, db: &Connection) -> CallResult {
+        let Some(job) = self.job.take() else { return CallResult::Failed };
         // A defect in one query must not take the thread, and with it every later call, down.
         let result = match catch_unwind(AssertUnwindSafe(|| job(db))) {
             Ok(result) => result.map_err(|error| failure(&error)),
             Err(_) => Err(LedgerError::Failed("a query panicked".into())),
         };
-        let ran = if result.is_ok() { Ran::Well } else { Ran::Badly };
+        let ran = if result.is_ok() { CallResult::Succeeded } else { CallResult::Failed };
         self.result = Some(result);
         ran
     }
@@ -79,18 +79,18 @@ where
             (Some(result), None) => result,
             (None, None) => return,
         };
-        // The caller may have gone: then there is nobody to tell.
+        // The caller may have gone away.
         let _ = self.answer.send(result);
     }
 }
 
 /// The receiving end of a lane.
-pub(super) type Queue = Receiver<Box<dyn Work>>;
+pub(super) type CallQueue = Receiver<Box<dyn QueuedCall>>;
 
 /// The sending end, and the threads behind it.
 pub(super) struct Lane {
     /// `None` once closed. The threads end when this is dropped and the queue is empty.
-    sender: Mutex<Option<SyncSender<Box<dyn Work>>>>,
+    sender: Mutex<Option<SyncSender<Box<dyn QueuedCall>>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// How long a caller waits for its answer.
     timeout: Duration,
@@ -98,7 +98,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// A lane without threads, for at most `capacity` waiting calls.
-    pub(super) fn new(capacity: usize, timeout: Duration) -> (Self, Queue) {
+    pub(super) fn new(capacity: usize, timeout: Duration) -> (Self, CallQueue) {
         let (sender, queue) = sync_channel(capacity);
         (Self { sender: Mutex::new(Some(sender)), threads: Mutex::default(), timeout }, queue)
     }
@@ -119,7 +119,7 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.have_run(job, false).await
+        self.submit_and_wait(job, false).await
     }
 
     /// The same, in a transaction of its own if it writes.
@@ -128,16 +128,16 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.have_run(job, true).await
+        self.submit_and_wait(job, true).await
     }
 
-    async fn have_run<T, F>(&self, job: F, alone: bool) -> Result<T>
+    async fn submit_and_wait<T, F>(&self, job: F, alone: bool) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        self.submit(Box::new(Call { job: Some(job), alone, result: None, answer }))?;
+        self.submit(Box::new(LaneCall { job: Some(job), alone, result: None, answer }))?;
         match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(closed()),
@@ -145,7 +145,7 @@ impl Lane {
         }
     }
 
-    fn submit(&self, work: Box<dyn Work>) -> Result<()> {
+    fn submit(&self, work: Box<dyn QueuedCall>) -> Result<()> {
         match self.sender.lock().as_ref().ok_or_else(closed)?.try_send(work) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(LedgerError::Busy),
@@ -174,7 +174,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    fn serve(queue: &Queue) {
+    fn serve(queue: &CallQueue) {
         let db = Connection::open_in_memory().expect("memory");
         while let Ok(mut work) = queue.recv() {
             work.run(&db);

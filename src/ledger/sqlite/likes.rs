@@ -10,11 +10,13 @@ use super::people;
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine};
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{LikeBatch, Likes, Listed, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes};
+use crate::ledger::{
+    LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
+};
 use crate::model::{Event, LikeChange, Object, PostId, Tally, User, UserId};
 
 #[async_trait]
-impl Likes for SqliteLedger {
+impl LikeStore for SqliteLedger {
     async fn like_position(&self, partition: u16) -> Result<String> {
         self.read(move |db| position(db, partition)).await
     }
@@ -23,7 +25,7 @@ impl Likes for SqliteLedger {
         self.write_alone(move |db| settle(db, &batch)).await
     }
 
-    async fn untold_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
+    async fn pending_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
         loop {
             let (untold, unreadable) = self.read(move |db| untold(db, partition, limit)).await?;
             if unreadable.is_empty() {
@@ -33,7 +35,7 @@ impl Likes for SqliteLedger {
         }
     }
 
-    async fn reverts_told(&self, ids: &[i64]) -> Result<()> {
+    async fn delete_reverts(&self, ids: &[i64]) -> Result<()> {
         let ids = ids.to_vec();
         self.write(move |db| told(db, &ids)).await
     }
@@ -43,7 +45,7 @@ impl Likes for SqliteLedger {
         self.read(move |db| objects.iter().map(|object| Ok((*object, tally(db, *object)?))).collect()).await
     }
 
-    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<Listed<User>> {
+    async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         self.read(move |db| likers(db, post, before, limit)).await
     }
 }
@@ -59,7 +61,7 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         return Ok(None);
     }
     let mut settled = SettledLikes::default();
-    let mut by_object: BTreeMap<Object, Asked<'_>> = BTreeMap::new();
+    let mut by_object: BTreeMap<Object, ObjectChanges<'_>> = BTreeMap::new();
     for change in &batch.changes {
         by_object.entry(change.object).or_default().changes.push(change);
     }
@@ -90,7 +92,7 @@ pub(super) fn set_position(db: &Connection, partition: u16, position: &str) -> r
 
 /// What a batch asks of one object, in the order of the queue.
 #[derive(Default)]
-struct Asked<'a> {
+struct ObjectChanges<'a> {
     changes: Vec<&'a LikeChange>,
     unseen: Vec<&'a LikeChange>,
 }
@@ -100,7 +102,7 @@ fn apply<'a>(
     db: &Connection,
     batch: &LikeBatch,
     object: Object,
-    asked: &Asked<'a>,
+    asked: &ObjectChanges<'a>,
     sure: &mut HashSet<&'a UserId>,
     settled: &mut SettledLikes,
 ) -> rusqlite::Result<i64> {
@@ -241,7 +243,7 @@ pub(super) const LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.
     FROM likes l INDEXED BY likes_of CROSS JOIN users u ON u.id = l.user \
     WHERE l.post = ?1 AND l.seq < ?2 ORDER BY l.seq DESC LIMIT ?3";
 
-fn likers(db: &Connection, post: PostId, before: Option<i64>, limit: usize) -> rusqlite::Result<Listed<User>> {
+fn likers(db: &Connection, post: PostId, before: Option<i64>, limit: usize) -> rusqlite::Result<ListPage<User>> {
     let wanted = params![integer(post.0), before.unwrap_or(i64::MAX), UNLIMITED];
     people::listed(db.prepare_cached(LIKERS)?.query(wanted)?, limit)
 }

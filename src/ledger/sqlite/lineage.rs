@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::{SqliteLedger, integer, natural};
-use crate::ledger::{JOBS, Lineage, Lineages, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
+use crate::ledger::{JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
 
 /// The kinds of numbers, and the tables that they come from.
 const NUMBERS: [(&str, &str); 3] = [(JOBS, "jobs"), (PULLED, "pulled"), (REVERTS, "like_reverts")];
 
 #[async_trait]
-impl Lineages for SqliteLedger {
+impl LineageStore for SqliteLedger {
     async fn lineage(&self) -> Result<Lineage> {
         self.read(lineage).await
     }

@@ -12,7 +12,6 @@
 
 mod author_posts;
 mod backup;
-mod barriers;
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
 mod comments;
@@ -33,16 +32,17 @@ mod open;
 mod people;
 mod personal;
 mod posts;
+mod previews;
 mod pulled;
 mod quarantine;
 mod readers;
 mod reading;
+mod restrictions;
 mod revocations;
 mod rows;
 mod suggest;
 mod timeline;
 mod topics;
-mod under;
 mod visible_posts;
 mod writer;
 
@@ -161,7 +161,7 @@ impl Ledger for SqliteLedger {
         let (readers, heavy) = (Arc::clone(&self.readers), Arc::clone(&self.heavy));
         let writer = Arc::clone(&self.writer.lane);
         let closed = tokio::task::spawn_blocking(move || {
-            // The writer last: whoever closes the file last copies the log into it, which a reader may not.
+            // The writer last: the last connection to close copies the log into the file, which a reader may not.
             readers.close();
             heavy.close();
             writer.close();
@@ -210,7 +210,7 @@ mod tests {
             posts::BY_TOPIC,
             comments::IN_THREAD,
             likes::LIKERS,
-            under::LIKERS,
+            previews::LIKERS,
             notifications::NEWEST,
             notifications::LIST,
             notifications::AFTER,
@@ -280,7 +280,7 @@ mod tests {
                 "INSERT INTO follows (follower, followee, at) VALUES ('v', 'only_to', 0), ('v', 'friends', 0)",
                 [],
             )?;
-            db.execute("INSERT INTO barriers (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0)", [])?;
+            db.execute("INSERT INTO restrictions (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0)", [])?;
             db.execute(written, [])
         });
         assert_eq!(written.await.expect("posts"), 21_000);

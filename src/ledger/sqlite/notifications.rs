@@ -8,40 +8,53 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, readable, readable_page};
-use crate::ledger::notifications::{KEPT_GROUPS, NEWEST_PEOPLE};
-use crate::ledger::{Group, Happening, Mark, Marked, Notifications, Notified, Result};
+use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
+use crate::ledger::{
+    MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, Result, UserNotifications,
+};
 use crate::model::{Millis, NotificationId, Object, UserId, What};
 
 /// How many people of a group that goes are cleared away at once.
 const CLEARED: usize = 500;
 
 #[async_trait]
-impl Notifications for SqliteLedger {
-    async fn notify(&self, to: &UserId, happenings: &[Happening], now: Millis, window: Millis) -> Result<Vec<Group>> {
+impl NotificationStore for SqliteLedger {
+    async fn notify(
+        &self,
+        to: &UserId,
+        happenings: &[NotificationEvent],
+        now: Millis,
+        window: Millis,
+    ) -> Result<Vec<NotificationGroup>> {
         let (to, happenings) = (to.clone(), happenings.to_vec());
         self.write(move |db| notify(db, &to, &happenings, now, window)).await
     }
 
-    async fn notify_many(&self, batch: &[Notified], now: Millis, window: Millis) -> Result<Vec<(UserId, Vec<Group>)>> {
+    async fn notify_many(
+        &self,
+        batch: &[UserNotifications],
+        now: Millis,
+        window: Millis,
+    ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>> {
         let batch = batch.to_vec();
         let note = move |db: &Connection| {
-            let one = |of: Notified| Ok((of.to.clone(), notify(db, &of.to, &of.happenings, now, window)?));
+            let one = |of: UserNotifications| Ok((of.to.clone(), notify(db, &of.to, &of.happenings, now, window)?));
             batch.into_iter().map(one).collect()
         };
         self.write(note).await
     }
 
-    async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<Group>> {
+    async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>> {
         let user = user.clone();
         self.read(move |db| list(db, LIST, &user, before.unwrap_or(i64::MAX), limit)).await
     }
 
-    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<Group>> {
+    async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<NotificationGroup>> {
         let (user, ids) = (user.clone(), ids.to_vec());
         self.read(move |db| by_id(db, &user, &ids)).await
     }
 
-    async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<Group>> {
+    async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>> {
         let user = user.clone();
         self.read(move |db| {
             let read_upto = Markers::of(db, &user)?.read_upto;
@@ -50,7 +63,12 @@ impl Notifications for SqliteLedger {
         .await
     }
 
-    async fn mark_notifications(&self, user: &UserId, upto: Option<NotificationId>, mark: Mark) -> Result<Marked> {
+    async fn mark_notifications(
+        &self,
+        user: &UserId,
+        upto: Option<NotificationId>,
+        mark: NotificationMark,
+    ) -> Result<MarkOutcome> {
         let user = user.clone();
         self.write(move |db| self::mark(db, &user, upto, mark)).await
     }
@@ -78,16 +96,16 @@ impl Markers {
 fn notify(
     db: &Connection,
     to: &UserId,
-    happenings: &[Happening],
+    happenings: &[NotificationEvent],
     now: Millis,
     window: Millis,
-) -> rusqlite::Result<Vec<Group>> {
+) -> rusqlite::Result<Vec<NotificationGroup>> {
     let mut markers = Markers::of(db, to)?;
     // In the order in which they changed last.
     let mut changed: BTreeMap<i64, NotificationId> = BTreeMap::new();
     let mut grown = false;
     for happening in happenings {
-        let newest = Newest::of(db, to, happening.what)?;
+        let newest = NewestGroup::of(db, to, happening.what)?;
         let recent = newest.filter(|group| natural(group.created_at).saturating_add(window) > now);
         let open = recent.filter(|group| group.seq > markers.read_upto);
         let noted = newest.map(|group| group.event_of(db, &happening.by)).transpose()?.flatten();
@@ -95,7 +113,7 @@ fn notify(
             && happening.event != 0
             && noted >= happening.event
         {
-            // It was noted before, and its owner may not have been told.
+            // It was added before, but its owner may not have been informed.
             changed.insert(group.seq, NotificationId(natural(group.id)));
             continue;
         }
@@ -127,7 +145,7 @@ fn notify(
         return Ok(Vec::new());
     }
     if grown {
-        while natural(markers.groups) > KEPT_GROUPS {
+        while natural(markers.groups) > MAX_NOTIFICATION_GROUPS {
             drop_oldest(db, to)?;
             markers.groups -= 1;
         }
@@ -143,7 +161,7 @@ fn notify(
 
 /// The newest group of a user and a kind of happening.
 #[derive(Clone, Copy)]
-struct Newest {
+struct NewestGroup {
     id: i64,
     seq: i64,
     created_at: i64,
@@ -152,7 +170,7 @@ struct Newest {
 pub(super) const NEWEST: &str = "SELECT id, seq, created_at FROM notifications INDEXED BY notifications_group \
     WHERE user = ?1 AND kind = ?2 AND object = ?3 ORDER BY seq DESC LIMIT 1";
 
-impl Newest {
+impl NewestGroup {
     fn of(db: &Connection, user: &UserId, what: What) -> rusqlite::Result<Option<Self>> {
         let read = |row: &Row<'_>| Ok(Self { id: row.get(0)?, seq: row.get(1)?, created_at: row.get(2)? });
         db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), what.kind(), object(what)], read).optional()
@@ -165,7 +183,7 @@ impl Newest {
     }
 
     /// A person who is in the group did it once more.
-    fn raise_event(self, db: &Connection, happening: &Happening) -> rusqlite::Result<()> {
+    fn raise_event(self, db: &Connection, happening: &NotificationEvent) -> rusqlite::Result<()> {
         if happening.event == 0 {
             return Ok(());
         }
@@ -184,7 +202,7 @@ fn object(what: What) -> String {
     what.object().map(Object::to_text).unwrap_or_default()
 }
 
-fn begin(db: &Connection, to: &UserId, happening: &Happening, seq: i64, now: Millis) -> rusqlite::Result<()> {
+fn begin(db: &Connection, to: &UserId, happening: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<()> {
     let sql = "INSERT INTO notifications (id, user, kind, object, seq, people, created_at, updated_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?6)";
     let (kind, object) = (happening.what.kind(), object(happening.what));
@@ -234,14 +252,20 @@ pub(super) const PEOPLE: &str = "SELECT person FROM notification_people INDEXED 
     WHERE notification = ?1 ORDER BY seq DESC LIMIT ?2";
 
 /// A page of [`LIST`] or [`AFTER`].
-fn list(db: &Connection, sql: &str, user: &UserId, bound: i64, limit: usize) -> rusqlite::Result<Vec<Group>> {
+fn list(
+    db: &Connection,
+    sql: &str,
+    user: &UserId,
+    bound: i64,
+    limit: usize,
+) -> rusqlite::Result<Vec<NotificationGroup>> {
     let markers = Markers::of(db, user)?;
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query(params![user.as_str(), bound, UNLIMITED])?;
     with_people(db, readable_page("notifications", rows, limit, |row| group(row, markers))?)
 }
 
-fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<Group>> {
+fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<NotificationGroup>> {
     let markers = Markers::of(db, user)?;
     let sql = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
                WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2";
@@ -250,7 +274,7 @@ fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Re
     with_people(db, readable("notifications", rows, |row| group(row, markers))?)
 }
 
-fn with_people(db: &Connection, mut groups: Vec<Group>) -> rusqlite::Result<Vec<Group>> {
+fn with_people(db: &Connection, mut groups: Vec<NotificationGroup>) -> rusqlite::Result<Vec<NotificationGroup>> {
     for group in &mut groups {
         group.people = newest_people(db, group.id)?;
     }
@@ -259,20 +283,20 @@ fn with_people(db: &Connection, mut groups: Vec<Group>) -> rusqlite::Result<Vec<
 
 fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(PEOPLE)?;
-    readable("notification_people", statement.query(params![integer(id.0), count(NEWEST_PEOPLE)])?, |row| {
+    readable("notification_people", statement.query(params![integer(id.0), count(MAX_GROUP_PEOPLE)])?, |row| {
         user_id_at(row, 0)
     })
 }
 
 /// Reads a group, still without its people.
-fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<Group> {
+fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup> {
     let (kind, object) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
     let what = What::from_parts(kind, Object::parse(object)).ok_or_else(|| {
         let why = format!("{kind:?} of {object:?} is nothing to be notified of");
         rusqlite::Error::FromSqlConversionFailure(1, Type::Text, why.into())
     })?;
     let seq = row.get(3)?;
-    Ok(Group {
+    Ok(NotificationGroup {
         id: NotificationId(natural(row.get(0)?)),
         what,
         seq,
@@ -285,7 +309,12 @@ fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<Group> {
     })
 }
 
-fn mark(db: &Connection, user: &UserId, upto: Option<NotificationId>, mark: Mark) -> rusqlite::Result<Marked> {
+fn mark(
+    db: &Connection,
+    user: &UserId,
+    upto: Option<NotificationId>,
+    mark: NotificationMark,
+) -> rusqlite::Result<MarkOutcome> {
     let markers = Markers::of(db, user)?;
     let upto = match upto {
         None => markers.latest,
@@ -294,16 +323,16 @@ fn mark(db: &Connection, user: &UserId, upto: Option<NotificationId>, mark: Mark
             let found = db.prepare_cached(sql)?.query_row(params![integer(id.0), user.as_str()], |row| row.get(0));
             match found.optional()? {
                 Some(seq) => seq,
-                None => return Ok(Marked::Nothing),
+                None => return Ok(MarkOutcome::Nothing),
             }
         }
     };
     let seen = markers.seen_upto.max(upto);
-    let read = if mark == Mark::Read { markers.read_upto.max(upto) } else { markers.read_upto };
+    let read = if mark == NotificationMark::Read { markers.read_upto.max(upto) } else { markers.read_upto };
     if (read, seen) == (markers.read_upto, markers.seen_upto) {
-        return Ok(Marked::Before);
+        return Ok(MarkOutcome::Before);
     }
     let sql = "UPDATE notified SET read_upto = ?2, seen_upto = ?3 WHERE user = ?1";
     db.prepare_cached(sql)?.execute(params![user.as_str(), read, seen])?;
-    Ok(Marked::Anew)
+    Ok(MarkOutcome::Anew)
 }

@@ -23,8 +23,8 @@ const WAL_BYTES: i64 = 64 << 20;
 /// SQLite's 2 MB they are read from the file, and written to the log early, again and again.
 const WRITER_CACHE: i64 = 32 << 10;
 
-/// Pages in the write-ahead log before they are copied into the file. SQLite's 1,000 are one batch of likes, and each copy
-/// is flushed to the disk.
+/// Pages in the write-ahead log before they are copied into the file. SQLite's 1,000 are one batch of likes, and each
+/// copy is flushed to the disk.
 const CHECKPOINT_PAGES: i64 = 4_000;
 
 /// What a finished write survives.

@@ -5,11 +5,14 @@ use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, readable, readable_page, suggest};
-use crate::ledger::{Found, Listed, MAX_NAMED, NewAccount, People, ProfileChange, Reach, Result, StoredAccount, past};
+use crate::ledger::{
+    ListPage, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits, UserMatch,
+    past,
+};
 use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
 
 #[async_trait]
-impl People for SqliteLedger {
+impl PeopleStore for SqliteLedger {
     async fn create_account(&self, account: NewAccount) -> Result<bool> {
         self.write(move |db| create_account(db, &account)).await
     }
@@ -22,7 +25,7 @@ impl People for SqliteLedger {
     async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin> {
         let (known, new) = (user.clone(), user.clone());
         self.within(async {
-            // Nearly always there is one, and then nobody has to wait for the writer.
+            // The user nearly always exists, and then the call need not wait for the writer.
             if let Some(origin) = self.read(move |db| origin(db, &known)).await? {
                 return Ok(origin);
             }
@@ -55,33 +58,33 @@ impl People for SqliteLedger {
         self.write(move |db| update(db, &user, &change)).await
     }
 
-    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<Found>> {
+    async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<UserMatch>> {
         let Some(end) = past(prefix) else { return Ok(Vec::new()) };
         let prefix = prefix.to_owned();
         let (term, user) =
             after.map_or((prefix.clone(), String::new()), |(term, user)| (term.into(), user.to_string()));
         self.read(move |db| {
             let wanted = params![prefix, end, term, user, UNLIMITED];
-            let found = |row: &Row<'_>| Ok(Found { user: self::user(row)?, term: row.get(4)? });
+            let found = |row: &Row<'_>| Ok(UserMatch { user: self::user(row)?, term: row.get(4)? });
             readable_page("users", db.prepare_cached(SEARCH)?.query(wanted)?, limit, found)
         })
         .await
     }
 
-    async fn second_degree(&self, reader: &UserId, reach: Reach) -> Result<Vec<(UserId, u64)>> {
+    async fn second_degree(&self, reader: &UserId, reach: SuggestionLimits) -> Result<Vec<(UserId, u64)>> {
         let reader = reader.clone();
         self.read_heavy(move |db| suggest::read(db, &reader, reach)).await
     }
 
-    async fn notify_of(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {
+    async fn enable_post_alerts(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {
         let (user, author) = (user.clone(), author.clone());
-        self.write(move |db| notify_of(db, &user, &author, now, most)).await
+        self.write(move |db| enable_post_alerts(db, &user, &author, now, most)).await
     }
 
-    async fn unnotify_of(&self, user: &UserId, author: &UserId) -> Result<()> {
+    async fn disable_post_alerts(&self, user: &UserId, author: &UserId) -> Result<()> {
         let (user, author) = (user.clone(), author.clone());
         self.write(move |db| {
-            let sql = "DELETE FROM post_notices WHERE user = ?1 AND author = ?2";
+            let sql = "DELETE FROM post_alerts WHERE user = ?1 AND author = ?2";
             db.prepare_cached(sql)?.execute([user.as_str(), author.as_str()]).map(drop)
         })
         .await
@@ -157,34 +160,40 @@ fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Res
     Ok(updated)
 }
 
-/// A walk along the terms. Who is found by two of them is told at the lesser.
+/// A scan along the terms. A user found by two of them is returned at the lesser.
 pub(super) const SEARCH: &str = "SELECT u.id, u.name, u.avatar, u.created_at, t.term \
     FROM user_terms t CROSS JOIN users u ON u.id = t.user \
     WHERE t.term < ?2 AND (t.term, t.user) > (?3, ?4) AND NOT EXISTS \
     (SELECT 1 FROM user_terms other WHERE other.user = t.user AND other.term >= ?1 AND other.term < t.term) \
     ORDER BY t.term, t.user LIMIT ?5";
 
-fn notify_of(db: &Connection, user: &UserId, author: &UserId, now: Millis, most: u64) -> rusqlite::Result<bool> {
+fn enable_post_alerts(
+    db: &Connection,
+    user: &UserId,
+    author: &UserId,
+    now: Millis,
+    most: u64,
+) -> rusqlite::Result<bool> {
     let (user, author) = (user.as_str(), author.as_str());
-    let sql = "SELECT EXISTS (SELECT 1 FROM post_notices WHERE user = ?1 AND author = ?2)";
+    let sql = "SELECT EXISTS (SELECT 1 FROM post_alerts WHERE user = ?1 AND author = ?2)";
     if db.prepare_cached(sql)?.query_row([user, author], |row| row.get(0))? {
         return Ok(true);
     }
-    let sql = "INSERT INTO post_notices (user, author, at) SELECT ?1, ?2, ?3 \
-               WHERE (SELECT count(*) FROM post_notices WHERE user = ?1) < ?4";
+    let sql = "INSERT INTO post_alerts (user, author, at) SELECT ?1, ?2, ?3 \
+               WHERE (SELECT count(*) FROM post_alerts WHERE user = ?1) < ?4";
     Ok(db.prepare_cached(sql)?.execute(params![user, author, integer(now), integer(most)])? == 1)
 }
 
 /// A page of users, of rows that begin with a user and go on with the place in the list. The statement has no limit of
 /// its own.
-pub(super) fn listed(rows: Rows<'_>, limit: usize) -> rusqlite::Result<Listed<User>> {
+pub(super) fn listed(rows: Rows<'_>, limit: usize) -> rusqlite::Result<ListPage<User>> {
     // One more than asked tells whether there is a next page.
     let wanted = limit.saturating_add(1);
     let mut page = readable_page("users", rows, wanted, |row| Ok((user(row)?, row.get::<_, i64>(4)?)))?;
     let more = page.len() > limit;
     page.truncate(limit);
     let next = page.last().filter(|_| more).map(|(_, seq)| *seq);
-    Ok(Listed { items: page.into_iter().map(|(user, _)| user).collect(), next })
+    Ok(ListPage { items: page.into_iter().map(|(user, _)| user).collect(), next })
 }
 
 pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<User>> {
@@ -201,7 +210,7 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         (SELECT count(*) FROM (SELECT 1 FROM audience_posts \
             WHERE author = ?1 AND kind = 'not_to' AND viewer = ?2 LIMIT ?3 + 1)) AS not_to) \
     SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following, \
-    CASE WHEN u.id = ?2 THEN u.posts WHEN e.barred OR e.blocking THEN 0 ELSE u.posts \
+    CASE WHEN u.id = ?2 THEN u.posts WHEN e.restricted_by OR e.blocking THEN 0 ELSE u.posts \
         - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END \
         - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END \
         - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END) \
@@ -210,11 +219,12 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
     FROM users u CROSS JOIN named LEFT JOIN audience_counts a ON a.author = u.id CROSS JOIN (SELECT \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) AS followed_by, \
-        EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'hide' AND whom = ?1) AS hiding, \
-        EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'mute' AND whom = ?1) AS muting, \
-        EXISTS (SELECT 1 FROM barriers WHERE maker = ?2 AND kind = 'block' AND whom = ?1) AS blocking, \
-        EXISTS (SELECT 1 FROM barriers WHERE maker = ?1 AND kind IN ('hide', 'block') AND whom = ?2) AS barred, \
-        EXISTS (SELECT 1 FROM post_notices WHERE user = ?2 AND author = ?1) AS notify \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'hide' AND whom = ?1) AS hiding, \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'mute' AND whom = ?1) AS muting, \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND whom = ?1) AS blocking, \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind IN ('hide', 'block') AND whom = ?2) \
+            AS restricted_by, \
+        EXISTS (SELECT 1 FROM post_alerts WHERE user = ?2 AND author = ?1) AS notify \
     ) e WHERE u.id = ?1 AND u.erased_at IS NULL";
 
 pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> rusqlite::Result<Option<Profile>> {

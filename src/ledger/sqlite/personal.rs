@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, ToSql, params};
 
 use super::comments::comment;
 use super::{SqliteLedger, UNLIMITED, json_text, readable_page};
-use crate::ledger::{Personal, PersonalData, PersonalRow, Result};
+use crate::ledger::{PersonalData, PersonalDataStore, PersonalRow, Result};
 use crate::model::UserId;
 
 /// A comment, as [`comment`] reads it.
@@ -51,15 +51,16 @@ const fn by_texts(data: PersonalData) -> Option<&'static str> {
              WHERE user = ?1 AND (type, object) > (?2, ?3) ORDER BY type, object LIMIT ?4"
         }
         PersonalData::Restrictions => {
-            "SELECT kind || ' ' || whom, json_object('kind', kind, 'user', whom, 'at', at), whom FROM barriers \
+            "SELECT kind || ' ' || whom, json_object('kind', kind, 'user', whom, 'at', at), whom FROM restrictions \
              WHERE maker = ?1 AND (kind, whom) > (?2, ?3) ORDER BY kind, whom LIMIT ?4"
         }
         PersonalData::PostAlerts => {
-            "SELECT 'a ' || author, json_object('user', author, 'at', at), author FROM post_notices \
+            "SELECT 'a ' || author, json_object('user', author, 'at', at), author FROM post_alerts \
              WHERE user = ?1 AND author > ?3 ORDER BY author LIMIT ?4"
         }
         PersonalData::IdempotencyKeys => {
-            "SELECT 'k ' || key, json_object('key', key, 'operation', operation, 'at', begun_at), NULL FROM idempotency \
+            "SELECT 'k ' || key, json_object('key', key, 'operation', operation, 'at', begun_at), NULL \
+             FROM idempotency \
              WHERE user = ?1 AND key > ?3 ORDER BY key LIMIT ?4"
         }
         _ => return None,
@@ -67,7 +68,7 @@ const fn by_texts(data: PersonalData) -> Option<&'static str> {
 }
 
 #[async_trait]
-impl Personal for SqliteLedger {
+impl PersonalDataStore for SqliteLedger {
     async fn personal_rows(
         &self,
         user: &UserId,

@@ -12,11 +12,11 @@ use super::{
     SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics, visible_posts,
 };
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{EditOutcome, Job, Lease, PostOwner, Posts, Result, TimelinePage, VisiblePosts, job_plan};
+use crate::ledger::{EditOutcome, Job, Lease, PostOwner, PostStore, Result, TimelinePage, VisiblePosts, job_plan};
 use crate::model::{Event, Millis, Post, PostId, UserId};
 
 #[async_trait]
-impl Posts for SqliteLedger {
+impl PostStore for SqliteLedger {
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
         let (post, lease) = (post.clone(), lease.clone());
         self.write(move |db| create(db, &post, &lease)).await

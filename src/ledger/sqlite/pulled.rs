@@ -9,14 +9,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::user_id_at;
 use super::{SqliteLedger, count, integer, json_text, natural, readable, readable_page};
-use crate::ledger::{Carriage, Due, LedgerError, Pulled, PulledLog, Result};
+use crate::ledger::{DueEntries, FanoutMode, LedgerError, PullLogEntry, PullLogStore, Result};
 use crate::model::{Entry, Millis, UserId};
 
 #[async_trait]
-impl PulledLog for SqliteLedger {
-    async fn carriage(&self, author: &UserId) -> Result<Carriage> {
+impl PullLogStore for SqliteLedger {
+    async fn fanout_mode(&self, author: &UserId) -> Result<FanoutMode> {
         let author = author.clone();
-        self.read(move |db| carriage(db, &author)).await
+        self.read(move |db| fanout_mode(db, &author)).await
     }
 
     async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
@@ -24,7 +24,7 @@ impl PulledLog for SqliteLedger {
             return Err(LedgerError::Failed("only what concerns a post is pulled".to_owned()));
         }
         let (author, entry) = (author.clone(), entry.clone());
-        let pulled = Pulled { mark: 0, author, entry, repeated, at: now };
+        let pulled = PullLogEntry { mark: 0, author, entry, repeated, at: now };
         self.write(move |db| pull(db, job, &pulled)).await
     }
 
@@ -32,11 +32,11 @@ impl PulledLog for SqliteLedger {
         self.read(top).await
     }
 
-    async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<Pulled>> {
+    async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<PullLogEntry>> {
         self.read(move |db| after(db, mark, limit)).await
     }
 
-    async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<Due> {
+    async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<DueEntries> {
         let reader = reader.clone();
         self.read(move |db| due(db, &reader, mark, limit)).await
     }
@@ -51,15 +51,15 @@ impl PulledLog for SqliteLedger {
     }
 }
 
-fn carriage(db: &Connection, author: &UserId) -> rusqlite::Result<Carriage> {
+fn fanout_mode(db: &Connection, author: &UserId) -> rusqlite::Result<FanoutMode> {
     let sql = "SELECT followers, EXISTS (SELECT 1 FROM pulled WHERE author = ?1) FROM users WHERE id = ?1";
     let found = db
         .prepare_cached(sql)?
-        .query_row([author.as_str()], |row| Ok(Carriage { followers: natural(row.get(0)?), pulled: row.get(1)? }));
+        .query_row([author.as_str()], |row| Ok(FanoutMode { followers: natural(row.get(0)?), pulled: row.get(1)? }));
     found.optional().map(Option::unwrap_or_default)
 }
 
-fn pull(db: &Connection, job: i64, pulled: &Pulled) -> rusqlite::Result<u64> {
+fn pull(db: &Connection, job: i64, pulled: &PullLogEntry) -> rusqlite::Result<u64> {
     let (kind, _) = pulled.entry.encode();
     let post = pulled.entry.post().map_or(0, |post| integer(post.0));
     let sql = "INSERT INTO pulled (job, author, kind, post, repeated, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
@@ -74,10 +74,10 @@ fn top(db: &Connection) -> rusqlite::Result<u64> {
     db.prepare_cached("SELECT coalesce(max(mark), 0) FROM pulled")?.query_row([], |row| row.get(0).map(natural))
 }
 
-fn after(db: &Connection, mark: u64, limit: usize) -> rusqlite::Result<Vec<Pulled>> {
+fn after(db: &Connection, mark: u64, limit: usize) -> rusqlite::Result<Vec<PullLogEntry>> {
     let sql = "SELECT mark, kind, post, author, repeated, at FROM pulled WHERE mark > ?1 ORDER BY mark";
     let pulled = |row: &Row<'_>| {
-        Ok(Pulled {
+        Ok(PullLogEntry {
             entry: entry(row)?,
             mark: natural(row.get(0)?),
             author: user_id_at(row, 3)?,
@@ -101,11 +101,11 @@ const DUE: &str = "SELECT p.mark, p.kind, p.post FROM follows f INDEXED BY follo
     CROSS JOIN pulled p INDEXED BY pulled_author ON p.author = f.followee AND p.mark > ?2 \
     WHERE f.follower = ?1 ORDER BY p.mark LIMIT ?3";
 
-fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::Result<Due> {
+fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::Result<DueEntries> {
     let snapshot = db.unchecked_transaction()?;
     let top = top(&snapshot)?.max(mark);
     if top == mark {
-        return Ok(Due { entries: Vec::new(), mark, more: false });
+        return Ok(DueEntries { entries: Vec::new(), mark, more: false });
     }
     let mut statement = snapshot.prepare_cached(DUE)?;
     let rows = statement.query(params![reader.as_str(), integer(mark), count(limit)])?;
@@ -117,7 +117,7 @@ fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::R
         entry(row)
     })?;
     let more = found.get() == limit;
-    Ok(Due { entries, mark: if more { reached.get() } else { top }, more })
+    Ok(DueEntries { entries, mark: if more { reached.get() } else { top }, more })
 }
 
 /// The list leads: the other way round all followers would be walked.

@@ -5,11 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, jobs, likes, natural};
 use crate::ledger::quarantine::{MAX_QUARANTINED, released_work};
-use crate::ledger::{Finished, JOB, LIKE, Quarantine, Quarantined, Result, RevertReason, Reverted, SkippedLike};
+use crate::ledger::{Finished, JOB, LIKE, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike};
 use crate::model::Millis;
 
 #[async_trait]
-impl Quarantine for SqliteLedger {
+impl QuarantineStore for SqliteLedger {
     async fn quarantine_job(&self, id: i64, generation: u64, reason: &str, now: Millis) -> Result<Finished> {
         let reason = reason.to_owned();
         self.write(move |db| job(db, (id, generation), &reason, now)).await
@@ -55,7 +55,8 @@ pub(super) fn job(
     // The columns of a job that cannot be decoded may be of any type.
     let sql = "INSERT INTO quarantine (kind, name, content, reason, at) \
                SELECT ?1, CAST(id AS TEXT), json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), \
-                   'carries_post', carries_post, 'ordered', ordered, 'cursor', CAST(cursor AS TEXT), 'created_at', created_at, \
+                   'carries_post', carries_post, 'ordered', ordered, 'cursor', CAST(cursor AS TEXT), \
+                   'created_at', created_at, \
                    'generation', generation), ?4, ?5 \
                FROM jobs WHERE id = ?2 AND generation = ?3 \
                ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-use super::lane::{Lane, QUEUE, Queue};
+use super::lane::{CallQueue, Lane, QUEUE_CAPACITY};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;
 
@@ -20,7 +20,7 @@ pub(super) fn start_heavy(options: &SqliteOptions) -> Result<Arc<Lane>> {
 }
 
 fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Arc<Lane>> {
-    let (lane, queue) = Lane::new(QUEUE, options.timeout);
+    let (lane, queue) = Lane::new(QUEUE_CAPACITY, options.timeout);
     let queue = Arc::new(Mutex::new(queue));
     for number in 1..=threads {
         let db = open::reader(options)?;
@@ -30,7 +30,7 @@ fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Ar
     Ok(Arc::new(lane))
 }
 
-fn serve(db: &Connection, queue: &Mutex<Queue>) {
+fn serve(db: &Connection, queue: &Mutex<CallQueue>) {
     loop {
         // One idle thread waits for work, the others for the lock.
         let next = queue.lock().recv();

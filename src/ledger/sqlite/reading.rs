@@ -5,11 +5,11 @@ use rusqlite::{OptionalExtension, params};
 
 use super::rows::post_id_at;
 use super::{SqliteLedger, integer};
-use crate::ledger::{Reading, Result};
+use crate::ledger::{ReadMarkerStore, Result};
 use crate::model::{PostId, UserId};
 
 #[async_trait]
-impl Reading for SqliteLedger {
+impl ReadMarkerStore for SqliteLedger {
     async fn mark_read(&self, user: &UserId, id: PostId) -> Result<PostId> {
         let user = user.clone();
         self.write(move |db| {

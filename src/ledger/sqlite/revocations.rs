@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, integer, natural, readable_page};
-use crate::ledger::{Result, Revocation, RevocationKind, Revocations, SessionsEnd};
+use crate::ledger::{Result, Revocation, RevocationKind, RevocationStore, SessionsEnd};
 use crate::model::{Millis, UserId};
 
 #[async_trait]
-impl Revocations for SqliteLedger {
+impl RevocationStore for SqliteLedger {
     async fn revoke(&self, revocation: &Revocation) -> Result<u64> {
         let revocation = revocation.clone();
         self.write(move |db| revoke(db, &revocation)).await

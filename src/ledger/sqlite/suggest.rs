@@ -1,4 +1,4 @@
-//! Whom the people follow whom one follows.
+//! The followees of a user's followees.
 
 use std::collections::HashMap;
 
@@ -6,19 +6,19 @@ use rusqlite::{Connection, params};
 
 use super::rows::user_id_at;
 use super::{count, readable};
-use crate::ledger::Reach;
+use crate::ledger::SuggestionLimits;
 use crate::model::UserId;
 
-/// Whom somebody follows, latest first.
+/// The followees of a user, latest first.
 pub(super) const FOLLOWEES: &str =
     "SELECT followee FROM follows INDEXED BY follows_out WHERE follower = ?1 ORDER BY seq DESC LIMIT ?2";
 
-/// Whether the reader follows somebody.
+/// Whether the reader follows a user.
 const FOLLOWS: &str = "SELECT 1 FROM follows INDEXED BY follows_edge WHERE follower = ?1 AND followee = ?2";
 
 /// At most `reach.followees` × `reach.each` steps of an index, and as many look-ups, however many `reader` follows.
-pub(super) fn read(db: &Connection, reader: &UserId, reach: Reach) -> rusqlite::Result<Vec<(UserId, u64)>> {
-    // One snapshot, lest somebody followed meanwhile be told.
+pub(super) fn read(db: &Connection, reader: &UserId, reach: SuggestionLimits) -> rusqlite::Result<Vec<(UserId, u64)>> {
+    // One snapshot: a user who is followed meanwhile would be suggested.
     let snapshot = db.unchecked_transaction()?;
     let followed = followees(&snapshot, reader, reach.followees)?;
     let mut mutual: HashMap<UserId, u64> = HashMap::new();

@@ -1,4 +1,4 @@
-//! What a timeline consists of: the posts of many authors merged, newest first.
+//! The posts of a timeline: those of many authors, merged, newest first.
 //!
 //! Each author's posts lie in an index in the right order, so the page is a merge of sorted runs. A run is read in
 //! chunks: first a few ids from everyone, then more from those whose posts the page turns out to hold. An author
@@ -16,7 +16,7 @@ const GROWTH: usize = 4;
 
 /// The posts below `before` of those whom `reader` follows and neither mutes nor is hidden from, and of the reader.
 pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usize) -> rusqlite::Result<Vec<PostId>> {
-    // One snapshot, lest an unfollow or a delete between two look-ups leave a page that never was.
+    // One snapshot: an unfollow or a deletion between two look-ups would give a page that never existed.
     let snapshot = db.unchecked_transaction()?;
     let mut runs = runs(&snapshot, reader, limit)?;
     let mut heap = BinaryHeap::with_capacity(runs.len());
@@ -34,44 +34,44 @@ pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usiz
 }
 
 /// One run for each author. The reader is one of them, once even if following themselves.
-fn runs(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<Run>> {
+fn runs(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<AuthorRun>> {
     let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee NOT IN \
-                   (SELECT whom FROM barriers WHERE maker = ?1 AND kind = 'mute' \
-                    UNION ALL SELECT maker FROM barriers WHERE whom = ?1 AND kind = 'hide') \
+                   (SELECT whom FROM restrictions WHERE maker = ?1 AND kind = 'mute' \
+                    UNION ALL SELECT maker FROM restrictions WHERE whom = ?1 AND kind = 'hide') \
                UNION SELECT ?1";
     let mut statement = db.prepare_cached(sql)?;
     let authors = statement.query_map([reader.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
     // Twice the fair share, so that most authors need no second chunk.
     let chunk = (2 * limit / authors.len().max(1)).max(2);
-    Ok(authors.into_iter().map(|author| Run { author, ids: Vec::new(), chunk, end: End::Unknown }).collect())
+    Ok(authors.into_iter().map(|author| AuthorRun { author, ids: Vec::new(), chunk, end: RunEnd::Unknown }).collect())
 }
 
 /// One author's posts, as far as they have been read.
-struct Run {
+struct AuthorRun {
     author: String,
     /// Read and not yet on the page, oldest first.
     ids: Vec<PostId>,
     /// How many to read next.
     chunk: usize,
-    end: End,
+    end: RunEnd,
 }
 
 #[derive(PartialEq, Eq)]
-enum End {
+enum RunEnd {
     /// There may be older posts.
     Unknown,
     /// What has been read goes back to the author's first post.
     Reached,
 }
 
-impl Run {
+impl AuthorRun {
     /// The author's newest post below `before`, which is the id given last; reads on if need be, `left` ids at most.
     fn next(&mut self, db: &Connection, before: PostId, left: usize) -> rusqlite::Result<Option<PostId>> {
-        if self.ids.is_empty() && self.end == End::Unknown && left > 0 {
+        if self.ids.is_empty() && self.end == RunEnd::Unknown && left > 0 {
             let wanted = self.chunk.min(left);
             self.ids = by_author(db, &self.author, before, wanted)?;
             if self.ids.len() < wanted {
-                self.end = End::Reached;
+                self.end = RunEnd::Reached;
             }
             self.ids.reverse();
             self.chunk *= GROWTH;

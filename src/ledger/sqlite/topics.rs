@@ -5,11 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::post_id_at;
 use super::{SqliteLedger, count, integer, natural};
-use crate::ledger::{Result, STIRRED, Topic, TopicCursor, Topics};
+use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore};
 use crate::model::{Post, PostId, Visibility};
 
 #[async_trait]
-impl Topics for SqliteLedger {
+impl TopicStore for SqliteLedger {
     async fn topics(&self, cursor: Option<TopicCursor>, limit: usize) -> Result<Vec<Topic>> {
         self.read(move |db| match cursor {
             None => recent(db, PostId::MAX, "", limit),
@@ -77,14 +77,14 @@ fn recent(db: &Connection, last: PostId, name: &str, limit: usize) -> rusqlite::
 
 /// Topics below a cursor: those that were not active since, and those that were, where they stood before.
 fn go_on(db: &Connection, cursor: &TopicCursor, limit: usize) -> rusqlite::Result<Vec<Topic>> {
-    // Both are read at one moment, lest a topic move from the one to the other in between.
+    // Both are read in one snapshot: a topic could move from one to the other in between.
     let moment = db.unchecked_transaction()?;
     let mut topics = recent(&moment, cursor.last, &cursor.name, limit)?;
     let sql = "SELECT name, posts, (SELECT post FROM post_topics INDEXED BY post_topics_public \
                WHERE topic = name AND public AND post <= ?1 ORDER BY post DESC LIMIT 1) AS stood \
                FROM topics INDEXED BY topics_recent WHERE last > ?1 AND stood NOT NULL \
                AND (stood, name) < (?2, ?3) ORDER BY last DESC LIMIT ?4";
-    let wanted = params![integer(cursor.begun.0), integer(cursor.last.0), cursor.name, count(STIRRED)];
+    let wanted = params![integer(cursor.begun.0), integer(cursor.last.0), cursor.name, count(MAX_MOVED_TOPICS)];
     let stirred = moment.prepare_cached(sql)?.query_map(wanted, topic)?.collect::<rusqlite::Result<Vec<_>>>()?;
     topics.extend(stirred);
     topics.sort_unstable_by(|a, b| (b.last, &b.name).cmp(&(a.last, &a.name)));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::Connection;
 
 use super::errors::failure;
-use super::lane::{Lane, QUEUE, Queue, Ran, Work};
+use super::lane::{CallQueue, CallResult, Lane, QUEUE_CAPACITY, QueuedCall};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;
 
@@ -28,7 +28,7 @@ impl Writer {
     /// Opens the file, brings its schema up to date, and starts the thread.
     pub(super) fn start(options: &SqliteOptions) -> Result<Self> {
         let db = open::writer(options)?;
-        let (lane, queue) = Lane::new(QUEUE, options.timeout);
+        let (lane, queue) = Lane::new(QUEUE_CAPACITY, options.timeout);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
         lane.spawn("ledger-writer", move || serve(&db, &queue, &counter))?;
@@ -36,7 +36,7 @@ impl Writer {
     }
 }
 
-fn serve(db: &Connection, queue: &Queue, commits: &AtomicU64) {
+fn serve(db: &Connection, queue: &CallQueue, commits: &AtomicU64) {
     // A call that did not fit into the batch before.
     let mut left = None;
     while let Some(first) = left.take().or_else(|| queue.recv().ok()) {
@@ -68,12 +68,12 @@ fn serve(db: &Connection, queue: &Queue, commits: &AtomicU64) {
 }
 
 /// Runs the batch in one transaction. With an error nothing of it stays.
-fn transact(db: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
+fn transact(db: &Connection, batch: &mut [Box<dyn QueuedCall>]) -> rusqlite::Result<()> {
     run(db, "BEGIN IMMEDIATE")?;
     if let [work] = batch {
         // The whole transaction is its to undo.
-        let ran = if work.abandoned() { Ran::Well } else { work.run(db) };
-        return run(db, if ran == Ran::Well { "COMMIT" } else { "ROLLBACK" });
+        let ran = if work.abandoned() { CallResult::Succeeded } else { work.run(db) };
+        return run(db, if ran == CallResult::Succeeded { "COMMIT" } else { "ROLLBACK" });
     }
     for work in batch {
         if !work.abandoned() {
@@ -84,9 +84,9 @@ fn transact(db: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()
 }
 
 /// Runs one call so that its failure undoes what it did, and nothing else.
-fn isolate(db: &Connection, work: &mut dyn Work) -> rusqlite::Result<()> {
+fn isolate(db: &Connection, work: &mut dyn QueuedCall) -> rusqlite::Result<()> {
     run(db, "SAVEPOINT one")?;
-    if work.run(db) == Ran::Badly {
+    if work.run(db) == CallResult::Failed {
         // After a full disk or the like SQLite has undone the whole transaction: this fails, and so does the batch.
         run(db, "ROLLBACK TO one")?;
     }
@@ -139,7 +139,8 @@ mod tests {
         let names = "SELECT group_concat(id) FROM (SELECT id FROM users ORDER BY id)";
         let kept = writer.lane.call(|db| db.query_row(names, [], |row| row.get::<_, String>(0)));
         assert_eq!(kept.await.expect("names"), "after,before");
-        // Those before it, the large one, the one after it and the question, at least; else all but that would share one.
+        // Those before it, the large one, the one after it and the question, at least; else all but that would share
+        // one.
         assert!(writer.commits.load(Ordering::Relaxed) >= 4);
     }
 

@@ -109,7 +109,7 @@ CREATE INDEX followers_listed ON followers (followee, seq);
 
 -- Restrictions between two users. `maker` hides their posts from `whom` (hide), does not see those of `whom` (mute), or
 -- both (block).
-CREATE TABLE barriers (
+CREATE TABLE restrictions (
     maker text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
     whom  text COLLATE "C" NOT NULL,
@@ -118,7 +118,7 @@ CREATE TABLE barriers (
 ) PARTITION BY HASH (maker);
 
 -- The same restrictions by the other user.
-CREATE TABLE barred (
+CREATE TABLE restricted_by (
     whom  text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL,
     maker text COLLATE "C" NOT NULL,
@@ -126,7 +126,7 @@ CREATE TABLE barred (
 ) PARTITION BY HASH (whom);
 
 -- Users who get a notification of each post of an author.
-CREATE TABLE post_notices (
+CREATE TABLE post_alerts (
     owner  text COLLATE "C" NOT NULL,
     author text COLLATE "C" NOT NULL,
     at     bigint NOT NULL,
@@ -134,7 +134,7 @@ CREATE TABLE post_notices (
 ) PARTITION BY HASH (owner);
 
 -- The same by author: the recipients of an author's posts, in ascending order.
-CREATE TABLE post_notices_of (
+CREATE TABLE post_alerts_of (
     author text COLLATE "C" NOT NULL,
     owner  text COLLATE "C" NOT NULL,
     PRIMARY KEY (author, owner)
@@ -542,7 +542,7 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'follows', 'followers', 'barriers', 'barred', 'post_notices', 'post_notices_of',
+        'follows', 'followers', 'restrictions', 'restricted_by', 'post_alerts', 'post_alerts_of',
         'posts', 'author_posts', 'post_topics', 'post_counts', 'audience_posts',
         'comments', 'comment_posts', 'likes', 'comment_likes',
         'favourites', 'favourite_holders', 'favourites_of_objects',

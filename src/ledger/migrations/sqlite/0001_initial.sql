@@ -85,7 +85,7 @@ CREATE INDEX follows_in ON follows (followee);
 
 -- Restrictions between two users. `maker` hides their posts from `whom` (hide), does not see those of `whom` (mute), or
 -- both (block).
-CREATE TABLE barriers (
+CREATE TABLE restrictions (
     maker TEXT NOT NULL REFERENCES users (id),
     whom  TEXT NOT NULL REFERENCES users (id),
     kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
@@ -93,17 +93,17 @@ CREATE TABLE barriers (
     PRIMARY KEY (maker, kind, whom)
 ) WITHOUT ROWID;
 -- The restrictions against a user.
-CREATE INDEX barriers_whom ON barriers (whom, kind, maker);
+CREATE INDEX restrictions_whom ON restrictions (whom, kind, maker);
 
 -- Users who get a notification of each post of an author.
-CREATE TABLE post_notices (
+CREATE TABLE post_alerts (
     user   TEXT NOT NULL REFERENCES users (id),
     author TEXT NOT NULL REFERENCES users (id),
     at     INTEGER NOT NULL,
     PRIMARY KEY (user, author)
 ) WITHOUT ROWID;
 -- The recipients of an author's posts, in ascending order.
-CREATE INDEX post_notices_author ON post_notices (author, user);
+CREATE INDEX post_alerts_author ON post_alerts (author, user);
 
 -- Posts and topics
 -- ----------------

@@ -145,32 +145,33 @@ DECLARE
     next_group bigint;
 BEGIN
     WITH gone AS (
-        DELETE FROM barriers b USING (SELECT kind, whom FROM barriers WHERE maker = p_user LIMIT remaining) x
+        DELETE FROM restrictions b USING (SELECT kind, whom FROM restrictions WHERE maker = p_user LIMIT remaining) x
         WHERE b.maker = p_user AND b.kind = x.kind AND b.whom = x.whom RETURNING b.kind, b.whom
     )
-    DELETE FROM barred USING gone WHERE barred.whom = gone.whom AND barred.kind = gone.kind AND barred.maker = p_user;
+    DELETE FROM restricted_by r USING gone
+    WHERE r.whom = gone.whom AND r.kind = gone.kind AND r.maker = p_user;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
     WITH gone AS (
-        DELETE FROM barred b USING (SELECT kind, maker FROM barred WHERE whom = p_user LIMIT remaining) x
+        DELETE FROM restricted_by b USING (SELECT kind, maker FROM restricted_by WHERE whom = p_user LIMIT remaining) x
         WHERE b.whom = p_user AND b.kind = x.kind AND b.maker = x.maker RETURNING b.kind, b.maker
     )
-    DELETE FROM barriers USING gone
-    WHERE barriers.maker = gone.maker AND barriers.kind = gone.kind AND barriers.whom = p_user;
+    DELETE FROM restrictions USING gone
+    WHERE restrictions.maker = gone.maker AND restrictions.kind = gone.kind AND restrictions.whom = p_user;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
     WITH gone AS (
-        DELETE FROM post_notices n USING (SELECT author FROM post_notices WHERE owner = p_user LIMIT remaining) x
+        DELETE FROM post_alerts n USING (SELECT author FROM post_alerts WHERE owner = p_user LIMIT remaining) x
         WHERE n.owner = p_user AND n.author = x.author RETURNING n.author
     )
-    DELETE FROM post_notices_of o USING gone WHERE o.author = gone.author AND o.owner = p_user;
+    DELETE FROM post_alerts_of o USING gone WHERE o.author = gone.author AND o.owner = p_user;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
     WITH gone AS (
-        DELETE FROM post_notices_of o USING (SELECT owner FROM post_notices_of WHERE author = p_user LIMIT remaining) x
+        DELETE FROM post_alerts_of o USING (SELECT owner FROM post_alerts_of WHERE author = p_user LIMIT remaining) x
         WHERE o.author = p_user AND o.owner = x.owner RETURNING o.owner
     )
-    DELETE FROM post_notices n USING gone WHERE n.owner = gone.owner AND n.author = p_user;
+    DELETE FROM post_alerts n USING gone WHERE n.owner = gone.owner AND n.author = p_user;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
     PERFORM FROM notified WHERE owner = p_user FOR NO KEY UPDATE;

@@ -12,11 +12,11 @@ DECLARE
     submitted bigint[] := '{}';
 BEGIN
     PERFORM feedline_lock_users(p_maker, p_whom);
-    INSERT INTO barriers (maker, kind, whom, at) VALUES (p_maker, p_kind, p_whom, p_now) ON CONFLICT DO NOTHING;
+    INSERT INTO restrictions (maker, kind, whom, at) VALUES (p_maker, p_kind, p_whom, p_now) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    INSERT INTO barred (whom, kind, maker) VALUES (p_whom, p_kind, p_maker);
+    INSERT INTO restricted_by (whom, kind, maker) VALUES (p_whom, p_kind, p_maker);
     FOR n IN 1 .. array_length(p_readers, 1) LOOP
         IF p_ends_follows THEN
             PERFORM feedline_remove_follow(p_readers[n], p_authors[n]);
@@ -36,11 +36,11 @@ DECLARE
     submitted bigint[] := '{}';
 BEGIN
     PERFORM feedline_lock_users(p_maker, p_whom);
-    DELETE FROM barriers WHERE maker = p_maker AND kind = p_kind AND whom = p_whom;
+    DELETE FROM restrictions WHERE maker = p_maker AND kind = p_kind AND whom = p_whom;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    DELETE FROM barred WHERE whom = p_whom AND kind = p_kind AND maker = p_maker;
+    DELETE FROM restricted_by WHERE whom = p_whom AND kind = p_kind AND maker = p_maker;
     FOR n IN 1 .. array_length(p_readers, 1) LOOP
         IF EXISTS (SELECT FROM follows WHERE follower = p_readers[n] AND followee = p_authors[n]) THEN
             submitted := array_append(submitted, feedline_submit_job(p_jobs[n], p_now, p_holder, p_lease));

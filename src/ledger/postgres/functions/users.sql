@@ -49,13 +49,13 @@ CREATE OR REPLACE FUNCTION feedline_enable_post_alerts(p_user text, p_author tex
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM users WHERE id = p_user FOR NO KEY UPDATE;
-    PERFORM FROM post_notices WHERE owner = p_user AND author = p_author;
+    PERFORM FROM post_alerts WHERE owner = p_user AND author = p_author;
     IF FOUND THEN
         RETURN true;
-    ELSIF (SELECT count(*) FROM post_notices WHERE owner = p_user) >= p_max THEN
+    ELSIF (SELECT count(*) FROM post_alerts WHERE owner = p_user) >= p_max THEN
         RETURN false;
     END IF;
-    INSERT INTO post_notices (owner, author, at) VALUES (p_user, p_author, p_now);
-    INSERT INTO post_notices_of (author, owner) VALUES (p_author, p_user);
+    INSERT INTO post_alerts (owner, author, at) VALUES (p_user, p_author, p_now);
+    INSERT INTO post_alerts_of (author, owner) VALUES (p_author, p_user);
     RETURN true;
 END $$;

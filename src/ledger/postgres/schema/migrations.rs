@@ -14,8 +14,8 @@ use crate::ledger::{LedgerError, Result};
 
 /// A step of the schema.
 pub(super) struct Migration {
-    /// If the first line is `-- concurrent`, see [`concurrent_index`]. Otherwise it runs in a transaction, together with
-    /// the migrations beside it.
+    /// If the first line is `-- concurrent`, see [`concurrent_index`]. Otherwise it runs in a transaction, together
+    /// with the migrations beside it.
     pub(super) sql: &'static str,
     /// The oldest schema version known to programs that can go on using the database after this migration. One that
     /// only adds names the version before it, or an older one.
@@ -52,7 +52,7 @@ const BOOKKEEPING: &str = "\
         file text PRIMARY KEY, revision int NOT NULL, sha256 text NOT NULL, applied_at bigint NOT NULL)";
 
 /// Why a database cannot be used.
-enum Problem {
+enum MigrationError {
     Database(Error),
     /// The server or the schema is not one that this program can use.
     Unfit(String),
@@ -60,7 +60,7 @@ enum Problem {
     TimedOut(String),
 }
 
-impl From<Error> for Problem {
+impl From<Error> for MigrationError {
     fn from(error: Error) -> Self {
         Self::Database(error)
     }
@@ -80,8 +80,8 @@ impl Schema {
         let mut client = endpoint.connect(|| ()).await?;
         let applied = async {
             check_server(&client).await?;
-            // Nothing else uses this connection. A migration may take longer than a call, and must not be lost in a crash
-            // that this node survives.
+            // Nothing else uses this connection. A migration may take longer than a call, and must not be lost in a
+            // crash that this node survives.
             let settings = format!(
                 "SET statement_timeout = 0; SET lock_timeout = {}; SET synchronous_commit = on",
                 endpoint.patience.as_millis().max(1)
@@ -94,22 +94,22 @@ impl Schema {
             applied
         };
         applied.await.map_err(|problem| match problem {
-            Problem::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            MigrationError::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                 let (name, patience) = (&endpoint.name, endpoint.patience);
                 let why = "a step of the schema needs a lock that somebody else holds, see pg_locks";
                 LedgerError::Unreachable(format!("{name}: {why}: gave up after {patience:?}"))
             }
-            Problem::Database(error) => endpoint.explain(&error),
-            Problem::Unfit(why) => LedgerError::Failed(format!("{}: {why}", endpoint.name)),
-            Problem::TimedOut(why) => LedgerError::Unreachable(format!("{}: {why}", endpoint.name)),
+            MigrationError::Database(error) => endpoint.explain(&error),
+            MigrationError::Unfit(why) => LedgerError::Failed(format!("{}: {why}", endpoint.name)),
+            MigrationError::TimedOut(why) => LedgerError::Unreachable(format!("{}: {why}", endpoint.name)),
         })
     }
 
-    async fn apply_pending(&self, client: &mut Client, name: &str) -> std::result::Result<(), Problem> {
+    async fn apply_pending(&self, client: &mut Client, name: &str) -> std::result::Result<(), MigrationError> {
         let (current, needs) = versions(client).await?;
         let known = i32::try_from(self.migrations.len()).unwrap_or(i32::MAX);
         if needs > known {
-            return Err(Problem::Unfit(format!(
+            return Err(MigrationError::Unfit(format!(
                 "its schema is version {current}, made for programs that know version {needs} or later; \
                  this one knows {known}"
             )));
@@ -124,7 +124,7 @@ impl Schema {
         for (version, migration) in (1..).zip(self.migrations).filter(|(version, _)| *version > current) {
             let mut sql = Some(migration.sql);
             let indexes = concurrent_index::parse(migration.sql).map_err(|statement| {
-                Problem::Unfit(format!("migration {version} has another statement: {statement}"))
+                MigrationError::Unfit(format!("migration {version} has another statement: {statement}"))
             })?;
             if let Some(indexes) = indexes {
                 apply_steps(client, name, &std::mem::take(&mut steps), &[]).await?;
@@ -141,14 +141,15 @@ impl Schema {
 
 /// Waits until no other node migrates the schema. Of several nodes that start at once the first one does the work; the
 /// others find it done. The lock belongs to the session, because indexes are built outside of transactions.
-async fn lock(client: &Client, name: &str, patience: Duration) -> std::result::Result<(), Problem> {
+async fn lock(client: &Client, name: &str, patience: Duration) -> std::result::Result<(), MigrationError> {
     let began = Instant::now();
     let mut logged: Option<Instant> = None;
     while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&MIGRATION_LOCK]).await?.try_get(0)? {
         let waited = began.elapsed();
         if waited >= patience {
-            return Err(Problem::TimedOut(format!(
-                "another node is bringing the schema up to date and did not end within {patience:?}; if it hangs, end {}",
+            return Err(MigrationError::TimedOut(format!(
+                "another node is bringing the schema up to date and did not end within {patience:?}; \
+                 if it hangs, end {}",
                 lock_holder(client).await?
             )));
         }
@@ -171,23 +172,23 @@ async fn lock_holder(client: &Client) -> std::result::Result<String, Error> {
     Ok(process.map_or_else(|| "it".to_owned(), |process| format!("the server's process {process}")))
 }
 
-async fn check_server(client: &Client) -> std::result::Result<(), Problem> {
+async fn check_server(client: &Client) -> std::result::Result<(), MigrationError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_encoding')";
     let row = client.query_one(sql, &[]).await?;
     let (version, encoding): (String, String) = (row.try_get(0)?, row.try_get(1)?);
     let major = version.split(|c: char| !c.is_ascii_digit()).next().and_then(|major| major.parse::<u32>().ok());
     if major.is_none_or(|major| major < OLDEST_SERVER) {
         let why = format!("PostgreSQL {OLDEST_SERVER} or newer is needed, this is {version}");
-        return Err(Problem::Unfit(why));
+        return Err(MigrationError::Unfit(why));
     }
     if encoding != "UTF8" {
-        return Err(Problem::Unfit(format!("the database must be in UTF8, this one is in {encoding}")));
+        return Err(MigrationError::Unfit(format!("the database must be in UTF8, this one is in {encoding}")));
     }
     Ok(())
 }
 
 /// The version of the schema, 0 if there is none, and the oldest version that a program must know to use it.
-async fn versions(client: &Client) -> std::result::Result<(i32, i32), Problem> {
+async fn versions(client: &Client) -> std::result::Result<(i32, i32), MigrationError> {
     let tables = "SELECT to_regclass('schema_migrations') IS NOT NULL, \
                   EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('migrations') AND attname = 'needs')";
     let row = client.query_one(tables, &[]).await?;
@@ -195,7 +196,7 @@ async fn versions(client: &Client) -> std::result::Result<(i32, i32), Problem> {
         (true, _) => "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM schema_migrations",
         (false, true) => {
             let row = client.query_one("SELECT max(version) FROM migrations", &[]).await?;
-            return Err(Problem::Unfit(old_numbering(row.try_get::<_, Option<i32>>(0)?.unwrap_or(0).into())));
+            return Err(MigrationError::Unfit(old_numbering(row.try_get::<_, Option<i32>>(0)?.unwrap_or(0).into())));
         }
         (false, false) => return Ok((0, 0)),
     };
@@ -217,7 +218,7 @@ async fn apply_steps(
     name: &str,
     steps: &[Step],
     files: &[FunctionFile],
-) -> std::result::Result<(), Problem> {
+) -> std::result::Result<(), MigrationError> {
     if steps.is_empty() && files.is_empty() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What people put between themselves and others.
+//! Restrictions between users.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -8,69 +8,69 @@ use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{Barriers, Job, Lease, Result, Work, job_plan};
-use crate::model::{Barrier, Millis, Relation, UserId};
+use crate::ledger::{Job, Lease, RestrictionStore, Result, Work, job_plan};
+use crate::model::{Millis, Relation, Restriction, UserId};
 
-const BAR: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-const UNBAR: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// Six look-ups a pair, each in one partition. `OFFSET 0` keeps each a look-up: without it the planner may read a
 /// whole table once, if it was small when the plan was made.
 pub(super) const RELATIONS: &str = "\
     SELECT EXISTS (SELECT FROM follows WHERE follower = reader AND followee = author OFFSET 0),
            EXISTS (SELECT FROM follows WHERE follower = author AND followee = reader OFFSET 0),
-           EXISTS (SELECT FROM barriers WHERE maker = author AND kind = 'hide' AND whom = reader OFFSET 0),
-           EXISTS (SELECT FROM barriers WHERE maker = reader AND kind = 'mute' AND whom = author OFFSET 0),
-           EXISTS (SELECT FROM barriers WHERE maker = reader AND kind = 'block' AND whom = author OFFSET 0),
-           EXISTS (SELECT FROM barriers WHERE maker = author AND kind = 'block' AND whom = reader OFFSET 0)
+           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'hide' AND whom = reader OFFSET 0),
+           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'mute' AND whom = author OFFSET 0),
+           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'block' AND whom = author OFFSET 0),
+           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'block' AND whom = reader OFFSET 0)
     FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS pair (reader, author, place) ORDER BY place";
 
-pub(super) const BARRED: &str = "\
+pub(super) const WITH_RESTRICTIONS: &str = "\
     SELECT id FROM unnest($1::text[]) AS t (id)
-    WHERE EXISTS (SELECT FROM barriers WHERE maker = id AND kind IN ('hide', 'block') OFFSET 0)
-       OR EXISTS (SELECT FROM barred WHERE whom = id AND kind IN ('mute', 'block') OFFSET 0)";
+    WHERE EXISTS (SELECT FROM restrictions WHERE maker = id AND kind IN ('hide', 'block') OFFSET 0)
+       OR EXISTS (SELECT FROM restricted_by WHERE whom = id AND kind IN ('mute', 'block') OFFSET 0)";
 
 #[async_trait]
-impl Barriers for PostgresLedger {
-    async fn bar(
+impl RestrictionStore for PostgresLedger {
+    async fn restrict(
         &self,
-        barrier: Barrier,
+        restriction: Restriction,
         maker: &UserId,
         whom: &UserId,
         now: Millis,
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>> {
-        let inboxes = job_plan::restricted_inboxes(barrier, maker, whom);
+        let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
         let inboxes = InboxJobs::new(&inboxes, job_plan::restricted)?;
         let parameters: Parameters<'_> = &[
-            &barrier.as_str(),
+            &restriction.as_str(),
             &maker.as_str(),
             &whom.as_str(),
             &inboxes.readers,
             &inboxes.authors,
-            &job_plan::ends_follows(barrier),
+            &job_plan::ends_follows(restriction),
             &inboxes.jobs,
             &integer(now),
             &&*lease.holder,
             &integer(lease.millis()),
         ];
-        let rows = self.pool.write(BAR, parameters).await?;
+        let rows = self.pool.write(RESTRICT, parameters).await?;
         inboxes.submitted(&rows, now)
     }
 
-    async fn unbar(
+    async fn unrestrict(
         &self,
-        barrier: Barrier,
+        restriction: Restriction,
         maker: &UserId,
         whom: &UserId,
         now: Millis,
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>> {
-        let inboxes = job_plan::restricted_inboxes(barrier, maker, whom);
+        let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
         let inboxes = InboxJobs::new(&inboxes, job_plan::followed)?;
         let parameters: Parameters<'_> = &[
-            &barrier.as_str(),
+            &restriction.as_str(),
             &maker.as_str(),
             &whom.as_str(),
             &inboxes.readers,
@@ -80,7 +80,7 @@ impl Barriers for PostgresLedger {
             &&*lease.holder,
             &integer(lease.millis()),
         ];
-        let rows = self.pool.write(UNBAR, parameters).await?;
+        let rows = self.pool.write(UNRESTRICT, parameters).await?;
         inboxes.submitted(&rows, now)
     }
 
@@ -90,11 +90,11 @@ impl Barriers for PostgresLedger {
         self.pool.read(RELATIONS, &[&readers, &authors]).await?.iter().map(relation).collect()
     }
 
-    async fn barred_among(&self, authors: &[UserId]) -> Result<Vec<UserId>> {
+    async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>> {
         let mut wanted = texts(authors);
         wanted.sort_unstable();
         wanted.dedup();
-        Ok(readable("barriers", &self.pool.read(BARRED, &[&wanted]).await?, |row| id_at(row, 0)))
+        Ok(readable("restrictions", &self.pool.read(WITH_RESTRICTIONS, &[&wanted]).await?, |row| id_at(row, 0)))
     }
 }
 

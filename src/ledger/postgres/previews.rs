@@ -8,16 +8,18 @@ use super::columns::{at, count, id_at, natural_at};
 use super::comments::comment;
 use super::posts::numbers;
 use super::rows::readable;
-use crate::ledger::{Most, Newest, Result, Under};
+use crate::ledger::{PreviewLimits, PreviewRows, PreviewStore, Result};
 use crate::model::PostId;
 
-/// A walk along an index for each post, each in one partition. Rows of one shape: a comment, or in its columns who likes
-/// which post, with a place in the list as the id. Why `parent` is looked at as it is: see the comments of a thread.
+/// A walk along an index for each post, each in one partition. Rows of one shape: a comment, or in its columns who
+/// likes which post, with a place in the list as the id. Why `parent` is looked at as it is: see the comments of a
+/// thread.
 pub(super) const NEWEST: &str = "\
     SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, true
     FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (
-        SELECT * FROM comments WHERE comments.post = wanted.post AND (parent, id) < (0, 9223372036854775807) AND parent >= 0
+        SELECT * FROM comments
+        WHERE comments.post = wanted.post AND (parent, id) < (0, 9223372036854775807) AND parent >= 0
         ORDER BY parent DESC, id DESC LIMIT $3
     ) c
     UNION ALL
@@ -29,11 +31,11 @@ pub(super) const NEWEST: &str = "\
     ORDER BY 1 DESC";
 
 #[async_trait]
-impl Under for PostgresLedger {
-    async fn newest_under(&self, posts: &[PostId], most: Most) -> Result<Newest> {
+impl PreviewStore for PostgresLedger {
+    async fn newest_previews(&self, posts: &[PostId], most: PreviewLimits) -> Result<PreviewRows> {
         let (likers, comments) = (count(most.likers), count(most.comments));
         let rows = self.pool.read(NEWEST, &[&numbers(posts), &likers, &comments]).await?;
-        let mut newest = Newest::default();
+        let mut newest = PreviewRows::default();
         let (comments, likers): (Vec<Row>, Vec<Row>) =
             rows.into_iter().partition(|row| at::<bool>(row, 8).unwrap_or_default());
         newest.comments = readable("comments", &comments, comment);

@@ -6,14 +6,14 @@ use rusqlite::{Connection, params};
 use super::comments::{IN_THREAD, comment};
 use super::rows::user_id_at;
 use super::{SqliteLedger, count, integer, readable};
-use crate::ledger::{Most, Newest, Result, Under};
+use crate::ledger::{PreviewLimits, PreviewRows, PreviewStore, Result};
 use crate::model::{CommentId, PostId};
 
 pub(super) const LIKERS: &str = "SELECT user FROM likes INDEXED BY likes_of WHERE post = ?1 ORDER BY seq DESC LIMIT ?2";
 
 #[async_trait]
-impl Under for SqliteLedger {
-    async fn newest_under(&self, posts: &[PostId], most: Most) -> Result<Newest> {
+impl PreviewStore for SqliteLedger {
+    async fn newest_previews(&self, posts: &[PostId], most: PreviewLimits) -> Result<PreviewRows> {
         let mut posts = posts.to_vec();
         posts.sort_unstable();
         posts.dedup();
@@ -22,8 +22,8 @@ impl Under for SqliteLedger {
 }
 
 /// A short walk along an index for each post, all of them in one visit to the reader's thread.
-fn newest(db: &Connection, posts: &[PostId], most: Most) -> rusqlite::Result<Newest> {
-    let mut newest = Newest::default();
+fn newest(db: &Connection, posts: &[PostId], most: PreviewLimits) -> rusqlite::Result<PreviewRows> {
+    let mut newest = PreviewRows::default();
     let (mut likers, mut comments) = (db.prepare_cached(LIKERS)?, db.prepare_cached(IN_THREAD)?);
     for post in posts {
         if most.likers > 0 {

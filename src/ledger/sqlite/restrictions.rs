@@ -1,0 +1,152 @@
+//! Restrictions between users.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row, params};
+
+use super::edges;
+use super::rows::user_id_at;
+use super::{SqliteLedger, integer, jobs, json_text, readable};
+use crate::ledger::{Job, Lease, RestrictionStore, Result, job_plan};
+use crate::model::{Millis, Relation, Restriction, UserId};
+
+#[async_trait]
+impl RestrictionStore for SqliteLedger {
+    async fn restrict(
+        &self,
+        restriction: Restriction,
+        maker: &UserId,
+        whom: &UserId,
+        now: Millis,
+        lease: &Lease,
+    ) -> Result<Option<Vec<Job>>> {
+        let (key, lease) = (RestrictionKey::new(restriction, maker, whom), lease.clone());
+        self.write(move |db| restrict(db, &key, now, &lease)).await
+    }
+
+    async fn unrestrict(
+        &self,
+        restriction: Restriction,
+        maker: &UserId,
+        whom: &UserId,
+        now: Millis,
+        lease: &Lease,
+    ) -> Result<Option<Vec<Job>>> {
+        let (key, lease) = (RestrictionKey::new(restriction, maker, whom), lease.clone());
+        self.write(move |db| unrestrict(db, &key, now, &lease)).await
+    }
+
+    async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {
+        let pairs = pairs.to_vec();
+        self.read(move |db| relations(db, &pairs)).await
+    }
+
+    async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>> {
+        let authors = authors.to_vec();
+        self.read(move |db| users_with_restrictions(db, &authors)).await
+    }
+}
+
+/// A restriction of one user against another.
+struct RestrictionKey {
+    restriction: Restriction,
+    maker: UserId,
+    whom: UserId,
+}
+
+impl RestrictionKey {
+    fn new(restriction: Restriction, maker: &UserId, whom: &UserId) -> Self {
+        Self { restriction, maker: maker.clone(), whom: whom.clone() }
+    }
+}
+
+fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Vec<Job>>> {
+    let sql = "INSERT INTO restrictions (maker, kind, whom, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let row = params![key.maker.as_str(), key.restriction.as_str(), key.whom.as_str(), integer(now)];
+    if db.prepare_cached(sql)?.execute(row)? == 0 {
+        return Ok(None);
+    }
+    let mut made = Vec::new();
+    for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.whom) {
+        if job_plan::ends_follows(key.restriction) {
+            edges::end(db, &edge)?;
+        }
+        made.push(jobs::create(db, job_plan::restricted(&edge), now, lease)?);
+    }
+    Ok(Some(made))
+}
+
+fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Vec<Job>>> {
+    let sql = "DELETE FROM restrictions WHERE maker = ?1 AND kind = ?2 AND whom = ?3";
+    let row = [key.maker.as_str(), key.restriction.as_str(), key.whom.as_str()];
+    if db.prepare_cached(sql)?.execute(row)? == 0 {
+        return Ok(None);
+    }
+    let mut made = Vec::new();
+    for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.whom) {
+        if !edges::followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty() {
+            made.push(jobs::create(db, job_plan::followed(&edge), now, lease)?);
+        }
+    }
+    Ok(Some(made))
+}
+
+/// Six look-ups in indexes a pair.
+pub(super) const RELATIONS: &str = "WITH pair AS MATERIALIZED \
+        (SELECT key AS place, value ->> 0 AS reader, value ->> 1 AS author FROM json_each(?1)) \
+    SELECT EXISTS (SELECT 1 FROM follows WHERE follower = reader AND followee = author), \
+        EXISTS (SELECT 1 FROM follows WHERE follower = author AND followee = reader), \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'hide' AND whom = reader), \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'mute' AND whom = author), \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'block' AND whom = author), \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'block' AND whom = reader) \
+    FROM pair ORDER BY place";
+
+fn relations(db: &Connection, pairs: &[(UserId, UserId)]) -> rusqlite::Result<Vec<Relation>> {
+    db.prepare_cached(RELATIONS)?.query_map([json_text(pairs)?], relation)?.collect()
+}
+
+fn relation(row: &Row<'_>) -> rusqlite::Result<Relation> {
+    Ok(Relation {
+        follows: row.get(0)?,
+        followed: row.get(1)?,
+        hidden: row.get(2)?,
+        muted: row.get(3)?,
+        blocks: row.get(4)?,
+        blocked: row.get(5)?,
+    })
+}
+
+pub(super) const WITH_RESTRICTIONS: &str = "\
+    WITH author AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?1)) \
+    SELECT id FROM author \
+    WHERE EXISTS (SELECT 1 FROM restrictions WHERE maker = id AND kind IN ('hide', 'block')) \
+        OR EXISTS (SELECT 1 FROM restrictions WHERE whom = id AND kind IN ('mute', 'block'))";
+
+fn users_with_restrictions(db: &Connection, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
+    readable("restrictions", db.prepare_cached(WITH_RESTRICTIONS)?.query([json_text(authors)?])?, |row| {
+        user_id_at(row, 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Ledger, SqliteOptions};
+
+    #[tokio::test]
+    async fn relations_are_look_ups_in_indexes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        for sql in [RELATIONS, WITH_RESTRICTIONS] {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+                db.prepare(&explain)?.query_map(["[]"], |row| row.get(3))?.collect()
+            });
+            for step in plan.await.expect("a plan") {
+                let scans = step.starts_with("SCAN") && (step.contains("follows") || step.contains("restrictions"));
+                assert!(!scans, "{step} in {sql}");
+            }
+        }
+        ledger.close().await;
+    }
+}
