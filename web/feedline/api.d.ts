@@ -786,7 +786,8 @@ export interface components {
         ErasureRequest: Record<string, never>;
         Error: {
             error: {
-                code: string;
+                /** @enum {string} */
+                code: "invalid" | "unauthorized" | "forbidden" | "not_found" | "conflict" | "in_progress" | "too_large" | "limit_exceeded" | "idempotency_conflict" | "rate_limited" | "too_many_requests" | "internal" | "busy" | "unavailable";
                 field?: string;
                 message: string;
             };
