@@ -15,7 +15,7 @@ test: deps lint
 # files.
 lint:
 	$(CARGO) fmt --all --check
-	if command -v python3 >/dev/null; then scripts/check-cycles feed && scripts/check-cycles api && scripts/check-cycles ledger; fi
+	if command -v python3 >/dev/null; then for folder in feed api ledger broker config bench cli; do scripts/check-cycles $$folder || exit 1; done; fi
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

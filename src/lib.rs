@@ -26,6 +26,7 @@
 pub mod api;
 pub mod app;
 pub mod auth;
+mod backoff;
 pub mod broker;
 pub mod config;
 pub mod feed;

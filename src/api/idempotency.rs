@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 
 use super::operations::{Input, Operation};
 use super::request::Request;
+use crate::backoff::Backoff;
 use crate::broker::Attempt;
 use crate::feed::{Caller, FeedError, NodeIds, Result, Runtime, StoredError, now};
 use crate::ledger::{BeginOutcome, IdempotentWrite, Ledger, WriteLease};
@@ -112,7 +113,7 @@ impl IdempotencyKeys {
     /// Begins the write, or finds its reply. Waits a little for another request that is running it.
     async fn begin(&self, write: &IdempotentWrite) -> Result<Plan> {
         let deadline = tokio::time::Instant::now() + MAX_WAIT;
-        let mut pause = Duration::from_millis(20);
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
         loop {
             let now = now();
             let new = self.ids.next(now)?;
@@ -123,9 +124,8 @@ impl IdempotencyKeys {
                 BeginOutcome::Answered(answer) => return Ok(Plan::Reply(answer)),
                 BeginOutcome::Reused => return Err(FeedError::KeyReused),
                 BeginOutcome::Running if tokio::time::Instant::now() >= deadline => return Err(FeedError::InProgress),
-                BeginOutcome::Running => tokio::time::sleep(pause).await,
+                BeginOutcome::Running => tokio::time::sleep(backoff.next_delay()).await,
             }
-            pause = (pause * 2).min(Duration::from_millis(500));
         }
     }
 

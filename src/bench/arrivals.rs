@@ -1,4 +1,4 @@
-//! Counts what arrives at many sockets, and knows when the last of them has it.
+//! Counts the messages that arrive at many sockets, and detects when one has arrived at all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::client::LoadClient;
 
-/// Which publications have arrived everywhere.
+/// Which publications have arrived at every socket.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// How many sockets there are.
+    /// The number of sockets.
     pub sockets: u32,
-    /// How many of them still wait for publication `n`, at `n % len`. More slots than are ever in flight.
+    /// The number of sockets that wait for publication `n`, at `n % len`. There are more slots than publications in flight.
     waiting: [AtomicU32; 64],
-    /// How many publications are complete. Each socket gets them in order, so they are completed in order.
+    /// The number of complete publications. Each socket receives them in order, so they complete in order.
     complete: AtomicU64,
-    /// One was completed.
+    /// Notified when a publication is complete.
     pub changed: Notify,
 }
 
@@ -40,22 +40,22 @@ impl Arrivals {
         }
     }
 
-    /// How many publications have arrived everywhere.
+    /// The number of publications that have arrived at every socket.
     pub(super) fn complete(&self) -> u64 {
         self.complete.load(Ordering::Acquire)
     }
 }
 
-/// Sockets that do nothing but count.
+/// Sockets that only count messages.
 #[derive(Debug)]
 pub(super) struct ReceiverGroup {
-    /// What they have seen.
+    /// The messages that have arrived.
     pub arrivals: Arc<Arrivals>,
     sockets: JoinSet<Result<()>>,
 }
 
 impl ReceiverGroup {
-    /// Lets them count from now on.
+    /// Starts counting.
     pub(super) fn new(sockets: impl ExactSizeIterator<Item = LoadClient>) -> Self {
         let arrivals = Arc::new(Arrivals::new(sockets.len() as u32));
         let mut listening = JoinSet::new();
@@ -65,7 +65,7 @@ impl ReceiverGroup {
         Self { arrivals, sockets: listening }
     }
 
-    /// Waits until a socket fails, and says why.
+    /// Waits until a socket fails, and returns the reason.
     pub(super) async fn failure(&mut self) -> Error {
         match self.sockets.join_next().await {
             Some(ended) => reason(ended).context("a socket failed"),

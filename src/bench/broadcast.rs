@@ -1,4 +1,4 @@
-//! One channel, 1,000 sockets, and so many publications in flight: deliveries a second.
+//! One channel, 1,000 sockets, several publications in flight: deliveries a second.
 //!
 //! A closed loop: a publication is complete when every socket has it, and only then is the next one sent.
 
@@ -18,26 +18,26 @@ use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
 use super::target::SocketTarget;
 
-/// How many listen.
+/// Subscribers of the channel.
 pub(super) const SOCKETS: usize = 1_000;
 /// Publications in flight.
 const WINDOWS: [usize; 3] = [1, 8, 32];
-/// How long it runs before it is measured.
+/// The time before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// After how long without an answer a run has failed.
+/// A run fails after this time without a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The channel.
 const CHANNEL: &str = "bench:room";
 
-/// What one run came to.
+/// The figures of one run.
 pub(super) struct BroadcastRun {
     /// Deliveries a second.
     pub rate: f64,
     /// How long a publication took on average, in milliseconds.
     pub millis: f64,
-    /// Of a core, what the server took.
+    /// The server's part of a core.
     pub server: f64,
-    /// Of a core, what the clients took.
+    /// The clients' part of a core.
     pub clients: f64,
 }
 
@@ -86,7 +86,7 @@ async fn compare(bench: &BenchContext, mut sides: [BroadcastSide<'_>; 2]) -> Res
     for window in WINDOWS {
         for run in 0..bench.options.runs {
             bench.bar.set_message(format!("{window} in flight, run {}", run + 1));
-            // Who goes first alternates too.
+            // The first of the two alternates.
             for turn in [run % 2, (run + 1) % 2] {
                 let side = &mut sides[turn];
                 side.tallies.push(side.room.measure(bench, side.process, window).await?);
@@ -98,7 +98,8 @@ async fn compare(bench: &BenchContext, mut sides: [BroadcastSide<'_>; 2]) -> Res
         for (who, tallies) in [("server", &served), ("floor", &bare)] {
             let middle = |of: fn(&BroadcastRun) -> f64| median(&tallies.iter().map(of).collect::<Vec<_>>());
             report.notes.push(format!(
-                "{window} in flight: {who} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of its CPU time",
+                "{window} in flight: {who} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of its \
+                 CPU time",
                 middle(|tally| tally.server) * 100.0,
                 middle(|tally| tally.clients) * 100.0,
                 middle(|tally| tally.rate / tally.server) / 1e3,
@@ -119,7 +120,7 @@ fn row(window: usize, served: &[BroadcastRun], bare: &[BroadcastRun]) -> Row {
     }
 }
 
-/// A publisher and those who listen.
+/// A publisher and its receivers.
 pub(super) struct BroadcastRoom {
     publisher: LoadClient,
     /// A frame with the number `n` of a publication.
@@ -128,7 +129,7 @@ pub(super) struct BroadcastRoom {
 }
 
 impl BroadcastRoom {
-    /// At a Feedline: everyone signed in, and subscribed to the channel.
+    /// A room on a Feedline server: all clients are signed in and subscribed to the channel.
     async fn feedline(bench: &BenchContext, target: SocketTarget, secret: &str) -> Result<Self> {
         let greetings: Vec<String> = (0..SOCKETS)
             .map(|n| {
@@ -147,7 +148,7 @@ impl BroadcastRoom {
         }))
     }
 
-    /// At the floor, which sends the payload and nothing else.
+    /// A room on the floor, which sends only the payload.
     pub(super) async fn floor(bench: &BenchContext, target: SocketTarget) -> Result<Self> {
         let sockets = open_all(target, &vec![JOIN.to_owned(); SOCKETS], JOIN, bench).await?;
         Ok(Self::new(LoadClient::open(target).await?, sockets, |_, frame| push_text(frame, seed::payload().as_bytes())))
@@ -157,7 +158,7 @@ impl BroadcastRoom {
         Self { publisher, frame, audience: ReceiverGroup::new(sockets.into_iter().map(|(socket, _)| socket)) }
     }
 
-    /// Publishes for a while, and counts.
+    /// Publishes for the length of a run, and measures.
     pub(super) async fn measure(
         &mut self,
         bench: &BenchContext,
@@ -184,7 +185,7 @@ impl BroadcastRoom {
         })
     }
 
-    /// Keeps `window` publications in flight for so long, then waits for the last.
+    /// Keeps `window` publications in flight for `length`, then waits for the last one.
     async fn publish(&mut self, length: Duration, window: usize) -> Result<()> {
         let Self { publisher, frame, audience } = self;
         let arrivals = Arc::clone(&audience.arrivals);
@@ -219,7 +220,7 @@ impl BroadcastRoom {
     }
 }
 
-/// An error reply in what the publisher was told ends the run; anything else is forgotten.
+/// Fails on an error reply to the publisher; discards other replies.
 fn refuse_errors(replies: &mut Vec<u8>) -> Result<()> {
     let text = String::from_utf8_lossy(replies);
     ensure!(!text.contains("\"error\":"), "the server refused a publication: {text}");

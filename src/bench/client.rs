@@ -1,7 +1,7 @@
-//! A WebSocket client light enough not to be what is measured.
+//! A WebSocket client that needs little CPU time, so that the server is the bottleneck.
 //!
-//! A socket is a `TcpStream` and 40 bytes of reader; all sockets of a thread read into one buffer. Its source address is
-//! one of `127.0.x.y`, so that ports do not run out however many connections come and go.
+//! A socket is a `TcpStream` and 40 bytes of reader; all sockets of a thread read into one buffer. Its source address
+//! is one of `127.0.x.y`, so that ports do not run out however many connections come and go.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -20,13 +20,13 @@ use super::context::BenchContext;
 use super::frames::{FrameCounts, FrameReader, push_text};
 use super::target::SocketTarget;
 
-/// How long a handshake or an answer may take.
+/// The time limit of a handshake or a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many sockets are being opened at a time: below any listen backlog, enough to keep a core busy.
+/// Concurrent handshakes: fewer than any listen backlog, enough to keep a core busy.
 const MAX_HANDSHAKES: usize = 256;
 /// Connections from one source address; Linux has some 28,000 ports for each.
 const CONNECTIONS_PER_ADDRESS: u32 = 8_000;
-/// How many sockets one process may hold: a usual limit of open files is 20,000.
+/// The maximum number of sockets of a process: a usual limit of open files is 20,000.
 pub(super) const MAX_SOCKETS: usize = 19_000;
 
 thread_local! {
@@ -41,7 +41,7 @@ pub(super) struct LoadClient {
 }
 
 impl LoadClient {
-    /// Opens one.
+    /// Connects and upgrades.
     pub(super) async fn open(target: SocketTarget) -> Result<Self> {
         timeout(TIMEOUT, Self::handshake(target)).await.context("the handshake took too long")?
     }
@@ -58,7 +58,7 @@ impl LoadClient {
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::with_capacity(256);
         while !answer.ends_with(b"\r\n\r\n") {
-            // Nothing follows the answer until the client speaks, so this never reads too far.
+            // The server sends nothing after the response until the client does, so this does not read too far.
             ensure!(stream.read_buf(&mut answer).await? > 0 && answer.len() < 16_384, "the handshake broke off");
         }
         let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
@@ -78,14 +78,14 @@ impl LoadClient {
         self.send_frames(&frame).await
     }
 
-    /// Waits for bytes and says what was in them. Answers pings. An error once the server closed.
+    /// Waits for bytes and counts their frames. Answers pings. Fails once the server has closed the connection.
     ///
-    /// Nothing is lost if this is dropped while no bytes have come.
+    /// Cancel-safe while no bytes have arrived.
     pub(super) async fn read(&mut self) -> Result<FrameCounts> {
         self.read_with(|_| {}).await
     }
 
-    /// The same, and shows the text to `payload`.
+    /// The same, and passes the text to `payload`.
     pub(super) async fn read_with(&mut self, mut payload: impl FnMut(&[u8])) -> Result<FrameCounts> {
         let Self { stream, frames } = self;
         let seen = poll_fn(|context| {
@@ -107,7 +107,7 @@ impl LoadClient {
         Ok(seen)
     }
 
-    /// Whether everything that was begun with has come: what was read so far are whole messages.
+    /// Whether only whole messages have been read so far.
     pub(super) fn is_between_frames(&self) -> bool {
         self.frames.is_between_frames()
     }
@@ -132,7 +132,7 @@ impl LoadClient {
         timeout(TIMEOUT, reading).await.with_context(|| format!("no {needle} came"))?
     }
 
-    /// Reads until so many marks have come.
+    /// Reads until `marks` marks have arrived.
     pub(super) async fn expect_marks(&mut self, marks: u32) -> Result<()> {
         let (mut seen, mut text) = (0, Vec::new());
         let reading = async {
@@ -158,7 +158,8 @@ fn source() -> SocketAddr {
     SocketAddr::new(IpAddr::V4(ip), 0)
 }
 
-/// Opens a socket for each of `greetings`, sends it, and waits for `answer`. Answers with the sockets and what each was told, in order.
+/// Opens a socket for each of `greetings`, sends the greeting, and waits for `answer`. Answers with the sockets and what each was
+/// told, in order.
 pub(super) async fn open_all(
     target: SocketTarget,
     greetings: &[String],

@@ -1,4 +1,4 @@
-//! People who follow many, and what those wrote: a ledger as an application has it after a while.
+//! Readers, authors and posts: a ledger like that of an application after some time of use.
 
 use anyhow::{Context as _, Result};
 use feedline::model::{Post, PostId, UserId, Visibility};
@@ -7,9 +7,9 @@ use super::context::BenchContext;
 use super::ledger;
 use super::seed;
 
-/// How many write.
+/// The number of authors.
 const AUTHORS: usize = 1_000;
-/// How many of them each reader follows.
+/// Authors that each reader follows.
 pub(super) const FOLLOWEES: usize = 300;
 /// Posts of each author. A reader's timeline has [`FOLLOWEES`] times as many.
 const POSTS: usize = 60;
@@ -37,7 +37,7 @@ pub(super) async fn load(bench: &BenchContext, ledger: &str, readers: usize) -> 
     bench.bar.set_message(format!("{} edges", readers * FOLLOWEES));
     bench.start_progress(readers);
     for (n, person) in people.iter().enumerate() {
-        // A stride of its own for each, so that no two read the same timeline.
+        // Each reader has another stride, so that no two have the same timeline.
         let followees = (0..FOLLOWEES).map(|step| authors[(n * 7 + step * 3) % AUTHORS].clone());
         let edges: Vec<(UserId, UserId)> = followees.map(|author| (person.clone(), author)).collect();
         ledger.load_follows(&edges, now).await?;

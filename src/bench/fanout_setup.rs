@@ -1,4 +1,4 @@
-//! What a fan-out on Redis needs before it can be measured: a Redis, full inboxes, and an ear at some of them.
+//! The setup of fan-out scenarios on Redis: followers, full inboxes, and a count of hints for some of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,11 +20,11 @@ use super::process::ServerProcess;
 use super::seed;
 use super::server::ServerSetup;
 
-/// How many follow the author.
+/// Followers of the author.
 pub(super) const FOLLOWERS: usize = 10_000;
-/// Inboxes being filled at a time.
+/// Inboxes that are filled concurrently.
 const MAX_CONCURRENT_FILLS: usize = 16;
-/// One inbox in so many is listened to.
+/// The bench subscribes to every n-th inbox.
 const SUBSCRIPTION_STRIDE: usize = 500;
 /// Followers a page, as the server does it.
 pub(super) const PAGE_SIZE: usize = 500;
@@ -33,19 +33,19 @@ const MAX_PAGES_IN_FLIGHT: usize = 2 * FOLLOWERS / PAGE_SIZE;
 /// After how long without an entry nothing more comes.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
 
-/// Everything in place.
+/// The state of the setup.
 pub(super) struct FanoutSetup {
-    /// The Redis, if it is ours.
+    /// The Redis, if the bench started it.
     pub redis: Option<ServerProcess>,
-    /// How the server is set up.
+    /// The setup of the server.
     pub server: ServerSetup,
     /// The incarnation of the ledger.
     pub incarnation: String,
     /// All followers, in order of id.
     pub followers: Vec<UserId>,
-    /// What is heard at some of the inboxes.
+    /// Counts the hints of the subscribed inboxes.
     pub hints: Arc<HintCounter>,
-    /// Keeps listening.
+    /// Keeps the subscriptions.
     _hearing: Arc<dyn Broker>,
 }
 
@@ -105,7 +105,7 @@ fn now() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64)
 }
 
-/// Counts what is heard.
+/// Counts hints.
 #[derive(Debug, Default)]
 pub(super) struct HintCounter {
     heard: AtomicU64,
@@ -113,20 +113,20 @@ pub(super) struct HintCounter {
 }
 
 impl HintCounter {
-    /// How many inboxes are listened to.
+    /// The number of subscribed inboxes.
     pub(super) const COUNT: u64 = FOLLOWERS.div_ceil(SUBSCRIPTION_STRIDE) as u64;
 
-    /// How many entries were heard so far.
+    /// The number of hints so far.
     pub(super) fn heard(&self) -> u64 {
         self.heard.load(Ordering::Acquire)
     }
 
-    /// Waits until nothing more is heard for a while.
+    /// Waits until no more hints arrive.
     pub(super) async fn wait_until_quiet(&self) {
         while timeout(QUIET_PERIOD, self.changed()).await.is_ok() {}
     }
 
-    /// Waits until something is heard.
+    /// Waits until a hint arrives.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -138,14 +138,14 @@ impl MessageListener for HintCounter {
         self.changed.notify_one();
     }
 
-    fn notice(&self, _channel: &str, _notice: &PresenceEvent) {}
+    fn presence_event(&self, _channel: &str, _notice: &PresenceEvent) {}
 
     fn signal(&self, _signal: Signal) {}
 
     fn resync(&self) {}
 }
 
-/// What Redis does with the same script and nobody in between.
+/// The baseline: Redis with the same script, without a server.
 pub(super) struct RedisBaseline {
     connection: MultiplexedConnection,
     prefix: String,
@@ -154,7 +154,7 @@ pub(super) struct RedisBaseline {
 }
 
 impl RedisBaseline {
-    /// Connects, and makes Redis know the script.
+    /// Connects, and loads the script.
     pub(super) async fn connect(url: &str, prefix: &str) -> Result<Self> {
         let mut connection = seed::connection(url).await?;
         raw::load_fan_out().query_async::<()>(&mut connection).await?;

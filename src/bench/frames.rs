@@ -1,7 +1,8 @@
 //! What a load generator wants to know of the bytes a server sends: how many deliveries are in them.
 //!
 //! Decoding a message costs more than sending it, so nothing is decoded. Each delivered item carries [`MARK`] exactly
-//! once, a byte that occurs nowhere else in what the server says, and those are counted, wherever reads and frames cut the stream.
+//! once, a byte that occurs nowhere else in what the server says, and those are counted, wherever reads and frames cut
+//! the stream.
 
 /// The byte that each payload of the bench holds once.
 pub(super) const MARK: u8 = b'~';

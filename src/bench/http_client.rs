@@ -1,4 +1,4 @@
-//! HTTP as an application's client speaks it: one connection kept open, one request at a time.
+//! An HTTP client like an application's: one persistent connection, one request at a time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long an answer may take.
+/// The time limit of a response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a server's API.
@@ -23,7 +23,7 @@ pub(super) struct HttpClient {
 }
 
 impl HttpClient {
-    /// Opens one.
+    /// Connects.
     pub(super) async fn open(addr: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
         stream.set_nodelay(true)?;
@@ -33,7 +33,7 @@ impl HttpClient {
         Ok(Self { sender, host: addr.to_string() })
     }
 
-    /// Asks for something as the user of a token. The answer's body; an error if it is refused.
+    /// Sends a request as the user of a token, and returns the body. Fails on an error status.
     pub(super) async fn call(&mut self, method: Method, path: &str, token: &str) -> Result<Bytes> {
         let request = Request::builder()
             .method(method)

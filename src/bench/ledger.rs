@@ -1,4 +1,4 @@
-//! The ledger of a server that is measured, filled before the server starts.
+//! The ledger of the measured server, which is filled before the server starts.
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
@@ -6,17 +6,17 @@ use feedline::ledger::{
     BulkLoad, Durability, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions,
 };
 
-/// Which one.
+/// The store of the ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum LedgerKind {
-    /// A file
+    /// SQLite
     #[default]
     Sqlite,
-    /// A PostgreSQL that is started for it
+    /// A PostgreSQL server that the bench starts
     Postgres,
 }
 
-/// What an address of SQLite begins with; its file follows.
+/// The prefix of a SQLite address, before the path.
 pub(super) const SQLITE: &str = "sqlite://";
 
 /// Opens the ledger at an address to fill it; creates a missing one.

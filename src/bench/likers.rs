@@ -1,4 +1,4 @@
-//! People who like, each over a socket of their own: as fast as they are answered, or so many a second.
+//! Clients that like posts, each with a socket: as fast as they receive replies, or at a given rate.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl LikeLoad {
     }
 }
 
-/// Somebody who likes.
+/// A client that likes posts.
 pub(super) struct Liker {
     socket: LoadClient,
     number: usize,

@@ -1,8 +1,9 @@
-//! 1,000 people like 10,000 posts, or all of them one: likes acknowledged a second, and how long until they are settled.
+//! 1,000 people like 10,000 posts, or all of them one: likes acknowledged a second, and how long until they are
+//! settled.
 //!
-//! First as fast as they are answered; then at half that rate (or another part), which is when it is measured how long an acknowledgement
-//! takes and how long it is until the person is told that the like is settled. On Redis, beside it and in the same run,
-//! what the same Redis does with nothing but `XADD`s of the same size, pipelined.
+//! First as fast as they are answered; then at half that rate (or another part), which is when it is measured how long
+//! an acknowledgement takes and how long it is until the person is told that the like is settled. On Redis, beside it
+//! and in the same run, what the same Redis does with nothing but `XADD`s of the same size, pipelined.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -171,8 +172,8 @@ fn rows(
     for (when, tallies) in [("at the top".to_owned(), tops), (format!("at {load} of that"), parts)] {
         let middle = |of: fn(&LikeRun) -> f64| median(&each(tallies, of));
         report.notes.push(format!(
-            "{what}, {when}: {:.0} acknowledged and {:.0} settled a second, {:.0} a transaction; server {:.0} % of a core, \
-             clients {:.0} %",
+            "{what}, {when}: {:.0} acknowledged and {:.0} settled a second, {:.0} a transaction; \
+             server {:.0} % of a core, clients {:.0} %",
             middle(|tally| tally.rate),
             middle(|tally| tally.settled),
             middle(|tally| tally.batch),

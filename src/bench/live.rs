@@ -71,7 +71,8 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     Ok(report)
 }
 
-/// Writes one post after the other for so long. Answers with the median time from acceptance to the last socket, in milliseconds.
+/// Writes one post after the other for so long. Answers with the median time from acceptance to the last socket, in
+/// milliseconds.
 async fn posts(author: &mut PostAuthor, audience: &mut ReceiverGroup, length: Duration) -> Result<f64> {
     let (mut times, start) = (Vec::new(), Instant::now());
     while times.len() < WARM_UP + 1 || start.elapsed() < length {

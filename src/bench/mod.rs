@@ -1,8 +1,8 @@
 //! `feedline bench`: measures the capacity of a machine.
 //!
 //! Each scenario starts what it measures (this executable as a server, this executable as the [`floor`], a Redis where
-//! one is needed), loads it from this process, and stops it. Figures that are compared are measured in turn, run by run,
-//! so that a busy neighbour affects both. BENCHMARKS.md describes how each figure is taken.
+//! one is needed), loads it from this process, and stops it. Figures that are compared are measured in turn, run by
+//! run, so that a busy neighbour affects both. BENCHMARKS.md describes how each figure is taken.
 //!
 //! | file | content |
 //! |---|---|

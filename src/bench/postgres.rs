@@ -12,7 +12,8 @@ use super::process::{Process, ServerProcess, free_address};
 const NAME: &str = "feedline";
 /// Where Debian keeps `initdb` and `postgres`, apart for each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// What it may use of the machine, and how many may connect. That a commit is on the disk before it is answered stays as it is.
+/// What it may use of the machine, and how many may connect. That a commit is on the disk before it is answered stays
+/// as it is.
 const SETTINGS: [&str; 3] = ["shared_buffers=512MB", "max_wal_size=4GB", "max_connections=200"];
 
 /// Its data. They may belong to another user, so they go as a whole.

@@ -13,21 +13,21 @@ use tokio::time::{sleep, timeout};
 
 use super::target::SocketTarget;
 
-/// How long a process may take to be ready, and to end when asked to.
+/// The time limit for a process to become ready, and to stop.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How often a process that is starting is asked whether it is ready.
+/// The interval of readiness checks.
 const POLL: Duration = Duration::from_millis(25);
 /// Linux counts CPU time for `/proc` in hundredths of a second, whatever the machine.
 const TICKS_A_SECOND: f64 = 100.0;
 /// Linux's pages, on the machines this runs on.
 const KIB: u64 = 1024;
 
-/// A folder that goes when this does.
+/// A temporary folder, removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct TempFolder(PathBuf);
 
 impl TempFolder {
-    /// Makes a new one below the system's folder for such things, for this user alone.
+    /// Creates a folder that only this user can access.
     pub(super) fn new() -> Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         static MADE: AtomicU32 = AtomicU32::new(0);
@@ -37,7 +37,7 @@ impl TempFolder {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -45,7 +45,7 @@ impl TempFolder {
 
 impl Drop for TempFolder {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to remove: it is a temporary folder.
+        // The system removes remains in its temporary folder.
         let _left = fs::remove_dir_all(&self.0);
     }
 }
@@ -60,7 +60,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `command`, on one core if told to. What it says goes to a file in `folder`.
+    /// Starts `command`, on one core if given. Its output goes to a file in `folder`.
     fn start(name: &'static str, command: Command, core: Option<usize>, folder: &TempFolder) -> Result<Self> {
         let mut command = pinned(command, core);
         let log = folder.path().join(format!("{name}.log"));
@@ -104,7 +104,7 @@ impl Process {
         Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * KIB)
     }
 
-    /// Waits until it has nothing left to do: no CPU time used for half a second. Gives up after a while.
+    /// Waits until the process has used no CPU time for half a second, or the time limit is reached.
     pub(super) async fn settle(&self) -> Result<()> {
         let (mut last, mut since, start) = (self.cpu()?, Instant::now(), Instant::now());
         while since.elapsed() < Duration::from_millis(500) && start.elapsed() < TIMEOUT {
@@ -137,7 +137,7 @@ impl Process {
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
-    /// Asks it to end, and makes it if it does not.
+    /// Sends SIGTERM, and SIGKILL if the process does not end in time.
     pub(super) async fn stop(mut self) -> Result<()> {
         // There is no way to send a signal in safe Rust; every shell has one.
         let ask = Command::new("sh").args(["-c", "kill -TERM \"$1\"", "sh", &self.pid.to_string()]).status().await;

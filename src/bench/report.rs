@@ -1,43 +1,43 @@
-//! What came of a scenario: medians, a table, JSON.
+//! The report of a scenario: medians, a table, JSON.
 
 use serde_json::{Value, json};
 
-/// Whether a larger figure is a better one.
+/// Whether larger figures are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Better {
-    /// It is.
+    /// Larger figures are better.
     More,
-    /// It is not.
+    /// Smaller figures are better.
     Less,
 }
 
-/// What a figure is to reach.
+/// The goal of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
     /// At least this, absolutely.
     AtLeast(f64),
     /// At most this, absolutely.
     AtMost(f64),
-    /// At least this times what it is compared with.
+    /// At least this ratio to the baseline.
     RatioAtLeast(f64),
-    /// At most this times what it is compared with.
+    /// At most this ratio to the baseline.
     RatioAtMost(f64),
 }
 
 /// One figure.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// What was measured.
+    /// The name of the figure.
     pub name: String,
-    /// In what.
+    /// The unit.
     pub unit: &'static str,
-    /// Which way is better.
+    /// Whether larger figures are better.
     pub better: Better,
-    /// What each run came to.
+    /// The figure of each run.
     pub measured: Vec<f64>,
-    /// What it is compared with, and what each run of that came to.
+    /// The baseline: its name, and its figure of each run.
     pub against: Option<(&'static str, Vec<f64>)>,
-    /// What it is to reach.
+    /// The goal of the median.
     pub goal: Option<Goal>,
 }
 
@@ -47,7 +47,7 @@ impl Row {
         median(&self.measured)
     }
 
-    /// The median by the median of what it is compared with.
+    /// The ratio of the median to the median of the baseline.
     pub(super) fn ratio(&self) -> Option<f64> {
         self.against.as_ref().map(|(_, runs)| self.median() / median(runs))
     }
@@ -103,14 +103,14 @@ impl Row {
     }
 }
 
-/// What came of a scenario.
+/// The report of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     /// Its name.
     pub scenario: &'static str,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What one should know to judge them.
+    /// Notes on the conditions of the measurement.
     pub notes: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Report {
         Self { scenario, rows: Vec::new(), notes: Vec::new() }
     }
 
-    /// For people.
+    /// The report as a table.
     pub(super) fn table(&self) -> String {
         let header = ["", "median", "", "against", "ratio", "to reach", ""].map(str::to_owned);
         let lines: Vec<[String; 7]> = std::iter::once(header).chain(self.rows.iter().map(Row::cells)).collect();
@@ -143,7 +143,7 @@ impl Report {
         text
     }
 
-    /// For programs: every run, not only the medians.
+    /// The report as JSON, with every run.
     pub(super) fn json(&self) -> Value {
         let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
         json!({ "scenario": self.scenario, "rows": rows, "notes": self.notes })

@@ -1,4 +1,4 @@
-//! The people of the bench, their tokens, and what they say.
+//! Users, tokens, commands and Redis connections of the bench.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,13 +16,13 @@ use super::ledger;
 
 /// Bytes of a payload, quotes included.
 const PAYLOAD: usize = 200;
-/// How long tokens live.
+/// The lifetime of tokens.
 const TOKEN_TTL: Duration = Duration::from_secs(3600);
-/// How many entries an inbox keeps, as `timeline.length` is by default.
+/// The length of an inbox: the default of `timeline.length`.
 pub(super) const LENGTH: u64 = 1_000;
-/// How long an answer of Redis may take.
+/// The time limit of a reply of Redis.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Whom everybody follows.
+/// The author that all users follow.
 pub(super) const AUTHOR: &str = "author";
 
 /// A new secret to sign tokens with: 64 hexadecimal digits.
@@ -30,25 +30,25 @@ pub(super) fn secret() -> String {
     (0..4).map(|_| format!("{:016x}", rand::random::<u64>())).collect()
 }
 
-/// The secret of a server that somebody else started.
+/// The secret of a server that is already running.
 pub(super) fn secret_from_environment() -> Result<String> {
     std::env::var("FEEDLINE__AUTH__HMAC_SECRET")
         .context("--server needs the server's secret in FEEDLINE__AUTH__HMAC_SECRET")
 }
 
-/// The name of a person: in the order of their numbers.
+/// The id of a user. Ids sort like the numbers.
 pub(super) fn user(n: usize) -> String {
     format!("u{n:05}")
 }
 
-/// What a person signs in with.
+/// The token of a user.
 pub(super) fn token(secret: &str, user: &str) -> Result<String> {
     let expires = SystemTime::now().duration_since(UNIX_EPOCH)? + TOKEN_TTL;
     let claims = json!({ "sub": user, "exp": expires.as_secs() });
     Ok(encode(&Header::default(), &claims, &EncodingKey::from_secret(secret.as_bytes()))?)
 }
 
-/// The command with which a person signs in; its id is 1.
+/// The connect command of a user, with command id 1.
 pub(super) fn connect(secret: &str, user: &str) -> Result<String> {
     connect_with(secret, user, Value::Null)
 }
@@ -68,13 +68,13 @@ pub(super) fn payload() -> &'static str {
     &TEXT
 }
 
-/// The command with which the author writes a post.
+/// The command that creates a post.
 pub(super) fn post(id: u64) -> String {
     format!(r#"{{"id":{id},"rpc":{{"method":"posts.create","data":{{"text":{}}}}}}}"#, payload())
 }
 
-/// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`]. Returns the incarnation of the
-/// ledger, under which inboxes are filled.
+/// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`]. Returns the incarnation of
+/// the ledger, under which inboxes are filled.
 pub(super) async fn followers(ledger: &str, followers: usize) -> Result<String> {
     let ledger = ledger::open(ledger).await?;
     let author = UserId::parse(AUTHOR).context("the author's name is no id")?;
@@ -103,7 +103,7 @@ pub(super) async fn broker(url: &str, prefix: &str, incarnation: &str) -> Result
     Ok(Arc::new(broker))
 }
 
-/// A connection with nothing around it.
+/// A plain connection to Redis.
 pub(super) async fn connection(url: &str) -> Result<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
     Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?)

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// Where to connect to.
+/// A WebSocket endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SocketTarget {
     /// The server; always a loopback address.
@@ -12,7 +12,7 @@ pub(super) struct SocketTarget {
 }
 
 impl SocketTarget {
-    /// A Feedline.
+    /// The endpoint of a Feedline server.
     pub(super) fn feedline(addr: SocketAddr) -> Self {
         Self { addr, path: "/connection/websocket" }
     }

@@ -1,11 +1,13 @@
-//! The first page of a timeline, for people who follow 300: pages a second, and how long one takes at 80 % of that rate.
+//! The first page of a timeline, for people who follow 300: pages a second, and how long one takes at 80 % of that
+//! rate.
 //!
-//! *Warm*: the inbox is there. *After 14 days away*: it is not, and is rebuilt from the ledger before the page is answered.
+//! *Warm*: the inbox is there. *After 14 days away*: it is not, and is rebuilt from the ledger before the page is
+//! answered.
 //!
-//! Both are measured in short rounds, the rate and then at once the times at 80 % of it. What a core of a shared machine
-//! does in a second changes by a third within seconds, as others use what it shares with them; at 80 % of what it did a
-//! while ago it may be asked for more than it can do now, and what is measured then is for how long. A run's figures are
-//! the medians of its rounds; the worst round is told too.
+//! Both are measured in short rounds, the rate and then at once the times at 80 % of it. What a core of a shared
+//! machine does in a second changes by a third within seconds, as others use what it shares with them; at 80 % of what
+//! it did a while ago it may be asked for more than it can do now, and what is measured then is for how long. A run's
+//! figures are the medians of its rounds; the worst round is told too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -177,8 +179,8 @@ impl<'a> TimelineReaders<'a> {
         Ok([self.server.process.cpu()?, postgres.transpose()?.unwrap_or_default()])
     }
 
-    /// Reads over so many connections: so many pages a second, whether or not earlier ones are answered, or as fast as they
-    /// are. How many microseconds each took, from when it was due.
+    /// Reads over so many connections: so many pages a second, whether or not earlier ones are answered, or as fast as
+    /// they are. How many microseconds each took, from when it was due.
     async fn read(&mut self, connections: usize, take: &ReaderSequence, rate: Option<f64>) -> Result<Histogram<u64>> {
         let start = Instant::now();
         let mut working = JoinSet::new();

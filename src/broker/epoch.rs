@@ -1,7 +1,7 @@
 //! Epochs: names of the lives of logs.
 //!
-//! A log that nothing was written to is kept nowhere: its epoch is *derived*, `<digest>.<period>`. The digest is that of
-//! the store's run, a seed that is lost together with the store's data, and the channel; the period counts halves of
+//! A log that nothing was written to is kept nowhere: its epoch is *derived*, `<digest>.<period>`. The digest is that
+//! of the store's run, a seed that is lost together with the store's data, and the channel; the period counts halves of
 //! [`POSITION_TTL`] by the store's clock. The first append stores the epoch, and from then on the log has it.
 //!
 //! A log stays known for at least [`POSITION_TTL`], two periods, after it was written to. So a log that began in some

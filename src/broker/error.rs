@@ -1,15 +1,15 @@
 //! The errors of brokers.
 
-/// What can go wrong with a broker.
+/// Why a call to a broker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
-    /// It could not be reached, or did not answer in time. Trying again later may work.
+    /// The broker cannot be reached, or did not reply in time. A retry may succeed.
     #[error("the broker is unreachable: {0}")]
     Unreachable(String),
-    /// It answered with an error that trying again does not mend.
+    /// The broker replied with a lasting error: a retry fails, too.
     #[error("the broker refused: {0}")]
     Refused(String),
 }
 
-/// What a broker's answer is.
+/// The result of a call to a broker.
 pub type Result<T> = std::result::Result<T, BrokerError>;

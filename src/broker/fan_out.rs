@@ -1,4 +1,4 @@
-//! What a fan-out tells a broker: pages of inboxes, and the attempt at a job that writes them.
+//! Fan-out: pages of inboxes, and the attempts at a job that write them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::model::{Entry, Millis, PostId, UserId};
 
-/// How long a broker remembers a job after its first page: far longer than any lease.
+/// How long a broker keeps the progress of a job after its first page: far longer than any lease.
 pub(super) const JOB_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a broker remembers a job that is finished: longer than a paused worker's page can be on its way.
+/// How long a broker keeps the progress of a finished job: longer than a page of a paused worker can be in flight.
 pub(super) const RETIRED_JOB_TTL: Duration = Duration::from_secs(300);
 
 /// How far clocks of nodes and of the broker may differ: see [`FanOut::created_at`].
@@ -18,40 +18,41 @@ const MAX_CLOCK_SKEW: Millis = 60_000;
 /// One page of a fan-out: an entry for many inboxes.
 #[derive(Clone, Copy, Debug)]
 pub struct FanOut<'a> {
-    /// The attempt that writes it.
+    /// The attempt that writes the page.
     pub attempt: &'a JobAttempt,
-    /// Which of the job's recipients it serves.
+    /// The recipients of the job that are in this page.
     pub page: &'a PageRecipients,
-    /// What to append.
+    /// The entry to append.
     pub entry: &'a Entry,
-    /// Whose inboxes.
+    /// The owners of the inboxes.
     pub users: &'a [UserId],
-    /// When the job was created, in Unix milliseconds. InboxStore into which nothing but fan-outs put posts since then cannot hold
-    /// the post, so they are not searched for it.
+    /// When the job was created, in Unix milliseconds. Inboxes that only fan-outs wrote to since then
+    /// cannot contain the post, and are not searched for it.
     pub created_at: Millis,
 }
 
 impl FanOut<'_> {
-    /// InboxStore that a fill or a merge changed since this time, in Unix milliseconds, may hold the post.
+    /// Inboxes that a fill or a merge changed since this time, in Unix milliseconds, may contain the post.
     pub(super) fn since(&self) -> Millis {
         self.created_at.saturating_sub(MAX_CLOCK_SKEW)
     }
 }
 
-/// Which of a job's recipients a page serves. The broker remembers it for later attempts: see [`JobProgress`].
+/// The recipients in a page of a job. The broker keeps them for later attempts: see [`JobProgress`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageRecipients {
-    /// The followers after one id up to another, in the order of [`Edges::followers_after`](crate::ledger::FollowStore::followers_after);
-    /// if `after` is empty, the author's own inbox, too.
+    /// The followers after one id up to another, in the order of
+    /// [`FollowStore::followers_after`](crate::ledger::FollowStore::followers_after); if `after` is empty, the author's own inbox,
+    /// too.
     Range {
         /// The id before the first.
         after: String,
-        /// The last.
+        /// The last id.
         to: String,
     },
-    /// The users of the page. The number tells it from other such pages of the attempt.
+    /// The users of the page. The number distinguishes such pages of one attempt.
     Users(u64),
-    /// The author's own inbox: the others get the entry by the pulled log.
+    /// The author's own inbox: other recipients receive the entry by the pull log.
     Own,
 }
 
@@ -63,9 +64,10 @@ pub struct JobAttempt {
     pub job: i64,
     /// The generation of the lease, from the ledger.
     pub generation: u64,
-    /// How often this worker began anew, because a store failed.
+    /// How often this worker began again because a store failed.
     pub retry: u32,
-    /// The [run](super::InboxStore::run) of the broker in which the attempt began. In another one its pages are refused.
+    /// The [run](super::InboxStore::run) of the broker in which the attempt began. In another one its pages are
+    /// refused.
     pub run: Arc<str>,
 }
 
@@ -77,10 +79,10 @@ impl JobAttempt {
     }
 }
 
-/// What earlier attempts at a job have written.
+/// The recipients that earlier attempts at a job have written to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobProgress {
-    /// Ranges of followers, as in [`PageRecipients::Range`]: after which id, and the last.
+    /// Ranges of followers, as in [`PageRecipients::Range`]: the id before the first, and the last.
     pub ranges: Vec<(String, String)>,
     /// Users of other pages.
     pub users: HashSet<UserId>,
@@ -100,58 +102,58 @@ impl JobProgress {
         self.users.contains(follower) || self.ranges.iter().any(|(after, to)| after.as_str() < id && id <= to.as_str())
     }
 
-    /// Whether the author has it.
+    /// Whether the author has the entry.
     pub fn covers_author(&self, author: &UserId) -> bool {
         self.own || self.users.contains(author) || self.ranges.iter().any(|(after, _)| after.is_empty())
     }
 
-    /// The last follower up to whom everybody has the entry, from a cursor on.
+    /// The follower up to which every follower after `cursor` has the entry.
     pub fn advance(&self, cursor: &str) -> Option<&str> {
         let within = |(after, to): &&(String, String)| after.as_str() <= cursor && cursor < to.as_str();
         self.ranges.iter().filter(within).map(|(_, to)| to.as_str()).max()
     }
 }
 
-/// An entry of the pulled log (see `ledger::pulled`) for many inboxes.
+/// An entry of the pull log (see `ledger::pulled`) for many inboxes.
 #[derive(Clone, Copy, Debug)]
 pub struct Pull<'a> {
-    /// Its mark.
+    /// The mark of the entry in the pull log.
     pub mark: u64,
-    /// What to append.
+    /// The entry to append.
     pub entry: &'a Entry,
-    /// Whose inboxes. Whoever calls has seen to it that each has, or will be brought, what concerns it below the mark.
+    /// The owners of the inboxes. Each inbox has, or will catch up on, all entries for it below the mark.
     pub users: &'a [UserId],
-    /// Whether the entry may be in some of them otherwise than by the pulled log, or is for those only that hold the post.
+    /// `Repeated` if inboxes may contain the entry already, or if it is only for inboxes that contain the post.
     pub attempt: Attempt,
 }
 
 /// Whether a call may have been made before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It was not.
+    /// It was not made before.
     First,
-    /// It may have been.
+    /// It may have been made before.
     Repeated,
 }
 
-/// What came of a page.
+/// The result of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FannedOut {
-    /// It is written. One entry a user, in the order given.
+    /// The page was written: one receipt for each user, in their order.
     Written(Vec<Receipt>),
-    /// Nothing was written: a later attempt at the job has begun, or the broker is in another run. The caller asks the ledger
-    /// whether it still holds the job, and begins another attempt.
+    /// Nothing was written: a later attempt at the job has begun, or the broker is in another run. The caller checks
+    /// that it still has the lease of the job, and begins another attempt.
     Fenced,
 }
 
-/// What came of one inbox of a page.
+/// The result for one inbox of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
-    /// There is no inbox: the user is inactive.
+    /// The user is inactive: there is no inbox.
     Absent,
-    /// The inbox has no use for the entry, see [`InboxStore::fan_out`](super::InboxStore::fan_out): nothing was written.
+    /// The entry is not new to the inbox, see [`InboxStore::fan_out`](super::InboxStore::fan_out): nothing was written.
     Unchanged,
-    /// Written; this many nodes were told, 0 means the user is not connected.
+    /// Written; the number of nodes that received the hint. 0: the user is not connected.
     Written(u64),
 }
 
@@ -175,7 +177,7 @@ impl PageRecipients {
 }
 
 impl JobProgress {
-    /// Reads one page; others are none of ours.
+    /// Adds a stored page. Fields of other kinds are ignored.
     pub(super) fn add(&mut self, field: &str, value: &str) {
         match field.split_at_checked(1) {
             Some(("r", after)) => self.ranges.push((after.to_owned(), value.to_owned())),
@@ -186,7 +188,7 @@ impl JobProgress {
     }
 }
 
-/// Ids as text that compares as they do: 16 digits.
+/// The id as text of 16 digits, which sorts like the number.
 pub(super) fn padded(id: PostId) -> String {
     format!("{:016}", id.0)
 }

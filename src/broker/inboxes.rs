@@ -8,28 +8,29 @@ use async_trait::async_trait;
 use super::{FanOut, FannedOut, JobAttempt, JobProgress, Pull, Receipt, Result};
 use crate::model::{Channel, ChannelKind, Entry, Epoch, GoneReason, Position, PostId, UserId};
 
-/// An inbox is cut back to its length when its offset is a multiple of this, and after a fill, merge or purge that
-/// left it longer by this: it never grows beyond its length by twice this and what one merge brings.
+/// An inbox is trimmed to its length when its offset is a multiple of this, and after a fill, merge or purge that left
+/// it longer by this. So it exceeds its length by at most twice this and the posts of one merge.
 pub(super) const SLACK: u64 = 100;
 
-/// Whether an inbox can be read.
+/// The state of an inbox that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxState {
-    /// It can, and stands here; and up to this mark of the pulled log it has been [brought](InboxStore::catch_up_inbox).
+    /// It can be read: its last position, and the mark of the pull log up to which it has
+    /// [caught up](InboxStore::catch_up_inbox).
     Ready(Position, u64),
-    /// It exists and takes what is fanned out, but its past is missing: read it from the ledger *now, not
-    /// earlier*, and [`fill_inbox`](InboxStore::fill_inbox) it for this epoch.
+    /// It accepts fan-outs, but its past posts are missing: read them from the ledger *now, not earlier*, and call
+    /// [`fill_inbox`](InboxStore::fill_inbox) with this epoch.
     Unfilled(Epoch),
 }
 
-/// A whole inbox, read at one moment.
+/// A whole inbox, read atomically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbox {
     /// Its last position.
     pub top: Position,
-    /// The inbox tells of every post with a larger id; at and below, only the ledger knows.
+    /// The inbox is complete for posts with larger ids. Posts up to this id are in the ledger only.
     pub floor: PostId,
-    /// Up to which mark of the pulled log it has been [brought](InboxStore::catch_up_inbox).
+    /// The mark of the pull log up to which it has [caught up](InboxStore::catch_up_inbox).
     pub mark: u64,
     /// Offsets and entries, oldest first.
     pub entries: Vec<(u64, Entry)>,
@@ -37,19 +38,19 @@ pub struct Inbox {
 
 /// The inboxes of active users, and the jobs that write to them.
 ///
-/// The number of entries in an inbox is bounded, so what reads all of one is bounded, too.
+/// The number of entries in an inbox is bounded, and with it the cost of reading a whole inbox.
 #[async_trait]
 pub trait InboxStore: Send + Sync {
-    /// Creates the user's inbox if it is not there, and lets it live for another idle period.
+    /// Opens a user's inbox: creates it if it does not exist, and extends its life by the idle period.
     async fn open_inbox(&self, user: &UserId) -> Result<InboxState>;
 
-    /// Puts the past into an [unfilled](InboxState::Unfilled) inbox: `posts`, oldest first, none twice, those that
-    /// were fanned out meanwhile included or not. `floor`: the inbox is complete above this id. `mark`: up to there the
-    /// pulled log was known before `posts` were read, which therefore tell of it. Does nothing if the
-    /// inbox is filled already or of another epoch. Subscribed nodes are *not* told: nobody could have a position yet.
-    /// The past goes below what came meanwhile, which moves up: offsets at which something was heard before are not
-    /// used again. A post that has gone meanwhile is not put in.
-    /// Answers with where the inbox stands, `None` if it has gone or been replaced.
+    /// Adds past posts to an [unfilled](InboxState::Unfilled) inbox: `posts`, oldest first, without duplicates; posts
+    /// that were fanned out in the meantime may be among them. The inbox is then complete above `floor`. `mark` is a
+    /// mark of the pull log from before `posts` were read. Does nothing if the inbox is already filled or has another
+    /// epoch. Sends no hints: no client has a position yet. Past posts go below the entries that have arrived since the
+    /// inbox was opened; these move to new offsets, so that no offset is used for two entries. Posts that were removed
+    /// in the meantime are not added. Returns the last position; `None` if the inbox does not exist any more or was
+    /// replaced.
     async fn fill_inbox(
         &self,
         user: &UserId,
@@ -59,54 +60,54 @@ pub trait InboxStore: Send + Sync {
         mark: u64,
     ) -> Result<Option<Position>>;
 
-    /// Adds to an inbox, if there is one, those of `posts` (oldest first) that it does not hold, that lie above
-    /// its floor, and that are not known to it as deleted. Raises the floor to `floor` first: what the caller left out
-    /// below it is for the ledger to tell. Tells the subscribed nodes. Answers how many were added.
+    /// Adds those of `posts` (oldest first) to an inbox that it does not contain, that are above its floor, and that it
+    /// has not recorded as deleted. First raises the floor to `floor`: the caller omitted posts below it. Sends hints
+    /// to the subscribed nodes. Returns the number of added posts; 0 if there is no inbox.
     async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64>;
 
-    /// Appends a `Gone` for each of `posts` that the inbox holds, or may hold once it is filled. Tells the
-    /// subscribed nodes. Answers how many.
+    /// Appends a `Gone` for each of `posts` that the inbox contains, or may contain once it is filled. Sends hints to
+    /// the subscribed nodes. Returns their number.
     async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64>;
 
-    /// Reads all of an inbox. `None` if there is none, or it is not filled.
+    /// Reads a whole inbox. `None` if it does not exist or is not filled.
     async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>>;
 
     /// Appends one entry to many inboxes; see [`FanOut`].
     ///
-    /// An inbox holds a post if the last entry on it, edits aside, is `Post`. `Post` is written where the inbox does
-    /// not hold it, unless it was deleted there. `Edited` and `Gone` are written to every inbox, whether it holds
-    /// the post or not: finding that out would cost hundreds of times the write. The caller selects users who may know of
-    /// the post. `Edited` is not written to an unfilled inbox; `Gone` is, because the past could otherwise
-    /// bring the post back. A `Post` at or below an inbox's floor is none of its business: nothing is written. Refused for
-    /// `Data`.
+    /// An inbox contains a post if its last entry for the post, except edits, is `Post`. `Post` is written to inboxes
+    /// that do not contain the post and have not recorded its deletion. `Edited` and `Gone` are written to every inbox,
+    /// whether it contains the post or not: the search would cost hundreds of times the write. The caller selects users
+    /// who may have received the post. `Edited` is not written to an unfilled inbox; `Gone` is, since the past posts
+    /// could otherwise contain the post. A `Post` at or below the floor of an inbox is not written. Refused for `Data`.
     ///
-    /// Pages of one attempt have no user in common. The pages that an attempt wrote are known to the next one, and those that
-    /// come after that are refused, so an inbox has an entry once however many attempts there are.
+    /// Pages of one attempt have no user in common. An attempt knows the pages that earlier attempts wrote, and later
+    /// pages of those are refused, so an inbox receives the entry once however many attempts there are.
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut>;
 
-    /// Names the run of the engine together with the incarnation of the ledger: what was written under another name counts as
-    /// lost.
+    /// The run of the engine together with the incarnation of the ledger. Data that was written under another run
+    /// counts as lost.
     fn run(&self) -> Result<Arc<str>>;
 
-    /// Begins another attempt at a job: from now on pages of earlier ones are refused. Answers what they wrote, as far as the
-    /// broker remembers; `None` if a later attempt has begun. The first attempt need not be begun.
+    /// Begins another attempt at a job: from now on pages of earlier attempts are refused. Returns the recipients that
+    /// earlier attempts wrote to, as far as the broker has kept them; `None` if a later attempt has begun. The first
+    /// attempt need not be begun.
     async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>>;
 
-    /// Shortens the time for which a job is remembered to five minutes: the ledger has noted that it is finished.
+    /// Shortens the time for which the progress of a job is kept to five minutes. The ledger has recorded its end.
     async fn retire_job(&self, attempt: &JobAttempt) -> Result<()>;
 
-    // --- the pulled log --------------------------------------------------------------------------------
+    // --- the pull log --------------------------------------------------------------------------------
 
-    /// Appends one entry of the pulled log to those inboxes whose mark is below the entry's, which is theirs then: done
-    /// again, by this node or another, it changes nothing. What is written of it, and where, is as for
-    /// [`fan_out`](Self::fan_out), except that a [repeated](super::Attempt::Repeated) entry is written only where it says something
-    /// new: `Edited` and `Gone` where the inbox holds the post. One receipt a user, in the order given. Refused for `Data`.
+    /// Appends an entry of the pull log to those inboxes whose mark is below the mark of the entry, and raises their
+    /// mark. Idempotent, across nodes too. Entries are written as by [`fan_out`](Self::fan_out), except that a
+    /// [repeated](super::Attempt::Repeated) `Edited` or `Gone` is written only to inboxes that contain the post.
+    /// Returns one receipt for each user, in their order. Refused for `Data`.
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>>;
 
-    /// Brings a filled inbox of this epoch up to a mark: appends those of `entries`, in their order, that say something
-    /// new there, and raises its mark; one whose mark is not below it takes nothing. Tells the subscribed nodes. Answers
-    /// where it stands then and how many were appended, `None` if it has gone, been replaced, or is not filled. `Data` is
-    /// stepped over.
+    /// Catches a filled inbox of this epoch up to a mark of the pull log: appends those of `entries` that are new to
+    /// it, and raises its mark. Does nothing if its mark is not below `mark`. Sends hints to the subscribed nodes.
+    /// Returns the last position and the number of appended entries; `None` if the inbox does not exist, was replaced,
+    /// or is not filled. `Data` is skipped.
     async fn catch_up_inbox(
         &self,
         user: &UserId,
@@ -126,11 +127,11 @@ pub fn inbox_owner(channel: &str) -> Option<&str> {
     ChannelKind::Timeline.id_of(channel)
 }
 
-/// What both engines are told at start.
+/// The options of inboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxOptions {
-    /// How many entries an inbox keeps (`timeline.length`), with some slack above.
+    /// The minimum number of entries that an inbox keeps (`timeline.length`).
     pub length: u64,
-    /// After how long without its owner it goes (`timeline.idle_days`).
+    /// How long an inbox is kept after its owner was last active (`timeline.idle_days`).
     pub idle: Duration,
 }

@@ -1,7 +1,7 @@
 //! Cache invalidation across nodes: what is invalidated, and the lease under which a node may use its caches.
 //!
-//! A node serves from its caches only while it holds a [`CacheLease`]. The broker renews the lease each time the node has
-//! applied all invalidations of the shared log; a node that is paused, cut off or behind loses it within
+//! A node serves from its caches only while it holds a [`CacheLease`]. The broker renews the lease each time the node
+//! has applied all invalidations of the shared log; a node that is paused, cut off or behind loses it within
 //! [`CACHE_LEASE`] and reads the ledger until it has caught up. So a change is in force on every node as soon as each
 //! live node has confirmed its invalidation, or [`CACHE_LEASE`] after the invalidation was appended, whichever comes
 //! first. [`Confirmation::wait`] waits for that.
@@ -97,8 +97,8 @@ impl Confirmation {
         self.0.is_some()
     }
 
-    /// Waits until the change is in force on every node: at most [`CACHE_LEASE`] and a small margin. Answers with the number
-    /// of nodes that did not confirm; they do not use their caches now.
+    /// Waits until the change is in force on every node: at most [`CACHE_LEASE`] and a small margin. Answers with the
+    /// number of nodes that did not confirm; they do not use their caches now.
     pub async fn wait(self) -> usize {
         match self.0 {
             Some(pending) => pending.await,

@@ -1,56 +1,56 @@
-//! What the broker remembers of the ledger.
+//! The broker's record of the ledger.
 //!
-//! Logs, inboxes and marks are named by numbers of the ledger. If the ledger goes back in time, they are of another life of
-//! it, and must not be used. The broker therefore remembers the identity of the ledger and the greatest number of each
-//! kind that was used here. The invariant: a number is [noted](LedgerRecord::note_numbers) before anything in the broker is
-//! named by it, so a ledger that would give it out again is behind the record.
+//! Logs, inboxes and marks are named by numbers of the ledger. If an older state of the ledger is restored, they belong
+//! to another incarnation and must not be used. The broker therefore keeps the identity of the ledger and the greatest
+//! number of each kind. Invariant: a number is [recorded](LedgerRecord::note_numbers) before anything in the broker is
+//! named by it, so a ledger that would assign it again is behind the record.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::ledger::HighWaterMarks;
 
-/// How a ledger compares with what the broker remembers.
+/// The result of comparing a ledger with the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerMatch {
-    /// It is the ledger that the broker knows, or the broker knew none; its numbers are remembered now.
+    /// It is the recorded ledger, or there was no record. Its numbers are recorded now.
     Same,
-    /// It is another ledger, or an older state of the same one. What was remembered: identity, and numbers.
+    /// It is another ledger, or an older state of the recorded one: the recorded identity and numbers.
     Other(String, HighWaterMarks),
 }
 
-/// How the kinds of numbers begin that say how far the queue of likes is settled.
+/// The prefix of the kinds of numbers that are offsets of the settled queue of likes.
 pub(crate) const LIKES: &str = "likes:";
 
-/// What the broker remembers of the ledger. One record, shared by all nodes.
+/// The record of the ledger: one, shared by all nodes.
 #[async_trait]
 pub trait LedgerRecord: Send + Sync {
-    /// Compares a ledger with the record. If it is the same and no number is behind the record, the record is brought up to
-    /// it; else nothing changes.
+    /// Compares a ledger with the record. If it is the same ledger and no number is behind the record, its numbers are
+    /// recorded; otherwise nothing changes.
     async fn match_ledger(&self, identity: &str, numbers: &HighWaterMarks) -> Result<LedgerMatch>;
 
-    /// Replaces the record of `from` by that of another ledger. `false` if somebody else replaced it before.
+    /// Replaces the record of `from` by that of another ledger. `false` if another node replaced it first.
     async fn replace_ledger(&self, from: &str, identity: &str, numbers: &HighWaterMarks) -> Result<bool>;
 
-    /// Remembers numbers that are about to be used. `false` if the record is of another ledger than `identity`: they must
-    /// not be used then. A broker that lost its record takes this one.
+    /// Records numbers before they are used. `false` if the record is of another ledger than `identity`: then they must
+    /// not be used. A broker that lost its record accepts this one.
     async fn note_numbers(&self, identity: &str, numbers: &HighWaterMarks) -> Result<bool>;
 
-    /// Says which incarnation of the ledger this node works with. Logs, inboxes and tallies that were written under
+    /// Sets the incarnation of the ledger that this node uses. Logs, inboxes and tallies that were written under
     /// another one count as lost from now on.
     fn use_incarnation(&self, incarnation: &str);
 }
 
-/// Whether a ledger with these numbers lacks one of those that are remembered.
+/// Whether a ledger with these numbers is behind the recorded ones.
 pub(crate) fn is_behind<'a>(ledger: &HighWaterMarks, mut remembered: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     remembered.any(|(name, value)| match ledger.iter().find(|(other, _)| other == name) {
         Some((_, number)) => value > number.as_str(),
-        // Of a queue of likes that was lost the ledger says nothing any more.
+        // The ledger has no offset of a queue of likes that was lost.
         None => !name.starts_with(LIKES),
     })
 }
 
-/// What is remembered, where it is remembered in memory.
+/// The record in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LedgerSnapshot {
     identity: String,

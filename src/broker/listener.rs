@@ -8,28 +8,29 @@ use super::invalidation::Invalidation;
 use super::signal::Signal;
 use crate::model::{Entry, Position};
 
-/// Who is told what subscribed channels hear. Called from the broker's own tasks: it must not block.
+/// Receives hints of subscribed channels, signals and invalidations. Called from the broker's own tasks: it must not
+/// block.
 pub trait MessageListener: Send + Sync + 'static {
     /// An entry was appended to a subscribed channel, or published to it without a log (`position` is `None`).
     fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry);
-    /// Something else was said on a subscribed channel; see [`Broker::publish`].
-    fn notice(&self, channel: &str, notice: &PresenceEvent);
+    /// A client joined or left a subscribed channel.
+    fn presence_event(&self, channel: &str, event: &PresenceEvent);
     /// A signal of any node, this one included; see [`Broker::signal`].
     fn signal(&self, signal: Signal);
-    /// Hints may have been lost until now; from now on they flow again, on every channel subscribed to. Called
-    /// after a reconnect, and whenever the broker cannot be sure. Positions must be compared with the logs.
+    /// Hints of all channels may have been lost up to now, for example before a reconnect. Positions must be compared
+    /// with the logs.
     fn resync(&self);
-    /// Cached copies of these must not be used from now on; see [`Broker::invalidate`]. Also of one's own. Whoever caches
-    /// nothing has nothing to do.
+    /// Cached copies of these objects must not be used from now on; see
+    /// [`Broker::invalidate`](super::Broker::invalidate). Includes this node's own invalidations.
     fn invalidate(&self, _what: &[Invalidation]) {}
-    /// No cached copy that was made before now must be used: invalidations may have been missed.
+    /// No cached copy from before this call may be used: invalidations may have been lost.
     fn invalidate_all(&self) {}
 }
 
-/// Said on a channel without becoming part of its log.
+/// A join or leave, which is not part of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PresenceEvent {
-    /// A client came: its `ClientInfo` as JSON.
+    /// A client joined: its `ClientInfo` as JSON.
     Join(Bytes),
     /// A client left: its `ClientInfo` as JSON.
     Leave(Bytes),

@@ -4,55 +4,56 @@ use std::time::Duration;
 
 use crate::model::{Entry, Position, Retention};
 
-/// How long a repeated [idempotency key](Append::idempotency_key) is answered as before.
+/// How long a repeated [idempotency key](Append::idempotency_key) returns the result of the first write.
 pub(super) const IDEMPOTENCY_TTL: Duration = Duration::from_secs(300);
 
-/// One write to a log that comes into being with it.
+/// A write to the log of a channel. Creates the log if it does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Append<'a> {
-    /// Where to.
+    /// The channel.
     pub channel: &'a str,
-    /// What.
+    /// The entry to append.
     pub entry: &'a Entry,
     /// How much of the log is kept. The position outlives the entries by [`POSITION_TTL`](super::POSITION_TTL).
     pub retention: Retention,
-    /// The same key again within five minutes on this channel changes nothing and answers as the first did.
+    /// A repeated key on the same channel within five minutes writes nothing and returns the position of the first
+    /// write.
     pub idempotency_key: Option<&'a str>,
-    /// A version and the life it belongs to: an entry whose version is not greater than the last known one of
-    /// the same life is not written (and the answer is the position as it was).
+    /// A version and its epoch. An entry is written only if its version is greater than the last one of the same epoch;
+    /// otherwise the position is returned unchanged.
     pub version: Option<(u64, &'a str)>,
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Where the entry is. Of an unlogged publication: offset 0 and an empty epoch.
+    /// The position of the entry. For a publication without a log: offset 0 and an empty epoch.
     pub position: Position,
-    /// How many nodes were told: 0 means that nobody is connected. 0 also where nothing was written.
+    /// The number of nodes that received the hint; 0 if no node is subscribed, or nothing was written.
     pub receivers: u64,
 }
 
 impl Appended {
-    /// What came of a publication that is in no log.
+    /// The result of a publication without a log.
     pub(super) fn unlogged(receivers: u64) -> Self {
         Self { position: Position { offset: 0, epoch: "".into() }, receivers }
     }
 }
 
-/// Which part of a log to read.
+/// The part of a log to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// Oldest first, only what lies after this offset, at most so many.
+    /// Entries after this offset, oldest first, at most this many.
     After(u64, usize),
-    /// Newest first, only what lies before this offset (`u64::MAX` for all), at most so many.
+    /// Entries before this offset (`u64::MAX` for all), newest first, at most this many.
     Before(u64, usize),
 }
 
 /// A part of a log, read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The log's last position at that moment.
+    /// The last position of the log at the time of the read.
     pub top: Position,
-    /// Offsets and entries, in the order asked for. Entries of a kind this version does not know are absent.
+    /// Offsets and entries in the requested order. Entries of kinds that this version does not know are omitted.
     pub entries: Vec<(u64, Entry)>,
 }

@@ -1,23 +1,22 @@
-//! Everything fast that can be rebuilt from the ledger: the logs behind channels, and who hears of them.
+//! Live state that can be rebuilt from the ledger: the logs behind channels, and the delivery of new entries to nodes.
 //!
-//! A channel is a bounded, append-only log with contiguous offsets and an epoch. Appending to it also sends a
-//! *hint* to every node that subscribed to the channel. Hints may be lost; logs say what happened. One trait,
-//! two engines, one conformance suite (`tests/broker/`): [`MemoryBroker`] for a single process,
-//! [`RedisBroker`] for any number.
+//! A channel is a bounded, append-only log with contiguous offsets and an epoch. Appending to it also sends a *hint* to
+//! every node that subscribed to the channel. Hints may be lost; the log is authoritative. One trait has two engines
+//! and one conformance suite (`tests/broker/`): [`MemoryBroker`] for a single process, [`RedisBroker`] for any number.
 //!
 //! There are three ways to write to a channel:
 //!
-//! - [`append`](Broker::append): a log that comes into being with its first entry (application namespaces,
-//!   `user:`, `topic:`, `post:`, `notifications:`);
+//! - [`append`](Broker::append): a log that the first entry creates (application namespaces, `user:`, `topic:`,
+//! `post:`, `notifications:`);
 //! - [`fan_out`](InboxStore::fan_out): one entry to many **inboxes** (`timeline:<user>`). An inbox exists only while
-//!   its owner is active; one that does not exist refuses the write, and that is all an inactive follower costs;
-//! - [`publish`](Broker::publish): no log at all, a hint to those who listen now.
+//!   its owner is active. A write to an inbox that does not exist is refused, which makes inactive followers cheap;
+//! - [`publish`](Broker::publish): no log, only a hint to the nodes that are subscribed now.
 //!
-//! An inbox comes into being in two steps, so that nothing published meanwhile is lost: [`open_inbox`] creates
-//! it, from when on it takes what is fanned out; then its owner's past is read from the ledger and
-//! [`fill_inbox`] puts that in. An inbox holds each post at most once: `fill_inbox` and [`merge_inbox`] look
-//! before they write, and `fan_out` looks where a fill or merge may have been there first. Edits and removals are written
-//! without a look, so an inbox may have them for posts that it never held: readers of the log skip them.
+//! An inbox is created in two steps, so that no post is lost in between: [`open_inbox`] creates it, and from then on it
+//! accepts fan-outs; then the caller reads the owner's past posts from the ledger and adds them with [`fill_inbox`]. An
+//! inbox contains each post at most once: `fill_inbox` and [`merge_inbox`] search it before they write, and `fan_out`
+//! does where a fill or merge may have written the post. Edits and removals are written without a search, so an inbox
+//! may have them for posts that it does not contain: readers of the log skip these.
 //!
 //! [`open_inbox`]: InboxStore::open_inbox
 //! [`fill_inbox`]: InboxStore::fill_inbox
@@ -64,42 +63,43 @@ use async_trait::async_trait;
 
 use crate::model::{Entry, Millis, Position, UserId};
 
-/// A broker. Every method answers within the configured timeout, with an error if need be. An `Unreachable` write
-/// may have happened.
+/// A broker. Every method returns within the configured timeout, if necessary with an error. A write that returned
+/// `Unreachable` may have happened.
 ///
-/// Logs are named by channel. Those of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like any other.
+/// Logs are named by channel. Logs of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like
+/// others.
 #[async_trait]
 pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + LedgerRecord + Send + Sync + 'static {
-    /// What it is, for people: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
+    /// Its name for operators: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 
-    /// Says who hears. Once, before the first subscription.
+    /// Sets the listener. To be called once, before the first subscription.
     fn listen(&self, listener: Arc<dyn MessageListener>);
 
-    /// Whether it answers.
+    /// Checks that the broker can be reached and accepts writes.
     async fn ping(&self) -> Result<()>;
 
-    /// Round trips made to the engine so far; 0 where there are none.
+    /// Round trips to the engine since the start; 0 for the memory broker.
     fn round_trips(&self) -> u64;
 
-    // --- hearing ---------------------------------------------------------------------------------------
+    // --- subscriptions and signals
+    // ---------------------------------------------------------------------------------------
 
-    /// From when this returns, entries of the channel reach the listener. Subscribing again is harmless.
+    /// Subscribes this node to a channel: once this has returned, its entries reach the listener. Idempotent.
     async fn subscribe(&self, channel: &str) -> Result<()>;
 
-    /// Ends it. A hint under way may still arrive.
+    /// Ends the subscription. A hint in flight may still arrive.
     async fn unsubscribe(&self, channel: &str) -> Result<()>;
 
-    /// Of each of these users, whether any node has subscribed to the channel of their inbox. One round trip, however
-    /// many they are.
+    /// For each user, whether any node is subscribed to the channel of their inbox. One round trip for all users.
     async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>>;
 
     /// Sends a signal to all nodes, this one included.
     async fn signal(&self, signal: Signal) -> Result<()>;
 
-    /// Appends to the invalidation log, which all nodes follow. When [`Confirmation::wait`] returns, no node uses a cached
-    /// copy of these that was made before the call. The caller has dropped its own copies. One round trip; waiting makes
-    /// none.
+    /// Appends to the invalidation log, which all nodes follow. When [`Confirmation::wait`] returns, no node uses a
+    /// cached copy of these that was made before the call. The caller has dropped its own copies. One round trip;
+    /// waiting makes none.
     async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation>;
 
     /// Whether this node may use its caches.
@@ -107,48 +107,48 @@ pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + Ledger
 
     // --- logs ------------------------------------------------------------------------------------------
 
-    /// Appends an entry and tells the subscribed nodes. Refused for an inbox: those are fanned out to.
+    /// Appends an entry and sends a hint to the subscribed nodes. Refused for inboxes, which only fan-outs write to.
     async fn append(&self, append: Append<'_>) -> Result<Appended>;
 
-    /// Tells the subscribed nodes and keeps nothing.
+    /// Sends a hint to the subscribed nodes, without a log.
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended>;
 
-    /// Tells the subscribed nodes something that is no entry.
-    async fn notice(&self, channel: &str, notice: &PresenceEvent) -> Result<()>;
+    /// Sends a join or leave to the subscribed nodes, without a log.
+    async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()>;
 
-    /// Where the log stands; a position that is asked for stays known for [`POSITION_TTL`] from now on. A log that nothing
-    /// was written to stands at offset 0 of a derived epoch (see [`continues`]), which its first entry will have, and
-    /// costs the broker nothing. `None` for an inbox that is absent or not filled.
+    /// The last position of a log. It stays valid for [`POSITION_TTL`] from now on. A log without a write is at offset
+    /// 0 of a derived epoch (see [`continues`]), which its first entry will have; it occupies no memory. `None` for an
+    /// inbox that does not exist or is not filled.
     async fn position(&self, channel: &str) -> Result<Option<Position>>;
 
-    /// Where many logs stand, in one round trip, as [`position`](Self::position) answers for each.
+    /// The last positions of many logs in one round trip, each as [`position`](Self::position) returns it.
     async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>>;
 
-    /// Reads a part of a log. `None` for an inbox that is absent or not filled.
+    /// Reads a part of a log. `None` for an inbox that does not exist or is not filled.
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>>;
 
-    /// Drops logs and inboxes with everything in them. A log that is dropped is replaced by an empty one with a new epoch.
+    /// Drops logs and inboxes with their entries. A dropped log is replaced by an empty one with a new epoch.
     async fn drop_logs(&self, channels: &[String]) -> Result<()>;
 
     // --- nodes -----------------------------------------------------------------------------------------
 
-    /// Leases a number for the ids this node makes, 0 to 63, that no other live node has, for [`NODE_LEASE`] by the store's
-    /// clock; called again to renew. `holder` names this process. `number`: what it had so far, and keeps if nobody else took
-    /// it, even where the broker has forgotten the lease. Otherwise it is any. `ceiling`: the holder makes no id of a later
-    /// millisecond before it has renewed; the store remembers it for the number's next holder.
+    /// Leases a node number, 0 to 63, that no other live node has, for [`NODE_LEASE`] by the store's clock. Also renews
+    /// a lease. `holder` identifies this process. `number` is the number that it had so far; it keeps the number unless
+    /// another node has taken it, even if the broker has lost the lease. `ceiling`: the holder generates no id with a
+    /// later millisecond before the next renewal; the store keeps it for the number's next holder.
     async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease>;
 }
 
 /// How long a node number is leased.
 pub const NODE_LEASE: Duration = Duration::from_secs(60);
 
-/// A number for the ids that a node makes.
+/// The lease of a number that is part of the ids a node generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLease {
     /// The number.
     pub number: u8,
-    /// How long it stays this node's, from when the store answered; `None` where there is no other node.
+    /// The time from the store's reply until the lease ends; `None`: there is only one node, the lease does not end.
     pub ttl: Option<Duration>,
-    /// A former holder may have made ids up to this time (Unix milliseconds); 0 where the lease was renewed.
+    /// A former holder may have generated ids up to this time (Unix milliseconds); 0 if the lease was renewed.
     pub used_until: Millis,
 }

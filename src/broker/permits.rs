@@ -8,22 +8,24 @@ use super::Result;
 
 /// A request to a shared rate limit.
 ///
-/// The limit is a bucket of `burst` units that refills by one unit each `interval` (GCRA). Every caller of one key passes the
-/// same `interval` and `burst`.
+/// The limit is a bucket of `burst` units that refills by one unit each `interval` (GCRA). Every caller of one key
+/// passes the same `interval` and `burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitRequest<'a> {
-    /// Names the bucket: a kind and whoever is counted, such as `posts:ann`.
+    /// The name of the bucket: a rate class and its subject, such as `posts:ann`.
     pub key: &'a str,
     /// The time in which one unit comes back; at least a microsecond.
     pub interval: Duration,
     /// How many units a full bucket holds; at least 1.
     pub burst: u32,
-    /// How many units to take. More than `burst` counts as `burst`. 0 takes nothing and answers whether one unit is there.
+    /// The units to take. More than `burst` counts as `burst`. 0 takes nothing and checks whether one unit is
+    /// available.
     pub cost: u32,
 }
 
 impl PermitRequest<'_> {
-    /// The interval, the time in which an empty bucket fills, and the time that the cost takes to come back, in microseconds.
+    /// The interval, the time in which an empty bucket fills, and the time that the cost takes to come back, in
+    /// microseconds.
     pub(super) fn micros(&self) -> (u64, u64, u64) {
         let interval = u64::try_from(self.interval.as_micros()).unwrap_or(u64::MAX).clamp(1, 1 << 40);
         let burst = u64::from(self.burst.max(1));
@@ -34,19 +36,19 @@ impl PermitRequest<'_> {
 /// The answer of a shared rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// The units were there, and are taken.
+    /// The units were available, and were taken.
     Granted,
     /// Nothing was taken.
     Denied {
-        /// When the units will be there, if nobody else takes them.
+        /// The time after which the units are available, unless other requests take them.
         retry_after: Duration,
     },
 }
 
-/// Counts that the nodes of a cluster share. Time is the store's; buckets that are full again take no room.
+/// Rate limits that the nodes of a cluster share. They use the store's clock. Full buckets occupy no memory.
 #[async_trait]
 pub trait PermitStore: Send + Sync {
-    /// Takes units out of a bucket if it holds them, at one moment and in one round trip.
+    /// Takes units from a bucket if it has them, atomically and in one round trip.
     ///
     /// # Errors
     /// If the store cannot be reached: the caller falls back on a limit of its own.

@@ -1,4 +1,4 @@
-//! Which clients are in a channel.
+//! Presence: the clients in a channel.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) const EXPIRED_PER_CALL: usize = 100;
 /// A client that is in a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct PresentClient<'a> {
-    /// The id of the connection.
+    /// The client id, one for each connection.
     pub client: &'a str,
     /// Its user, a [`UserId`](crate::model::UserId) in text form; empty for an anonymous client.
     pub user: &'a str,
@@ -22,12 +22,12 @@ pub struct PresentClient<'a> {
     pub info: &'a Bytes,
 }
 
-/// How many are in a channel.
+/// The size of a channel's presence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresenceStats {
-    /// Clients.
+    /// The number of clients.
     pub clients: u64,
-    /// Distinct users among them. All anonymous clients together count as one.
+    /// The number of distinct users. All anonymous clients together count as one.
     pub users: u64,
 }
 

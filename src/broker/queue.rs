@@ -1,14 +1,15 @@
-//! What is promised now and done later: a durable queue in a few partitions, each in order.
+//! A durable write-behind queue in a few partitions, each in order.
 //!
-//! An entry that was [enqueued](DurableQueue::enqueue) survives the end of any process. One reader at a time has a partition;
-//! whoever reads keeps how far it came in the same transaction as what it made of the entries, in the ledger. So the
-//! queue needs no acknowledgements: who takes a partition over asks the ledger where to go on, and an entry that is read
-//! twice changes nothing. (A consumer group of Redis would hand one partition's entries to several readers, out of order,
-//! and keep a second opinion on what is done.)
+//! An entry that was [enqueued](DurableQueue::enqueue) survives the end of any process. A partition has one reader at a
+//! time. The reader stores its offset in the ledger, in the transaction that processes the entries. So the queue needs
+//! no acknowledgements: a new reader of a partition continues at the offset in the ledger, and processing an entry
+//! again has no effect. (A consumer group of Redis would deliver the entries of one partition to several readers, out
+//! of order, and have a second record of what is processed.)
 //!
 //! [`RedisBroker`](super::RedisBroker) keeps it in Streams, for any number of processes; [`Journal`](super::Journal) in
 //! files, for one. A Redis whose append-only file is flushed every second (its default) loses up to a second of
-//! acknowledged entries to a loss of power, and none to the end of its process; with `appendfsync always` it loses none.
+//! acknowledged entries to a loss of power, and none to the end of its process; with `appendfsync always` it loses
+//! none.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,15 +21,15 @@ use serde::{Deserialize, Serialize};
 use super::Result;
 use crate::model::Epoch;
 
-/// How long a reader has a partition without a sign of life.
+/// The lease of a partition: how long a reader keeps it without renewing it.
 pub const PARTITION_LEASE: Duration = Duration::from_secs(5);
 
-/// Where an entry is in its partition. Later entries have greater places.
+/// The offset of an entry in its partition. Later entries have greater offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QueueOffset {
-    /// What counts first.
+    /// Compared first.
     pub major: u64,
-    /// What counts where that is the same.
+    /// Compared if `major` is equal.
     pub minor: u64,
 }
 
@@ -36,7 +37,7 @@ impl QueueOffset {
     /// Before every entry.
     pub const ZERO: Self = Self { major: 0, minor: 0 };
 
-    /// The place after this one.
+    /// The offset after this one.
     #[must_use]
     pub fn next(self) -> Self {
         match self.minor.checked_add(1) {
@@ -45,7 +46,7 @@ impl QueueOffset {
         }
     }
 
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the text form of [`Display`](fmt::Display).
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('-')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -58,57 +59,57 @@ impl fmt::Display for QueueOffset {
     }
 }
 
-/// An entry on its way in.
+/// An entry to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueItem {
     /// Its partition, below [`DurableQueue::partitions`]. Entries of one partition stay in order.
     pub partition: u16,
-    /// What it says; not empty.
+    /// The content; not empty.
     pub body: Bytes,
 }
 
-/// An entry that waits.
+/// An entry in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedEntry {
-    /// Where it is.
+    /// Its offset.
     pub place: QueueOffset,
-    /// What it says.
+    /// The content.
     pub body: Bytes,
 }
 
-/// What a reader gets of its partition.
+/// The entries that a reader receives with the lease of its partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Names this life of the partition. When it was lost and begins anew it has another, and places of two lives
+    /// The epoch of the partition. A partition that was lost and begins again has another one. Offsets of two epochs
     /// cannot be compared.
     pub life: Epoch,
     /// Entries in order.
     pub items: Vec<QueuedEntry>,
 }
 
-/// A durable queue. Every method answers within the broker's timeout, with an error if need be.
+/// A durable queue. Every method returns within the broker's timeout, if necessary with an error.
 #[async_trait]
 pub trait DurableQueue: Send + Sync + 'static {
-    /// How many partitions there are, at least 1.
+    /// The number of partitions, at least 1.
     fn partitions(&self) -> u16;
 
-    /// Appends entries, in one step. From when this returns they survive the process (and a loss of power as far as the
-    /// engine is set up to). Answers with the place of each, `None` for those that found `most` entries waiting in
-    /// all partitions together. After an `Unreachable` each of them may be there or not.
+    /// Appends entries atomically. Once this has returned, they survive the process (and a power failure, if the engine
+    /// is configured for it). Returns the offset of each; `None` for entries that were refused because all partitions
+    /// together had `most` entries. After `Unreachable`, each entry may have been appended or not.
     async fn enqueue(&self, items: &[QueueItem], most: u64) -> Result<Vec<Option<QueueOffset>>>;
 
-    /// Has `holder` hold a partition for [`PARTITION_LEASE`] from now, and reads up to `limit` entries after a place.
-    /// `None` if somebody else holds it.
+    /// Leases a partition to `holder` for [`PARTITION_LEASE`] from now, and reads up to `limit` entries after an
+    /// offset. `None` if another holder has the lease.
     async fn claim(&self, partition: u16, holder: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>>;
 
-    /// Lets a partition go, if `holder` holds it.
+    /// Ends the lease of a partition, if `holder` has it.
     async fn release(&self, partition: u16, holder: &str) -> Result<()>;
 
-    /// Drops the entries below a place, if the partition is still in this life and `holder` still holds it: one that
-    /// lost its lease without noticing drops nothing.
+    /// Removes the entries below an offset, if the partition still has this epoch and `holder` still has the lease: a
+    /// holder that lost its lease without noticing removes nothing.
     async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: QueueOffset) -> Result<()>;
 
-    /// How many entries are kept, in all partitions.
+    /// The number of entries in all partitions.
     async fn length(&self) -> Result<u64>;
 }
 

@@ -72,8 +72,8 @@ impl Signal {
         serde_json::to_vec(self)
     }
 
-    /// The signal of another node. `None` for a signal that this version cannot read, for example one of a newer node: it is
-    /// logged and ignored.
+    /// The signal of another node. `None` for a signal that this version cannot read, for example one of a newer node:
+    /// it is logged and ignored.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
         /// Signals that could not be read since the process started.
         static UNREADABLE: AtomicU64 = AtomicU64::new(0);

@@ -1,23 +1,23 @@
-//! Counts that many ask for and few change: the settled ones, each with its version.
+//! Tallies: the settled counts of posts and comments, each with a version.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::model::{Object, Tally};
 
-/// How long a tally is kept, in Redis after it was last written, in memory after it came; one that is gone is read from the
-/// ledger.
+/// How long a tally is kept: in Redis after its last write, in memory after it was added. Missing ones are read from
+/// the ledger.
 ///
-/// Derived epochs depend on tallies, so none goes while an epoch that was derived before it came could be taken for one that
-/// is derived afterwards.
+/// Derived epochs depend on tallies. So a tally is kept until no epoch that was derived before it can be mistaken for
+/// one that is derived after it is removed.
 pub const TALLY_TTL: std::time::Duration = super::POSITION_TTL;
 
-/// Tallies. The ledger has them too: whatever is missing here is put in from there, and cannot overwrite a newer one.
+/// Tallies. The ledger has them too: missing ones are loaded from it, and never replace newer ones.
 #[async_trait]
 pub trait TallyStore: Send + Sync {
-    /// Writes those that are newer than what is kept, each at one moment. Answers for each object, in the order given,
-    /// whether its counts are to be appended to its channel: the channel has a log, or a subscriber. Where not, clients that
-    /// come back to the channel are not told that they missed nothing.
+    /// Writes tallies that are newer than the stored ones, each atomically. Returns for each object, in their order,
+    /// whether its counts are to be appended to its channel, which is so if the channel has a log or a subscriber.
+    /// Otherwise clients that return to the channel receive `recovered: false`.
     async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>>;
 
     /// The tally of each of `objects`, in their order; `None` where none is kept.

@@ -19,15 +19,16 @@ use tokio::sync::Notify;
 
 use super::error::{FeedError, Result};
 use super::runtime::Runtime;
+use crate::backoff::Backoff;
 use crate::broker::{Broker, LIKES, LedgerMatch, QueueOffset, Signal, is_behind};
 use crate::ledger::{self, HighWaterMarks, JOBS, Ledger, PULLED, REVERTS, high_water};
 
 /// How often the stores are compared though nothing happened.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The first pause after a comparison that failed; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The delays after a comparison that failed.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// How often a node tries to begin an incarnation while others do the same.
 const MAX_ATTEMPTS: usize = 30;
@@ -122,13 +123,12 @@ impl LineageTracker {
                     () = lineage.compare.notified() => {}
                     () = lineage.ledger.replaced() => {}
                 }
-                let mut pause = FIRST_PAUSE;
+                let mut backoff = Backoff::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
                 while let Err(error) = lineage.compare().await {
                     tracing::debug!(%error, "the ledger could not be compared with the broker");
-                    if !lineage.runtime.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
+                    if !lineage.runtime.sleep(backoff.next_delay()).await {
                         return;
                     }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
         });

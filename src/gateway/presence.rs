@@ -33,7 +33,7 @@ impl Subscriber {
         entry.announced = true;
         let (gateway, name, info) = (Arc::clone(&entry.gateway), Arc::clone(&entry.channel), entry.info.clone());
         entry.gateway.tasks.spawn(async move {
-            log_failure(gateway.broker.notice(&name, &PresenceEvent::Join(info)).await);
+            log_failure(gateway.broker.publish_presence_event(&name, &PresenceEvent::Join(info)).await);
         });
     }
 
@@ -72,7 +72,7 @@ impl Drop for PresenceEntry {
                 log_failure(gateway.broker.absent(&channel, &client).await);
             }
             if let Some(info) = leave {
-                log_failure(gateway.broker.notice(&channel, &PresenceEvent::Leave(info)).await);
+                log_failure(gateway.broker.publish_presence_event(&channel, &PresenceEvent::Leave(info)).await);
             }
         });
     }

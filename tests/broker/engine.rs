@@ -42,7 +42,7 @@ impl MessageListener for Ear {
         self.hear(Heard::Entry(channel.to_owned(), position.cloned(), entry.clone()));
     }
 
-    fn notice(&self, channel: &str, notice: &PresenceEvent) {
+    fn presence_event(&self, channel: &str, notice: &PresenceEvent) {
         self.hear(Heard::Notice(channel.to_owned(), notice.clone()));
     }
 

@@ -18,7 +18,7 @@ struct Caches(Mutex<Vec<Option<Invalidation>>>);
 
 impl MessageListener for Caches {
     fn entry(&self, _: &str, _: Option<&Position>, _: &Entry) {}
-    fn notice(&self, _: &str, _: &PresenceEvent) {}
+    fn presence_event(&self, _: &str, _: &PresenceEvent) {}
     fn signal(&self, _: Signal) {}
     fn resync(&self) {}
 

@@ -47,11 +47,11 @@ pub(crate) async fn ephemeral_publications_are_in_no_log(mut engine: Engine) {
 pub(crate) async fn signals_arrive(mut engine: Engine) {
     let join = PresenceEvent::Join(Bytes::from_static(b"{\"user\":\"ann\"}"));
     let leave = PresenceEvent::Leave(Bytes::from_static(b"{\"user\":\"ann\"}"));
-    engine.broker.notice("app:1", &join).await.unwrap();
+    engine.broker.publish_presence_event("app:1", &join).await.unwrap();
     engine.broker.subscribe("app:1").await.unwrap();
-    engine.broker.notice("app:1", &join).await.unwrap();
-    engine.broker.notice("app:2", &join).await.unwrap();
-    engine.broker.notice("app:1", &leave).await.unwrap();
+    engine.broker.publish_presence_event("app:1", &join).await.unwrap();
+    engine.broker.publish_presence_event("app:2", &join).await.unwrap();
+    engine.broker.publish_presence_event("app:1", &leave).await.unwrap();
     assert_eq!(engine.hear().await, Heard::Notice("app:1".to_owned(), join));
     assert_eq!(engine.hear().await, Heard::Notice("app:1".to_owned(), leave));
     engine.broker.signal(Signal::LedgerReplaced).await.unwrap();

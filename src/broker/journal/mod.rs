@@ -1,14 +1,15 @@
-//! The queue of a single process, in files: what was enqueued is there again after a crash.
+//! The durable queue of a single process, in files that survive a crash.
 //!
-//! What waits is kept in memory and read from there; the files are read at the start alone. Each step of appending is one
-//! write and, where a loss of power is to be survived, one flush, shared by all that came with it. It has a folder of its
-//! own, so that promises can be made while the ledger cannot be written.
+//! Waiting entries are kept in memory; the files are read only at the start. A batch of entries is appended with one
+//! write and, if it must survive a power failure, one flush. The queue has a folder of its own, so that likes can be
+//! acknowledged while the ledger cannot be written.
 //!
 //! A file (`segment`) is named by the number of its first entry. A new one is begun at each start and whenever one has
 //! become large; those of which nothing waits any more are removed.
 //!
-//! Numbers of entries are never given out twice, whatever copies of these files and of the ledger are put beside each other:
-//! each start begins at the clock (in microseconds), or after what is there, and a number that the ledger knows is passed.
+//! Numbers of entries are never given out twice, whatever copies of these files and of the ledger are put beside each
+//! other: each start begins at the clock (in microseconds), or after what is there, and a number that the ledger knows
+//! is passed.
 
 mod segment;
 
@@ -46,9 +47,9 @@ pub struct Journal {
 struct JournalState {
     folder: PathBuf,
     flush: Flush,
-    /// What waits, and the number of the next entry. Held for moments only.
+    /// Waiting entries, and the number of the next one. Locked briefly.
     waiting: Mutex<PendingEntries>,
-    /// Held while the disk is written to, by a thread that may block.
+    /// Locked during writes to the disk, on a thread that may block.
     files: Mutex<SegmentFiles>,
 }
 
@@ -92,7 +93,8 @@ impl Journal {
         let mut firsts = segment::list(&folder)?;
         let (entries, read) = read_all(&folder, &firsts)?;
         let next = read.max(clock());
-        // The last file may end in the half of an entry: a new one has the room. If it held nothing else, it is that one.
+        // The last file may end in the half of an entry: a new one has the room. If it held nothing else, it is that
+        // one.
         firsts.retain(|first| *first != next);
         let mut current = Segment::create(&folder, next)?;
         current.note_skipped(read)?;
@@ -121,8 +123,8 @@ fn take(lock: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The name of this life of the queue, made if there is none. One that is damaged is replaced: what waits is settled in a new
-/// life then, some of it for the second time, which changes nothing.
+/// The name of this life of the queue, made if there is none. One that is damaged is replaced: what waits is settled in
+/// a new life then, some of it for the second time, which changes nothing.
 fn life(folder: &Path) -> io::Result<Epoch> {
     let path = folder.join("life");
     match fs::read(&path).map(String::from_utf8) {
@@ -315,7 +317,8 @@ impl DurableQueue for Journal {
 
     async fn claim(&self, _: u16, _: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>> {
         let mut waiting = self.shared.waiting.lock();
-        // SegmentFiles that were restored, or lost their end, must not give numbers out again that the ledger knows as settled.
+        // SegmentFiles that were restored, or lost their end, must not give numbers out again that the ledger knows as
+        // settled.
         waiting.next = waiting.next.max(after.major.saturating_add(1));
         let from = waiting.entries.partition_point(|(number, _)| place(*number) <= after);
         let entries = waiting.entries.range(from..).take(limit);

@@ -23,8 +23,8 @@ pub(super) enum SegmentRecord {
     Entry(u64, Bytes),
     /// Entries below this number are not waited for any more.
     Trimmed(u64),
-    /// The first record of a file whose entries do not follow those of the file before: numbers from this one to the file's
-    /// first were never given out.
+    /// The first record of a file whose entries do not follow those of the file before: numbers from this one to the
+    /// file's first were never given out.
     Skipped(u64),
 }
 

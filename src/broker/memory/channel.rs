@@ -1,4 +1,4 @@
-//! One channel: its log or inbox, who is there, and whether anybody listens.
+//! One channel: its log or inbox, its presence, and its subscription.
 
 use std::time::Instant;
 
@@ -13,45 +13,45 @@ use crate::model::Epoch;
 /// A channel as the broker's map holds it.
 #[derive(Default)]
 pub(super) struct MemoryChannel {
-    /// Held while the listener is told, so that entries are told in the order of their offsets.
+    /// Held while the listener is called, so that it receives entries in the order of their offsets.
     pub(super) state: Mutex<ChannelState>,
 }
 
-/// What is behind a channel's lock.
+/// The state behind a channel's lock.
 #[derive(Default)]
 pub(super) struct ChannelState {
-    /// Whether the listener wants to hear of it.
+    /// Whether the node is subscribed.
     pub(super) subscription: Subscription,
-    /// Few channels have both, and hardly any has somebody present: there is room for what is there only.
+    /// Boxed: few channels have a log and an inbox, and hardly any has presence.
     log: Option<Box<ChannelLog>>,
     inbox: Option<Box<MemoryInbox>>,
     presence: Option<Box<ChannelPresence>>,
 }
 
-/// Whether the listener hears of a channel.
+/// Whether the node is subscribed to a channel.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Subscription {
-    /// It subscribed.
+    /// It is subscribed.
     Active,
-    /// It did not.
+    /// It is not subscribed.
     #[default]
     None,
 }
 
 impl ChannelState {
-    /// The log, if it has not had its time.
+    /// The log, unless it has expired.
     pub(super) fn log(&mut self, now: Instant) -> Option<&mut ChannelLog> {
         self.log.take_if(|log| !log.is_live(now));
         self.log.as_deref_mut()
     }
 
-    /// The log, a new one if need be.
+    /// The log; created if it does not exist.
     pub(super) fn log_or_create(&mut self, now: Instant, epoch: impl FnOnce() -> Epoch) -> &mut ChannelLog {
         self.log.take_if(|log| !log.is_live(now));
         self.log.get_or_insert_with(|| Box::new(ChannelLog::new(epoch(), now)))
     }
 
-    /// The inbox, if it has not had its time.
+    /// The inbox, unless it has expired.
     pub(super) fn inbox(&mut self, now: Instant) -> Option<&mut MemoryInbox> {
         self.inbox.take_if(|inbox| !inbox.is_live(now));
         self.inbox.as_deref_mut()
@@ -62,7 +62,7 @@ impl ChannelState {
         self.inbox(now).filter(|inbox| inbox.is_filled())
     }
 
-    /// The inbox, a new and unfilled one if need be. It stays `until` then.
+    /// The inbox; created unfilled if it does not exist. It expires at `until`.
     pub(super) fn inbox_or_create(&mut self, now: Instant, until: Instant) -> &mut MemoryInbox {
         self.inbox.take_if(|inbox| !inbox.is_live(now));
         let inbox = self.inbox.get_or_insert_with(|| Box::new(MemoryInbox::new(until)));
@@ -81,25 +81,25 @@ impl ChannelState {
         }
     }
 
-    /// Its presence, a new one if need be.
+    /// The presence; created if it does not exist.
     pub(super) fn presence_or_create(&mut self) -> &mut ChannelPresence {
         self.presence.get_or_insert_default()
     }
 
-    /// Its presence, if anybody is there. Removes some of the entries that have expired.
+    /// The presence, unless it is empty. Removes some of the expired entries.
     pub(super) fn presence(&mut self, now: Instant) -> Option<&mut ChannelPresence> {
         self.presence.as_mut()?.remove_expired(now);
         self.presence.take_if(|presence| presence.is_empty());
         self.presence.as_deref_mut()
     }
 
-    /// Drops the log and the inbox: the ledger that they were made of is another one now.
+    /// Drops the log and the inbox: the ledger has begun another incarnation.
     pub(super) fn discard(&mut self) {
         self.log = None;
         self.inbox = None;
     }
 
-    /// Whether nothing would be lost with it.
+    /// Whether the channel has no state.
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
         let unused = self.subscription == Subscription::None && self.log(now).is_none() && self.inbox(now).is_none();
         unused && self.presence(now).is_none()

@@ -21,8 +21,8 @@ pub(super) struct DerivedEpochs {
     unseen: Mutex<Unseen>,
 }
 
-/// Versions of counts that were not appended because nobody was subscribed, by post: those of this period and of the one
-/// before. Epochs derived earlier do not continue any more.
+/// Versions of counts that were not appended because nobody was subscribed, by post: those of this period and of the
+/// one before. Epochs derived earlier do not continue any more.
 #[derive(Default)]
 struct Unseen {
     period: u64,

@@ -118,8 +118,8 @@ impl MemoryInbox {
         cut(&self.words, self.top, span, |word| word.unpack())
     }
 
-    /// The newest entry on a post. Edits do not count: they are written without a look into the inbox, so they do not show
-    /// that it holds the post.
+    /// The newest entry on a post. Edits do not count: they are written without a look into the inbox, so they do not
+    /// show that it holds the post.
     fn last_word(&self, id: PostId) -> Option<Entry> {
         let mut entries = self.words.iter().rev().filter(|word| word.post() == id).map(|word| word.unpack());
         entries.find(|entry| !matches!(entry, Entry::Edited(_)))
@@ -147,7 +147,8 @@ impl MemoryInbox {
     }
 
     /// The same for an entry that is fanned out: above the fence nobody but its own page can have brought the post, and
-    /// edits and removals are written without a look. `since`: before that, nothing else can have brought the post either.
+    /// edits and removals are written without a look. `since`: before that, nothing else can have brought the post
+    /// either.
     pub(super) fn fan(&mut self, entry: &Entry, since: Option<Millis>) -> Option<Position> {
         match entry {
             Entry::Post(id) if *id > self.fence => self.push(entry),

@@ -13,7 +13,8 @@ use crate::broker::{FanOut, JobAttempt, JobProgress};
 /// How many jobs are remembered at most.
 const MAX_JOBS: u64 = 200_000;
 
-/// The jobs of a broker, by run and id. Those under way are used all the time, so they are not the ones that are evicted.
+/// The jobs of a broker, by run and id. Those under way are used all the time, so they are not the ones that are
+/// evicted.
 pub(super) struct JobRegistry(Cache<(Arc<str>, i64), Arc<Mutex<JobPages>>>);
 
 /// One of them. Pages are kept as in Redis: a field and a value each.

@@ -100,11 +100,11 @@ impl Broker for MemoryBroker {
         Ok(Appended::unlogged(told.unwrap_or(0)))
     }
 
-    async fn notice(&self, channel: &str, notice: &PresenceEvent) -> Result<()> {
+    async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {
         let Some((found, listener)) = self.find(channel).zip(self.listener.get()) else { return Ok(()) };
         let state = found.state.lock();
         if state.subscription == Subscription::Active {
-            listener.notice(channel, notice);
+            listener.presence_event(channel, event);
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The broker of a single process.
 //!
-//! A map of channels, each behind a lock of its own that is held while the listener is told: entries of a channel
-//! are told in the order of their offsets, and nothing else is promised. What has had its time is dropped when its
-//! channel is used again, or by a sweep whenever the map has doubled since the last.
+//! A map of channels, each with a lock that is held while the listener is called: the listener receives the entries of
+//! a channel in the order of their offsets. Expired data is dropped when its channel is used again, or by a sweep
+//! whenever the map has doubled since the last sweep.
 
 mod channel;
 mod channel_presence;

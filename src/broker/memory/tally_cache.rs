@@ -11,8 +11,9 @@ use crate::model::{Object, Tally};
 /// How many are kept; the others are read from the ledger.
 const MAX_TALLIES: u64 = 500_000;
 
-/// Behind a lock of its own, because to put something into the cache again costs several times what it costs to look at it.
-/// One that the cache lets go just then is written in vain: it comes from the ledger again, and with the next that is settled.
+/// Behind a lock of its own, because to put something into the cache again costs several times what it costs to look at
+/// it. One that the cache lets go just then is written in vain: it comes from the ledger again, and with the next that
+/// is settled.
 pub(super) type TallyCache = Cache<Object, Arc<Mutex<Tally>>>;
 
 pub(super) fn tally_cache() -> TallyCache {

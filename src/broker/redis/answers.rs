@@ -1,4 +1,4 @@
-//! What Redis answers, as what it means.
+//! Parsers of replies of Redis.
 
 use bytes::Bytes;
 use redis::{FromRedisValue, Value};
@@ -6,7 +6,7 @@ use redis::{FromRedisValue, Value};
 use crate::broker::{Appended, BrokerError, FannedOut, Inbox, InboxState, Receipt, Result};
 use crate::model::{Entry, Position, PostId};
 
-/// A part of a log, and what is known of the whole.
+/// A part of a log, and the state of the whole log.
 pub(super) struct StreamSlice {
     pub(super) top: Position,
     pub(super) floor: PostId,
@@ -14,11 +14,11 @@ pub(super) struct StreamSlice {
     pub(super) entries: Vec<(u64, Entry)>,
 }
 
-/// What an inbox's head begins with while its past is missing; see `scripts/prelude.lua`.
+/// The prefix of an inbox's head while the inbox is unfilled; see `scripts/prelude.lua`.
 const UNFILLED: &str = "9007199254740991";
 
 fn strange(what: impl std::fmt::Display) -> BrokerError {
-    BrokerError::Refused(format!("cannot make sense of an answer: {what}"))
+    BrokerError::Refused(format!("unexpected reply: {what}"))
 }
 
 pub(super) fn parse<T: FromRedisValue>(answer: Value) -> Result<T> {

@@ -1,4 +1,4 @@
-//! Asking Redis something: a few connections that come back by themselves.
+//! Connections for commands: a few, which reconnect automatically.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,61 +12,53 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::scripts::SCRIPTS;
+use crate::backoff::Backoff;
 use crate::broker::{BrokerError, Result};
 
-/// Connections that commands take turns on: two keep a long reply from holding up the rest.
+/// The number of connections, used in turn: with two, a long reply does not block the other commands.
 const CONNECTIONS: usize = 2;
 
 /// The `maxmemory-policy` under which Redis refuses writes instead of dropping keys.
 pub(super) const NO_EVICTION: &str = "noeviction";
 
-/// Commands that may wait for a connection's writer; the crate's 50 is one busy moment.
+/// Commands that may wait for the writer of a connection; the crate's default of 50 is reached in short bursts.
 const QUEUE: usize = 4096;
 
-/// The first pause between two attempts to connect; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// The delays between two attempts to connect.
+const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(50);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
-/// How long to wait before the next attempt: exponential, with jitter so that nodes do not come in step.
-pub(super) struct ReconnectBackoff(Duration);
-
-impl ReconnectBackoff {
-    pub(super) fn new() -> Self {
-        Self(FIRST_PAUSE)
-    }
-
-    pub(super) async fn pause(&mut self) {
-        tokio::time::sleep(self.0.mul_f64(rand::random_range(0.5..1.0))).await;
-        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
-    }
+/// Delays between two attempts to connect.
+pub(super) fn reconnect_backoff() -> Backoff {
+    Backoff::new(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY)
 }
 
-/// A time to live as Redis takes it: at least a millisecond, at most some ten thousand years.
+/// A time to live in milliseconds, within the range that Redis accepts.
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 48)
 }
 
-/// How to reach the server.
+/// The server and the timeout of its replies.
 pub(super) struct RedisEndpoint {
     pub(super) client: Client,
-    /// For one attempt to connect, and for one answer.
+    /// The time limit of one attempt to connect, and of one reply.
     pub(super) timeout: Duration,
 }
 
-/// What a server says of itself.
+/// The properties of a server from `INFO`.
 #[derive(Clone, Debug)]
 pub(super) struct RedisServer {
     pub(super) version: String,
-    /// Names one run of the process: 6 characters of its run id. Logs that another run wrote may lack their end.
+    /// Identifies one run of the process: 6 characters of its run id. Logs that another run wrote may lack their end.
     pub(super) run: Arc<str>,
-    /// Its `maxmemory-policy`, if it says so.
+    /// Its `maxmemory-policy`, if reported.
     pub(super) eviction_policy: Option<Arc<str>>,
     /// Keys may be missing because they were evicted.
     pub(super) may_evict: bool,
 }
 
 impl RedisEndpoint {
-    /// Runs `work` for as long as an answer may take.
+    /// Runs `work` within the timeout.
     pub(super) async fn in_time<T>(&self, work: impl Future<Output = redis::RedisResult<T>>) -> Result<T> {
         match tokio::time::timeout(self.timeout, work).await {
             Ok(answer) => answer.map_err(|error| classify(&error)),
@@ -109,7 +101,7 @@ impl RedisEndpoint {
     }
 }
 
-/// Whether trying again later may mend it. Of a pipeline, each error counts: all of them have to be temporary.
+/// Maps an error of Redis to temporary or lasting. A pipeline's errors are temporary only if all of them are.
 fn classify(error: &RedisError) -> BrokerError {
     if let Some(errors) = error.clone().into_server_errors() {
         let temporary = errors.iter().all(|(_, error)| is_temporary(error.code()));
@@ -120,8 +112,7 @@ fn classify(error: &RedisError) -> BrokerError {
     if error.is_io_error() { BrokerError::Unreachable(text) } else { BrokerError::Refused(text) }
 }
 
-/// Whether an error code of Redis tells of a state that passes: it is loading its data, its memory is full, a script is running,
-/// a failover is under way.
+/// Whether an error code means a temporary state: loading data, full memory, a running script, a failover.
 fn is_temporary(code: &str) -> bool {
     matches!(
         code,
@@ -138,23 +129,24 @@ fn is_temporary(code: &str) -> bool {
     )
 }
 
-/// A connection, and who is at the other end.
+/// A connection and its server.
 #[derive(Clone)]
 pub(super) struct RedisLink {
     connection: MultiplexedConnection,
     pub(super) server: RedisServer,
     slot: usize,
-    /// Counts the connections of the slot.
+    /// The sequence number of the connection in its slot.
     number: u64,
 }
 
 struct ConnectionSlot {
     link: Mutex<Option<RedisLink>>,
-    /// The number of the latest connection known to be lost. Whoever notices raises it; the slot's keeper waits on it.
+    /// The number of the latest connection that was lost. Raised by the first to notice; the slot's keeper waits for
+    /// it.
     lost: watch::Sender<u64>,
 }
 
-/// What commands and keepers share.
+/// The connections, shared by commands and keepers.
 struct ConnectionPool {
     endpoint: Arc<RedisEndpoint>,
     slots: [ConnectionSlot; CONNECTIONS],
@@ -162,15 +154,15 @@ struct ConnectionPool {
     round_trips: AtomicU64,
 }
 
-/// Sends commands. While Redis is unreachable they fail at once.
+/// Sends commands. They fail at once while Redis is unreachable.
 pub(super) struct Commands {
     shared: Arc<ConnectionPool>,
-    /// One for each slot: connects, waits until the connection is lost, connects again.
+    /// One task for each slot, which reconnects when its connection is lost.
     _keepers: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Commands {
-    /// Connects. Fails if the first connection does: later ones come back by themselves.
+    /// Opens all connections. Fails if one of them does; later they reconnect automatically.
     pub(super) async fn connect(endpoint: Arc<RedisEndpoint>) -> Result<Self> {
         let slots = std::array::from_fn(|_| ConnectionSlot { link: Mutex::new(None), lost: watch::Sender::new(0) });
         let shared =
@@ -183,12 +175,12 @@ impl Commands {
         Ok(Self { shared, _keepers: keepers })
     }
 
-    /// How many times something was asked.
+    /// The number of round trips since the start.
     pub(super) fn round_trips(&self) -> u64 {
         self.shared.round_trips.load(Ordering::Relaxed)
     }
 
-    /// A connection that stands.
+    /// An open connection.
     pub(super) fn link(&self) -> Result<RedisLink> {
         let turn = self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let standing = |at: usize| self.shared.slots[(turn.wrapping_add(at)) % CONNECTIONS].link.lock().clone();
@@ -197,12 +189,12 @@ impl Commands {
             .ok_or_else(|| BrokerError::Unreachable("not connected, trying to".to_owned()))
     }
 
-    /// Asks on any connection.
+    /// Sends a command on any connection.
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value> {
         self.send_on(&mut self.link()?, command).await
     }
 
-    /// Asks on this connection.
+    /// Sends a command on this connection.
     pub(super) async fn send_on(&self, link: &mut RedisLink, command: &Cmd) -> Result<Value> {
         self.count();
         self.send_uncounted(link, command).await
@@ -212,7 +204,7 @@ impl Commands {
         self.shared.round_trips.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Asks on this connection for what no operation asks for, so that the number of round round_trips tells what operations cost.
+    /// Sends a command of a background task, which is not counted: the number of round trips is the cost of operations.
     pub(super) async fn send_uncounted(&self, link: &mut RedisLink, command: &Cmd) -> Result<Value> {
         let slot = link.slot;
         let number = link.number;
@@ -220,7 +212,7 @@ impl Commands {
         let answer = self.timed((slot, number), async {
             let answer = connection.send_packed_command(command).await.and_then(Value::extract_error);
             match answer {
-                // Somebody flushed the server's scripts.
+                // The script cache of the server was flushed.
                 Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                     let mut load = redis::pipe();
                     for script in SCRIPTS.all() {
@@ -235,7 +227,7 @@ impl Commands {
         answer.await
     }
 
-    /// Asks several things at one moment.
+    /// Sends several commands as a transaction.
     pub(super) async fn send_atomic<T: redis::FromRedisValue>(
         &self,
         link: &mut RedisLink,
@@ -249,7 +241,7 @@ impl Commands {
         self.timed(which, async { pipe.query_async(&mut link.connection).await }).await
     }
 
-    /// Asks several things in one round trip.
+    /// Sends several commands in one round trip.
     pub(super) async fn send_pipeline<T: redis::FromRedisValue>(&self, commands: &redis::Pipeline) -> Result<T> {
         let mut link = self.link()?;
         self.count();
@@ -264,10 +256,10 @@ impl Commands {
     ) -> Result<T> {
         let answer = match tokio::time::timeout(self.shared.endpoint.timeout, work).await {
             Ok(Ok(value)) => return Ok(value),
-            // Dropped connections and demoted servers alike: the way back begins with a new connection.
+            // A dropped connection or a demoted server: reconnect.
             Ok(Err(error)) if error.is_unrecoverable_error() || error.code() == Some("READONLY") => classify(&error),
             Ok(Err(error)) => return Err(classify(&error)),
-            // What waits on it now would wait forever if the server hangs, and pile up.
+            // If the server hangs, commands would pile up on this connection.
             Err(_) => BrokerError::Unreachable(format!("no answer in {:?}", self.shared.endpoint.timeout)),
         };
         self.shared.retire(slot, number);
@@ -288,7 +280,7 @@ impl ConnectionPool {
         Ok(())
     }
 
-    /// Gives a connection up. Commands under way on it still get their answer, if one comes in time.
+    /// Retires a connection. Commands in flight on it still receive their replies, if in time.
     fn retire(&self, slot: usize, number: u64) {
         let slot = &self.slots[slot];
         let retired = slot.link.lock().take_if(|link| link.number <= number);
@@ -302,10 +294,10 @@ impl ConnectionPool {
             // The sender lives as long as `self` does.
             let _ = lost.wait_for(|lost| *lost >= number).await;
             tracing::warn!(slot, "lost a connection to redis");
-            let mut back_off = ReconnectBackoff::new();
+            let mut backoff = reconnect_backoff();
             while let Err(error) = self.connect(slot, number + 1).await {
                 tracing::debug!(slot, %error, "cannot connect to redis");
-                back_off.pause().await;
+                tokio::time::sleep(backoff.next_delay()).await;
             }
             tracing::info!(slot, "connected to redis again");
         }

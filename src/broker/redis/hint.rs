@@ -1,10 +1,10 @@
-//! What is said on pub/sub.
+//! The messages of pub/sub.
 //!
-//! | text | what |
+//! | text | meaning |
 //! |---|---|
-//! | `0-<offset> <epoch> <kind><body>` | an entry, and where in the log it is |
-//! | `-<kind><body>` | an entry that is in no log |
-//! | `j<json>`, `l<json>` | somebody joined, left |
+//! | `0-<offset> <epoch> <kind><body>` | an entry and its position in the log |
+//! | `-<kind><body>` | an entry without a log |
+//! | `j<json>`, `l<json>` | a join, a leave |
 
 use bytes::Bytes;
 
@@ -41,15 +41,15 @@ fn decode_entry(text: &Bytes) -> Option<Entry> {
     Entry::decode(*text.first()?, text.slice(1..))
 }
 
-/// An entry that is in no log, as it is said.
+/// Encodes an entry without a log.
 pub(super) fn unlogged(entry: &Entry) -> Vec<u8> {
     let (kind, body) = entry.encode();
     [&[b'-', kind][..], &body[..]].concat()
 }
 
-/// A notice as it is said.
-pub(super) fn notice(notice: &PresenceEvent) -> Vec<u8> {
-    match notice {
+/// Encodes a join or leave.
+pub(super) fn presence_event(event: &PresenceEvent) -> Vec<u8> {
+    match event {
         PresenceEvent::Join(info) => [b"j", &info[..]].concat(),
         PresenceEvent::Leave(info) => [b"l", &info[..]].concat(),
     }
@@ -70,7 +70,7 @@ mod tests {
         let said = Bytes::from_static(b"0-12 abc p7");
         assert_eq!(Hint::decode(&said), Some(Hint::Entry(Some(here), Entry::Post(PostId(7)))));
         for it in [PresenceEvent::Join(Bytes::from_static(b"{}")), PresenceEvent::Leave(Bytes::new())] {
-            assert_eq!(Hint::decode(&notice(&it).into()), Some(Hint::PresenceEvent(it)));
+            assert_eq!(Hint::decode(&presence_event(&it).into()), Some(Hint::PresenceEvent(it)));
         }
         for nonsense in ["", "-", "0", "0-1", "0-1 a", "0-1 a ", "0-x a p1", "?"] {
             assert_eq!(Hint::decode(&Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");

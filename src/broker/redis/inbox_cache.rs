@@ -1,9 +1,9 @@
-//! InboxStore that were read here inbox_cache: of a thousand entries only those are read again that came since.
+//! A cache of inboxes that were read recently: only entries that are new since then are read from Redis.
 //!
-//! An inbox's Stream grows at its end and is cut at its beginning; its entries stay what they are. So what was read of it
-//! holds for as long as it is the same Stream, which its epoch says: what is before its first entry by now is left out,
-//! what is after the last one that was read is added. That is one round trip like any other way to read it, and spares
-//! Redis from saying, and this process from parsing, what it said before.
+//! The Stream of an inbox grows at its end and is trimmed at its beginning; its entries do not change. So cached
+//! entries are valid as long as the epoch, and with it the Stream, is the same: those before the first entry of the
+//! Stream are dropped, those after the last cached one are added. This takes one round trip, like reading the whole
+//! inbox, and Redis sends only the new entries.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use moka::sync::Cache;
 use crate::broker::Inbox;
 use crate::model::{Entry, Epoch, PostId, UserId};
 
-/// How much is kept, in bytes: some 4,000 full inboxes of 1,000 entries.
+/// The capacity in bytes: some 4,000 full inboxes of 1,000 entries.
 const CAPACITY: u64 = 64 << 20;
 
-/// What was read of inboxes.
+/// Cached inboxes by user.
 pub(super) struct InboxCache(Cache<UserId, Arc<CachedInbox>>);
 
 impl InboxCache {
@@ -31,7 +31,7 @@ impl InboxCache {
         self.0.get(user)
     }
 
-    /// Remembers an inbox as it was just read.
+    /// Caches an inbox that was just read.
     pub(super) fn put(&self, user: &UserId, inbox: &Inbox) {
         match CachedInbox::of(inbox) {
             Some(known) => self.0.insert(user.clone(), Arc::new(known)),
@@ -44,7 +44,7 @@ impl InboxCache {
     }
 }
 
-/// What was read of one inbox.
+/// The cached entries of one inbox.
 pub(super) struct CachedInbox {
     epoch: Epoch,
     top: u64,
@@ -83,13 +83,13 @@ impl CachedInbox {
         Some(Self { epoch: Arc::clone(&inbox.top.epoch), top: inbox.top.offset, entries })
     }
 
-    /// Up to where it was read.
+    /// The last cached offset.
     pub(super) fn top(&self) -> u64 {
         self.top
     }
 
-    /// All of the inbox, `news` being what was read of it now: what is there from [`top`](Self::top) on, that entry itself
-    /// too. The Stream begins at `oldest` by now. `None` if it is not the Stream that was read before.
+    /// The whole inbox. `news` are the entries from [`top`](Self::top) on, including that entry; the Stream now begins
+    /// at `oldest`. `None` if it is another Stream than the cached one.
     pub(super) fn continued_by(&self, news: Inbox, begins: u64, oldest: u64) -> Option<Inbox> {
         if news.top.epoch != self.epoch || begins != self.top {
             return None;
@@ -103,7 +103,7 @@ impl CachedInbox {
         Some(Inbox { entries, ..news })
     }
 
-    /// Whether an inbox is what was read before, and no more.
+    /// Whether an inbox has no entries beyond the cached ones.
     pub(super) fn is_all_of(&self, inbox: &Inbox) -> bool {
         self.top == inbox.top.offset && self.entries.len() == inbox.entries.len()
     }

@@ -1,8 +1,8 @@
-//! The invalidation log in Redis: nodes append to it, hear of it by pub/sub, and poll it.
+//! The invalidation log in Redis: nodes append to it, receive it by pub/sub, and poll it.
 //!
-//! Pub/sub carries invalidations fast, the poll makes them sure. A node counts as caught up only by what it has applied
-//! without a gap, so a lost message costs at most one poll. Each poll registers the node by the clock of Redis; who
-//! appends waits for the confirmations of the registered nodes, or until the lease of those that do not confirm has ended.
+//! Pub/sub delivers invalidations fast, the poll reliably. A node has caught up only with entries that it has applied
+//! without a gap, so a lost message costs at most one poll. Each poll registers the node by the clock of Redis. A node
+//! that appends waits for the confirmations of all registered nodes, or until the leases of the others have ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ struct Waiter {
     done: oneshot::Sender<()>,
 }
 
-/// What other nodes confirmed, and who waits for it.
+/// Confirmations of other nodes, and the invalidations that wait for them.
 #[derive(Default)]
 struct Confirmations {
     /// By node, how far it has applied the log.
@@ -75,7 +75,7 @@ pub(super) struct InvalidationLog {
     /// The log is to be polled at once.
     pub(super) poll_now: Notify,
     confirmations: Mutex<Confirmations>,
-    /// Nodes whose invalidations were applied here and not confirmed yet.
+    /// Nodes whose invalidations were applied here and are not confirmed yet.
     to_confirm: Mutex<HashSet<String>>,
     confirm_now: Notify,
 }
@@ -278,7 +278,7 @@ impl InvalidationLog {
         match cursor.as_mut().filter(|cursor| *cursor.epoch == *epoch) {
             Some(known) if sequence <= known.applied => {}
             Some(known) if sequence == known.applied + 1 => known.applied = sequence,
-            // Something was lost: the log tells what.
+            // A message was lost: read the log.
             _ => {
                 self.lease.revoke();
                 self.poll_now.notify_one();
@@ -318,14 +318,14 @@ impl InvalidationLog {
     }
 }
 
-/// Somebody waits for the confirmations of an invalidation.
+/// Removes a waiting invalidation when it is dropped.
 struct ConfirmationGuard {
     log: Arc<InvalidationLog>,
     sequence: u64,
 }
 
 impl ConfirmationGuard {
-    /// How many nodes have not confirmed.
+    /// The number of nodes that have not confirmed.
     fn unconfirmed(&self) -> usize {
         self.log.confirmations.lock().waiting.get(&self.sequence).map_or(0, |waiter| waiter.missing.len())
     }
@@ -340,7 +340,7 @@ impl Drop for ConfirmationGuard {
 fn apply(listener: &dyn MessageListener, text: &str) {
     match Invalidation::decode_all(text) {
         Some(what) => listener.invalidate(&what),
-        // A newer version knows something that this one may have cached under another name.
+        // Of a newer version: this one may have cached the object under another name.
         None => listener.invalidate_all(),
     }
 }

@@ -1,23 +1,23 @@
-//! What things are called in Redis.
+//! The names of keys and pub/sub channels in Redis.
 //!
-//! | name | what |
+//! | name | content |
 //! |---|---|
 //! | `<prefix>:{<channel>}:l` | log or inbox: a Stream with ids `0-<offset>`; and the pub/sub channel of its hints |
-//! | `<prefix>:{<channel>}:m` | what is known of it: a HASH |
+//! | `<prefix>:{<channel>}:m` | its metadata: a HASH |
 //! | `<prefix>:{<channel>}:i:<key>` | an idempotency key: a HASH |
 //! | `<prefix>:{<channel>}:p`, `…:q`, `…:u` | presence: entries (a HASH), expiry by client and by user (ZSETs) |
 //! | `<prefix>:job:<run>:<id>` | a job of fan-out in one run: a HASH of its last attempt and the pages written |
-//! | `<prefix>:node:<n>`, `<prefix>:nodes` | who holds a node number; up to which time its holders may have made ids: a HASH |
-//! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, who holds it, its life |
-//! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, what is known of it, and which nodes follow it |
+//! | `<prefix>:node:<n>`, `<prefix>:nodes` | the holder of a node number; the time up to which its holders may have generated ids: a HASH |
+//! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, the holder of its lease, its epoch |
+//! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, its metadata, and the nodes that follow it |
 //! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations, and which of them a node has applied |
 //! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
-//! | `<prefix>:{p<id>}:c:<incarnation>` | what came of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
-//! | `<prefix>:ledger` | what is remembered of the ledger: a HASH |
-//! | `<prefix>:seed` | what the epochs of logs that nothing was written to are derived from (a cluster needs one a slot) |
+//! | `<prefix>:{p<id>}:c:<incarnation>` | the tally of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
+//! | `<prefix>:ledger` | the record of the ledger: a HASH |
+//! | `<prefix>:seed` | the seed of derived epochs (a cluster needs one in each slot) |
 //! | `<prefix>:signal` | pub/sub: signals |
-//! | `<prefix>:ping` | written to learn whether Redis takes writes |
-//! | `<prefix>:probe:<node>` | pub/sub: a node's own voice |
+//! | `<prefix>:ping` | written to check that Redis accepts writes |
+//! | `<prefix>:probe:<node>` | pub/sub: the probes of a node |
 //!
 //! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
 
@@ -25,7 +25,7 @@ use crate::broker::JobAttempt;
 use crate::broker::epoch::posted_on;
 use crate::model::{Object, UserId};
 
-/// Makes names.
+/// Builds names.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     /// `<prefix>:{`.
@@ -38,7 +38,7 @@ impl Keys {
         Self { open: format!("{prefix}:{{").into(), prefix: prefix.into() }
     }
 
-    /// A channel's log, and what is known of it.
+    /// The log of a channel, and its metadata.
     pub(super) fn log(&self, channel: &str) -> [String; 2] {
         ["l", "m"].map(|what| format!("{}{channel}}}:{what}", self.open))
     }
@@ -49,17 +49,17 @@ impl Keys {
             .map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(Object::Post(id), incarnation))
     }
 
-    /// Written to learn whether Redis takes writes.
+    /// Written to check that Redis accepts writes.
     pub(super) fn ping(&self) -> String {
         format!("{}:ping", self.prefix)
     }
 
-    /// What the epochs of logs that nothing was written to are derived from.
+    /// The seed of derived epochs.
     pub(super) fn seed(&self) -> String {
         format!("{}:seed", self.prefix)
     }
 
-    /// An inbox, and what is known of it.
+    /// An inbox, and its metadata.
     pub(super) fn inbox(&self, user: &UserId) -> [String; 2] {
         ["l", "m"].map(|what| format!("{}timeline:{user}}}:{what}", self.open))
     }
@@ -97,17 +97,17 @@ impl Keys {
         format!("{}:node:{number}", self.prefix)
     }
 
-    /// Up to which time the holders of each node number may have made ids.
+    /// The time up to which the holders of each node number may have generated ids.
     pub(super) fn node_ceilings(&self) -> String {
         format!("{}:nodes", self.prefix)
     }
 
-    /// A partition of the queue: who holds it, the Stream, its life.
+    /// A partition of the queue: the holder of its lease, the Stream, its epoch.
     pub(super) fn partition(&self, number: u16) -> [String; 3] {
         ["h", "q", "e"].map(|what| format!("{}likes}}:{what}:{number}", self.open))
     }
 
-    /// What came of an object.
+    /// The tally of an object.
     pub(super) fn tally(&self, object: Object, incarnation: &str) -> String {
         format!("{}{}}}:c:{incarnation}", self.open, object.to_text())
     }
@@ -116,7 +116,7 @@ impl Keys {
         format!("{}:ledger", self.prefix)
     }
 
-    /// The invalidation log, what is known of it, and the registry of nodes that follow it.
+    /// The invalidation log, its metadata, and the registry of nodes that follow it.
     pub(super) fn invalidation_log(&self) -> [String; 3] {
         ["l", "m", "n"].map(|what| format!("{}invalidation}}:{what}", self.open))
     }
@@ -126,7 +126,7 @@ impl Keys {
         format!("{}:invalidation", self.prefix)
     }
 
-    /// Where a node hears which of its invalidations others have applied.
+    /// The pub/sub channel of confirmations for a node.
     pub(super) fn confirmations(&self, node: &str) -> String {
         format!("{}:confirmation:{node}", self.prefix)
     }

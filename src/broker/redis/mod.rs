@@ -1,17 +1,17 @@
 //! The broker of any number of processes: Redis 7 or newer.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
-//! | `mod.rs` | connecting; channels and their logs: a call, and what its answer means |
+//! | `mod.rs` | connecting; channels and their logs: commands and their replies |
 //! | `inboxes.rs` | the same for inboxes and fan-out |
-//! | `keys.rs` | what things are called in Redis |
-//! | `scripts/`, `scripts.rs` | the Lua that does each thing at one moment |
-//! | `commands.rs` | asking: connections that come back by themselves |
-//! | `inbox_cache.rs` | inboxes that were read here before, and are read on |
-//! | `queue.rs`, `tallies.rs`, `permits.rs` | the queue of what is done later, what came of objects, shared rate limits |
+//! | `keys.rs` | the names of keys and channels |
+//! | `scripts/`, `scripts.rs` | Lua scripts, for atomic operations |
+//! | `commands.rs` | connections for commands, which reconnect |
+//! | `inbox_cache.rs` | inboxes that were read recently, of which only new entries are read |
+//! | `queue.rs`, `tallies.rs`, `permits.rs` | the durable queue, tallies, shared rate limits |
 //! | `presence.rs` | clients in channels |
-//! | `invalidation_log.rs` | caches to be dropped: appended, followed, confirmed |
-//! | `pubsub.rs`, `hint.rs` | hearing: one connection that subscribes, what is said on it |
+//! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
+//! | `pubsub.rs`, `hint.rs` | the connection with all subscriptions, and the messages on it |
 
 mod answers;
 mod commands;
@@ -52,27 +52,27 @@ use crate::broker::epoch::new_epoch;
 use crate::broker::logs::IDEMPOTENCY_TTL;
 use crate::model::{Entry, Millis, Position, PostId, UserId};
 
-/// How to use a Redis.
+/// The options of [`RedisBroker`].
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// Where it is: `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS.
+    /// The address: `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS.
     pub url: String,
-    /// For one attempt to connect, and for one answer.
+    /// The time limit of one attempt to connect, and of one reply.
     pub timeout: Duration,
-    /// What all keys begin with, before a colon: deployments with different ones can share a Redis.
+    /// The prefix of all keys, before a colon. Deployments with different prefixes can share a Redis.
     pub prefix: String,
-    /// Of inboxes.
+    /// The options of inboxes.
     pub inbox: InboxOptions,
-    /// How often a node checks that it hears itself. A silent stall is noticed within three times that.
+    /// The interval of probes of pub/sub. A stalled connection is detected within three intervals.
     pub probe_every: Duration,
 }
 
-/// The broker of any number of processes, on Redis 7 or newer. Its connections come back by themselves.
+/// The broker of any number of processes, on Redis 7 or newer. It reconnects automatically.
 pub struct RedisBroker {
     name: String,
     keys: Keys,
     inbox: InboxOptions,
-    /// How long positions stay known.
+    /// How long positions stay valid; [`POSITION_TTL`] except in tests.
     position_ttl: Duration,
     commands: Arc<Commands>,
     pubsub: PubSub,
@@ -85,7 +85,10 @@ pub struct RedisBroker {
 }
 
 impl RedisBroker {
-    /// Connects. Fails if Redis cannot be reached now, or is too old; once connected, it comes back by itself.
+    /// Connects.
+    ///
+    /// # Errors
+    /// If Redis cannot be reached now, or is too old. Later connections are retried.
     pub async fn connect(options: RedisOptions) -> Result<Self> {
         let wrong = |error: redis::RedisError| BrokerError::Refused(error.to_string());
         let info = options.url.as_str().into_connection_info().map_err(wrong)?;
@@ -148,8 +151,8 @@ impl RedisBroker {
         self.commands.send_on(&mut link, &call).await
     }
 
-    /// Calls a script that may derive an epoch. Its first arguments are the run, the period, and whether Redis may evict
-    /// keys.
+    /// Calls a script that may derive an epoch. Its first arguments are the run, the period, and whether Redis may
+    /// evict keys.
     async fn call_with_epoch(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
         call.arg(self.run(&link)).arg(millis(epoch::period(self.position_ttl))).arg(u8::from(link.server.may_evict));
@@ -186,7 +189,7 @@ fn warn_of_eviction(policy: Option<&str>) {
             policy,
             "redis may evict keys: logs and queued likes can be lost; set maxmemory-policy to noeviction"
         ),
-        None => tracing::info!("redis does not tell its maxmemory-policy; it has to be noeviction"),
+        None => tracing::info!("redis does not report its maxmemory-policy; it must be noeviction"),
     }
 }
 
@@ -197,14 +200,14 @@ impl Broker for RedisBroker {
     }
 
     fn listen(&self, listener: Arc<dyn MessageListener>) {
-        // A second listener is a mistake of the caller's; the first one stays.
+        // The first listener stays.
         let _ = self.listener.set(listener);
         self.invalidations.poll_now.notify_one();
     }
 
     async fn ping(&self) -> Result<()> {
         self.pubsub.check()?;
-        // A write: a Redis whose memory is full, or that is a replica, answers PING all the same.
+        // A write: a replica, and a Redis whose memory is full, reply to PING.
         let mut probe = redis::cmd("SET");
         probe.arg(self.keys.ping()).arg(1).arg("PX").arg(10_000);
         self.commands.send(&probe).await.map(drop)
@@ -267,8 +270,8 @@ impl Broker for RedisBroker {
         self.publish_raw(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
     }
 
-    async fn notice(&self, channel: &str, notice: &PresenceEvent) -> Result<()> {
-        self.publish_raw(&self.keys.hints(channel), &hint::notice(notice)).await.map(drop)
+    async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {
+        self.publish_raw(&self.keys.hints(channel), &hint::presence_event(event)).await.map(drop)
     }
 
     async fn position(&self, channel: &str) -> Result<Option<Position>> {

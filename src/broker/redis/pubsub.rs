@@ -1,8 +1,8 @@
-//! Hearing from Redis: one connection that subscribes, and a task that owns it.
+//! Pub/sub of Redis: one connection with all subscriptions, and the task that owns it.
 //!
-//! The task has three inputs: requests to subscribe or not, the loss of its connection, and the clock of the probe. It
-//! owns the set of channels wanted; hints go straight from the connection to the listener. A connection that looks
-//! alive but is silent is found by the node's own voice: what it publishes to itself must come back.
+//! The task has three inputs: requests to subscribe or unsubscribe, the loss of its connection, and the timer of the
+//! probe. It owns the set of subscribed channels; hints go from the connection to the listener directly. The probe
+//! detects a connection that is open but delivers nothing: messages that the node publishes to itself must arrive.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::commands::{Commands, ReconnectBackoff, RedisEndpoint};
+use super::commands::{Commands, RedisEndpoint, reconnect_backoff};
 use super::hint::Hint;
 use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
@@ -24,11 +24,11 @@ use crate::broker::epoch::new_epoch;
 use crate::broker::listener::ListenerCell;
 use crate::broker::{BrokerError, Result, Signal};
 
-/// Wishes that may wait, and how many are taken at once.
+/// Requests that may wait, and requests that are processed at once.
 const MAX_REQUESTS: usize = 4096;
 const BATCH: usize = 512;
 
-/// This many of the node's own messages may be missing before the connection counts as stalled.
+/// Probes that may be missing before the connection counts as stalled.
 const MAX_UNANSWERED_PROBES: u32 = 2;
 
 const NOT_CONNECTED: &str = "not connected, trying to";
@@ -78,18 +78,18 @@ impl PubSub {
         Ok(Self { requests: sender, timeout, connected, _task: task })
     }
 
-    /// Fails while nothing can be heard and no channel subscribed to.
+    /// Fails while there is no connection.
     pub(super) fn check(&self) -> Result<()> {
         let connected = self.connected.load(Ordering::Acquire);
         if connected { Ok(()) } else { Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())) }
     }
 
-    /// Returns when hints of the channel flow.
+    /// Subscribes to the hints of a channel; returns once Redis has confirmed it.
     pub(super) async fn subscribe(&self, channel: &str) -> Result<()> {
         self.change(SubscriptionChange::Subscribe, channel).await
     }
 
-    /// Returns when hints of the channel do not flow any more.
+    /// Ends the subscription; returns once Redis has confirmed it.
     pub(super) async fn unsubscribe(&self, channel: &str) -> Result<()> {
         self.change(SubscriptionChange::Unsubscribe, channel).await
     }
@@ -109,11 +109,11 @@ impl PubSub {
     }
 }
 
-/// Where what is heard goes.
+/// Routes messages to the listener.
 #[derive(Clone)]
 struct MessageRouter {
     keys: Keys,
-    /// Where the node publishes to itself.
+    /// The channel on which the node publishes probes to itself.
     probe: Arc<str>,
     listener: ListenerCell,
     invalidations: Arc<InvalidationLog>,
@@ -121,18 +121,18 @@ struct MessageRouter {
     log_channels: [String; 2],
 }
 
-/// A connection that hears.
+/// The connection with the subscriptions.
 struct PubSubConnection {
     redis: MultiplexedConnection,
     health: Arc<ConnectionHealth>,
 }
 
-/// What a connection tells of itself.
+/// The health of the connection.
 #[derive(Default)]
 struct ConnectionHealth {
-    /// It is lost.
+    /// Notified when the connection is lost.
     lost: Notify,
-    /// How many of the node's own messages have not come back.
+    /// Probes that have not arrived since the last one that did.
     unanswered: AtomicU32,
 }
 
@@ -146,7 +146,7 @@ impl PubSubConnection {
 }
 
 impl MessageRouter {
-    /// Takes a message to the listener. Runs in the connection's own task.
+    /// Delivers a message. Runs in the connection's own task.
     fn push(&self, health: &ConnectionHealth, push: PushInfo) {
         match push.kind {
             PushKind::Disconnection => health.lost.notify_one(),
@@ -182,8 +182,8 @@ impl MessageRouter {
         };
         match Hint::decode(said) {
             Some(Hint::Entry(position, entry)) => listener.entry(channel, position.as_ref(), &entry),
-            Some(Hint::PresenceEvent(notice)) => listener.notice(channel, &notice),
-            // Written by a newer version: whoever cares sees the gap.
+            Some(Hint::PresenceEvent(event)) => listener.presence_event(channel, &event),
+            // Of a newer version: subscribers detect the gap in the log.
             None => {}
         }
     }
@@ -196,7 +196,7 @@ struct PubSubTask {
     router: MessageRouter,
     probe_every: Duration,
     requests: mpsc::Receiver<SubscribeRequest>,
-    /// What the connection subscribes to, and the next one will.
+    /// The channels to which this connection and the next one subscribe.
     wanted: HashSet<Box<str>>,
     /// Whether there is a connection.
     connected: Arc<AtomicBool>,
@@ -206,7 +206,7 @@ impl PubSubTask {
     async fn run(mut self, mut connection: PubSubConnection) {
         loop {
             self.serve(&mut connection).await;
-            // What comes of it is taken up by the reconnect; meanwhile nothing must arrive by the old way.
+            // Nothing may arrive by the old connection while the new one subscribes.
             drop(connection);
             self.connected.store(false, Ordering::Release);
             connection = self.reconnect().await;
@@ -228,7 +228,7 @@ impl PubSubTask {
         Ok(())
     }
 
-    /// Hears until the connection is lost, or as good as.
+    /// Serves requests until the connection is lost or stalled.
     async fn serve(&mut self, connection: &mut PubSubConnection) {
         let mut clock = tokio::time::interval(self.probe_every);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -237,7 +237,7 @@ impl PubSubTask {
         loop {
             tokio::select! {
                 () = connection.health.lost.notified() => {
-                    tracing::warn!("lost the connection that hears redis");
+                    tracing::warn!("lost the pub/sub connection to redis");
                     return;
                 }
                 taken = self.requests.recv_many(&mut batch, BATCH) => {
@@ -246,13 +246,13 @@ impl PubSubTask {
                         return std::future::pending().await;
                     }
                     if let Err(error) = self.apply(connection, &mut batch).await {
-                        tracing::warn!(%error, "cannot subscribe, connecting anew");
+                        tracing::warn!(%error, "cannot subscribe, reconnecting");
                         return;
                     }
                 }
                 _ = clock.tick() => {
                     if connection.health.unanswered.fetch_add(1, Ordering::Relaxed) >= MAX_UNANSWERED_PROBES {
-                        tracing::warn!("redis pub/sub has fallen silent, connecting anew");
+                        tracing::warn!("redis pub/sub delivers nothing, reconnecting");
                         return;
                     }
                     if probing.as_ref().is_none_or(|probe| probe.is_finished()) {
@@ -263,17 +263,17 @@ impl PubSubTask {
         }
     }
 
-    /// Publishes to itself, by the way that everybody else's messages come.
+    /// Publishes a probe, which arrives like the messages of other nodes.
     fn probe(&self) -> AbortOnDropHandle<()> {
         let commands = Arc::clone(&self.commands);
         let to = Arc::clone(&self.router.probe);
         AbortOnDropHandle::new(tokio::spawn(async move {
-            // If it fails, its echo is missing, which is what counts.
+            // If it fails, the probe is missing.
             let _ = commands.send(redis::cmd("PUBLISH").arg(&*to).arg("")).await;
         }))
     }
 
-    /// Does what was asked for, in the order asked, in as few commands as that allows.
+    /// Processes requests in their order, with as few commands as possible.
     async fn apply(&mut self, connection: &mut PubSubConnection, batch: &mut Vec<SubscribeRequest>) -> Result<()> {
         let mut failed = None;
         while let Some(first) = batch.first() {
@@ -285,7 +285,7 @@ impl PubSubTask {
             }
             for request in group {
                 let answer = failed.clone().map_or(Ok(()), |why| Err(BrokerError::Unreachable(why)));
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 let _ = request.done.send(answer);
             }
         }
@@ -298,7 +298,7 @@ impl PubSubTask {
         change: SubscriptionChange,
         group: &[SubscribeRequest],
     ) -> Result<()> {
-        // Known already, or asked for twice, there is nothing to do.
+        // Repeated requests need no command.
         let news = |request: &&SubscribeRequest| match change {
             SubscriptionChange::Subscribe => self.wanted.insert(request.channel.clone()),
             SubscriptionChange::Unsubscribe => self.wanted.remove(&request.channel),
@@ -313,7 +313,7 @@ impl PubSubTask {
             SubscriptionChange::Subscribe => {
                 let answer = self.endpoint.in_time(redis.subscribe(names)).await;
                 if answer.is_err() {
-                    // Whoever asked is told that it failed, so it must not come back with the connection.
+                    // The caller receives the error, so the next connection must not subscribe.
                     new.iter().for_each(|request| _ = self.wanted.remove(&request.channel));
                 }
                 answer
@@ -322,7 +322,7 @@ impl PubSubTask {
         }
     }
 
-    /// Answers while nothing can be heard: giving up a channel works, wanting one does not.
+    /// Answers requests while there is no connection: unsubscribing succeeds, subscribing fails.
     fn reject(&mut self, batch: &mut Vec<SubscribeRequest>) {
         for request in batch.drain(..) {
             let answer = match request.change {
@@ -336,15 +336,15 @@ impl PubSubTask {
         }
     }
 
-    /// Tries until it hears again on every channel wanted. Wishes are answered meanwhile.
+    /// Reconnects and subscribes to all channels. Requests are answered in the meantime.
     async fn reconnect(&mut self) -> PubSubConnection {
-        let mut back_off = ReconnectBackoff::new();
+        let mut backoff = reconnect_backoff();
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let attempt = {
                 let (endpoint, router) = (Arc::clone(&self.endpoint), self.router.clone());
                 let mut attempt = std::pin::pin!(async {
-                    back_off.pause().await;
+                    tokio::time::sleep(backoff.next_delay()).await;
                     PubSubConnection::connect(endpoint, router).await
                 });
                 loop {
@@ -360,7 +360,7 @@ impl PubSubTask {
             };
             match heard {
                 Ok(connection) => return connection,
-                Err(error) => tracing::debug!(%error, "cannot hear redis"),
+                Err(error) => tracing::debug!(%error, "cannot connect to redis pub/sub"),
             }
         }
     }

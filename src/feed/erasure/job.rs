@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
+use crate::backoff::Backoff;
 use crate::broker::Broker;
 use crate::feed::error::Result;
 use crate::feed::identity::ErasureRecords;
@@ -109,22 +110,21 @@ impl ErasureJob {
     pub(crate) fn start(self: &Arc<Self>) {
         let job = Arc::clone(self);
         self.runtime.spawn(async move {
-            let mut backoff = MIN_BACKOFF;
+            let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
             loop {
                 let pause = match job.work().await {
                     Ok(true) => Duration::ZERO,
                     Ok(false) => POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
                     Err(error) => {
-                        tracing::warn!(%error, pause = ?backoff, "an erasure waits for its stores");
-                        let pause = backoff.mul_f64(rand::random_range(0.5..1.5));
-                        backoff = (backoff * 2).min(MAX_BACKOFF);
+                        let pause = backoff.next_delay();
+                        tracing::warn!(%error, ?pause, "an erasure waits for its stores");
                         if !job.runtime.sleep(pause).await {
                             return;
                         }
                         continue;
                     }
                 };
-                backoff = MIN_BACKOFF;
+                backoff.reset();
                 tokio::select! {
                     more = job.runtime.sleep(pause) => if !more { return },
                     () = job.records.job_woken(), if !pause.is_zero() => {}

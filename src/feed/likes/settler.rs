@@ -14,6 +14,7 @@ use super::batch_size::BatchSize;
 use super::settler_state::SettlerState;
 use super::throttle::Throttle;
 use super::wakers::SettlerWakers;
+use crate::backoff::Backoff;
 use crate::broker::{DurableQueue, QueueOffset};
 use crate::feed::error::Result;
 use crate::feed::lineage::LineageTracker;
@@ -34,9 +35,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a node tries to lease a partition that another node has.
 const LEASE_ATTEMPT_INTERVAL: Duration = Duration::from_millis(1_000);
 
-/// The first pause after a failure; it doubles up to [`MAX_BACK_OFF`].
-const MIN_BACK_OFF: Duration = Duration::from_millis(50);
-const MAX_BACK_OFF: Duration = Duration::from_secs(2);
+/// The first pause after a failure; it doubles up to [`MAX_BACKOFF`].
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// Partitions that a node settles concurrently. More would not be faster: they contend for the same rows and log, and a
 /// database on this machine would slow acknowledgements down.
@@ -99,13 +100,13 @@ impl Settlers {
     /// Settles a partition while this node has it, until the process stops.
     async fn run(&self, partition: u16) {
         let mut state = None;
-        let mut back_off = MIN_BACK_OFF;
+        let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
         let mut size = BatchSize::default();
         loop {
             let begun = Instant::now();
             let pause = match self.poll(partition, &mut state, &mut size).await {
                 Ok(outcome) => {
-                    back_off = MIN_BACK_OFF;
+                    backoff.reset();
                     match outcome {
                         SettlerPoll::More => Duration::ZERO,
                         SettlerPoll::Settled(many) => self.wait_for_work(partition, &state, begun, many).await,
@@ -113,9 +114,8 @@ impl Settlers {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, partition, pause = ?back_off, "the settling of likes waits for its stores");
-                    let pause = back_off.mul_f64(rand::random_range(0.5..1.5));
-                    back_off = (back_off * 2).min(MAX_BACK_OFF);
+                    let pause = backoff.next_delay();
+                    tracing::warn!(%error, partition, ?pause, "the settling of likes waits for its stores");
                     pause
                 }
             };

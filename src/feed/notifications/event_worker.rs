@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use super::like_notices::like_notices;
 use super::{Notice, Notifications};
+use crate::backoff::Backoff;
 use crate::broker::{Broker, Signal};
 use crate::feed::content::PostCache;
 use crate::feed::error::{FeedError, Result};
@@ -60,7 +61,7 @@ const LIKES_EVENTS: usize = 20;
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The longest pause between two attempts while a store cannot be reached.
-const MAX_BACK_OFF: Duration = Duration::from_secs(3);
+const MAX_BACKOFF: Duration = Duration::from_secs(3);
 
 /// The outcome of a poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,20 +138,21 @@ impl EventWorker {
     }
 
     async fn run(&self, consumer: EventConsumer) {
-        let (mut back_off, mut attempts, mut signalled_at) = (MIN_PAUSE, 0, None::<Instant>);
+        let (mut attempts, mut signalled_at) = (0, None::<Instant>);
+        let mut backoff = Backoff::new(2 * MIN_PAUSE, MAX_BACKOFF);
         let mut written = false;
         loop {
             let began = Instant::now();
             let pause = match self.poll(consumer, &mut attempts).await {
                 Ok(PollOutcome::Processed) => {
-                    back_off = MIN_PAUSE;
+                    backoff.reset();
                     match consumer {
                         EventConsumer::Notifications => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
                         EventConsumer::Likes => LIKES_PAUSE,
                     }
                 }
                 Ok(outcome) => {
-                    back_off = MIN_PAUSE;
+                    backoff.reset();
                     if outcome == PollOutcome::LeasedElsewhere
                         && written
                         && signalled_at.is_none_or(|at| at.elapsed() > SIGNAL_INTERVAL)
@@ -166,8 +168,7 @@ impl EventWorker {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "notifications wait for the ledger");
-                    back_off = (back_off * 2).min(MAX_BACK_OFF);
-                    back_off.mul_f64(rand::random_range(0.5..1.5))
+                    backoff.next_delay()
                 }
             };
             written = false;

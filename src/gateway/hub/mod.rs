@@ -283,7 +283,7 @@ impl MessageListener for Ears {
         hub.after(&room, accepted);
     }
 
-    fn notice(&self, channel: &str, notice: &PresenceEvent) {
+    fn presence_event(&self, channel: &str, notice: &PresenceEvent) {
         let Some(room) = self.0.rooms.get(channel).map(|room| Arc::clone(&room)) else { return };
         let push = match notice {
             PresenceEvent::Join(info) => push_join(channel, info),

@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Hub;
 use super::room::{Accepted, Room};
+use crate::backoff::Backoff;
 use crate::broker::BrokerError;
 
 /// How long a room stays without members: somebody who comes back soon finds it warm.
@@ -55,14 +56,12 @@ impl Hub {
 
     /// Compares every room with its log, until that has worked.
     async fn compare_all(self: &Arc<Self>, stop: &CancellationToken) {
-        let mut pause = Duration::from_millis(100);
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
         while let Err(error) = self.compare_rooms().await {
             tracing::warn!(%error, "positions could not be compared with the logs");
-            let jitter = pause.mul_f64(rand::random_range(0.5..1.5));
-            if stop.run_until_cancelled(tokio::time::sleep(jitter)).await.is_none() {
+            if stop.run_until_cancelled(tokio::time::sleep(backoff.next_delay())).await.is_none() {
                 return;
             }
-            pause = (pause * 2).min(Duration::from_secs(2));
         }
     }
 

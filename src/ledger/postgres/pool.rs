@@ -23,6 +23,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::endpoint::Endpoint;
 use super::errors::{ClassifiedError, Recovery, classify};
+use crate::backoff::Backoff;
 use crate::ledger::{LedgerError, Result};
 
 /// What a statement is given.
@@ -34,9 +35,9 @@ const DEPTH: usize = 256;
 /// How often a call is made that another transaction was in the way of.
 const TRIES: u32 = 5;
 
-/// The first pause between two attempts to connect; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// The delays between two attempts to connect.
+const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(50);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
 /// How long after a generation began calls wait for the comparison. It takes some milliseconds where the broker
 /// answers.
@@ -385,14 +386,13 @@ impl PoolState {
                 let _ = lost.wait_for(|lost| *lost >= number).await;
                 tracing::warn!(slot, ledger = self.endpoint.name, "lost a connection to the ledger");
             }
-            let mut pause = FIRST_PAUSE;
+            let mut backoff = Backoff::new(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY);
             loop {
                 // Each attempt has a number of its own: the end of one that failed may be noticed late.
                 number += 1;
                 let Err(error) = self.connect(slot, number).await else { break };
                 tracing::debug!(slot, %error, "cannot connect to the ledger");
-                tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                tokio::time::sleep(backoff.next_delay()).await;
             }
             if before > 0 {
                 tracing::info!(slot, ledger = self.endpoint.name, "connected to the ledger again");

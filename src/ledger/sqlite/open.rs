@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::errors::explain;
 use super::migrations;
+use crate::backoff::Backoff;
 use crate::ledger::{LedgerError, Result, fold};
 
 /// Statements that a connection keeps prepared; more than there are.
@@ -136,7 +137,7 @@ fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
 fn use_wal(db: &Connection, options: &SqliteOptions) -> Result<()> {
     let path = &options.path;
     let deadline = Instant::now() + options.lock_wait();
-    let mut pause = Duration::from_millis(2);
+    let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
     loop {
         let switched = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
         let error = match switched {
@@ -150,7 +151,6 @@ fn use_wal(db: &Connection, options: &SqliteOptions) -> Result<()> {
         if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || Instant::now() > deadline {
             return Err(explain(path, &error));
         }
-        std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.5)));
-        pause = (pause * 2).min(Duration::from_millis(100));
+        std::thread::sleep(backoff.next_delay());
     }
 }

@@ -1,7 +1,9 @@
 -- Leases a number, or renews the lease.
--- KEYS: HASH number -> up to when its holders may have made ids, in Unix milliseconds; then a key for each number, in the
+-- KEYS: HASH number -> up to when its holders may have made ids, in Unix milliseconds; then a key for each number, in
+-- the
 --       order in which to try
--- ARGV: holder, milliseconds, until when this holder may make ids, 1 if the first number was the holder's, then the numbers
+-- ARGV: holder, milliseconds, until when this holder may make ids, 1 if the first number was the holder's, then the
+-- numbers
 -- Returns {index among the numbers, until when a former holder may have made ids}, {0, 0} if all are taken.
 local call = redis.call
 local ceilings, numbers = KEYS[1], #KEYS - 1

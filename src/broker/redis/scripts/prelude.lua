@@ -15,7 +15,8 @@ local function pad(id)
   return string.rep('0', 16 - #id) .. id
 end
 
--- Reading all of an inbox is bounded: it is trimmed to its length, with some slack, whenever it has grown by 100 entries.
+-- Reading all of an inbox is bounded: it is trimmed to its length, with some slack, whenever it has grown by 100
+-- entries.
 
 -- The kind letter of the newest entry on a post, nil if there is none. Edits do not count: they are written without a
 -- look into the inbox, so they do not show that it holds the post.
@@ -50,7 +51,8 @@ local function is_news(kind, word, head)
   return kind == 'p' or (kind ~= 'e' and sub(head, 1, 16) == UNFILLED)
 end
 
--- Whether an edit or a removal is written: both are, without a look into the inbox. But the past of an unfilled inbox is
+-- Whether an edit or a removal is written: both are, without a look into the inbox. But the past of an unfilled inbox
+-- is
 -- read later than the edit, so it does not need the edit; it could bring a removed post back.
 local function applies(kind, head)
   return kind ~= 'e' or sub(head, 1, 16) ~= UNFILLED
