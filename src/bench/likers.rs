@@ -109,7 +109,7 @@ pub(super) struct Liker {
     /// The id of the last command.
     last: u64,
     /// What is not acknowledged yet, oldest first.
-    waiting: VecDeque<PendingLike>,
+    waiting: VecDeque<SentLike>,
     /// What was acknowledged and is not settled yet, by post, oldest first: since when.
     unsettled: HashMap<u64, VecDeque<Instant>>,
     /// What was heard of the frame under way.
@@ -117,7 +117,7 @@ pub(super) struct Liker {
 }
 
 /// A like that was asked for, or a taking back.
-struct PendingLike {
+struct SentLike {
     due: Instant,
     post: u64,
 }
@@ -191,7 +191,7 @@ impl Liker {
         self.last += 1;
         let id = self.last;
         *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"id\":{post}}}}}}}\n");
-        self.waiting.push_back(PendingLike { due, post });
+        self.waiting.push_back(SentLike { due, post });
     }
 
     /// Reads what has come, once it is whole. Answers come in the order of the commands.
@@ -203,7 +203,7 @@ impl Liker {
         ensure!(!text.contains("\"error\":"), "the server refused a like: {text}");
         let now = Instant::now();
         for _ in text.matches("\"state\":\"accepted\"") {
-            let PendingLike { due, post } = self.waiting.pop_front().context("an answer that nobody asked for")?;
+            let SentLike { due, post } = self.waiting.pop_front().context("an answer that nobody asked for")?;
             self.unsettled.entry(post).or_default().push_back(now);
             if load.counts(now) {
                 load.acknowledged.fetch_add(1, Ordering::Relaxed);

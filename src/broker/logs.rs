@@ -26,14 +26,14 @@ pub struct Append<'a> {
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendOutcome {
     /// The position of the entry. For a publication without a log: offset 0 and an empty epoch.
     pub position: Position,
     /// The number of nodes that received the hint; 0 if no node is subscribed, or nothing was written.
     pub receivers: u64,
 }
 
-impl Appended {
+impl AppendOutcome {
     /// The result of a publication without a log.
     pub(super) fn unlogged(receivers: u64) -> Self {
         Self { position: Position { offset: 0, epoch: "".into() }, receivers }

@@ -51,7 +51,7 @@ pub use self::journal::{Flush, Journal};
 pub(crate) use self::lineage::{LIKES, is_behind};
 pub use self::lineage::{LedgerMatch, LedgerRecord};
 pub use self::listener::{MessageListener, PresenceEvent};
-pub use self::logs::{Append, Appended, Slice, Span};
+pub use self::logs::{Append, AppendOutcome, Slice, Span};
 pub use self::memory::MemoryBroker;
 pub use self::permits::{Permit, PermitRequest, PermitStore};
 pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
@@ -108,10 +108,10 @@ pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + Ledger
     // --- logs ------------------------------------------------------------------------------------------
 
     /// Appends an entry and sends a hint to the subscribed nodes. Refused for inboxes, which only fan-outs write to.
-    async fn append(&self, append: Append<'_>) -> Result<Appended>;
+    async fn append(&self, append: Append<'_>) -> Result<AppendOutcome>;
 
     /// Sends a hint to the subscribed nodes, without a log.
-    async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended>;
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome>;
 
     /// Sends a join or leave to the subscribed nodes, without a log.
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()>;

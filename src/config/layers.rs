@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::error::{ConfigError, ConfigProblem};
-use super::parse::Parsed;
+use super::parse::ParseResult;
 use super::suggest::nearest;
 use super::value::{ConfigValue, Table, ValueKind, ValueSource, read_toml};
 
@@ -150,7 +150,7 @@ pub(super) struct SectionReader<'a> {
 
 impl SectionReader<'_> {
     /// The value of a key. An invalid value is reported, and replaced by the default until [`Layers::finish`] fails.
-    pub(super) fn read<T>(&mut self, key: &'static str, read: impl Fn(&ConfigValue) -> Parsed<T>) -> T {
+    pub(super) fn read<T>(&mut self, key: &'static str, read: impl Fn(&ConfigValue) -> ParseResult<T>) -> T {
         let path = self.path(key);
         self.layers.known.insert(path.clone());
         let value = self.effective(key);

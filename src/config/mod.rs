@@ -6,7 +6,7 @@
 //! | file | content |
 //! |---|---|
 //! | `layers.rs` | the layers, and which keys exist |
-//! | `sections/` | the type and the valid range of each key |
+//! | `server.rs`, `client.rs`, `stores.rs`, `auth.rs`, `feed.rs`, `limits.rs` | the sections: the type and the valid range of each key |
 //! | `namespaces.rs` | `[[namespaces]]` |
 //! | `value.rs`, `parse.rs` | values with their places; parsers for each type |
 //! | `urls.rs` | the addresses of the stores |
@@ -15,13 +15,18 @@
 //!
 //! Everything invalid is an error that names its place. No invalid value is replaced by a default.
 
+mod auth;
+mod client;
 mod error;
+mod feed;
 mod layers;
+mod limits;
 mod namespaces;
 mod parse;
 mod secret;
 mod secrets;
-mod sections;
+mod server;
+mod stores;
 mod suggest;
 mod urls;
 mod value;
@@ -33,15 +38,17 @@ use layers::{ConfigFile, Layers};
 
 pub use crate::ledger::Durability;
 pub use crate::net::AllowedOrigins;
+pub use auth::{AccountsConfig, AuthConfig};
+pub use client::ClientConfig;
 pub use error::ConfigError;
+pub use feed::{FanoutConfig, LikesConfig, TimelineConfig};
+pub use limits::{LimitsConfig, RatesConfig};
 pub use namespaces::{Namespace, NamespaceAccess};
 pub use parse::parse_duration;
 pub use secret::Secret;
 pub use secrets::{Secrets, SecretsError};
-pub use sections::{
-    AccountsConfig, AuthConfig, BrokerConfig, ClientConfig, FanoutConfig, LedgerConfig, LikesConfig, LimitsConfig,
-    LogFormat, RatesConfig, ServerConfig, TimelineConfig,
-};
+pub use server::{LogFormat, ServerConfig};
+pub use stores::{BrokerConfig, LedgerConfig};
 pub use urls::{BrokerUrl, LedgerUrl};
 
 /// The file in the working directory that is read if no other is named.

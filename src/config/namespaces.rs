@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use super::layers::Layers;
-use super::parse::{self, Parsed};
+use super::parse::{self, ParseResult};
 use super::suggest::nearest;
 use super::value::{ConfigValue, Table, ValueKind, ValueSource};
 use crate::model::ChannelKind;
@@ -100,7 +100,7 @@ impl Namespace {
     }
 }
 
-fn name(value: &ConfigValue) -> Parsed<String> {
+fn name(value: &ConfigValue) -> ParseResult<String> {
     let name = parse::text(value)?;
     let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
     if !plain || name.len() > 64 {
@@ -112,7 +112,7 @@ fn name(value: &ConfigValue) -> Parsed<String> {
     Ok(name)
 }
 
-fn subscribe(value: &ConfigValue) -> Parsed<NamespaceAccess> {
+fn subscribe(value: &ConfigValue) -> ParseResult<NamespaceAccess> {
     match parse::one_of(NamespaceAccess::KEYWORDS)(value)? {
         NamespaceAccess::Subscriber => {
             Err("only a subscriber could subscribe, so nobody could: say \"anyone\", \"user\" or \"nobody\"".into())
@@ -158,7 +158,7 @@ impl NamespaceReader {
     fn read<T: Default>(
         &mut self,
         key: &'static str,
-        read: impl Fn(&ConfigValue) -> Parsed<T>,
+        read: impl Fn(&ConfigValue) -> ParseResult<T>,
         default: Option<T>,
     ) -> T {
         self.known.insert(key);

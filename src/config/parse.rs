@@ -11,10 +11,10 @@ use super::secret::Secret;
 use super::value::{ConfigValue, ValueKind};
 
 /// A parsed value, or what was expected.
-pub(super) type Parsed<T> = Result<T, String>;
+pub(super) type ParseResult<T> = Result<T, String>;
 
 /// Text, possibly empty.
-pub(super) fn text(value: &ConfigValue) -> Parsed<String> {
+pub(super) fn text(value: &ConfigValue) -> ParseResult<String> {
     match &value.kind {
         ValueKind::Text(text) | ValueKind::Env(text) => Ok(text.clone()),
         other => Err(format!("expected text in quotes, not {}", other.name())),
@@ -22,22 +22,22 @@ pub(super) fn text(value: &ConfigValue) -> Parsed<String> {
 }
 
 /// Text; `None` if it is empty.
-pub(super) fn optional_text(value: &ConfigValue) -> Parsed<Option<String>> {
+pub(super) fn optional_text(value: &ConfigValue) -> ParseResult<Option<String>> {
     text(value).map(|text| Some(text).filter(|text| !text.is_empty()))
 }
 
 /// Text that is not empty.
-pub(super) fn nonempty_text(value: &ConfigValue) -> Parsed<String> {
+pub(super) fn nonempty_text(value: &ConfigValue) -> ParseResult<String> {
     optional_text(value)?.ok_or_else(|| "must not be empty".into())
 }
 
 /// A secret; `None` if it is empty.
-pub(super) fn optional_secret(value: &ConfigValue) -> Parsed<Option<Secret>> {
+pub(super) fn optional_secret(value: &ConfigValue) -> ParseResult<Option<Secret>> {
     Ok(optional_text(value)?.map(Secret::new))
 }
 
 /// `true` or `false`.
-pub(super) fn boolean(value: &ConfigValue) -> Parsed<bool> {
+pub(super) fn boolean(value: &ConfigValue) -> ParseResult<bool> {
     match &value.kind {
         ValueKind::Boolean(flag) => Ok(*flag),
         ValueKind::Env(text) => text.parse().map_err(|_| format!("expected true or false, not {text:?}")),
@@ -46,7 +46,7 @@ pub(super) fn boolean(value: &ConfigValue) -> Parsed<bool> {
 }
 
 /// `true`, `false`, or `"auto"` as `None`.
-pub(super) fn boolean_or_auto(value: &ConfigValue) -> Parsed<Option<bool>> {
+pub(super) fn boolean_or_auto(value: &ConfigValue) -> ParseResult<Option<bool>> {
     match &value.kind {
         ValueKind::Text(text) | ValueKind::Env(text) if text == "auto" => Ok(None),
         ValueKind::Boolean(_) | ValueKind::Env(_) => {
@@ -57,7 +57,7 @@ pub(super) fn boolean_or_auto(value: &ConfigValue) -> Parsed<Option<bool>> {
 }
 
 /// A whole number within a range, as an unsigned type that can represent the range.
-pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&ConfigValue) -> Parsed<T> {
+pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&ConfigValue) -> ParseResult<T> {
     move |value| {
         let (low, high) = (*range.start(), *range.end());
         let expected = |what: &str| format!("expected a whole number from {low} to {high}, not {what}");
@@ -74,7 +74,7 @@ pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&C
 }
 
 /// A limit: a whole number; 0, which disables it, is `None`.
-pub(super) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> Parsed<Option<T>> {
+pub(super) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> ParseResult<Option<T>> {
     move |value| match integer::<u64>(0..=highest)(value)? {
         0 => Ok(None),
         _ => integer::<T>(0..=highest)(value).map(Some),
@@ -82,7 +82,7 @@ pub(super) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> P
 }
 
 /// A duration within a range.
-pub(super) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigValue) -> Parsed<Duration> {
+pub(super) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigValue) -> ParseResult<Duration> {
     move |value| {
         let text = match &value.kind {
             ValueKind::Text(text) | ValueKind::Env(text) => text,
@@ -118,18 +118,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// An address and a port.
-pub(super) fn address(value: &ConfigValue) -> Parsed<SocketAddr> {
+pub(super) fn address(value: &ConfigValue) -> ParseResult<SocketAddr> {
     let text = text(value)?;
     text.parse().map_err(|_| format!("expected an address and a port, such as 127.0.0.1:8000, not {text:?}"))
 }
 
 /// An address and a port; `None` if empty.
-pub(super) fn optional_address(value: &ConfigValue) -> Parsed<Option<SocketAddr>> {
+pub(super) fn optional_address(value: &ConfigValue) -> ParseResult<Option<SocketAddr>> {
     optional_text(value)?.map(|_| address(value)).transpose()
 }
 
 /// One of several keywords.
-pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&ConfigValue) -> Parsed<T> {
+pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&ConfigValue) -> ParseResult<T> {
     move |value| {
         let text = text(value)?;
         words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -140,7 +140,7 @@ pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&C
 }
 
 /// A list of texts that are not empty. In the environment they are separated by commas.
-pub(super) fn text_list(value: &ConfigValue) -> Parsed<Vec<String>> {
+pub(super) fn text_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
     match &value.kind {
         ValueKind::List(items) => items.iter().map(nonempty_text).collect(),
         ValueKind::Env(text) if text.trim().is_empty() => Ok(Vec::new()),
@@ -154,7 +154,7 @@ pub(super) fn text_list(value: &ConfigValue) -> Parsed<Vec<String>> {
 }
 
 /// A list of secrets.
-pub(super) fn secret_list(value: &ConfigValue) -> Parsed<Vec<Secret>> {
+pub(super) fn secret_list(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
     Ok(text_list(value)?.into_iter().map(Secret::new).collect())
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
-use super::parse::{Parsed, text};
+use super::parse::{ParseResult, text};
 use super::value::ConfigValue;
 use crate::ledger::PostgresUrl;
 
@@ -20,7 +20,7 @@ pub enum BrokerUrl {
 
 impl BrokerUrl {
     /// Parses `memory:`, `redis://…` or `rediss://…`. Errors do not contain the URL, which may contain a password.
-    pub(super) fn parse(value: &ConfigValue) -> Parsed<Self> {
+    pub(super) fn parse(value: &ConfigValue) -> ParseResult<Self> {
         let url = text(value)?;
         if url == "memory:" {
             return Ok(Self::Memory);
@@ -72,7 +72,7 @@ pub enum LedgerUrl {
 
 impl LedgerUrl {
     /// Parses `sqlite://PATH` or `postgres://…`. Empty: `feedline.db` in the data folder.
-    pub(super) fn parse(value: &ConfigValue, data_dir: &Path) -> Parsed<Self> {
+    pub(super) fn parse(value: &ConfigValue, data_dir: &Path) -> ParseResult<Self> {
         let url = text(value)?;
         if url.is_empty() {
             return Ok(Self::Sqlite(data_dir.join("feedline.db")));

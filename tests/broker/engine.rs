@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use feedline::broker::{
-    Append, Appended, Broker, FanOut, FannedOut, InboxOptions, InboxState, JobAttempt, MemoryBroker, MessageListener,
-    PageRecipients, PresenceEvent, Receipt, RedisBroker, RedisOptions, Signal,
+    Append, AppendOutcome, Broker, FanOut, FannedOut, InboxOptions, InboxState, JobAttempt, MemoryBroker,
+    MessageListener, PageRecipients, PresenceEvent, Receipt, RedisBroker, RedisOptions, Signal,
 };
 use feedline::model::{Entry, Epoch, Position, PostId, Retention, UserId};
 use tokio::sync::mpsc;
@@ -163,7 +163,7 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn append(&self, channel: &str, text: &'static str) -> Appended {
+    pub(crate) async fn append(&self, channel: &str, text: &'static str) -> AppendOutcome {
         let entry = data(text);
         self.broker.append(Append { channel, ..to(&entry) }).await.expect("to append")
     }

@@ -21,7 +21,7 @@ pub(super) struct MemoryChannel {
 #[derive(Default)]
 pub(super) struct ChannelState {
     /// Whether the node is subscribed.
-    pub(super) subscription: Subscription,
+    pub(super) subscription: SubscriptionState,
     /// Boxed: few channels have a log and an inbox, and hardly any has presence.
     log: Option<Box<ChannelLog>>,
     inbox: Option<Box<MemoryInbox>>,
@@ -30,7 +30,7 @@ pub(super) struct ChannelState {
 
 /// Whether the node is subscribed to a channel.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Subscription {
+pub(super) enum SubscriptionState {
     /// It is subscribed.
     Active,
     /// It is not subscribed.
@@ -101,7 +101,8 @@ impl ChannelState {
 
     /// Whether the channel has no state.
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
-        let unused = self.subscription == Subscription::None && self.log(now).is_none() && self.inbox(now).is_none();
+        let unused =
+            self.subscription == SubscriptionState::None && self.log(now).is_none() && self.inbox(now).is_none();
         unused && self.presence(now).is_none()
     }
 }

@@ -12,7 +12,7 @@ use crate::broker::presence::EXPIRED_PER_CALL;
 /// The clients in one channel.
 #[derive(Default)]
 pub(super) struct ChannelPresence {
-    pub(super) clients: HashMap<Arc<str>, PresenceEntry>,
+    pub(super) clients: HashMap<Arc<str>, ClientEntry>,
     /// The number of clients of each user.
     pub(super) users: HashMap<Box<str>, u64>,
     /// The same clients by when their entries expire.
@@ -20,7 +20,7 @@ pub(super) struct ChannelPresence {
 }
 
 /// A client's entry.
-pub(super) struct PresenceEntry {
+pub(super) struct ClientEntry {
     user: Box<str>,
     info: Bytes,
     until: Instant,
@@ -33,7 +33,7 @@ impl ChannelPresence {
         let name: Arc<str> = client.client.into();
         self.expiries.insert((until, Arc::clone(&name)));
         *self.users.entry(client.user.into()).or_default() += 1;
-        self.clients.insert(name, PresenceEntry { user: client.user.into(), info: client.info.clone(), until });
+        self.clients.insert(name, ClientEntry { user: client.user.into(), info: client.info.clone(), until });
     }
 
     pub(super) fn remove(&mut self, client: &str) {

@@ -16,7 +16,7 @@ use crate::model::{ChannelKind, Entry, Epoch, GoneReason, Millis, Position, Post
 
 /// By what way an entry comes to an inbox.
 #[derive(Clone, Copy)]
-enum WritePath {
+enum EntrySource {
     /// By a page. What a fill or merge brought since then may hold the post.
     FannedOut { since: Millis },
     /// By the pulled log.
@@ -25,15 +25,15 @@ enum WritePath {
 
 impl MemoryBroker {
     /// Writes an entry to an inbox if it is news there, and tells of it.
-    fn fan(&self, channel: &str, entry: &Entry, how: WritePath) -> Receipt {
+    fn fan(&self, channel: &str, entry: &Entry, how: EntrySource) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
         let written = match how {
-            WritePath::FannedOut { since } => inbox.fan(entry, Some(since)),
-            WritePath::Pulled { mark, .. } if !inbox.raise_mark(mark) => None,
-            WritePath::Pulled { attempt: Attempt::First, .. } => inbox.fan(entry, None),
-            WritePath::Pulled { attempt: Attempt::Repeated, .. } => {
+            EntrySource::FannedOut { since } => inbox.fan(entry, Some(since)),
+            EntrySource::Pulled { mark, .. } if !inbox.raise_mark(mark) => None,
+            EntrySource::Pulled { attempt: Attempt::First, .. } => inbox.fan(entry, None),
+            EntrySource::Pulled { attempt: Attempt::Repeated, .. } => {
                 if let Entry::Post(id) = entry {
                     inbox.raise_fence(*id);
                     inbox.note_arrival();
@@ -152,7 +152,7 @@ impl InboxStore for MemoryBroker {
             channel.clear();
             channel.push_str(ChannelKind::Timeline.prefix());
             channel.push_str(user.as_str());
-            self.fan(&channel, page.entry, WritePath::FannedOut { since: page.since() })
+            self.fan(&channel, page.entry, EntrySource::FannedOut { since: page.since() })
         });
         Ok(FannedOut::Written(receipts.collect()))
     }
@@ -176,7 +176,7 @@ impl InboxStore for MemoryBroker {
             return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
         }
         let write = |user| {
-            self.fan(&inbox_channel(user), pull.entry, WritePath::Pulled { mark: pull.mark, attempt: pull.attempt })
+            self.fan(&inbox_channel(user), pull.entry, EntrySource::Pulled { mark: pull.mark, attempt: pull.attempt })
         };
         Ok(pull.users.iter().map(write).collect())
     }

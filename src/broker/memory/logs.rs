@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
-use super::channel::{MemoryChannel, Subscription};
+use super::channel::{MemoryChannel, SubscriptionState};
 use super::inbox;
 use super::log::{ChannelLog, later};
 use super::store::MemoryBroker;
 use crate::broker::{
-    Append, Appended, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener, NodeLease,
+    Append, AppendOutcome, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener, NodeLease,
     PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Millis, Position, UserId};
@@ -35,20 +35,20 @@ impl Broker for MemoryBroker {
     }
 
     async fn subscribe(&self, channel: &str) -> Result<()> {
-        self.find_or_create(channel).state.lock().subscription = Subscription::Active;
+        self.find_or_create(channel).state.lock().subscription = SubscriptionState::Active;
         Ok(())
     }
 
     async fn unsubscribe(&self, channel: &str) -> Result<()> {
         if let Some(found) = self.find(channel) {
-            found.state.lock().subscription = Subscription::None;
+            found.state.lock().subscription = SubscriptionState::None;
         }
         self.drop_if_idle(channel);
         Ok(())
     }
 
     async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>> {
-        let hears = |channel: Arc<MemoryChannel>| channel.state.lock().subscription == Subscription::Active;
+        let hears = |channel: Arc<MemoryChannel>| channel.state.lock().subscription == SubscriptionState::Active;
         Ok(users.iter().map(|user| self.find(&inbox_channel(user)).is_some_and(hears)).collect())
     }
 
@@ -70,7 +70,7 @@ impl Broker for MemoryBroker {
         Arc::clone(&self.lease)
     }
 
-    async fn append(&self, append: Append<'_>) -> Result<Appended> {
+    async fn append(&self, append: Append<'_>) -> Result<AppendOutcome> {
         let channel = append.channel;
         if inbox_owner(channel).is_some() {
             return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
@@ -80,11 +80,11 @@ impl Broker for MemoryBroker {
         let mut state = found.state.lock();
         let key = append.idempotency_key.map(|key| (channel.into(), key.into()));
         if let Some(position) = key.as_ref().and_then(|key| self.idempotency.get(key)) {
-            return Ok(Appended { position, receivers: 0 });
+            return Ok(AppendOutcome { position, receivers: 0 });
         }
         let log = state.log_or_create(now, || self.derived.derive(channel, now));
         if log.knows(&append) {
-            return Ok(Appended { position: log.position(), receivers: 0 });
+            return Ok(AppendOutcome { position: log.position(), receivers: 0 });
         }
         log.push(&append, now, self.position_ttl);
         let position = log.position();
@@ -92,18 +92,18 @@ impl Broker for MemoryBroker {
             self.idempotency.insert(key, position.clone());
         }
         let receivers = self.notify(&state, channel, Some(&position), append.entry);
-        Ok(Appended { position, receivers })
+        Ok(AppendOutcome { position, receivers })
     }
 
-    async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {
         let told = self.find(channel).map(|found| self.notify(&found.state.lock(), channel, None, entry));
-        Ok(Appended::unlogged(told.unwrap_or(0)))
+        Ok(AppendOutcome::unlogged(told.unwrap_or(0)))
     }
 
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {
         let Some((found, listener)) = self.find(channel).zip(self.listener.get()) else { return Ok(()) };
         let state = found.state.lock();
-        if state.subscription == Subscription::Active {
+        if state.subscription == SubscriptionState::Active {
             listener.presence_event(channel, event);
         }
         Ok(())

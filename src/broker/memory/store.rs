@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
-use super::channel::{ChannelState, MemoryChannel, Subscription};
+use super::channel::{ChannelState, MemoryChannel, SubscriptionState};
 use super::derived::DerivedEpochs;
 use super::log::later;
 use super::{jobs, permit_buckets, tally_cache};
@@ -111,7 +111,7 @@ impl MemoryBroker {
         entry: &Entry,
     ) -> u64 {
         match self.listener.get() {
-            Some(listener) if state.subscription == Subscription::Active => {
+            Some(listener) if state.subscription == SubscriptionState::Active => {
                 listener.entry(channel, position, entry);
                 1
             }
@@ -144,7 +144,7 @@ impl MemoryBroker {
     pub(super) fn has_log_or_subscriber(&self, channel: &str) -> bool {
         self.find(channel).is_some_and(|found| {
             let mut state = found.state.lock();
-            state.subscription == Subscription::Active || state.log(Instant::now()).is_some()
+            state.subscription == SubscriptionState::Active || state.log(Instant::now()).is_some()
         })
     }
 

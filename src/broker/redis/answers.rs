@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use redis::{FromRedisValue, Value};
 
-use crate::broker::{Appended, BrokerError, FannedOut, Inbox, InboxState, Receipt, Result};
+use crate::broker::{AppendOutcome, BrokerError, FannedOut, Inbox, InboxState, Receipt, Result};
 use crate::model::{Entry, Position, PostId};
 
 /// A part of a log, and the state of the whole log.
@@ -39,9 +39,9 @@ pub(super) fn positions(answer: Value) -> Result<Vec<Option<Position>>> {
     pairs.iter().map(|(epoch, offset)| (!epoch.is_empty()).then(|| at(offset, epoch)).transpose()).collect()
 }
 
-pub(super) fn appended(answer: Value) -> Result<Appended> {
+pub(super) fn appended(answer: Value) -> Result<AppendOutcome> {
     let (epoch, offset, receivers): (String, String, u64) = parse(answer)?;
-    Ok(Appended { position: at(&offset, &epoch)?, receivers })
+    Ok(AppendOutcome { position: at(&offset, &epoch)?, receivers })
 }
 
 pub(super) fn opening(answer: Value) -> Result<InboxState> {

@@ -139,7 +139,7 @@ pub(super) struct RedisLink {
     number: u64,
 }
 
-struct ConnectionSlot {
+struct CommandSlot {
     link: Mutex<Option<RedisLink>>,
     /// The number of the latest connection that was lost. Raised by the first to notice; the slot's keeper waits for
     /// it.
@@ -149,7 +149,7 @@ struct ConnectionSlot {
 /// The connections, shared by commands and keepers.
 struct ConnectionPool {
     endpoint: Arc<RedisEndpoint>,
-    slots: [ConnectionSlot; CONNECTIONS],
+    slots: [CommandSlot; CONNECTIONS],
     turn: AtomicUsize,
     round_trips: AtomicU64,
 }
@@ -164,7 +164,7 @@ pub(super) struct Commands {
 impl Commands {
     /// Opens all connections. Fails if one of them does; later they reconnect automatically.
     pub(super) async fn connect(endpoint: Arc<RedisEndpoint>) -> Result<Self> {
-        let slots = std::array::from_fn(|_| ConnectionSlot { link: Mutex::new(None), lost: watch::Sender::new(0) });
+        let slots = std::array::from_fn(|_| CommandSlot { link: Mutex::new(None), lost: watch::Sender::new(0) });
         let shared =
             Arc::new(ConnectionPool { endpoint, slots, turn: AtomicUsize::new(0), round_trips: AtomicU64::new(0) });
         for slot in 0..CONNECTIONS {

@@ -45,7 +45,7 @@ use self::pubsub::PubSub;
 use self::scripts::SCRIPTS;
 use super::listener::ListenerCell;
 use super::{
-    Append, Appended, Broker, BrokerError, CacheLease, Confirmation, InboxOptions, Invalidation, MessageListener,
+    Append, AppendOutcome, Broker, BrokerError, CacheLease, Confirmation, InboxOptions, Invalidation, MessageListener,
     NODE_LEASE, NodeLease, POSITION_TTL, PresenceEvent, Result, Signal, Slice, Span, epoch, inbox_owner,
 };
 use crate::broker::epoch::new_epoch;
@@ -248,7 +248,7 @@ impl Broker for RedisBroker {
         self.invalidations.lease()
     }
 
-    async fn append(&self, append: Append<'_>) -> Result<Appended> {
+    async fn append(&self, append: Append<'_>) -> Result<AppendOutcome> {
         if inbox_owner(append.channel).is_some() {
             return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
         }
@@ -266,8 +266,8 @@ impl Broker for RedisBroker {
         answers::appended(answer.await?)
     }
 
-    async fn publish(&self, channel: &str, entry: &Entry) -> Result<Appended> {
-        self.publish_raw(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(Appended::unlogged)
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {
+        self.publish_raw(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(AppendOutcome::unlogged)
     }
 
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {

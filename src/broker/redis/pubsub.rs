@@ -39,7 +39,7 @@ enum SubscriptionChange {
     Unsubscribe,
 }
 
-struct SubscribeRequest {
+struct PubSubRequest {
     change: SubscriptionChange,
     channel: Box<str>,
     done: oneshot::Sender<Result<()>>,
@@ -47,7 +47,7 @@ struct SubscribeRequest {
 
 /// The handle to the task.
 pub(super) struct PubSub {
-    requests: mpsc::Sender<SubscribeRequest>,
+    requests: mpsc::Sender<PubSubRequest>,
     timeout: Duration,
     connected: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
@@ -96,7 +96,7 @@ impl PubSub {
 
     async fn change(&self, change: SubscriptionChange, channel: &str) -> Result<()> {
         let (done, answer) = oneshot::channel();
-        let request = SubscribeRequest { change, channel: channel.into(), done };
+        let request = PubSubRequest { change, channel: channel.into(), done };
         let granted = async {
             self.requests.send(request).await.ok()?;
             answer.await.ok()
@@ -195,7 +195,7 @@ struct PubSubTask {
     commands: Arc<Commands>,
     router: MessageRouter,
     probe_every: Duration,
-    requests: mpsc::Receiver<SubscribeRequest>,
+    requests: mpsc::Receiver<PubSubRequest>,
     /// The channels to which this connection and the next one subscribe.
     wanted: HashSet<Box<str>>,
     /// Whether there is a connection.
@@ -274,12 +274,12 @@ impl PubSubTask {
     }
 
     /// Processes requests in their order, with as few commands as possible.
-    async fn apply(&mut self, connection: &mut PubSubConnection, batch: &mut Vec<SubscribeRequest>) -> Result<()> {
+    async fn apply(&mut self, connection: &mut PubSubConnection, batch: &mut Vec<PubSubRequest>) -> Result<()> {
         let mut failed = None;
         while let Some(first) = batch.first() {
             let change = first.change;
             let same = batch.iter().position(|request| request.change != change).unwrap_or(batch.len());
-            let group: Vec<SubscribeRequest> = batch.drain(..same).collect();
+            let group: Vec<PubSubRequest> = batch.drain(..same).collect();
             if failed.is_none() {
                 failed = self.apply_group(connection, change, &group).await.err().map(|error| error.to_string());
             }
@@ -296,14 +296,14 @@ impl PubSubTask {
         &mut self,
         connection: &mut PubSubConnection,
         change: SubscriptionChange,
-        group: &[SubscribeRequest],
+        group: &[PubSubRequest],
     ) -> Result<()> {
         // Repeated requests need no command.
-        let news = |request: &&SubscribeRequest| match change {
+        let news = |request: &&PubSubRequest| match change {
             SubscriptionChange::Subscribe => self.wanted.insert(request.channel.clone()),
             SubscriptionChange::Unsubscribe => self.wanted.remove(&request.channel),
         };
-        let new: Vec<&SubscribeRequest> = group.iter().filter(news).collect();
+        let new: Vec<&PubSubRequest> = group.iter().filter(news).collect();
         if new.is_empty() {
             return Ok(());
         }
@@ -323,7 +323,7 @@ impl PubSubTask {
     }
 
     /// Answers requests while there is no connection: unsubscribing succeeds, subscribing fails.
-    fn reject(&mut self, batch: &mut Vec<SubscribeRequest>) {
+    fn reject(&mut self, batch: &mut Vec<PubSubRequest>) {
         for request in batch.drain(..) {
             let answer = match request.change {
                 SubscriptionChange::Subscribe => Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jsonwebtoken::DecodingKey;
 
-use crate::config::layers::SectionReader;
-use crate::config::parse::{self, Parsed};
-use crate::config::secret::Secret;
-use crate::config::value::ConfigValue;
+use super::layers::SectionReader;
+use super::parse::{self, ParseResult};
+use super::secret::Secret;
+use super::value::ConfigValue;
 
 /// `[auth]`: which tokens and API keys are accepted.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ pub struct AuthConfig {
 }
 
 impl AuthConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         let auth = Self {
             hmac_secret: section.read("hmac_secret", parse::optional_secret),
             hmac_secret_previous: section.read("hmac_secret_previous", parse::optional_secret),
@@ -101,7 +101,7 @@ enum PublicKeyType {
 }
 
 /// Takes PEM text, or the path of a file with it.
-fn public_key(value: &ConfigValue, key_type: PublicKeyType) -> Parsed<Option<String>> {
+fn public_key(value: &ConfigValue, key_type: PublicKeyType) -> ParseResult<Option<String>> {
     let Some(written) = parse::optional_text(value)? else { return Ok(None) };
     let pem = if written.trim_start().starts_with("-----BEGIN") {
         written
@@ -134,7 +134,7 @@ pub struct AccountsConfig {
 }
 
 impl AccountsConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         Self { enabled: section.read("enabled", parse::boolean_or_auto) }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::layers::SectionReader;
-use crate::config::parse;
+use super::layers::SectionReader;
+use super::parse;
 
 /// `[timeline]`: the inbox of a timeline.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct TimelineConfig {
 }
 
 impl TimelineConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         Self {
             length: section.read("length", parse::integer(1..=100_000)),
             idle_days: section.read("idle_days", parse::integer(1..=3650)),
@@ -40,7 +40,7 @@ pub struct FanoutConfig {
 }
 
 impl FanoutConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         Self {
             push_limit: section.read("push_limit", parse::integer(0..=1_000_000_000)),
             page: section.read("page", parse::integer(1..=10_000)),
@@ -60,7 +60,7 @@ pub struct LikesConfig {
 }
 
 impl LikesConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         Self {
             queue_length: section.read("queue_length", parse::integer(1..=100_000_000)),
             counts_per_second: section.read("counts_per_second", parse::integer(1..=1000)),

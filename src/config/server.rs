@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use crate::config::layers::SectionReader;
-use crate::config::parse::{self, Parsed};
-use crate::config::value::ConfigValue;
+use super::layers::SectionReader;
+use super::parse::{self, ParseResult};
+use super::value::ConfigValue;
 use crate::net::{AllowedOrigins, TrustedProxies};
 
 /// `[server]`.
@@ -52,7 +52,7 @@ pub enum LogFormat {
 }
 
 impl ServerConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         const LEVELS: &[(&str, LevelFilter)] = &[
             ("error", LevelFilter::ERROR),
             ("warn", LevelFilter::WARN),
@@ -79,11 +79,11 @@ impl ServerConfig {
     }
 }
 
-fn trusted_proxies(value: &ConfigValue) -> Parsed<TrustedProxies> {
+fn trusted_proxies(value: &ConfigValue) -> ParseResult<TrustedProxies> {
     TrustedProxies::parse(parse::text_list(value)?.iter().map(String::as_str))
 }
 
-fn origins(value: &ConfigValue) -> Parsed<AllowedOrigins> {
+fn origins(value: &ConfigValue) -> ParseResult<AllowedOrigins> {
     let origins = parse::text_list(value)?;
     if origins.iter().any(|origin| origin == "*") {
         return Ok(AllowedOrigins::Any);
@@ -94,5 +94,5 @@ fn origins(value: &ConfigValue) -> Parsed<AllowedOrigins> {
         }
         _ => Err(format!("expected origins such as https://app.example.org, or \"*\", not {text:?}")),
     };
-    origins.into_iter().map(origin).collect::<Parsed<_>>().map(AllowedOrigins::Listed)
+    origins.into_iter().map(origin).collect::<ParseResult<_>>().map(AllowedOrigins::Listed)
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::layers::SectionReader;
-use crate::config::parse;
+use super::layers::SectionReader;
+use super::parse;
 
 /// `[client]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         let client = Self {
             message_bytes: section.read("message_bytes", parse::integer(1024..=64 << 20)),
             queue_bytes: section.read("queue_bytes", parse::integer(1024..=1 << 30)),

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::config::layers::SectionReader;
-use crate::config::parse::{self, Parsed};
-use crate::config::urls::{BrokerUrl, LedgerUrl};
-use crate::config::value::ConfigValue;
+use super::layers::SectionReader;
+use super::parse::{self, ParseResult};
+use super::urls::{BrokerUrl, LedgerUrl};
+use super::value::ConfigValue;
 use crate::ledger::Durability;
 
 /// `[broker]`: the store of live state.
@@ -23,7 +23,7 @@ pub struct BrokerConfig {
 }
 
 impl BrokerConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         Self {
             url: section.read("url", BrokerUrl::parse),
             timeout: section.read("timeout", parse::duration("50ms"..="1m")),
@@ -34,7 +34,7 @@ impl BrokerConfig {
 }
 
 /// Braces are hash tags of Redis Cluster; other characters are patterns or separators.
-fn prefix(value: &ConfigValue) -> Parsed<String> {
+fn prefix(value: &ConfigValue) -> ParseResult<String> {
     let prefix = parse::text(value)?;
     let plain = prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
     let fits = plain && (1..=64).contains(&prefix.len());
@@ -55,7 +55,7 @@ pub struct LedgerConfig {
 }
 
 impl LedgerConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>, data_dir: &Path) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>, data_dir: &Path) -> Self {
         const DURABILITIES: &[(&str, Durability)] = &[("full", Durability::Full), ("normal", Durability::Normal)];
         Self {
             url: section.read("url", |value| LedgerUrl::parse(value, data_dir)),

@@ -1,7 +1,7 @@
 //! `[limits]` and `[rates]`: sizes and rate limits.
 
-use crate::config::layers::SectionReader;
-use crate::config::parse;
+use super::layers::SectionReader;
+use super::parse;
 
 /// `[limits]`: maximum sizes and numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct LimitsConfig {
 }
 
 impl LimitsConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         Self {
             text: section.read("text", parse::integer(1..=1_000_000)),
             media: section.read("media", parse::integer(0..=1000)),
@@ -59,7 +59,7 @@ pub struct RatesConfig {
 }
 
 impl RatesConfig {
-    pub(in crate::config) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         let mut rate = |key| section.read(key, parse::limit(1_000_000));
         Self {
             posts: rate("posts"),
