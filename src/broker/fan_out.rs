@@ -42,8 +42,8 @@ impl FanOut<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageRecipients {
     /// The followers after one id up to another, in the order of
-    /// [`FollowStore::followers_after`](crate::ledger::FollowStore::followers_after); if `after` is empty, the author's own inbox,
-    /// too.
+    /// [`FollowStore::followers_after`](crate::ledger::FollowStore::followers_after); if `after` is empty, the author's
+    /// own inbox, too.
     Range {
         /// The id before the first.
         after: String,
