@@ -7,7 +7,7 @@
 //! There are three ways to write to a channel:
 //!
 //! - [`append`](Broker::append): a log that the first entry creates (application namespaces, `user:`, `topic:`,
-//! `post:`, `notifications:`);
+//!   `post:`, `notifications:`);
 //! - [`fan_out`](InboxStore::fan_out): one entry to many **inboxes** (`timeline:<user>`). An inbox exists only while
 //!   its owner is active. A write to an inbox that does not exist is refused, which makes inactive followers cheap;
 //! - [`publish`](Broker::publish): no log, only a hint to the nodes that are subscribed now.
