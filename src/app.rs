@@ -20,8 +20,8 @@ use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits, conn
 use crate::gateway::listener::{self, ListenerOptions};
 use crate::gateway::outbox::Bounds;
 use crate::gateway::session::SessionOptions;
-use crate::gateway::{Gateway, GatewayOptions};
-use crate::http::{Probes, Site, admin_router, router};
+use crate::gateway::{Gateway, GatewayOptions, GatewayParts};
+use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
 use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
 use crate::metrics::Metrics;
 use crate::model::Retention;
@@ -32,7 +32,7 @@ pub struct App {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     feed: Arc<Feed>,
-    gateway: Arc<Gateway>,
+    gateway: Gateway,
     admin_address: Option<SocketAddr>,
     serving: Vec<JoinHandle<()>>,
     stopping: CancellationToken,
@@ -62,38 +62,58 @@ impl App {
         let feed = Feed::new(parts, &feed_options(config));
         let operations = Arc::new(Operations::new());
         let executor = Arc::new(Executor::new(Arc::clone(&feed)));
-        let parts = crate::gateway::Parts {
+        let sessions = Arc::new(session_options(config, secrets, revocations)?);
+        let parts = GatewayParts {
             feed: Arc::clone(&feed),
             broker: Arc::clone(&broker),
-            operations,
+            operations: Arc::clone(&operations),
             executor: Arc::clone(&executor),
-            sessions: session_options(config, secrets, revocations)?,
+            sessions: Arc::clone(&sessions),
             metrics: Arc::clone(&metrics),
         };
-        let gateway = Gateway::new(parts, gateway_options(config));
+        let gateway = Gateway::new(&parts, gateway_options(config));
         feed.start().await.context("the stores cannot be compared, or the broker gives this node no number")?;
         executor.start();
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
         let options = listener_options(config);
-        let verifier = Verifier::new(&config.auth, secrets)?;
-        let api_keys = ApiKeys::new(&secrets.api_keys)?;
-        let trusted = Arc::clone(&options.trusted_proxies);
-        let site = Arc::new(Site::new(Arc::clone(&gateway), verifier, api_keys, trusted));
+        let probes = probe_routes(ProbeParts {
+            feed: Arc::clone(&feed),
+            metrics: Arc::clone(&metrics),
+            gauges: Arc::clone(gateway.gauges()),
+            draining: gateway.draining().clone(),
+        });
+        let parts = HttpParts {
+            upgrader: Arc::clone(gateway.upgrader()),
+            operations,
+            executor,
+            verifier: Verifier::new(&config.auth, secrets)?,
+            api_keys: ApiKeys::new(&secrets.api_keys)?,
+            origins: config.server.origins.clone(),
+            trusted: Arc::clone(&options.trusted_proxies),
+            sessions,
+            broker: Arc::clone(&broker),
+            logs: Arc::clone(gateway.logs()),
+            feed: Arc::clone(&feed),
+            metrics: Arc::clone(&metrics),
+        };
         let stopping = CancellationToken::new();
         let serve = |listener, router, limits, proxy_protocol| {
             let options = ListenerOptions { proxy_protocol, ..options.clone() };
             let counts = ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
             tokio::spawn(listener::serve(listener, router, options, counts, Arc::clone(&metrics), stopping.clone()))
         };
-        let probes = if admin.is_some() { Probes::Admin } else { Probes::Public };
-        let public = router(Arc::clone(&site), probes);
-        let mut serving = vec![serve(listener, public, connection_limits(config)?, options.proxy_protocol)];
         let admin_address = admin.as_ref().map(|(_, address)| *address);
-        if let Some((listener, _)) = admin {
-            let limits = ConnectionLimits { connections: Some(ADMIN_CONNECTIONS), per_address: None };
-            serving.push(serve(listener, admin_router(site), limits, false));
-        }
+        let mut serving = Vec::new();
+        let public = match admin {
+            Some((listener, _)) => {
+                let limits = ConnectionLimits { connections: Some(ADMIN_CONNECTIONS), per_address: None };
+                serving.push(serve(listener, admin_router(probes), limits, false));
+                router(parts, axum::Router::new())
+            }
+            None => router(parts, probes),
+        };
+        serving.push(serve(listener, public, connection_limits(config)?, options.proxy_protocol));
         let drain = config.server.drain;
         Ok(Self { address, admin_address, broker, ledger, feed, gateway, serving, stopping, drain })
     }
@@ -113,8 +133,8 @@ impl App {
         (self.broker.name(), self.ledger.name())
     }
 
-    /// Stops: no new sockets, and `/ready` says so; those that are there closed over a while with a code that makes clients
-    /// come back elsewhere; then the port, work handed over, the ledger.
+    /// Stops: no new sockets, and `/ready` says so; those that are there closed over a while with a code that makes
+    /// clients come back elsewhere; then the port, work handed over, the ledger.
     pub async fn stop(self) {
         self.gateway.drain(self.drain).await;
         self.stopping.cancel();
@@ -128,7 +148,8 @@ impl App {
     }
 }
 
-/// Connections of `server.admin_listen`: a few collectors and load balancers. Their files are among those that are reserved.
+/// Connections of `server.admin_listen`: a few collectors and load balancers. Their files are among those that are
+/// reserved.
 const ADMIN_CONNECTIONS: usize = 64;
 
 fn listen(address: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {

@@ -1,10 +1,10 @@
-//! Rate limits in bounded memory: GCRA (of the crate `governor`) over a table that never grows past its capacity, and never
-//! lets requests through uncounted.
+//! Rate limits in bounded memory: GCRA (of the crate `governor`) over a table that never grows past its capacity, and
+//! never lets requests through uncounted.
 //!
-//! A key has a bucket of its own while there is room. Buckets that are full again are the same as none and are dropped when
-//! room is needed. Where there is none, keys that are already in the table go on as before, and new keys share buckets: all
-//! keys of one *class* share one. Of addresses the class is the network around them, so that an attacker with a /48 of IPv6
-//! crowds out nobody but that network; of users it is chance.
+//! A key has a bucket of its own while there is room. Buckets that are full again are the same as none and are dropped
+//! when room is needed. Where there is none, keys that are already in the table go on as before, and new keys share
+//! buckets: all keys of one *class* share one. Of addresses the class is the network around them, so that an attacker
+//! with a /48 of IPv6 crowds out nobody but that network; of users it is chance.
 
 use std::collections::HashMap;
 use std::hash::Hash;

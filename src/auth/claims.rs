@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::{SubscribeOptions, TokenError, TokenIdentity, TokenKind};
 use crate::model::UserId;
 
-/// When what a token allows ends: `expire_at` rules, with 0 for never, and else the token's own end. One that is valid only
-/// because clocks may differ ends with that.
+/// When what a token allows ends: `expire_at` rules, with 0 for never, and else the token's own end. One that is valid
+/// only because clocks may differ ends with that.
 pub(super) fn expiry(expire_at: Option<u64>, exp: Option<u64>, now: u64, leeway: u64) -> Option<u64> {
     match expire_at {
         Some(0) => None,

@@ -103,7 +103,8 @@ impl SessionIssuer {
         Some(Self { key, ttl: auth.token_ttl })
     }
 
-    /// Opens a session. `generation`: how often all sessions of the account were ended before. `now` is in Unix seconds.
+    /// Opens a session. `generation`: how often all sessions of the account were ended before. `now` is in Unix
+    /// seconds.
     ///
     /// # Errors
     ///

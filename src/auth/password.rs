@@ -36,8 +36,8 @@ pub enum PasswordError {
     Failed(String),
 }
 
-/// Hashes and verifies passwords. Each takes 19 MiB and tens of milliseconds of a core. At most half of the cores (but one
-/// at least) hash at once, so that the others go on serving, and only so many wait.
+/// Hashes and verifies passwords. Each takes 19 MiB and tens of milliseconds of a core. At most half of the cores (but
+/// one at least) hash at once, so that the others go on serving, and only so many wait.
 #[derive(Clone, Debug)]
 pub struct Passwords {
     running: Arc<Semaphore>,

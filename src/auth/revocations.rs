@@ -118,7 +118,8 @@ impl RevocationList {
         if until.is_some_and(|until| *until > now) { Err(Revoked::Token) } else { Ok(()) }
     }
 
-    /// Puts an entry of the log in force. Entries must come in the order of the log; one that came before changes nothing.
+    /// Puts an entry of the log in force. Entries must come in the order of the log; one that came before changes
+    /// nothing.
     pub fn apply(&self, entry: &Revocation) {
         let until = entry.expires_at.unwrap_or(Millis::MAX);
         let mut entries = self.entries.write();

@@ -1,8 +1,8 @@
 //! Failed sign-ins: counted by address and by account, with growing delays.
 //!
-//! Each address and each account has an allowance of failures that refills. Past it every failure doubles the time until
-//! the next attempt is looked at. A success counts nothing. An address from which an account was signed in to lately has a
-//! counter of its own at that account, so nobody can lock the owner out from elsewhere.
+//! Each address and each account has an allowance of failures that refills. Past it every failure doubles the time
+//! until the next attempt is looked at. A success counts nothing. An address from which an account was signed in to
+//! lately has a counter of its own at that account, so nobody can lock the owner out from elsewhere.
 //!
 //! Time is passed in. The counters are this process's own. What several nodes count together comes in as the delays of
 //! [`Attempt::failed`].
@@ -36,8 +36,9 @@ const TRUSTED_FOR: Duration = Duration::from_secs(30 * 24 * 3_600);
 const MAX_KEPT: usize = 100_000;
 const SAMPLE: usize = 8;
 
-/// Attempts of one address, and at one account, that may wait for their password to be checked, also the right one. There
-/// are few, so that a few addresses cannot fill the queue of passwords. Behind a shared address there are many people.
+/// Attempts of one address, and at one account, that may wait for their password to be checked, also the right one.
+/// There are few, so that a few addresses cannot fill the queue of passwords. Behind a shared address there are many
+/// people.
 const MAX_PENDING_OF_ADDRESS: u32 = 4;
 const MAX_PENDING_OF_SHARED_ADDRESS: u32 = 64;
 const MAX_PENDING_AT_ACCOUNT: u32 = 2;
@@ -140,8 +141,8 @@ enum Outcome {
 }
 
 impl SignInGuard {
-    /// `failures_per_minute`: how many of one address are free of delay, with bursts of twice as many. `None`: nothing is
-    /// delayed.
+    /// `failures_per_minute`: how many of one address are free of delay, with bursts of twice as many. `None`: nothing
+    /// is delayed.
     pub fn new(failures_per_minute: Option<u32>) -> Option<Arc<Self>> {
         let rate = failures_per_minute?.max(1);
         let burst = rate.saturating_mul(2);
@@ -229,7 +230,8 @@ impl Attempt {
         self.outcome = Outcome::Succeeded;
     }
 
-    /// The password was wrong. `delays`: how long the next attempt has to wait at least, from the address and at the account.
+    /// The password was wrong. `delays`: how long the next attempt has to wait at least, from the address and at the
+    /// account.
     pub fn failed(mut self, delays: [Option<Duration>; 2]) {
         self.outcome = Outcome::Failed(delays);
     }
@@ -272,8 +274,8 @@ fn counter<K: Eq + Hash + Clone>(counters: &mut HashMap<K, Failures>, key: K, no
     failures
 }
 
-/// Makes room for one more: of a few entries those that are over go, or else the oldest. A map hashes with a key of its own,
-/// so nobody can choose whom that is.
+/// Makes room for one more: of a few entries those that are over go, or else the oldest. A map hashes with a key of its
+/// own, so nobody can choose whom that is.
 fn make_room<K: Eq + Hash + Clone, V>(
     map: &mut HashMap<K, V>,
     is_over: impl Fn(&V) -> bool,

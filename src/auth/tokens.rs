@@ -3,8 +3,8 @@
 //! Which algorithm a key is for is decided by the configuration: a token's header only picks among the configured
 //! keys, each of which verifies its one algorithm and no other. Time is passed in as Unix seconds.
 //!
-//! Feedline's own sessions have a key of their own, named by the header's `kid`. A token with that `kid` is verified with
-//! that key and no other, and any other token never is: neither key can sign the other's kind.
+//! Feedline's own sessions have a key of their own, named by the header's `kid`. A token with that `kid` is verified
+//! with that key and no other, and any other token never is: neither key can sign the other's kind.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

@@ -65,8 +65,8 @@ impl Channels {
         Some(ResolvedChannel { channel, namespace })
     }
 
-    /// How much of a channel's log is kept; `None` if it has no log, or if the log is an inbox, which has a bound of its
-    /// own.
+    /// How much of a channel's log is kept; `None` if it has no log, or if the log is an inbox, which has a bound of
+    /// its own.
     pub fn retention(&self, channel: &ResolvedChannel) -> Option<Retention> {
         match &channel.namespace {
             Some(namespace) if namespace.history_size == 0 => None,
@@ -104,8 +104,8 @@ impl ResolvedChannel {
         self.namespace.as_ref().is_some_and(|namespace| namespace.join_leave)
     }
 
-    /// Whether a client has a right, as far as the name and the namespace decide. The feed decides whether the user may see
-    /// the post or the profile of a channel.
+    /// Whether a client has a right, as far as the name and the namespace decide. The feed decides whether the user may
+    /// see the post or the profile of a channel.
     pub fn permits(&self, right: Right, client: Credentials<'_>) -> bool {
         match (&self.channel, &self.namespace) {
             (Channel::App(app), Some(namespace)) => {

@@ -24,7 +24,8 @@ pub struct ConnectionLimits {
     pub per_address: Option<usize>,
 }
 
-/// How many connections a process can serve with that many open files, of which `stores` go to connections to the stores.
+/// How many connections a process can serve with that many open files, of which `stores` go to connections to the
+/// stores.
 pub fn connections_for(open_files: u64, stores: usize) -> usize {
     let reserved = RESERVED_FILES.saturating_add(u64::try_from(stores).unwrap_or(u64::MAX));
     // However few there are, half of them are for clients.
@@ -80,7 +81,8 @@ impl ConnectionCounts {
                 tracing::warn!(
                     %network,
                     limit,
-                    "an address has reached server.connections_per_address; if it is a proxy, list it in server.trusted_proxies"
+                    "an address has reached server.connections_per_address; \
+                     if it is a proxy, list it in server.trusted_proxies"
                 );
             }
             return Err(CapReached("connections_per_address"));

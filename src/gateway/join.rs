@@ -8,7 +8,8 @@ use crate::auth::TokenIdentity;
 use crate::model::{Position, UserId};
 use crate::protocol::{ClientInfo, Publication, Recover};
 
-/// A subscription that the session grants. Whether the user may see the object of the channel is checked when it is executed.
+/// A subscription that the session grants. Whether the user may see the object of the channel is checked when it is
+/// executed.
 #[derive(Debug)]
 pub struct Join {
     /// The command's id; 0 of a server-side subscription.
@@ -36,7 +37,7 @@ pub struct Join {
 pub struct Joined {
     /// The position of the channel: later entries are pushed. `None` of a channel without a log.
     pub position: Option<Position>,
-    /// All publications between the position of [`Join::recover`] and [`position`](Self::position). `None` if the client did
-    /// not ask for them, or they are not complete.
+    /// All publications between the position of [`Join::recover`] and [`position`](Self::position). `None` if the
+    /// client did not ask for them, or they are not complete.
     pub missed: Option<Vec<Publication>>,
 }

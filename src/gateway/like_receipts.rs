@@ -1,8 +1,8 @@
 //! Receipts of likes: `like.settled` to the connections that sent them.
 //!
-//! A settlement may cover thousands of likes. Clients get their receipts a few at a time, with pauses: each receipt wakes a
-//! connection that writes, and a client that reads, and acknowledgements of new likes would wait behind all of them. A late
-//! receipt changes nothing that a user sees.
+//! A settlement may cover thousands of likes. Clients get their receipts a few at a time, with pauses: each receipt
+//! wakes a connection that writes, and a client that reads, and acknowledgements of new likes would wait behind all of
+//! them. A late receipt changes nothing that a user sees.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,23 +11,21 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::connection_registry::ConnectionRegistry;
-use super::outbox::Outgoing;
-use super::transport::Framed;
+use super::hub::Broadcaster;
 use crate::feed::{SettledLike, SettlementListener};
-use crate::metrics::Metrics;
 use crate::model::{Channel, Tally};
 use crate::protocol::push_publication;
 
-/// Receipts are sent in about this many steps, with pauses between them: some 80 ms in all, since a partition is settled every
-/// 80 to 150 ms under load. If other settlements wait, the steps are fewer.
+/// Receipts are sent in about this many steps, with pauses between them: some 80 ms in all, since a partition is
+/// settled every 80 to 150 ms under load. If other settlements wait, the steps are fewer.
 const STEPS: usize = 48;
 
 /// Pushes of one step.
 const MIN_STEP: usize = 8;
 const MAX_STEP: usize = 128;
 
-/// The pause between two steps. A yield would let other tasks of this thread run, but not other threads and the clients, which
-/// need a core too.
+/// The pause between two steps. A yield would let other tasks of this thread run, but not other threads and the
+/// clients, which need a core too.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// There are no pauses while this many settlements wait: the backlog would grow with them.
@@ -40,16 +38,16 @@ const MAX_PER_FRAME: usize = 16;
 pub(super) struct LikeReceipts {
     settlements: Arc<SettlementListener>,
     connections: Arc<ConnectionRegistry>,
-    metrics: Arc<Metrics>,
+    broadcaster: Arc<Broadcaster>,
 }
 
 impl LikeReceipts {
     pub(super) fn new(
         settlements: Arc<SettlementListener>,
         connections: Arc<ConnectionRegistry>,
-        metrics: Arc<Metrics>,
+        broadcaster: Arc<Broadcaster>,
     ) -> Self {
-        Self { settlements, connections, metrics }
+        Self { settlements, connections, broadcaster }
     }
 
     /// Sends the receipts of each settlement until dropped.
@@ -71,10 +69,7 @@ impl LikeReceipts {
     fn send(&self, Batch { client, channel, publications }: &Batch) {
         let Some(outbox) = self.connections.get(client) else { return };
         let pushes: Vec<_> = publications.iter().map(|members| push_publication(channel, members, None)).collect();
-        if !outbox.push(Outgoing::Push(Framed::text(&pushes.join(&b'\n')))) {
-            self.metrics.dropped_slow();
-        }
-        self.metrics.delivered(publications.len() as u64);
+        self.broadcaster.send_in_one_frame(&outbox, &pushes);
     }
 }
 

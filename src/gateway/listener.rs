@@ -1,12 +1,12 @@
 //! The accept loop: HTTP and WebSocket upgrades on one port.
 //!
-//! hyper reads the head of each request, with a timeout that also ends connections without a request: a client that sends
-//! one byte a minute costs a socket for ten seconds and no more. Bodies and responses fail once they make no progress
-//! ([`progress`](crate::net::progress)). After an upgrade the plain TCP stream goes to tokio-tungstenite, and the
-//! connection has its own write timeout.
+//! hyper reads the head of each request, with a timeout that also ends connections without a request: a client that
+//! sends one byte a minute costs a socket for ten seconds and no more. Bodies and responses fail once they make no
+//! progress ([`progress`](crate::net::progress)). After an upgrade the plain TCP stream goes to tokio-tungstenite, and
+//! the connection has its own write timeout.
 //!
-//! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first request,
-//! `X-Forwarded-For` in each request.
+//! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first
+//! request, `X-Forwarded-For` in each request.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -122,8 +122,8 @@ pub async fn serve(
 #[derive(Clone, Copy)]
 struct Peer {
     address: IpAddr,
-    /// Whether forwarded headers may be from this peer. They are not if the peer is a proxy that forwards TCP and its PROXY
-    /// header names no client: the headers are the client's own then, and `address` is the proxy's.
+    /// Whether forwarded headers may be from this peer. They are not if the peer is a proxy that forwards TCP and its
+    /// PROXY header names no client: the headers are the client's own then, and `address` is the proxy's.
     may_forward: bool,
 }
 
@@ -218,7 +218,8 @@ impl Listener {
 
 /// Says why, as far as that can be said without having read anything.
 async fn answer_refused(mut stream: TcpStream) {
-    const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\nconnection: close\r\nretry-after: 5\r\n\r\ntoo many connections\n";
+    const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\nconnection: close\r\n\
+        retry-after: 5\r\n\r\ntoo many connections\n";
     let _ = timeout(Duration::from_secs(1), async {
         stream.write_all(TOO_MANY).await?;
         stream.shutdown().await

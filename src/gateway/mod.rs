@@ -1,4 +1,4 @@
-//! Sockets: from the accepted TCP connection to the feed, and from the hub back to the socket.
+//! Connections: from the accepted TCP connection to the feed, and from the hub back to the client.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -6,108 +6,107 @@
 //! | [`connection_counts`] | connections of the process and of an address, and their caps |
 //! | `user_connections` | connections of a user, and their cap |
 //! | [`upgrade`] | the WebSocket handshake: origins, encodings |
-//! | [`session`] | the pure state machine: a command in, what to do about it out |
-//! | `connection` | the task of one socket |
-//! | `transport` | the WebSocket of one socket |
-//! | `commands` | the part of a command that takes time |
-//! | [`channels`] | what a channel's name means, and who may do what there |
+//! | [`session`] | the pure state machine: a command goes in, an action comes out |
+//! | `connection`, `connection_end` | the task of one connection |
+//! | `transport` | the WebSocket of one connection |
+//! | [`outbox`] | the send queue of one connection |
+//! | `commands`, `command_outcome` | starts commands that take time |
+//! | `subscriptions` | executes `connect` and `subscribe` |
+//! | `channel_commands`, `rpc` | executes the other commands |
+//! | [`channels`] | the channels, and the rights of clients there |
 //! | [`join`] | the request to join a channel, and its result |
-//! | [`hub`] | who is in which channel, and what they have been told |
-//! | `sockets` | the sockets by user, to be closed |
-//! | `connection_registry` | the connections by client id |
+//! | [`hub`] | the clients of this node by channel |
+//! | `log_reader` | log entries as publications in replies |
 //! | `like_receipts` | `like.settled` to the connections that sent the likes |
-//! | `presence` | who is in a channel, joins and leaves |
-//! | [`outbox`] | what waits for one socket |
+//! | `presence` | the clients in a channel, joins and leaves |
+//! | `connection_registry`, `sockets` | the connections by client id, and by user |
+//! | `revocation_watcher` | closes connections whose tokens end |
+//! | `session_clock`, `gauges` | the time of sessions, the values of gauges |
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Executor;
 use crate::api::operations::Operations;
-use crate::auth::Revoked;
 use crate::broker::Broker;
 use crate::feed::Feed;
-use crate::metrics::{Levels, Metrics};
+use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
 
+mod channel_commands;
 pub mod channels;
+mod command_outcome;
 mod commands;
 mod connection;
 pub mod connection_counts;
+mod connection_end;
 mod connection_registry;
+mod gauges;
 pub mod hub;
 pub mod join;
 mod like_receipts;
 pub mod listener;
+mod log_reader;
 pub mod outbox;
 mod presence;
+mod revocation_watcher;
+mod rpc;
 pub mod session;
+mod session_clock;
 mod sockets;
+mod subscriptions;
 mod transport;
 pub mod upgrade;
 mod user_connections;
 
-pub use commands::{Log, clients, presence_counts};
+pub use channel_commands::{presence_counts, present_clients};
+pub use gauges::GaugeReader;
+pub use log_reader::{ChannelLog, LogReader};
 
-use connection::Connection;
+use channel_commands::ChannelCommands;
+use commands::CommandRunner;
+use connection::ConnectionShared;
 use connection_registry::ConnectionRegistry;
-use hub::Hub;
+use hub::{Broadcaster, Hub, HubParts};
 use like_receipts::LikeReceipts;
-use outbox::{Bounds, Outbox, Outgoing};
+use outbox::Bounds;
+use presence::PresenceTracker;
+use revocation_watcher::RevocationWatcher;
+use rpc::RpcRunner;
 use session::SessionOptions;
+use session_clock::SessionClock;
 use sockets::UserSockets;
-use transport::Transport;
+use subscriptions::Subscriptions;
+use upgrade::Upgrader;
 use user_connections::UserConnections;
 
-/// The bounds of a socket.
+/// How long a shutdown waits for the tasks of connections: a close handshake is bounded, and so are commands.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The bounds of connections.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
-    /// The largest message a client may send, in bytes.
+    /// The largest message of a client, in bytes.
     pub message_bytes: usize,
-    /// How much may wait for a slow reader.
+    /// The bounds of the send queue of one connection.
     pub outbox: Bounds,
     /// How long one write may take.
     pub write_timeout: Duration,
     /// Browser origins that may connect besides the page's own host.
     pub origins: AllowedOrigins,
-    /// Connections of one user on this node.
+    /// The most connections of one user on this node; `None`: unlimited.
     pub connections_per_user: Option<u32>,
-    /// How many missed entries one recovery tells.
+    /// The most entries that one recovery returns.
     pub recovery_limit: usize,
 }
 
-/// Sockets, and what they need.
-pub struct Gateway {
-    hub: Arc<Hub>,
-    feed: Arc<Feed>,
-    broker: Arc<dyn Broker>,
-    operations: Arc<Operations>,
-    executor: Arc<Executor>,
-    sessions: Arc<SessionOptions>,
-    metrics: Arc<Metrics>,
-    options: GatewayOptions,
-    /// Every connection, by client id.
-    clients: Arc<ConnectionRegistry>,
-    users: Arc<UserConnections>,
-    /// The connected ones, by user.
-    sockets: Arc<UserSockets>,
-    tasks: TaskTracker,
-    /// No new sockets are taken.
-    draining: CancellationToken,
-    stopping: CancellationToken,
-    /// Zero of the sessions' clocks.
-    started: Instant,
-}
-
-/// What a gateway works with.
-pub struct Parts {
+/// The parts that a gateway uses.
+pub struct GatewayParts {
     /// The feed.
     pub feed: Arc<Feed>,
     /// The logs.
@@ -116,171 +115,153 @@ pub struct Parts {
     pub operations: Arc<Operations>,
     /// Runs operations.
     pub executor: Arc<Executor>,
-    /// What sessions share.
-    pub sessions: SessionOptions,
-    /// What is counted.
+    /// The settings of sessions.
+    pub sessions: Arc<SessionOptions>,
+    /// Counts deliveries and connections.
     pub metrics: Arc<Metrics>,
 }
 
-/// tungstenite's buffers: small, because a hundred thousand idle sockets have them too. Its defaults take 131 KB a socket.
-/// Only control frames go through the write buffer, which must be larger than the size at which it is flushed.
-const READ_BUFFER: usize = 1024;
-const WRITE_BUFFER: usize = 512;
-
-/// How much later than its token a socket ends, so that the answer to whoever ended it arrives.
-const ANSWER_FIRST: Duration = Duration::from_millis(50);
+/// The connections of this node: built here, closed by [`drain`](Self::drain).
+pub struct Gateway {
+    upgrader: Arc<Upgrader>,
+    logs: Arc<LogReader>,
+    gauges: Arc<GaugeReader>,
+    connections: Arc<ConnectionRegistry>,
+    tasks: TaskTracker,
+    /// No new connections are accepted.
+    draining: CancellationToken,
+    /// Background tasks end.
+    stopping: CancellationToken,
+}
 
 impl Gateway {
-    /// A gateway that hears the broker and serves nobody yet.
-    pub fn new(parts: Parts, options: GatewayOptions) -> Arc<Self> {
-        let clients = Arc::new(ConnectionRegistry::default());
+    /// A gateway that listens to the broker and has no connections yet.
+    pub fn new(parts: &GatewayParts, options: GatewayOptions) -> Self {
+        let GatewayParts { feed, broker, metrics, .. } = parts;
+        let (tasks, draining, stopping) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let connections = Arc::new(ConnectionRegistry::default());
         let sockets = Arc::new(UserSockets::default());
-        let hub = Hub::new(&parts, Arc::clone(&sockets), options.recovery_limit);
-        let Parts { feed, broker, operations, executor, sessions, metrics } = parts;
-        let gateway = Arc::new(Self {
-            hub,
+        let broadcaster = Arc::new(Broadcaster::new(Arc::clone(metrics)));
+        let logs = LogReader::new(Arc::clone(broker), Arc::clone(&feed.inboxes), Arc::clone(&feed.event_renderer));
+        let logs = Arc::new(logs);
+        let hub = Arc::new(Hub::new(&HubParts {
             feed,
             broker,
-            operations,
-            executor,
-            sessions: Arc::new(sessions),
+            logs: &logs,
+            broadcaster: &broadcaster,
+            sockets: &sockets,
             metrics,
+            recovery_limit: options.recovery_limit,
+        }));
+        hub.start(&tasks, &stopping);
+
+        let receipts = LikeReceipts::new(Arc::clone(&feed.settlements), Arc::clone(&connections), broadcaster);
+        let stop = stopping.clone();
+        tasks.spawn(async move { stop.run_until_cancelled(receipts.run()).await });
+        let revocations = RevocationWatcher {
+            checks: Arc::clone(&feed.authorization_checks),
+            identity: Arc::clone(&feed.identity),
+            sockets: Arc::clone(&sockets),
+        };
+        let stop = stopping.clone();
+        tasks.spawn(async move { stop.run_until_cancelled(revocations.run()).await });
+
+        let commands = command_runner(parts, &hub, &logs, sockets, tasks.clone());
+        let shared = ConnectionShared {
+            sessions: Arc::clone(&parts.sessions),
+            clock: SessionClock::new(),
+            commands: Arc::new(commands),
             users: UserConnections::new(options.connections_per_user),
-            options,
-            clients,
-            sockets,
-            tasks: TaskTracker::new(),
-            draining: CancellationToken::new(),
-            stopping: CancellationToken::new(),
-            started: Instant::now(),
-        });
-        gateway.hub.start(&gateway.tasks, &gateway.stopping);
-        let settlements = Arc::clone(&gateway.feed.settlements);
-        let receipts = LikeReceipts::new(settlements, Arc::clone(&gateway.clients), Arc::clone(&gateway.metrics));
-        let stop = gateway.stopping.clone();
-        gateway.tasks.spawn(async move { stop.run_until_cancelled(receipts.run()).await });
-        let (this, stop) = (Arc::clone(&gateway), gateway.stopping.clone());
-        gateway.tasks.spawn(async move { stop.run_until_cancelled(this.close_revoked()).await });
-        gateway
+            connections: Arc::clone(&connections),
+            identity: Arc::clone(&feed.identity),
+            metrics: Arc::clone(metrics),
+            outbox: options.outbox,
+            write_timeout: options.write_timeout,
+        };
+        let upgrader = Upgrader {
+            connections: Arc::new(shared),
+            origins: options.origins,
+            message_bytes: options.message_bytes,
+            metrics: Arc::clone(metrics),
+            tasks: tasks.clone(),
+            draining: draining.clone(),
+        };
+        let (broker, feed) = (Arc::clone(broker), Arc::clone(feed));
+        let gauges = GaugeReader { connections: Arc::clone(&connections), hub, broker, feed };
+        let (upgrader, gauges) = (Arc::new(upgrader), Arc::new(gauges));
+        Self { upgrader, logs, gauges, connections, tasks, draining, stopping }
     }
 
-    /// The feed behind it.
-    pub fn feed(&self) -> &Arc<Feed> {
-        &self.feed
+    /// Accepts WebSockets.
+    pub fn upgrader(&self) -> &Arc<Upgrader> {
+        &self.upgrader
     }
 
-    /// Runs operations.
-    pub fn executor(&self) -> &Executor {
-        &self.executor
+    /// Reads the logs of channels.
+    pub fn logs(&self) -> &Arc<LogReader> {
+        &self.logs
     }
 
-    /// The broker behind it.
-    pub fn broker(&self) -> &Arc<dyn Broker> {
-        &self.broker
+    /// Reads the values of gauges.
+    pub fn gauges(&self) -> &Arc<GaugeReader> {
+        &self.gauges
     }
 
-    /// The table of operations.
-    pub fn operations(&self) -> &Arc<Operations> {
-        &self.operations
+    /// Cancelled when a shutdown begins.
+    pub fn draining(&self) -> &CancellationToken {
+        &self.draining
     }
 
-    /// What sessions share.
-    pub fn sessions(&self) -> &SessionOptions {
-        &self.sessions
-    }
-
-    /// The browser origins that may connect besides the page's own host.
-    pub fn origins(&self) -> &AllowedOrigins {
-        &self.options.origins
-    }
-
-    /// What is counted.
-    pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
-    }
-
-    /// Whether a shutdown is under way.
-    pub fn is_draining(&self) -> bool {
-        self.draining.is_cancelled()
-    }
-
-    /// What the gauges show now.
-    pub fn levels(&self) -> Levels {
-        Levels {
-            connections: self.clients.len(),
-            channels: self.hub.channels(),
-            queue_bytes: self.clients.queued_bytes(),
-            broker_round_trips: self.broker.round_trips(),
-            ledger_round_trips: self.feed.ledger.round_trips(),
-            cache_lease: self.feed.invalidator.holds_lease(),
-        }
-    }
-
-    /// Closes the sockets of those whose tokens end, who are blocked or erased, and ends subscriptions whose tokens
-    /// end, for ever.
-    async fn close_revoked(&self) {
-        loop {
-            let pending = self.feed.authorization_checks.next().await;
-            let refused = self.sockets.refused(&pending, |user, token| match user {
-                Some(user) if self.feed.identity.refuse_erased(user).is_err() => Err(Revoked::Token),
-                user => self.feed.identity.check_revoked(user, token),
-            });
-            for (outbox, channel) in refused.subscriptions {
-                outbox.push(Outgoing::Revoked(channel));
-            }
-            if refused.sockets.is_empty() {
-                continue;
-            }
-            // Whoever ended their own session, or erased themselves, hears the answer first.
-            tokio::time::sleep(ANSWER_FIRST).await;
-            for (outbox, why) in refused.sockets {
-                outbox.close(why);
-            }
-        }
-    }
-
-    /// How sockets are set up.
-    fn websocket(&self) -> WebSocketConfig {
-        let mut config = WebSocketConfig::default();
-        config.read_buffer_size = READ_BUFFER;
-        config.write_buffer_size = WRITE_BUFFER;
-        config.max_write_buffer_size = 16 * WRITE_BUFFER;
-        config.max_message_size = Some(self.options.message_bytes);
-        config.max_frame_size = Some(self.options.message_bytes);
-        config
-    }
-
-    /// Takes in a socket of a client at this address. The gateway knows it as long as the connection is there.
-    fn admit(self: Arc<Self>, socket: Transport, address: IpAddr) -> Box<Connection> {
-        let client: Arc<str> = uuid::Uuid::new_v4().to_string().into();
-        let outbox = Arc::new(Outbox::new(self.options.outbox));
-        self.clients.add(&client, &outbox);
-        self.metrics.accepted();
-        if self.is_draining() {
-            outbox.close(Disconnect::SHUTDOWN);
-        }
-        Box::new(Connection::new(self, socket, client, address, outbox))
-    }
-
-    /// Takes no new sockets, closes those that are there with a code that makes clients come back, spread over `over` so
-    /// that they do not all come at once, and waits for their tasks.
+    /// Accepts no new connections, closes the open ones with a code after which clients reconnect, spread over `over`
+    /// so that they do not all reconnect at once, and waits for their tasks.
     pub async fn drain(&self, over: Duration) {
         self.draining.cancel();
-        let outboxes = self.clients.all();
-        tracing::info!(sockets = outboxes.len(), ?over, "closing sockets");
+        let outboxes = self.connections.all();
+        tracing::info!(connections = outboxes.len(), ?over, "closing connections");
         let started = Instant::now();
-        let many = u32::try_from(outboxes.len()).unwrap_or(u32::MAX).max(1);
+        let count = u32::try_from(outboxes.len()).unwrap_or(u32::MAX).max(1);
         for (nth, outbox) in (0_u32..).zip(&outboxes) {
-            tokio::time::sleep_until(started + over / many * nth).await;
+            tokio::time::sleep_until(started + over / count * nth).await;
             outbox.close(Disconnect::SHUTDOWN);
         }
-        // Those that came in while the others went.
-        self.clients.close_all(&Disconnect::SHUTDOWN);
+        // Connections that were accepted meanwhile.
+        self.connections.close_all(&Disconnect::SHUTDOWN);
         self.stopping.cancel();
         self.tasks.close();
-        // A close handshake is bounded, and so is what a command waits for.
-        if tokio::time::timeout(Duration::from_secs(10), self.tasks.wait()).await.is_err() {
-            tracing::warn!(sockets = self.clients.len(), "some sockets did not end in time");
+        if tokio::time::timeout(STOP_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::warn!(connections = self.connections.len(), "some connections did not end in time");
         }
+    }
+}
+
+fn command_runner(
+    parts: &GatewayParts,
+    hub: &Arc<Hub>,
+    logs: &Arc<LogReader>,
+    sockets: Arc<UserSockets>,
+    tasks: TaskTracker,
+) -> CommandRunner {
+    let GatewayParts { feed, broker, metrics, .. } = parts;
+    CommandRunner {
+        subscriptions: Subscriptions {
+            hub: Arc::clone(hub),
+            sockets,
+            presence: Arc::new(PresenceTracker::new(Arc::clone(broker), tasks)),
+            identity: Arc::clone(&feed.identity),
+            rates: Arc::clone(&feed.rates),
+            visibility: Arc::clone(&feed.visibility),
+        },
+        channels: ChannelCommands {
+            broker: Arc::clone(broker),
+            logs: Arc::clone(logs),
+            rates: Arc::clone(&feed.rates),
+            sessions: Arc::clone(&parts.sessions),
+        },
+        rpc: RpcRunner {
+            operations: Arc::clone(&parts.operations),
+            executor: Arc::clone(&parts.executor),
+            metrics: Arc::clone(metrics),
+        },
+        metrics: Arc::clone(metrics),
     }
 }

@@ -45,8 +45,8 @@ pub struct Bounds {
     pub messages: usize,
 }
 
-/// A queue emptied with more room than this gives the room back: a burst must not cost memory for ever.
-pub(super) const ROOM_KEPT: usize = 64;
+/// An emptied queue with more capacity than this frees it: a burst must not occupy memory permanently.
+pub(super) const KEPT_CAPACITY: usize = 64;
 
 /// The queue of one client.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Outbox {
 
     /// Takes all that waits into `taken`, which must be empty, and says whether the client is to be closed after it.
     pub fn take(&self, taken: &mut VecDeque<Outgoing>) -> Option<Disconnect> {
-        if taken.capacity() > ROOM_KEPT {
+        if taken.capacity() > KEPT_CAPACITY {
             *taken = VecDeque::new();
         }
         let mut queue = self.queue.lock();

@@ -1,57 +1,64 @@
-//! Presence: which clients are in the channels that track it, and the joins and leaves that are pushed there.
+//! Presence: the clients in the channels that track it, and the joins and leaves that are pushed there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio_util::task::TaskTracker;
 
-use super::Gateway;
-use super::hub::Seat;
+use super::hub::Membership;
 use super::join::Join;
-use crate::broker::{PresenceEvent, PresentClient};
+use crate::broker::{Broker, PresenceEvent, PresentClient};
 
 /// How long a client counts as present without a renewal; pings, which renew it, come more often.
 const PRESENCE_TTL: Duration = Duration::from_secs(60);
 
-/// A client in a channel: its seat in the room and, where the channel tracks presence, its entry there. Dropping it takes the
-/// client out of both. It does not matter whether a subscription ended, was refused after the client had entered, or its
-/// command was dropped together with the connection.
+/// Writes presence to the broker.
+pub(super) struct PresenceTracker {
+    broker: Arc<dyn Broker>,
+    /// The tasks of the gateway: a shutdown waits for updates in progress.
+    tasks: TaskTracker,
+}
+
+/// A client in a channel: its membership in the room and, where the channel tracks presence, its entry there. Dropping
+/// it removes the client from both. It does not matter whether a subscription ended, was refused after the client had
+/// joined, or its command was dropped together with the connection.
 pub(super) struct Subscriber {
-    seat: Seat,
+    membership: Membership,
     presence: Option<PresenceEntry>,
 }
 
 impl Subscriber {
     /// The channel's name.
     pub(super) fn channel(&self) -> &Arc<str> {
-        self.seat.channel()
+        self.membership.channel()
     }
 
     /// Pushes the join to the channel. Only a client whose join was pushed pushes a leave later.
     pub(super) fn announce(&mut self) {
         let Some(entry) = self.presence.as_mut().filter(|entry| entry.pushes_joins) else { return };
         entry.announced = true;
-        let (gateway, name, info) = (Arc::clone(&entry.gateway), Arc::clone(&entry.channel), entry.info.clone());
-        entry.gateway.tasks.spawn(async move {
-            log_failure(gateway.broker.publish_presence_event(&name, &PresenceEvent::Join(info)).await);
+        let (tracker, name, info) = (Arc::clone(&entry.tracker), Arc::clone(&entry.channel), entry.info.clone());
+        entry.tracker.tasks.spawn(async move {
+            log_failure(tracker.broker.publish_presence_event(&name, &PresenceEvent::Join(info)).await);
         });
     }
 
     /// Renews the client's presence for [`PRESENCE_TTL`].
     pub(super) fn renew_presence(&self) {
         let Some(entry) = self.presence.as_ref().filter(|entry| entry.is_tracked) else { return };
-        let (gateway, name, info) = (Arc::clone(&entry.gateway), Arc::clone(&entry.channel), entry.info.clone());
+        let (tracker, name, info) = (Arc::clone(&entry.tracker), Arc::clone(&entry.channel), entry.info.clone());
         let (client, user) = (entry.client.clone(), entry.user.clone());
-        entry.gateway.tasks.spawn(async move {
+        entry.tracker.tasks.spawn(async move {
             let client = PresentClient { client: &client, user: &user, info: &info };
-            log_failure(gateway.broker.present(&name, client, PRESENCE_TTL).await);
+            log_failure(tracker.broker.present(&name, client, PRESENCE_TTL).await);
         });
     }
 }
 
 /// One client's entry in a channel that tracks presence or pushes joins.
 struct PresenceEntry {
-    gateway: Arc<Gateway>,
+    tracker: Arc<PresenceTracker>,
     channel: Arc<str>,
     client: String,
     user: String,
@@ -65,35 +72,39 @@ struct PresenceEntry {
 
 impl Drop for PresenceEntry {
     fn drop(&mut self) {
-        let (gateway, channel, client) = (Arc::clone(&self.gateway), Arc::clone(&self.channel), self.client.clone());
+        let (tracker, channel, client) = (Arc::clone(&self.tracker), Arc::clone(&self.channel), self.client.clone());
         let (is_tracked, leave) = (self.is_tracked, self.announced.then(|| self.info.clone()));
-        self.gateway.tasks.spawn(async move {
+        self.tracker.tasks.spawn(async move {
             if is_tracked {
-                log_failure(gateway.broker.absent(&channel, &client).await);
+                log_failure(tracker.broker.absent(&channel, &client).await);
             }
             if let Some(info) = leave {
-                log_failure(gateway.broker.publish_presence_event(&channel, &PresenceEvent::Leave(info)).await);
+                log_failure(tracker.broker.publish_presence_event(&channel, &PresenceEvent::Leave(info)).await);
             }
         });
     }
 }
 
-impl Gateway {
-    /// Makes a seated client present where its channel tracks that.
-    pub(super) async fn enter(self: &Arc<Self>, join: &Join, seat: Seat) -> Subscriber {
+impl PresenceTracker {
+    pub(super) fn new(broker: Arc<dyn Broker>, tasks: TaskTracker) -> Self {
+        Self { broker, tasks }
+    }
+
+    /// Makes a client present in its room, where the channel tracks that.
+    pub(super) async fn enter(self: &Arc<Self>, join: &Join, membership: Membership) -> Subscriber {
         let (is_tracked, pushes_joins) = (join.channel.has_presence(), join.channel.tells_joins());
         let info = join.info.as_ref().filter(|_| is_tracked || pushes_joins);
         let encoded = info.and_then(|info| Some((info, serde_json::to_vec(info).ok()?.into())));
-        let Some((who, info)) = encoded else { return Subscriber { seat, presence: None } };
-        let (gateway, channel) = (Arc::clone(self), Arc::clone(&join.name));
-        // Before the broker is asked: what is under way when the client goes is taken back as well.
-        let (client, user) = (who.client.clone(), who.user.clone());
-        let entry = PresenceEntry { gateway, channel, client, user, info, is_tracked, pushes_joins, announced: false };
+        let Some((client_info, info)) = encoded else { return Subscriber { membership, presence: None } };
+        let (tracker, channel) = (Arc::clone(self), Arc::clone(&join.name));
+        // Before the call of the broker: what is in progress when the client disconnects is undone as well.
+        let (client, user) = (client_info.client.clone(), client_info.user.clone());
+        let entry = PresenceEntry { tracker, channel, client, user, info, is_tracked, pushes_joins, announced: false };
         if is_tracked {
             let client = PresentClient { client: &entry.client, user: &entry.user, info: &entry.info };
             log_failure(self.broker.present(&entry.channel, client, PRESENCE_TTL).await);
         }
-        Subscriber { seat, presence: Some(entry) }
+        Subscriber { membership, presence: Some(entry) }
     }
 }
 

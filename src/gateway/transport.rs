@@ -1,9 +1,9 @@
 //! The transport: a WebSocket on a plain TCP stream, read by tokio-tungstenite and written past it.
 //!
-//! A server's frames are not masked, so a message framed once is the same bytes for every socket. They are framed where they
-//! are encoded ([`Framed`]), shared, and handed to the kernel as they are: one vectored write for all that waits, no copy
-//! for each socket, no write buffer that stays as large as its largest burst. Control frames (pongs, the close handshake)
-//! are tokio-tungstenite's; they are flushed before anything is written past it.
+//! A server's frames are not masked, so a message framed once is the same bytes for every socket. They are framed where
+//! they are encoded ([`Framed`]), shared, and handed to the kernel as they are: one vectored write for all that waits,
+//! no copy for each socket, no write buffer that stays as large as its largest burst. Control frames (pongs, the close
+//! handshake) are tokio-tungstenite's; they are flushed before anything is written past it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -23,8 +23,8 @@ impl UserConnections {
         Arc::new(Self { limit, counts: DashMap::new() })
     }
 
-    /// Counts a connection for as long as the guard lives. `None` where nothing is counted: there is no limit, or the client
-    /// is anonymous.
+    /// Counts a connection for as long as the guard lives. `None` where nothing is counted: there is no limit, or the
+    /// client is anonymous.
     pub(super) fn open(self: &Arc<Self>, user: Option<&UserId>) -> Result<Option<UserConnection>, LimitReached> {
         let (Some(limit), Some(user)) = (self.limit, user) else { return Ok(None) };
         let mut count = self.counts.entry(user.clone()).or_default();

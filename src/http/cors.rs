@@ -11,7 +11,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use axum::middleware::Next;
 
-use super::{Site, problem};
+use super::answers::problem;
 use crate::net::AllowedOrigins;
 use crate::net::origin;
 
@@ -22,14 +22,13 @@ const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static("retry-after, x-r
 /// How many seconds a browser may reuse the answer to a preflight. Chromium keeps none longer than two hours.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
-/// Answers preflights, and adds to every other answer what a browser needs to hand it to the page. Credentials are not
-/// allowed: a page sends its token in `Authorization`, and there are no cookies.
+/// Answers preflights, and adds to every other answer what a browser needs before it passes it to the page. Credentials
+/// are not allowed: a page sends its token in `Authorization`, and there are no cookies.
 ///
-/// A request of another origin is refused, also if no preflight came before it: browsers send "simple" requests without one, so
-/// any page could fail sign-ins or sign up accounts in the name of its visitors' addresses.
-pub(super) async fn cors(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response<Body> {
-    let origins = site.gateway.origins();
-    let allowed = allow_origin(origins, request.headers());
+/// A request of another origin is refused, also if no preflight came before it: browsers send "simple" requests without
+/// one, so any page could fail sign-ins or sign up accounts in the name of its visitors' addresses.
+pub(super) async fn cors(State(origins): State<Arc<AllowedOrigins>>, request: Request, next: Next) -> Response<Body> {
+    let allowed = allow_origin(&origins, request.headers());
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(ORIGIN)
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
@@ -51,7 +50,8 @@ pub(super) async fn cors(State(site): State<Arc<Site>>, request: Request, next: 
     response
 }
 
-/// What the answer says about the origin of a request. `None`: it has none, or it may not read the answer.
+/// The value of `Access-Control-Allow-Origin`. `None` if the request has no origin, or its origin may not read the
+/// answer.
 fn allow_origin(origins: &AllowedOrigins, headers: &HeaderMap) -> Option<HeaderValue> {
     let origin = headers.get(ORIGIN)?;
     match origins {

@@ -1,8 +1,8 @@
-//! How many requests of one caller are under way, and how many bytes of answers wait for their readers.
+//! Bounds the concurrent requests of one caller, and the bytes of answers that wait for their readers.
 //!
 //! A request is under way from the moment its caller is known until its answer is handed to the connection's buffer. An
-//! answer of more than [`CHUNK`] bytes is handed over in chunks, as its reader takes them, so a caller that reads slowly
-//! soon has no request left.
+//! answer of more than [`CHUNK_BYTES`] bytes is handed over in chunks, as its reader takes them, so a caller that reads
+//! slowly soon has no request left.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -25,18 +25,18 @@ const MAX_OF_USER: usize = 32;
 const MAX_OF_ADDRESS: usize = 320;
 
 /// Bytes of large answers that may wait for their readers, of all callers together.
-const MAX_UNSENT: usize = 512 * 1024 * 1024;
+const MAX_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 
 /// An answer is handed to the connection in chunks of so many bytes; one that is smaller is not counted as unsent.
-const CHUNK: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Counts the requests under way.
 pub(super) struct InFlight {
-    shared: Arc<Shared>,
+    shared: Arc<RequestCounts>,
     trusted: Arc<TrustedProxies>,
 }
 
-struct Shared {
+struct RequestCounts {
     /// Requests under way by a secret digest of the caller. A caller without one has no entry.
     callers: DashMap<u64, usize>,
     unsent: AtomicUsize,
@@ -45,16 +45,17 @@ struct Shared {
 
 /// A request under way; it ends when this is dropped.
 pub(super) struct Ticket {
-    shared: Arc<Shared>,
+    shared: Arc<RequestCounts>,
     /// `None` for callers that are not counted.
     caller: Option<u64>,
     unsent: usize,
 }
 
 impl InFlight {
-    /// Anonymous requests from `trusted` proxies, and from loopback, are not counted: many clients share these addresses.
+    /// Anonymous requests from `trusted` proxies, and from loopback, are not counted: many clients share these
+    /// addresses.
     pub(super) fn new(trusted: Arc<TrustedProxies>) -> Self {
-        let shared = Shared { callers: DashMap::new(), unsent: AtomicUsize::new(0), hasher: RandomState::new() };
+        let shared = RequestCounts { callers: DashMap::new(), unsent: AtomicUsize::new(0), hasher: RandomState::new() };
         Self { shared: Arc::new(shared), trusted }
     }
 
@@ -98,12 +99,12 @@ impl Ticket {
     /// # Errors
     /// [`FeedError::Busy`] if too much waits for slow readers already.
     pub(super) fn into_body(mut self, answer: Bytes) -> Result<Body, FeedError> {
-        if answer.len() <= CHUNK {
+        if answer.len() <= CHUNK_BYTES {
             return Ok(Body::from(answer));
         }
         let before = self.shared.unsent.fetch_add(answer.len(), Ordering::Relaxed);
         self.unsent = answer.len();
-        if before.saturating_add(answer.len()) > MAX_UNSENT {
+        if before.saturating_add(answer.len()) > MAX_UNSENT_BYTES {
             return Err(FeedError::Busy("too much waits for slow readers, try again"));
         }
         Ok(Body::new(Chunks { rest: answer, _ticket: self }))
@@ -132,7 +133,7 @@ impl hyper::body::Body for Chunks {
     type Error = std::convert::Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let length = self.rest.len().min(CHUNK);
+        let length = self.rest.len().min(CHUNK_BYTES);
         let chunk = self.rest.split_to(length);
         Poll::Ready((!chunk.is_empty()).then(|| Ok(Frame::data(chunk))))
     }
@@ -189,14 +190,14 @@ mod tests {
     #[tokio::test]
     async fn a_large_answer_is_under_way_until_it_is_read() {
         let requests = InFlight::new(Arc::default());
-        let answer = Bytes::from(vec![7; 3 * CHUNK + 1]);
+        let answer = Bytes::from(vec![7; 3 * CHUNK_BYTES + 1]);
         let ticket = requests.admit(&user("ann"), origin("203.0.113.9")).expect("room");
         let body = ticket.into_body(answer.clone()).expect("room");
         assert_eq!((requests.shared.callers.len(), requests.shared.unsent.load(Ordering::Relaxed)), (1, answer.len()));
         assert_eq!(to_bytes(body, usize::MAX).await.expect("a body"), answer);
         assert_eq!((requests.shared.callers.len(), requests.shared.unsent.load(Ordering::Relaxed)), (0, 0));
         // What waits for all readers together is bounded.
-        let huge = Bytes::from(vec![0; MAX_UNSENT / 4]);
+        let huge = Bytes::from(vec![0; MAX_UNSENT_BYTES / 4]);
         let tickets = (0..5).map(|_| requests.admit(&user("bo"), origin("203.0.113.9")).expect("room"));
         let bodies: Vec<_> = tickets.map(|ticket| ticket.into_body(huge.clone())).collect();
         assert_eq!(bodies.iter().filter(|body| body.is_ok()).count(), 4);

@@ -1,13 +1,13 @@
-//! HTTP: the route table, and what every answer has in common.
+//! HTTP: the route table.
 //!
-//! | path | what | file |
+//! | path | answers with | file |
 //! |---|---|---|
-//! | `/connection/websocket` | the socket | [`crate::gateway::upgrade`] |
+//! | `/connection/websocket` | a WebSocket | [`crate::gateway::upgrade`] |
 //! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
-//! | | how many of them are under way at once | `in_flight` |
+//! | | their callers, and the bound of concurrent requests | `authentication`, `in_flight` |
 //! | `/api/openapi.json` | their description | [`openapi`] |
 //! | `/api/publish` … | channels, for backends | `server_api` |
-//! | `/health`, `/ready`, `/metrics` | for those who run it | `probes` |
+//! | `/health`, `/ready`, `/metrics` | probes for operators | `probes` |
 //! | everything else | the page | `page` |
 
 use std::sync::Arc;
@@ -15,20 +15,27 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::header::CONNECTION;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::IntoResponse;
 use axum::routing::get;
-use serde_json::json;
 use tracing::Instrument;
 
+use crate::api::Executor;
+use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Verifier};
-use crate::gateway::Gateway;
-use crate::gateway::upgrade::upgrade;
+use crate::broker::Broker;
+use crate::feed::Feed;
+use crate::gateway::LogReader;
+use crate::gateway::session::SessionOptions;
+use crate::gateway::upgrade::Upgrader;
+use crate::metrics::Metrics;
+use crate::net::AllowedOrigins;
 use crate::net::progress::StallFlag;
 use crate::net::{ClientAddress, TrustedProxies};
 
+mod answers;
+mod authentication;
 mod cors;
 mod in_flight;
 pub mod openapi;
@@ -37,77 +44,101 @@ mod page;
 mod probes;
 mod server_api;
 
-use in_flight::InFlight;
+pub use probes::ProbeParts;
 
-/// What handlers work with.
-pub struct Site {
-    /// Sockets, the feed and the stores behind them.
-    pub gateway: Arc<Gateway>,
-    /// Who users' tokens are checked by.
+use answers::problem;
+use authentication::Authenticator;
+use in_flight::InFlight;
+use operations::OperationsApi;
+use server_api::ServerApi;
+
+/// The parts that handlers use.
+pub struct HttpParts {
+    /// Accepts WebSockets.
+    pub upgrader: Arc<Upgrader>,
+    /// The table of operations: routes are made from it.
+    pub operations: Arc<Operations>,
+    /// Runs operations.
+    pub executor: Arc<Executor>,
+    /// Verifies the tokens of users.
     pub verifier: Verifier,
     /// The keys of backends.
     pub api_keys: ApiKeys,
-    /// Bounds the requests of one caller that are under way.
-    in_flight: InFlight,
+    /// Browser origins that may call operations besides the page's own host.
+    pub origins: AllowedOrigins,
+    /// Proxies whose addresses stand for many clients.
+    pub trusted: Arc<TrustedProxies>,
+    /// The channels and limits of sessions, which hold for backends, too.
+    pub sessions: Arc<SessionOptions>,
+    /// Backends publish here.
+    pub broker: Arc<dyn Broker>,
+    /// Reads logs for backends.
+    pub logs: Arc<LogReader>,
+    /// Revocations, erasures and exports, for backends.
+    pub feed: Arc<Feed>,
+    /// Counts operations.
+    pub metrics: Arc<Metrics>,
 }
 
-impl Site {
-    /// What handlers work with. Addresses of `trusted` proxies stand for many clients.
-    pub fn new(gateway: Arc<Gateway>, verifier: Verifier, api_keys: ApiKeys, trusted: Arc<TrustedProxies>) -> Self {
-        Self { gateway, verifier, api_keys, in_flight: InFlight::new(trusted) }
-    }
-}
-
-/// The largest body a request may have, in bytes: a post of the largest size fits several times.
-const BODY: usize = 256 * 1024;
-
-/// Where `/health`, `/ready` and `/metrics` are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probes {
-    /// With everything else.
-    Public,
-    /// By [`admin_router`] alone.
-    Admin,
-}
-
-/// The route table of the listener for operators, `server.admin_listen`.
-pub fn admin_router(site: Arc<Site>) -> Router {
-    probe_routes().fallback(no_such_path).layer(from_fn(identify)).with_state(site)
-}
-
-fn probe_routes() -> Router<Arc<Site>> {
+/// The routes of `/health`, `/ready` and `/metrics`.
+pub fn probe_routes(parts: ProbeParts) -> Router {
     Router::new()
         .route("/health", get(probes::health))
         .route("/ready", get(probes::ready))
         .route("/metrics", get(probes::metrics))
+        .with_state(Arc::new(parts))
 }
 
-/// The route table.
-pub fn router(site: Arc<Site>, probes: Probes) -> Router {
-    let mut api = Router::new();
-    for (index, operation) in site.gateway.operations().all().iter().enumerate() {
-        api = api.route(operation.path, operations::route(index, operation));
-    }
-    // Its fallbacks are set here, so that the layer is around them, too.
-    let api = api.fallback(no_such_path).method_not_allowed_fallback(no_such_method);
-    let api = api.layer(from_fn(report_stalls)).layer(from_fn_with_state(Arc::clone(&site), cors::cors));
-    let probes = match probes {
-        Probes::Public => probe_routes(),
-        Probes::Admin => Router::new(),
+/// The route table of the listener for operators, `server.admin_listen`.
+pub fn admin_router(probes: Router) -> Router {
+    probes.fallback(no_such_path).layer(from_fn(identify))
+}
+
+/// The route table. `probes` is empty if they are on the listener for operators.
+pub fn router(parts: HttpParts, probes: Router) -> Router {
+    let api_keys = Arc::new(parts.api_keys);
+    let openapi = get(openapi::serve).with_state(Arc::clone(&parts.operations));
+    let backends = ServerApi {
+        api_keys: Arc::clone(&api_keys),
+        sessions: parts.sessions,
+        broker: parts.broker,
+        logs: parts.logs,
+        feed: parts.feed,
+    };
+    let server_api = axum::routing::post(server_api::serve).layer(from_fn(report_stalls));
+    let server_api = server_api.with_state(Arc::new(backends));
+    let operations = OperationsApi {
+        operations: parts.operations,
+        executor: parts.executor,
+        authenticator: Authenticator { verifier: parts.verifier, api_keys },
+        in_flight: InFlight::new(parts.trusted),
+        metrics: parts.metrics,
     };
     probes
-        .route("/connection/websocket", get(websocket))
-        .nest("/api/v1", api)
-        .route("/api/openapi.json", get(openapi::serve))
-        .route("/api/{method}", axum::routing::post(server_api::serve).layer(from_fn(report_stalls)))
+        .route("/connection/websocket", get(websocket).with_state(parts.upgrader))
+        .nest("/api/v1", operation_routes(operations, parts.origins))
+        .route("/api/openapi.json", openapi)
+        .route("/api/{method}", server_api)
         .fallback(get(page::serve))
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(identify))
-        .with_state(site)
 }
 
-async fn websocket(State(site): State<Arc<Site>>, request: Request) -> Response<Body> {
-    upgrade(&site.gateway, request).unwrap_or_else(|(status, why)| problem(status, "bad_request", why))
+/// A route for each operation of the table.
+fn operation_routes(api: OperationsApi, origins: AllowedOrigins) -> Router {
+    let api = Arc::new(api);
+    let mut routes = Router::new();
+    for (index, operation) in api.operations.all().iter().enumerate() {
+        routes = routes.route(operation.path, operations::route(index, operation));
+    }
+    // Its fallbacks are set here, so that the layers are around them, too.
+    let routes = routes.fallback(no_such_path).method_not_allowed_fallback(no_such_method);
+    let cors = from_fn_with_state(Arc::new(origins), cors::cors);
+    routes.layer(from_fn(report_stalls)).layer(cors).with_state(api)
+}
+
+async fn websocket(State(upgrader): State<Arc<Upgrader>>, request: Request) -> Response<Body> {
+    upgrader.upgrade(request).unwrap_or_else(|(status, message)| problem(status, "bad_request", message))
 }
 
 async fn no_such_path() -> Response<Body> {
@@ -118,7 +149,7 @@ async fn no_such_method() -> Response<Body> {
     problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path takes other methods, see `allow`")
 }
 
-/// Answers 408 where the handler gave up on a body that made no progress.
+/// Answers 408 if the handler failed because the body made no progress.
 async fn report_stalls(request: Request, next: Next) -> Response<Body> {
     let stalled = request.extensions().get::<StallFlag>().cloned().unwrap_or_default();
     let response = next.run(request).await;
@@ -132,8 +163,8 @@ async fn report_stalls(request: Request, next: Next) -> Response<Body> {
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Gives every request an id, taken from the client or a proxy if they sent a plain one: it is in the answer, and in each
-/// line that is logged on the way.
+/// Gives every request an id, that of the client or a proxy if they sent a plain one. The answer has it, and each line
+/// of the log of this request.
 async fn identify(request: Request, next: Next) -> Response<Body> {
     let plain = |id: &&HeaderValue| {
         id.len() <= 64 && id.as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
@@ -151,13 +182,4 @@ async fn identify(request: Request, next: Next) -> Response<Body> {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
-}
-
-/// An error as every path answers it.
-fn problem(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    json_answer(status, json!({ "error": { "code": code, "message": message } }).to_string())
-}
-
-fn json_answer(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
-    (status, [(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body.into()).into_response()
 }

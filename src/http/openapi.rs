@@ -8,13 +8,13 @@ use axum::http::{Response, StatusCode};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::{Site, json_answer};
+use super::answers::json_answer;
 use crate::api::operations::{Access, Operation, Operations};
 use crate::feed::ErrorKind;
 
 /// Answers `GET /api/openapi.json`.
-pub(super) async fn serve(State(site): State<Arc<Site>>) -> Response<Body> {
-    json_answer(StatusCode::OK, document(site.gateway.operations()).to_string())
+pub(super) async fn serve(State(operations): State<Arc<Operations>>) -> Response<Body> {
+    json_answer(StatusCode::OK, document(&operations).to_string())
 }
 
 /// The OpenAPI 3.1 document of these operations.
@@ -36,7 +36,8 @@ pub fn document(operations: &Operations) -> Value {
         "info": {
             "title": "Feedline",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "The feed's operations. Each that has a token is an rpc method of the same name over the socket too.",
+            "description": "The feed's operations. Each that has a token is an rpc method of the same name over the \
+                socket too.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": paths,
@@ -44,7 +45,11 @@ pub fn document(operations: &Operations) -> Value {
             "schemas": schemas,
             "securitySchemes": {
                 "token": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" },
-                "api_key": { "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "A backend; X-User names the user it acts for, a user of the application unless X-User-Origin is account." },
+                "api_key": {
+                    "type": "apiKey", "in": "header", "name": "X-API-Key",
+                    "description": "A backend; X-User names the user it acts for, a user of the application \
+                        unless X-User-Origin is account.",
+                },
             },
         },
     })
@@ -81,7 +86,8 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
     if operation.takes_key() {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "A name of one's own for this write: a repeat within 24 hours does nothing and answers as the first did. It may be the member `idempotency_key` of the input too.",
+            "description": "A name of one's own for this write: a repeat within 24 hours does nothing and answers as the \
+                first did. It may be the member `idempotency_key` of the input too.",
             "schema": { "type": "string", "pattern": "^[ -~]{1,255}$" },
         }));
     }
@@ -91,8 +97,13 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
         "tags": [operation.name.split('.').next().unwrap_or_default()],
         "parameters": parameters,
         "responses": {
-            operation.status.to_string(): { "description": "Done.", "content": { "application/json": { "schema": output } } },
-            "default": { "description": "Refused or failed.", "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } } },
+            operation.status.to_string(): {
+                "description": "Done.", "content": { "application/json": { "schema": output } },
+            },
+            "default": {
+                "description": "Refused or failed.",
+                "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
+            },
         },
     });
     if operation.access != Access::Open {

@@ -1,27 +1,35 @@
-//! The feed's operations over HTTP: input from path, query and body; who asks from a token or an API key.
+//! The feed's operations over HTTP: their input from path, query and body.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
-use axum::http::request::Parts;
+use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http_body_util::LengthLimitError;
 use serde_json::{Map, Value};
 
-use super::in_flight::Ticket;
-use super::{BODY, Site, json_answer};
-use crate::api::operations::{Access, Operation, Verb};
-use crate::auth::TokenError;
-use crate::feed::{Caller, Credential, FeedError, Origin, now};
-use crate::model::{UserId, UserOrigin};
-use crate::net::ClientAddress;
+use super::answers::{MAX_BODY_BYTES, json_answer};
+use super::authentication::Authenticator;
+use super::in_flight::{InFlight, Ticket};
+use crate::api::Executor;
+use crate::api::operations::{Access, Operation, Operations, Verb};
+use crate::feed::FeedError;
+use crate::metrics::Metrics;
+
+/// The operations, and the parts that answer them.
+pub(super) struct OperationsApi {
+    pub(super) operations: Arc<Operations>,
+    pub(super) executor: Arc<Executor>,
+    pub(super) authenticator: Authenticator,
+    /// Bounds the concurrent requests of one caller.
+    pub(super) in_flight: InFlight,
+    pub(super) metrics: Arc<Metrics>,
+}
 
 /// The route of the operation at this index of the table.
-pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Site>> {
+pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<OperationsApi>> {
     let filter = match operation.verb {
         Verb::Get => MethodFilter::GET,
         Verb::Post => MethodFilter::POST,
@@ -29,13 +37,15 @@ pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Sit
         Verb::Patch => MethodFilter::PATCH,
         Verb::Delete => MethodFilter::DELETE,
     };
-    on(filter, move |State(site): State<Arc<Site>>, request: Request| async move { serve(&site, index, request).await })
+    on(filter, move |State(api): State<Arc<OperationsApi>>, request: Request| async move {
+        serve(&api, index, request).await
+    })
 }
 
-async fn serve(site: &Arc<Site>, index: usize, request: Request) -> Response<Body> {
-    let operation = &site.gateway.operations().all()[index];
-    let answer = run(site, operation, request).await;
-    site.gateway.metrics().operation(operation.name, answer.as_ref().map_or_else(FeedError::code, |_| "ok"));
+async fn serve(api: &Arc<OperationsApi>, index: usize, request: Request) -> Response<Body> {
+    let operation = &api.operations.all()[index];
+    let answer = run(api, operation, request).await;
+    api.metrics.operation(operation.name, answer.as_ref().map_or_else(FeedError::code, |_| "ok"));
     match answer.and_then(|(answer, ticket)| ticket.into_body(answer)) {
         Ok(body) => {
             let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
@@ -54,15 +64,17 @@ fn refuse(error: &FeedError) -> Response<Body> {
     answer
 }
 
-async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Result<(bytes::Bytes, Ticket), FeedError> {
+async fn run(
+    api: &Arc<OperationsApi>,
+    operation: &Operation,
+    request: Request,
+) -> Result<(bytes::Bytes, Ticket), FeedError> {
     let (mut parts, body) = request.into_parts();
     let (caller, credential, origin) = match operation.access {
-        Access::Open if !parts.headers.contains_key(API_KEY) => {
-            (Caller::Anonymous, Credential::Nothing, address(&parts))
-        }
-        Access::Open | Access::Reader | Access::User => caller(site, &parts)?,
+        Access::Open => api.authenticator.open_caller(&parts)?,
+        Access::Reader | Access::User => api.authenticator.caller(&parts)?,
     };
-    let ticket = site.in_flight.admit(&caller, origin)?;
+    let ticket = api.in_flight.admit(&caller, origin)?;
     let key = key(operation, &parts.headers)?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let mut input = read_query(&query)?;
@@ -70,12 +82,12 @@ async fn run(site: &Arc<Site>, operation: &Operation, request: Request) -> Resul
     if operation.verb.has_body() || operation.verb == Verb::Delete {
         input.extend(read_body(body).await?);
     }
-    // The path has the last word: it is what the request is about.
+    // The path takes precedence: it names the object of the request.
     if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
     let asked = crate::api::Request { caller, credential, origin, client: None, key, input: Value::Object(input) };
-    Ok((site.gateway.executor().run(operation, asked).await?, ticket))
+    Ok((api.executor.run(operation, asked).await?, ticket))
 }
 
 /// The header that names a write; to operations that take no key it means nothing.
@@ -83,15 +95,6 @@ fn key(operation: &Operation, headers: &HeaderMap) -> Result<Option<String>, Fee
     let Some(key) = headers.get("idempotency-key").filter(|_| operation.takes_key()) else { return Ok(None) };
     let wrong = |_| FeedError::invalid("idempotency_key", "an idempotency key is printable ASCII");
     key.to_str().map(|key| Some(key.to_owned())).map_err(wrong)
-}
-
-/// The header that holds a backend's key.
-const API_KEY: &str = "x-api-key";
-
-/// The client's address; the listener noted it.
-fn address(parts: &Parts) -> Origin {
-    let client = parts.extensions.get::<ClientAddress>();
-    Origin::Address(client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.0))
 }
 
 /// `limit=20&cursor=p12`, percent-encoded. Everything is text; inputs that are numbers read their digits.
@@ -124,10 +127,10 @@ fn percent_decode(text: &str) -> Option<String> {
 }
 
 async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
-    let body = to_bytes(body, BODY).await.map_err(|error| {
+    let body = to_bytes(body, MAX_BODY_BYTES).await.map_err(|error| {
         let too_large = std::error::Error::source(&error).is_some_and(|source| source.is::<LengthLimitError>());
         if too_large {
-            FeedError::TooLarge(BODY)
+            FeedError::TooLarge(MAX_BODY_BYTES)
         } else {
             FeedError::Invalid { field: None, message: "the body could not be read".into() }
         }
@@ -141,50 +144,6 @@ async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(FeedError::Invalid { field: None, message: "the body is a JSON object".into() }),
         Err(error) => Err(FeedError::Invalid { field: None, message: format!("the body is not JSON: {error}").into() }),
-    }
-}
-
-/// Who asks: a user with a token, or a backend with an API key, acting for one or for nobody.
-fn caller(site: &Site, parts: &Parts) -> Result<(Caller, Credential, Origin), FeedError> {
-    let text = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    if let Some(key) = text(API_KEY) {
-        if !site.api_keys.accept(key) {
-            return Err(FeedError::Unauthorized("wrong API key"));
-        }
-        return match text("x-user") {
-            None => Ok((Caller::Anonymous, Credential::Nothing, Origin::Backend)),
-            Some(user) => {
-                let credential = Credential::Backend(user_origin(text("x-user-origin"))?);
-                let user = UserId::parse(user).filter(|user| !user.is_reserved());
-                user.map(|user| (Caller::User(user), credential, Origin::Backend))
-                    .ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))
-            }
-        };
-    }
-    let Some(authorization) = text(AUTHORIZATION.as_str()) else {
-        return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
-    };
-    let (scheme, token) = authorization.split_once(' ').unwrap_or_default();
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
-    }
-    match site.verifier.verify_connect(token.trim(), now() / 1_000) {
-        Ok(claims) => {
-            let credential = Credential::Token(Arc::new(claims.identity));
-            Ok((claims.user.map_or(Caller::Anonymous, Caller::User), credential, address(parts)))
-        }
-        Err(TokenError::NoExpiry) => Err(FeedError::Unauthorized("the token has no exp, see auth.require_exp")),
-        Err(TokenError::Expired) => Err(FeedError::Unauthorized("the token has expired")),
-        Err(TokenError::Invalid(_)) => Err(FeedError::Unauthorized("the token is not valid")),
-    }
-}
-
-/// Whom a backend means by `X-User`: a user of the application, unless it says that it means an account.
-fn user_origin(header: Option<&str>) -> Result<UserOrigin, FeedError> {
-    match header {
-        None | Some("application") => Ok(UserOrigin::Application),
-        Some("account") => Ok(UserOrigin::Account),
-        Some(_) => Err(FeedError::invalid("X-User-Origin", "X-User-Origin is account or application")),
     }
 }
 

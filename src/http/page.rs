@@ -8,11 +8,11 @@ use axum::http::header::{
 use axum::http::{HeaderValue, Response, StatusCode};
 use rust_embed::RustEmbed;
 
-use super::problem;
+use super::answers::problem;
 
 #[derive(RustEmbed)]
 #[folder = "web/"]
-struct Web;
+struct WebAssets;
 
 /// Only the binary's own scripts and styles run. Pictures, video and audio of posts come from any HTTPS origin.
 /// No script can turn text into markup: Trusted Types are required, and no policy that makes them may be created.
@@ -32,7 +32,7 @@ fn is_view(path: &str) -> bool {
 pub(super) async fn serve(request: Request) -> Response<Body> {
     let path = request.uri().path().trim_start_matches('/');
     let path = if path.is_empty() || is_view(path) { "index.html" } else { path };
-    let Some(file) = Web::get(path) else {
+    let Some(file) = WebAssets::get(path) else {
         return problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here");
     };
     let tag: String = file.metadata.sha256_hash().iter().take(16).map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! For those who run it: is it alive, may it get traffic, what does it count.
+//! Probes for operators: health, readiness, metrics.
 
 use std::sync::Arc;
 
@@ -7,29 +7,45 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
+use tokio_util::sync::CancellationToken;
 
-use super::{Site, json_answer, problem};
+use super::answers::{json_answer, problem};
+use crate::feed::Feed;
+use crate::gateway::GaugeReader;
+use crate::metrics::Metrics;
+
+/// The parts that probes read.
+pub struct ProbeParts {
+    /// Checks both stores.
+    pub feed: Arc<Feed>,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// Reads the values of gauges.
+    pub gauges: Arc<GaugeReader>,
+    /// Cancelled when a shutdown begins.
+    pub draining: CancellationToken,
+}
 
 /// The process runs.
 pub(super) async fn health() -> Response<Body> {
     json_answer(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Both stores answer, and no shutdown is under way.
-pub(super) async fn ready(State(site): State<Arc<Site>>) -> Response<Body> {
-    if site.gateway.is_draining() {
+/// Both stores answer, and no shutdown is in progress.
+pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
+    if parts.draining.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");
     }
-    match site.gateway.feed().ready().await {
+    match parts.feed.ready().await {
         Ok(()) => json_answer(StatusCode::OK, r#"{"status":"ready"}"#),
         Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "a store does not answer"),
     }
 }
 
-/// Everything that is counted, for Prometheus.
-pub(super) async fn metrics(State(site): State<Arc<Site>>) -> Response<Body> {
+/// All metrics, for Prometheus.
+pub(super) async fn metrics(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     const OPEN_METRICS: HeaderValue =
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let text = site.gateway.metrics().text(site.gateway.levels());
+    let text = parts.metrics.text(parts.gauges.read());
     ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()
 }

@@ -1,7 +1,7 @@
 //! The address of a client behind trusted proxies: `X-Forwarded-For`, or without it `Forwarded` (RFC 7239).
 //!
-//! Each proxy adds the address it got the request from at the right; what is further left may be invented. So the hops are
-//! read from the right, as long as they are trusted proxies, and the first one that is not is the client.
+//! Each proxy adds the address it got the request from at the right; what is further left may be invented. So the hops
+//! are read from the right, as long as they are trusted proxies, and the first one that is not is the client.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,8 +14,8 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The address of the client that a request comes from. `peer` is the other end of the connection.
 ///
-/// A proxy sends one of the two headers and passes the other on as the client wrote it, so only one can be believed. Nearly
-/// all proxies send `X-Forwarded-For`: where it is present, `Forwarded` is ignored.
+/// A proxy sends one of the two headers and passes the other on as the client wrote it, so only one can be believed.
+/// Nearly all proxies send `X-Forwarded-For`: where it is present, `Forwarded` is ignored.
 pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) -> IpAddr {
     let peer = peer.to_canonical();
     if !trusted.contains(peer) {

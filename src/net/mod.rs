@@ -20,6 +20,7 @@ pub use forwarded::client_address;
 pub use origin::AllowedOrigins;
 pub use trusted::{TrustedProxies, subscriber_network};
 
-/// The address of the client that sent a request, as far as trusted proxies tell: the listener notes it in each request.
+/// The address of the client that sent a request, as far as trusted proxies tell: the listener notes it in each
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);

@@ -1,8 +1,8 @@
 //! Deadlines on transfers that make no progress: a request body that does not come, a response that is not taken.
 //!
-//! No deadline covers a whole transfer, so a large one and one that lasts for hours are both fine. A transfer fails once it
-//! has waited for the other end for the whole timeout, or moves fewer than `MIN_BYTES_PER_SECOND`: a byte now and then
-//! is no progress.
+//! No deadline covers a whole transfer, so a large one and one that lasts for hours are both fine. A transfer fails
+//! once it has waited for the other end for the whole timeout, or moves fewer than `MIN_BYTES_PER_SECOND`: a byte now
+//! and then is no progress.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -64,8 +64,8 @@ fn stalled() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the other end makes no progress")
 }
 
-/// A stream whose writes fail once the other end does not take them. Reads are not bounded here: HTTP may wait for the next
-/// request, or for a handler.
+/// A stream whose writes fail once the other end does not take them. Reads are not bounded here: HTTP may wait for the
+/// next request, or for a handler.
 #[derive(Debug)]
 pub struct ProgressStream<S> {
     stream: S,

@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: a proxy that forwards TCP connections writes the client's address before anything
-//! else (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+//! The PROXY protocol, versions 1 and 2: a proxy that forwards TCP connections writes the client's address before
+//! anything else (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -224,7 +224,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic_or_wait_for_ever(bytes in proptest::collection::vec(any::<u8>(), 0..200), form in 0..3) {
+        fn no_bytes_make_it_panic_or_wait_for_ever(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            form in 0..3,
+        ) {
             let start: &[u8] = match form {
                 0 => &[],
                 1 => LINE,

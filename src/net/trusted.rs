@@ -47,8 +47,8 @@ impl TrustedProxies {
     }
 }
 
-/// The address that limits count by: an IPv4 address, or the /64 network of an IPv6 address, because one subscriber has all
-/// addresses of a /64.
+/// The address that limits count by: an IPv4 address, or the /64 network of an IPv6 address, because one subscriber has
+/// all addresses of a /64.
 pub fn subscriber_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_frame_holds_commands_in_order() {
-        let frame = "{\"connect\":{\"token\":\"t\",\"name\":\"js\"},\"id\":1}\n{\"subscribe\":{\"channel\":\"news:a\"},\"id\":2}\n";
+        let frame = "{\"connect\":{\"token\":\"t\",\"name\":\"js\"},\"id\":1}\n\
+                     {\"subscribe\":{\"channel\":\"news:a\"},\"id\":2}\n";
         let commands = decode_frame(frame).unwrap();
         assert!(
             matches!(&commands[0], Command { id: 1, request: Some(Request::Connect(connect)) } if connect.token == "t")

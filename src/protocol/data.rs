@@ -8,8 +8,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 /// publication is nested in the frame that carries it; serde_json has 128.
 const MAX_DEPTH: u32 = 100;
 
-/// Whether every client, and this server, can decode a publication's data: not nested too deep, no number beyond a double,
-/// no half of a surrogate pair. `json` is valid JSON.
+/// Whether every client, and this server, can decode a publication's data: not nested too deep, no number beyond a
+/// double, no half of a surrogate pair. `json` is valid JSON.
 pub fn is_portable(json: &str) -> bool {
     let mut json = serde_json::Deserializer::from_str(json);
     Nested(MAX_DEPTH).deserialize(&mut json).is_ok()

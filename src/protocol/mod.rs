@@ -1,7 +1,8 @@
 //! The client wire, pure: what clients say, what they are told, and the codes for when it goes wrong.
 //!
 //! Feedline speaks the Centrifuge client protocol as JSON over WebSocket: a frame holds one or more objects separated
-//! by line breaks; a ping is `{}` from the server, a pong `{}` from the client. Nothing here knows a socket, a clock or a store.
+//! by line breaks; a ping is `{}` from the server, a pong `{}` from the client. Nothing here knows a socket, a clock or
+//! a store.
 
 mod codes;
 mod command;

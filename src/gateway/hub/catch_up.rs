@@ -1,14 +1,13 @@
-//! A room that is behind a client catches up before the client enters it.
+//! A room that is behind a client catches up before the client joins it.
 //!
-//! A node that was paused, or missed hints, has rooms that stand before the end of their logs. A client that read on at
-//! another node meanwhile is ahead of them. Only the log can tell whether it is lost to the client what the room does
-//! not know yet; so the log is read first, and the room follows by its normal way.
+//! The rooms of a node that was paused, or missed hints, are behind the ends of their logs. A client that continued at
+//! another node meanwhile is ahead of them. Only the log shows whether entries that the room does not have are lost to
+//! the client; so the log is read first, and the room follows in its normal way.
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::Hub;
 use super::room::Room;
 use crate::broker::continues;
 use crate::feed::FeedError;
@@ -18,38 +17,28 @@ use crate::protocol::Recover;
 /// How long a client waits for a room to catch up with it.
 pub(super) const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
 
-impl Hub {
-    /// Waits until the room has reached the position from which the client recovers, if the log, which stands at `log`,
-    /// reaches so far.
-    pub(super) async fn catch_up_with(
-        &self,
-        recover: &Recover,
-        room: &Room,
-        log: &Position,
-        deadline: Instant,
-    ) -> Result<(), FeedError> {
-        if !recover.recover || !fits(recover, log) {
-            return Ok(());
-        }
-        let goal = Position { offset: recover.offset, epoch: log.epoch.clone() };
-        loop {
-            let mut moved = std::pin::pin!(room.moved.notified());
-            moved.as_mut().enable();
-            // Of a room that was replaced meanwhile the caller finds out.
-            if room.state.lock().has_reached(&goal) != Some(false) {
-                return Ok(());
-            }
-            if timeout_at(deadline, moved).await.is_err() {
-                tracing::warn!(channel = %room.name, "a room does not catch up with its log");
-                return Err(FeedError::Unavailable);
-            }
-        }
+/// Waits until the room has reached the position from which the client recovers, if the log, which ends at `end`,
+/// reaches so far.
+pub(super) async fn catch_up_with(
+    recover: &Recover,
+    room: &Room,
+    end: &Position,
+    deadline: Instant,
+) -> Result<(), FeedError> {
+    if !recover.recover || !includes(end, recover) {
+        return Ok(());
     }
+    let goal = Position { offset: recover.offset, epoch: end.epoch.clone() };
+    if room.wait_for(&goal, deadline).await {
+        return Ok(());
+    }
+    tracing::warn!(channel = %room.name(), "a room does not catch up with its log");
+    Err(FeedError::Unavailable)
 }
 
-/// Whether a log, or a room, that stands there has what the client saw. If not, the log has begun a new life, or the position
-/// is out of date.
-pub(super) fn fits(recover: &Recover, position: &Position) -> bool {
-    let same_life = recover.epoch.is_empty() || continues(&recover.epoch, &position.epoch);
-    !recover.recover || (same_life && recover.offset <= position.offset)
+/// Whether a log, or a room, at this position has everything that the client received. If not, the log has a new epoch,
+/// or the position is out of date.
+pub(super) fn includes(position: &Position, recover: &Recover) -> bool {
+    let same_epoch = recover.epoch.is_empty() || continues(&recover.epoch, &position.epoch);
+    !recover.recover || (same_epoch && recover.offset <= position.offset)
 }

@@ -1,119 +1,329 @@
-//! A room: the members of one channel on this node, and how far they have been told.
+//! A room: the members of one channel on this node, and the position up to which they have received its log.
 
-use std::collections::VecDeque;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use crate::broker::follows;
-use crate::feed::Audience;
+use super::broadcaster::Broadcaster;
+use super::log_tracker::{LogTracker, Tracked};
+use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
+use crate::feed::{Audience, RenderContext, now};
 use crate::gateway::outbox::Outbox;
 use crate::model::{Entry, Epoch, Position, UserId};
+use crate::protocol::{push_join, push_leave};
 
-/// How many entries may wait in a room for their bodies. More are dropped and read from the log again later.
-const WAITING: usize = 1_024;
-
-/// A channel with listeners on this node.
+/// A channel with subscribers on this node.
 #[derive(Debug)]
-pub(super) struct Room {
-    pub(super) name: Arc<str>,
-    /// What decides who may hear what is said here.
-    pub(super) audience: Audience,
-    /// Whether the broker tells this node of the channel. Held across the call that changes it, so that joining and
-    /// sweeping up cannot cross.
-    pub(super) linked: tokio::sync::Mutex<bool>,
-    pub(super) state: Mutex<RoomState>,
-    /// Signalled when the room's position has changed.
-    pub(super) moved: Notify,
+pub(in crate::gateway) struct Room {
+    name: Arc<str>,
+    /// Decides who may receive which entry.
+    audience: Audience,
+    /// Whether the broker sends the entries of the channel to this node. Held across the call that changes it, so that
+    /// a join and a removal cannot overlap.
+    linked: tokio::sync::Mutex<bool>,
+    state: Mutex<RoomState>,
+    /// Signalled when the position has changed, or the room is removed.
+    moved: Notify,
 }
 
-/// Somebody in a room.
+/// A client in a room.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) outbox: Arc<Outbox>,
-    /// Who it is; `None` of somebody anonymous.
+    /// `None` of an anonymous client.
     pub(super) reader: Option<UserId>,
 }
 
-/// What a room knows. Everybody is told in one order because it happens under this lock.
-#[derive(Debug, Default)]
-pub(super) struct RoomState {
+/// The state of a room. Pushes are queued under its lock, so all members receive them in the same order.
+#[derive(Debug)]
+struct RoomState {
     members: Slab<Member>,
-    /// The life of the log; `None` while it is not known, and of a channel without one.
-    epoch: Option<Epoch>,
-    /// The last offset that was told to members.
-    delivered: u64,
-    /// Entries after `delivered`, without a gap, that wait for their bodies.
-    waiting: VecDeque<(u64, Entry)>,
-    /// Hints were lost: what lies after `accepted` must be read from the log.
-    lost: bool,
-    /// The highest offset heard of before the position was known.
-    heard: u64,
-    /// A worker has the room, or it is queued for one.
-    scheduled: bool,
-    /// Since when nobody is here; swept up after a while.
+    log: LogTracker,
+    /// When the last member left. An empty room is removed after a while.
     empty_since: Option<Instant>,
-    /// Swept up: not to be entered any more.
-    dead: bool,
+    /// The room was removed: no client may join it.
+    is_removed: bool,
 }
 
-/// What became of a hint.
+/// What an update of a room requires.
 #[derive(Debug)]
-pub(super) enum Accepted {
-    /// Nothing to be done.
-    Nothing,
+pub(super) enum RoomUpdate {
+    /// Nothing.
+    None,
     /// A worker must look at the room.
     Scheduled,
-    /// The log was replaced by another; these members must be told that they cannot go on.
-    Replaced(Vec<Member>),
+    /// The log was replaced by another: these clients must be informed that they cannot continue.
+    Replaced(Vec<Arc<Outbox>>),
+}
+
+/// The entries of a room that wait for rendering.
+pub(super) struct WaitingEntries {
+    epoch: Epoch,
+    entries: Vec<(u64, Entry)>,
+}
+
+impl WaitingEntries {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().map(|(_, entry)| entry)
+    }
 }
 
 impl Room {
     pub(super) fn new(name: Arc<str>, audience: Audience) -> Self {
-        let state = RoomState { empty_since: Some(Instant::now()), ..RoomState::default() };
+        let (members, log) = (Slab::new(), LogTracker::default());
+        let state = RoomState { members, log, empty_since: Some(Instant::now()), is_removed: false };
         Self { name, audience, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state), moved: Notify::new() }
+    }
+
+    /// The channel.
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The audience of the channel.
+    pub(super) fn audience(&self) -> &Audience {
+        &self.audience
+    }
+
+    // --- members -----------------------------------------------------------------------------------------------------
+
+    /// Subscribes this node to the channel, unless it is already. `false` if the room was removed.
+    pub(super) async fn link(&self, broker: &dyn Broker) -> Result<bool, BrokerError> {
+        let mut linked = self.linked.lock().await;
+        if self.state.lock().is_removed {
+            return Ok(false);
+        }
+        if !*linked {
+            broker.subscribe(&self.name).await?;
+            *linked = true;
+        }
+        Ok(true)
+    }
+
+    /// Adds a client. Returns its key, and the position after which it receives entries. `None` if the room was
+    /// removed, or the position of its log is not known any more.
+    pub(super) fn join(&self, member: Member, has_log: bool) -> Option<(usize, Option<Position>)> {
+        let mut state = self.state.lock();
+        let position = state.log.position();
+        if state.is_removed || (has_log && position.is_none()) {
+            return None;
+        }
+        state.empty_since = None;
+        Some((state.members.insert(member), position))
+    }
+
+    /// Removes a client. The key alone does not identify a member: the room may have been emptied and filled again
+    /// since.
+    pub(super) fn leave(&self, key: usize, outbox: &Arc<Outbox>) {
+        let mut state = self.state.lock();
+        if state.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox)) {
+            state.members.remove(key);
+        }
+        state.note_if_empty();
+    }
+
+    /// Whether nobody has been in the room for this long.
+    pub(super) fn is_idle(&self, period: Duration) -> bool {
+        self.state.lock().is_idle(period)
+    }
+
+    /// Removes the room if nobody has been in it for this long: the node unsubscribes from the channel. `false` if a
+    /// client has joined.
+    pub(super) async fn remove_if_idle(&self, period: Duration, broker: &dyn Broker) -> bool {
+        let mut linked = self.linked.lock().await;
+        {
+            let mut state = self.state.lock();
+            state.is_removed = state.is_idle(period);
+            if !state.is_removed {
+                return false;
+            }
+        }
+        self.moved.notify_waiters();
+        if *linked && let Err(error) = broker.unsubscribe(&self.name).await {
+            // The node receives entries that nobody here reads, until a client joins the channel and leaves it again.
+            tracing::debug!(%error, channel = %self.name, "a channel could not be unsubscribed from");
+        }
+        *linked = false;
+        true
+    }
+
+    /// Calls a function with the users in the room.
+    pub(super) fn with_readers(&self, visit: impl FnOnce(HashSet<&UserId>)) {
+        let state = self.state.lock();
+        visit(state.members.iter().filter_map(|(_, member)| member.reader.as_ref()).collect());
+    }
+
+    // --- the position ------------------------------------------------------------------------------------------------
+
+    /// The position of the members; `None` if it is not known, or the channel has no log.
+    pub(super) fn position(&self) -> Option<Position> {
+        self.state.lock().log.position()
+    }
+
+    /// Compares the room with the end of its log; `None`: the log is gone.
+    pub(super) fn compare(&self, end: Option<&Position>) -> RoomUpdate {
+        let mut state = self.state.lock();
+        match end {
+            Some(end) => {
+                let tracked = state.log.compare(end);
+                self.update(&mut state, tracked)
+            }
+            None => self.replace(&mut state),
+        }
+    }
+
+    /// Waits until the room has reached a position, or follows another log, or was removed. `false` after the deadline.
+    pub(super) async fn wait_for(&self, position: &Position, deadline: Instant) -> bool {
+        loop {
+            let mut moved = std::pin::pin!(self.moved.notified());
+            moved.as_mut().enable();
+            {
+                let state = self.state.lock();
+                // A room that was replaced meanwhile is found by the caller.
+                if state.is_removed || state.log.has_reached(position) != Some(false) {
+                    return true;
+                }
+            }
+            if timeout_at(deadline, moved).await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// If hints were lost: the position after which the log is to be read.
+    pub(super) fn gap(&self) -> Option<Position> {
+        self.state.lock().log.gap()
+    }
+
+    /// Fills the gap after a position with a part of the log; `None`: the log is gone.
+    pub(super) fn fill(&self, after: &Position, slice: Option<Slice>) -> RoomUpdate {
+        let mut state = self.state.lock();
+        let is_filled = slice.is_some_and(|slice| {
+            // A log that ends before the delivered offset is another log.
+            slice.top.offset >= after.offset && state.log.fill(slice.entries, &slice.top)
+        });
+        if is_filled { RoomUpdate::None } else { self.replace(&mut state) }
+    }
+
+    fn replace(&self, state: &mut RoomState) -> RoomUpdate {
+        state.log.replace(None);
+        self.update(state, Tracked::Replaced)
+    }
+
+    fn update(&self, state: &mut RoomState, tracked: Tracked) -> RoomUpdate {
+        match tracked {
+            Tracked::Unchanged => RoomUpdate::None,
+            Tracked::Scheduled => RoomUpdate::Scheduled,
+            Tracked::Replaced => {
+                let members = state.members.drain().map(|member| member.outbox).collect();
+                state.note_if_empty();
+                self.moved.notify_waiters();
+                RoomUpdate::Replaced(members)
+            }
+        }
+    }
+
+    // --- delivery ----------------------------------------------------------------------------------------------------
+
+    /// Handles a hint. The next entry of application data is delivered at once; entries that need rendering wait for a
+    /// worker.
+    pub(super) fn receive(&self, position: Option<&Position>, entry: &Entry, broadcaster: &Broadcaster) -> RoomUpdate {
+        let mut state = self.state.lock();
+        let Some(position) = position else {
+            // Entries without a log are for channels of the application, and for those that one user alone subscribes
+            // to.
+            if let Entry::Data(members) = entry
+                && matches!(self.audience, Audience::Plain | Audience::Timeline(_) | Audience::Notifications(_))
+            {
+                broadcaster.publish(state.outboxes(), &self.name, members, None);
+            }
+            return RoomUpdate::None;
+        };
+        if let Entry::Data(members) = entry
+            && self.audience == Audience::Plain
+            && state.log.is_next(position)
+        {
+            broadcaster.publish(state.outboxes(), &self.name, members, Some((position.offset, &position.epoch)));
+            state.log.advance();
+            self.moved.notify_waiters();
+            return RoomUpdate::None;
+        }
+        let tracked = state.log.accept(position, entry);
+        self.update(&mut state, tracked)
+    }
+
+    /// Delivers a join or leave.
+    pub(super) fn presence_event(&self, event: &PresenceEvent, broadcaster: &Broadcaster) {
+        let push = match event {
+            PresenceEvent::Join(info) => push_join(&self.name, info),
+            PresenceEvent::Leave(info) => push_leave(&self.name, info),
+        };
+        broadcaster.send(self.state.lock().outboxes(), &push);
+    }
+
+    /// The entries that wait for rendering.
+    pub(super) fn waiting(&self) -> Option<WaitingEntries> {
+        let (epoch, entries) = self.state.lock().log.waiting()?;
+        Some(WaitingEntries { epoch, entries })
+    }
+
+    /// Delivers entries to the members who may receive them. If a client has joined whose relations are not loaded, the
+    /// rest waits for the next look at the room.
+    pub(super) fn deliver(&self, waiting: &WaitingEntries, context: &RenderContext, broadcaster: &Broadcaster) {
+        let WaitingEntries { epoch, entries } = waiting;
+        let now = now();
+        let mut state = self.state.lock();
+        // Tasks that wait for the position continue when the lock is free.
+        self.moved.notify_waiters();
+        for (offset, entry) in entries {
+            let rendered = context.render(&self.audience, entry);
+            let recipients = match &rendered {
+                Some(rendered) if !rendered.is_public => {
+                    state.members_who(|member| context.can_receive(rendered, member.reader.as_ref()))
+                }
+                _ => Some(Vec::new()),
+            };
+            let Some(recipients) = recipients else { return };
+            if !state.log.take_next(epoch, *offset) {
+                continue;
+            }
+            let Some(rendered) = rendered else { continue };
+            let place = Some((*offset, epoch));
+            if rendered.is_public {
+                broadcaster.publish(state.outboxes(), &self.name, &rendered.members, place);
+            } else if !recipients.is_empty() {
+                let outboxes = recipients.into_iter().filter_map(|key| state.members.get(key)).map(|it| &*it.outbox);
+                broadcaster.publish(outboxes, &self.name, &rendered.members, place);
+            }
+            broadcaster.record_latency(entry, now);
+        }
+    }
+
+    /// A worker is done with the room; `true` if it must look at the room again.
+    pub(super) fn release(&self) -> bool {
+        self.state.lock().log.release()
     }
 }
 
 impl RoomState {
-    pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().map(|(_, member)| member)
+    fn outboxes(&self) -> impl Iterator<Item = &Outbox> {
+        self.members.iter().map(|(_, member)| &*member.outbox)
     }
 
-    pub(super) fn member(&self, key: usize) -> Option<&Member> {
-        self.members.get(key)
-    }
-
-    /// The keys of members of whom it is so; `None` if it is not known of one of them.
-    pub(super) fn members_who(&self, is_so: impl Fn(&Member) -> Option<bool>) -> Option<Vec<usize>> {
+    /// The keys of the members for whom a condition holds; `None` if it cannot be decided for one of them.
+    fn members_who(&self, condition: impl Fn(&Member) -> Option<bool>) -> Option<Vec<usize>> {
         let mut keys = Vec::new();
         for (key, member) in &self.members {
-            if is_so(member)? {
+            if condition(member)? {
                 keys.push(key);
             }
         }
         Some(keys)
-    }
-
-    pub(super) fn is_dead(&self) -> bool {
-        self.dead
-    }
-
-    pub(super) fn enter(&mut self, member: Member) -> usize {
-        self.empty_since = None;
-        self.members.insert(member)
-    }
-
-    /// The key alone does not name a member: the room may have been emptied and filled again since it was given.
-    pub(super) fn exit(&mut self, key: usize, outbox: &Arc<Outbox>) {
-        if self.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox)) {
-            self.members.remove(key);
-        }
-        self.note_if_empty();
     }
 
     fn note_if_empty(&mut self) {
@@ -123,170 +333,8 @@ impl RoomState {
         }
     }
 
-    /// Marks the room dead if nobody has been here for `long`.
-    pub(super) fn die(&mut self, long: Duration) -> bool {
-        self.dead = self.is_idle(long);
-        self.dead
-    }
-
-    pub(super) fn is_idle(&self, long: Duration) -> bool {
-        self.members.is_empty() && self.empty_since.is_some_and(|since| since.elapsed() >= long)
-    }
-
-    /// Where members stand.
-    pub(super) fn position(&self) -> Option<Position> {
-        let epoch = self.epoch.clone()?;
-        Some(Position { offset: self.delivered, epoch })
-    }
-
-    /// Whether members have been told up to a position. `None` if the room is of another life of the log, or dead.
-    pub(super) fn has_reached(&self, position: &Position) -> Option<bool> {
-        let lives = !self.dead && self.epoch.as_ref() == Some(&position.epoch);
-        lives.then_some(self.delivered >= position.offset)
-    }
-
-    /// The last offset known without a gap.
-    fn accepted(&self) -> u64 {
-        self.delivered + self.waiting.len() as u64
-    }
-
-    /// Whether an entry can be delivered right now, being the next one.
-    pub(super) fn follows_directly(&self, position: &Position) -> bool {
-        !self.scheduled
-            && self.waiting.is_empty()
-            && position.offset == self.delivered + 1
-            && self.epoch.as_ref() == Some(&position.epoch)
-    }
-
-    pub(super) fn advance(&mut self, delivered: u64) {
-        self.delivered = delivered;
-    }
-
-    /// Takes a hint.
-    pub(super) fn accept(&mut self, position: &Position, entry: &Entry) -> Accepted {
-        self.follow(&position.epoch);
-        let Some(epoch) = &self.epoch else {
-            self.heard = self.heard.max(position.offset);
-            return Accepted::Nothing;
-        };
-        if *epoch != position.epoch {
-            return self.replace(None);
-        }
-        let accepted = self.accepted();
-        if position.offset <= accepted {
-            return Accepted::Nothing;
-        }
-        if position.offset == accepted + 1 && self.waiting.len() < WAITING {
-            self.waiting.push_back((position.offset, entry.clone()));
-        } else {
-            self.lost = true;
-        }
-        self.schedule()
-    }
-
-    /// Compares with where the log stands.
-    pub(super) fn establish(&mut self, position: &Position) -> Accepted {
-        self.follow(&position.epoch);
-        match &self.epoch {
-            Some(epoch) if *epoch != position.epoch => self.replace(Some(position)),
-            Some(_) => {
-                self.lost |= position.offset > self.accepted();
-                if self.lost { self.schedule() } else { Accepted::Nothing }
-            }
-            None => {
-                self.begin(position);
-                self.lost = self.heard > position.offset;
-                self.heard = 0;
-                if self.lost { self.schedule() } else { Accepted::Nothing }
-            }
-        }
-    }
-
-    /// While nothing was written to the log, its epoch moves on with time and evictions; members missed nothing.
-    fn follow(&mut self, current: &Epoch) {
-        let unwritten = self.accepted() == 0;
-        if let Some(epoch) = self.epoch.as_mut().filter(|epoch| unwritten && follows(epoch, current)) {
-            *epoch = Epoch::clone(current);
-        }
-    }
-
-    /// The log was lost, or replaced by another: whoever is here cannot go on. Whoever comes next begins anew.
-    pub(super) fn replace(&mut self, by: Option<&Position>) -> Accepted {
-        self.epoch = None;
-        self.waiting.clear();
-        self.lost = false;
-        if let Some(position) = by {
-            self.begin(position);
-        }
-        let members = self.members.drain().collect();
-        self.note_if_empty();
-        Accepted::Replaced(members)
-    }
-
-    fn begin(&mut self, position: &Position) {
-        self.epoch = Some(position.epoch.clone());
-        self.delivered = position.offset;
-        self.waiting.clear();
-    }
-
-    fn schedule(&mut self) -> Accepted {
-        if self.scheduled {
-            return Accepted::Nothing;
-        }
-        self.scheduled = true;
-        Accepted::Scheduled
-    }
-
-    /// If hints were lost: after which position the log is to be read.
-    pub(super) fn gap(&self) -> Option<Position> {
-        let epoch = self.epoch.clone().filter(|_| self.lost)?;
-        Some(Position { offset: self.accepted(), epoch })
-    }
-
-    /// Takes what was read from the log of this life after a gap; `top` is where the log stood. `false` if it begins
-    /// too late: the gap cannot be filled.
-    pub(super) fn fill(&mut self, entries: Vec<(u64, Entry)>, top: &Position) -> bool {
-        self.follow(&top.epoch);
-        if self.epoch.as_ref() != Some(&top.epoch) {
-            return self.epoch.is_none();
-        }
-        for (offset, entry) in entries {
-            let accepted = self.accepted();
-            if offset > accepted + 1 {
-                return false;
-            }
-            if offset == accepted + 1 && self.waiting.len() < WAITING {
-                self.waiting.push_back((offset, entry));
-            }
-        }
-        self.lost = self.accepted() < top.offset;
-        true
-    }
-
-    /// What waits for bodies, and of which life of the log it is. It stays until [`told`](Self::told).
-    pub(super) fn waiting(&self) -> Option<(Epoch, Vec<(u64, Entry)>)> {
-        let epoch = self.epoch.clone().filter(|_| !self.waiting.is_empty())?;
-        Some((epoch, self.waiting.iter().cloned().collect()))
-    }
-
-    /// Takes the next entry off what waits, if it is still this one: it is being told.
-    pub(super) fn told(&mut self, epoch: &Epoch, offset: u64) -> bool {
-        let next =
-            self.epoch.as_ref() == Some(epoch) && self.waiting.front().is_some_and(|(first, _)| *first == offset);
-        if next {
-            self.waiting.pop_front();
-            self.delivered = offset;
-        }
-        next
-    }
-
-    /// A worker is done with the room; `true` if it must be looked at again.
-    pub(super) fn release(&mut self) -> bool {
-        self.scheduled = self.lost || !self.waiting.is_empty();
-        if !self.scheduled && self.waiting.capacity() > 64 {
-            self.waiting = VecDeque::new();
-        }
-        self.scheduled
+    fn is_idle(&self, period: Duration) -> bool {
+        self.members.is_empty() && self.empty_since.is_some_and(|since| since.elapsed() >= period)
     }
 }
 
@@ -294,90 +342,32 @@ impl RoomState {
 mod tests {
     use super::*;
     use crate::gateway::outbox::Bounds;
-    use crate::model::PostId;
-
-    fn at(offset: u64, epoch: &str) -> Position {
-        Position { offset, epoch: epoch.into() }
-    }
-
-    fn post(id: u64) -> Entry {
-        Entry::Post(PostId(id))
-    }
-
-    fn room(offset: u64) -> RoomState {
-        let mut state = RoomState::default();
-        assert!(matches!(state.establish(&at(offset, "e")), Accepted::Nothing));
-        state
-    }
+    use crate::metrics::Metrics;
 
     #[test]
-    fn hints_are_taken_once_and_in_order() {
-        let mut state = room(5);
-        assert!(matches!(state.accept(&at(5, "e"), &post(1)), Accepted::Nothing), "known already");
-        assert!(matches!(state.accept(&at(6, "e"), &post(2)), Accepted::Scheduled));
-        assert!(matches!(state.accept(&at(7, "e"), &post(3)), Accepted::Nothing), "scheduled already");
-        assert!(matches!(state.accept(&at(6, "e"), &post(2)), Accepted::Nothing));
-        assert_eq!(state.waiting().unwrap().1, [(6, post(2)), (7, post(3))]);
-        assert_eq!(state.position(), Some(at(5, "e")), "members were told up to 5");
-        assert!(state.told(&"e".into(), 6) && !state.told(&"e".into(), 6));
-        assert_eq!(state.position(), Some(at(6, "e")));
-    }
-
-    #[test]
-    fn a_gap_is_filled_from_the_log() {
-        let mut state = room(5);
-        assert!(matches!(state.accept(&at(8, "e"), &post(8)), Accepted::Scheduled));
-        assert_eq!(state.gap(), Some(at(5, "e")));
-        assert!(state.fill(vec![(6, post(6)), (7, post(7)), (8, post(8))], &at(8, "e")));
-        assert_eq!(state.gap(), None);
-        assert_eq!(state.waiting().unwrap().1.len(), 3);
-    }
-
-    #[test]
-    fn a_gap_that_the_log_forgot_cannot_be_filled() {
-        let mut state = room(5);
-        let _ = state.accept(&at(9, "e"), &post(9));
-        assert!(!state.fill(vec![(8, post(8)), (9, post(9))], &at(9, "e")));
-    }
-
-    #[test]
-    fn a_hint_before_the_position_is_known_is_not_lost() {
-        let mut state = RoomState::default();
-        assert!(matches!(state.accept(&at(4, "e"), &post(4)), Accepted::Nothing));
-        assert!(matches!(state.establish(&at(3, "e")), Accepted::Scheduled));
-        assert_eq!(state.gap(), Some(at(3, "e")));
-    }
-
-    #[test]
-    fn the_epoch_of_an_unwritten_log_moves_on_without_telling_members() {
-        let mut state = RoomState::default();
-        assert!(matches!(state.establish(&at(0, "e.7")), Accepted::Nothing));
-        assert!(matches!(state.establish(&at(0, "e.8")), Accepted::Nothing));
-        assert_eq!(state.position(), Some(at(0, "e.8")));
-        assert!(matches!(state.accept(&at(1, "e.9"), &post(1)), Accepted::Scheduled), "the first entry");
-        assert_eq!(state.waiting().unwrap(), ("e.9".into(), vec![(1, post(1))]));
-        assert!(matches!(state.establish(&at(0, "e.10")), Accepted::Replaced(_)), "it was written to, and forgotten");
-
-        let mut state = RoomState::default();
-        assert!(matches!(state.establish(&at(0, "e.7")), Accepted::Nothing));
-        assert!(matches!(state.accept(&at(2, "e.8"), &post(2)), Accepted::Scheduled));
-        assert_eq!(state.gap(), Some(at(0, "e.8")));
-        assert!(state.fill(vec![(1, post(1)), (2, post(2))], &at(2, "e.8")));
-        assert!(matches!(state.establish(&at(0, "f.8")), Accepted::Replaced(_)), "another seed");
-    }
-
-    #[test]
-    fn another_life_of_the_log_ends_the_stay_of_all_members() {
-        let mut state = room(5);
-        let outbox = Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }));
-        let member = |outbox: &Arc<Outbox>| Member { outbox: Arc::clone(outbox), reader: None };
-        let key = state.enter(member(&outbox));
-        let Accepted::Replaced(members) = state.accept(&at(1, "f"), &post(1)) else { panic!("not replaced") };
-        assert_eq!(members.len(), 1);
-        assert_eq!(state.position(), None);
-        let other = Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }));
-        assert_eq!(state.enter(member(&other)), key, "the key is used again");
-        state.exit(key, &outbox);
-        assert_eq!(state.members().count(), 1, "an old key takes nobody else out");
+    fn a_replaced_log_ends_the_membership_of_all_clients() {
+        let broadcaster = Broadcaster::new(Arc::new(Metrics::new()));
+        let at = |offset, epoch: &str| Position { offset, epoch: epoch.into() };
+        let room = Room::new("topic:x".into(), Audience::Topic("x".into()));
+        assert!(matches!(room.compare(Some(&at(5, "e"))), RoomUpdate::None));
+        let outbox = || Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }));
+        let join = |outbox: &Arc<Outbox>| {
+            let member = Member { outbox: Arc::clone(outbox), reader: None };
+            room.join(member, true)
+        };
+        let first = outbox();
+        let (key, position) = join(&first).unwrap();
+        assert_eq!(position, Some(at(5, "e")));
+        let update = room.receive(Some(&at(1, "f")), &Entry::Data("1".into()), &broadcaster);
+        let RoomUpdate::Replaced(members) = update else { panic!("not replaced") };
+        assert_eq!((members.len(), room.position()), (1, None));
+        assert!(join(&first).is_none(), "the position is not known");
+        assert!(matches!(room.compare(Some(&at(1, "f"))), RoomUpdate::None));
+        let second = outbox();
+        assert_eq!(join(&second).unwrap().0, key, "the key is used again");
+        room.leave(key, &first);
+        assert!(!room.is_idle(Duration::ZERO), "an old key removes nobody else");
+        room.leave(key, &second);
+        assert!(room.is_idle(Duration::ZERO));
     }
 }

@@ -143,8 +143,8 @@ pub(super) fn refresh(
     Ok(result)
 }
 
-/// A digest of the channels that a token names, in any order, without the user's own. It is kept as long as the connection, so
-/// it is small.
+/// A digest of the channels that a token names, in any order, without the user's own. It is kept as long as the
+/// connection, so it is small.
 fn channel_digest(claims: &ConnectClaims) -> u64 {
     let is_own = |name: &str| {
         let owner = ChannelKind::Timeline.id_of(name).or_else(|| ChannelKind::Notifications.id_of(name));

@@ -1,9 +1,9 @@
-//! The session: a pure state machine. A command goes in, and an action comes out. No sockets, clocks or stores inside, so it is
-//! tested and fuzzed without any.
+//! The session: a pure state machine. A command goes in, and an action comes out. No sockets, clocks or stores inside,
+//! so it is tested and fuzzed without any.
 //!
-//! A session is *fresh* until its `connect` command; then *opening* while the server joins it to its channels; then *open*. A
-//! session whose `connect` was refused accepts nothing more. The connection (`super::connection`) reads commands one at a time,
-//! executes each [`Action`], and reports the results that the session keeps.
+//! A session is *fresh* until its `connect` command; then *opening* while the server joins it to its channels; then
+//! *open*. A session whose `connect` was refused accepts nothing more. The connection (`super::connection`) reads
+//! commands one at a time, executes each [`Action`], and reports the results that the session keeps.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -78,8 +78,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A fresh session. `client` is the connection's id, `address` the client's. `jitter`, 0 to 1, spreads the first pings of
-    /// many sessions.
+    /// A fresh session. `client` is the connection's id, `address` the client's. `jitter`, 0 to 1, spreads the first
+    /// pings of many sessions.
     pub fn new(options: Arc<SessionOptions>, client: Arc<str>, address: IpAddr, now: SessionTime, jitter: f64) -> Self {
         Self {
             connect_by: now.ticks + millis(options.connect_timeout),
@@ -236,7 +236,8 @@ impl Session {
         reply(join.id, &ReplyBody::Subscribe(subscribe::subscribe_result(join, joined, now)))
     }
 
-    /// The client is no longer subscribed to the channel. Returns its name; `None` if the client was not subscribed to it.
+    /// The client is no longer subscribed to the channel. Returns its name; `None` if the client was not subscribed to
+    /// it.
     pub fn dropped(&mut self, channel: &str) -> Option<Arc<str>> {
         self.subscriptions.remove(channel)
     }

@@ -1,10 +1,11 @@
-//! Ends of connections, tokens and users: `disconnect`, `invalidate_user_tokens`, `revoke_token`, `block_user`,
-//! `unblock_user`.
+//! Disconnects clients, revokes tokens and blocks users: `disconnect`, `invalidate_user_tokens`, `revoke_token`,
+//! `block_user`, `unblock_user`.
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, Site, read};
+use super::answers::{Answer, failed, read};
+use super::context::ServerApi;
 use crate::broker::{DisconnectRequest, Signal};
 use crate::feed::{FeedError, now};
 use crate::model::UserId;
@@ -20,7 +21,7 @@ const CODES: std::ops::RangeInclusive<u16> = 3000..=4999;
 const WHITELIST: usize = 1_000;
 
 #[derive(Deserialize)]
-struct DisconnectCall {
+struct DisconnectInput {
     user: String,
     #[serde(default)]
     client: String,
@@ -28,18 +29,18 @@ struct DisconnectCall {
     session: String,
     #[serde(default)]
     whitelist: Vec<String>,
-    disconnect: Option<Closing>,
+    disconnect: Option<CloseInput>,
 }
 
 #[derive(Deserialize)]
-struct Closing {
+struct CloseInput {
     code: u16,
     #[serde(default)]
     reason: String,
 }
 
 #[derive(Deserialize)]
-struct OneUser {
+struct UnblockUser {
     user: UserId,
 }
 
@@ -64,20 +65,20 @@ struct BlockUser {
     expire_at: Option<u64>,
 }
 
-/// Answers a method of this file; `None` of any other.
-pub(super) async fn serve(site: &Site, method: &str, body: &[u8]) -> Option<Answer> {
+/// Answers a method of this file; `None` for other methods.
+pub(super) async fn serve(api: &ServerApi, method: &str, body: &[u8]) -> Option<Answer> {
     Some(match method {
-        "disconnect" => disconnect(site, body).await,
-        "invalidate_user_tokens" => invalidate_user_tokens(site, body).await,
-        "revoke_token" => revoke_token(site, body).await,
-        "block_user" => block_user(site, body).await,
-        "unblock_user" => unblock_user(site, body).await,
+        "disconnect" => disconnect(api, body).await,
+        "invalidate_user_tokens" => invalidate_user_tokens(api, body).await,
+        "revoke_token" => revoke_token(api, body).await,
+        "block_user" => block_user(api, body).await,
+        "unblock_user" => unblock_user(api, body).await,
         _ => return None,
     })
 }
 
-async fn disconnect(site: &Site, body: &[u8]) -> Answer {
-    let DisconnectCall { user, client, session, whitelist, disconnect } = read(body)?;
+async fn disconnect(api: &ServerApi, body: &[u8]) -> Answer {
+    let DisconnectInput { user, client, session, whitelist, disconnect } = read(body)?;
     if (!user.is_empty() && UserId::parse(&user).is_none()) || whitelist.len() > WHITELIST {
         return Err(ErrorCode::BAD_REQUEST);
     }
@@ -94,31 +95,31 @@ async fn disconnect(site: &Site, body: &[u8]) -> Answer {
     }
     let request = DisconnectRequest { user, client, session, whitelist, code, reason };
     let signal = Signal::Disconnect(request);
-    site.gateway.broker().signal(signal).await.map_err(|error| super::failed(&error.into()))?;
+    api.broker.signal(signal).await.map_err(|error| failed(&error.into()))?;
     Ok(json!({}))
 }
 
-async fn invalidate_user_tokens(site: &Site, body: &[u8]) -> Answer {
+async fn invalidate_user_tokens(api: &ServerApi, body: &[u8]) -> Answer {
     let Invalidate { user, issued_before } = read(body)?;
     // As elsewhere on this wire, 0 is the same as nothing.
     let issued_before = issued_before.filter(|at| *at > 0);
-    done(site.gateway.feed().revocations.invalidate_user_tokens(&user, issued_before).await)
+    done(api.feed.revocations.invalidate_user_tokens(&user, issued_before).await)
 }
 
-async fn revoke_token(site: &Site, body: &[u8]) -> Answer {
+async fn revoke_token(api: &ServerApi, body: &[u8]) -> Answer {
     let RevokeToken { uid, expire_at } = read(body)?;
     // A backend may well want to end a token that has ended just now by itself.
-    done(site.gateway.feed().revocations.revoke_token(&uid, expire_at.filter(|at| *at > 0)).await)
+    done(api.feed.revocations.revoke_token(&uid, expire_at.filter(|at| *at > 0)).await)
 }
 
-async fn block_user(site: &Site, body: &[u8]) -> Answer {
+async fn block_user(api: &ServerApi, body: &[u8]) -> Answer {
     let BlockUser { user, expire_at } = read(body)?;
-    done(site.gateway.feed().revocations.block_user(&user, future(expire_at)?).await)
+    done(api.feed.revocations.block_user(&user, future(expire_at)?).await)
 }
 
-async fn unblock_user(site: &Site, body: &[u8]) -> Answer {
-    let OneUser { user } = read(body)?;
-    done(site.gateway.feed().revocations.unblock_user(&user).await)
+async fn unblock_user(api: &ServerApi, body: &[u8]) -> Answer {
+    let UnblockUser { user } = read(body)?;
+    done(api.feed.revocations.unblock_user(&user).await)
 }
 
 /// A time to come, in Unix seconds; 0 is the same as nothing.
@@ -133,6 +134,6 @@ fn done(result: Result<(), FeedError>) -> Answer {
     match result {
         Ok(()) => Ok(json!({})),
         Err(FeedError::Invalid { .. }) => Err(ErrorCode::BAD_REQUEST),
-        Err(error) => Err(super::failed(&error)),
+        Err(error) => Err(failed(&error)),
     }
 }

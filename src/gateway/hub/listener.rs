@@ -1,0 +1,66 @@
+//! Receives what the broker sends to this node.
+
+use std::sync::{Arc, Weak};
+
+use super::broadcaster::Broadcaster;
+use super::room_queue::RoomQueue;
+use super::rooms::RoomTable;
+use crate::broker::{Invalidation, MessageListener, PresenceEvent, Signal};
+use crate::feed::Feed;
+use crate::gateway::sockets::UserSockets;
+use crate::model::{Entry, Position};
+
+/// The broker's listener. The broker keeps it, so it must hold nothing that holds the broker: the feed is a weak
+/// reference.
+pub(super) struct HubListener {
+    pub(super) rooms: Arc<RoomTable>,
+    pub(super) queue: Arc<RoomQueue>,
+    pub(super) broadcaster: Arc<Broadcaster>,
+    pub(super) sockets: Arc<UserSockets>,
+    /// Handles signals and invalidations. Gone once the server has stopped.
+    pub(super) feed: Weak<Feed>,
+}
+
+impl MessageListener for HubListener {
+    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
+        let Some(room) = self.rooms.get(channel) else { return };
+        let update = room.receive(position, entry, &self.broadcaster);
+        self.queue.apply(&room, update);
+    }
+
+    fn presence_event(&self, channel: &str, event: &PresenceEvent) {
+        if let Some(room) = self.rooms.get(channel) {
+            room.presence_event(event, &self.broadcaster);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        match signal {
+            Signal::Disconnect(request) => self.sockets.disconnect(&request),
+            signal => {
+                if let Some(feed) = self.feed.upgrade() {
+                    feed.on_signal(signal);
+                }
+            }
+        }
+    }
+
+    fn invalidate(&self, what: &[Invalidation]) {
+        if let Some(feed) = self.feed.upgrade() {
+            feed.invalidator.apply(what);
+        }
+    }
+
+    fn invalidate_all(&self) {
+        if let Some(feed) = self.feed.upgrade() {
+            feed.invalidator.clear();
+        }
+    }
+
+    fn resync(&self) {
+        if let Some(feed) = self.feed.upgrade() {
+            feed.on_resync();
+        }
+        self.queue.request_resync();
+    }
+}

@@ -1,0 +1,52 @@
+//! Recovery: the entries between the position of a client and that of its room.
+
+use std::sync::Arc;
+
+use super::catch_up::includes;
+use crate::broker::{Broker, Span};
+use crate::feed::{FeedError, RateLimits, Viewer};
+use crate::gateway::join::Join;
+use crate::gateway::log_reader::{ENTRIES_PER_UNIT, LogReader};
+use crate::model::Position;
+use crate::protocol::Publication;
+
+/// Reads missed entries.
+pub(super) struct Recovery {
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) logs: Arc<LogReader>,
+    pub(super) rates: Arc<RateLimits>,
+    /// The most entries that one recovery returns.
+    pub(super) limit: u64,
+}
+
+impl Recovery {
+    /// All entries between the position of the client and that of its room; `None` if they are not complete.
+    pub(super) async fn missed(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
+        let recover = &join.recover;
+        if !includes(position, recover) {
+            return Ok(None);
+        }
+        let missed = position.offset - recover.offset;
+        if missed == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        if missed > self.limit {
+            return Ok(None);
+        }
+        // The client did not ask for server-side subscriptions: they cost nothing.
+        if join.id != 0 {
+            let units = u32::try_from(missed / ENTRIES_PER_UNIT as u64).unwrap_or(u32::MAX);
+            self.rates.take_reads(join.user.as_ref(), join.address, units)?;
+        }
+        // At most the limit, which is a usize.
+        let Some(mut slice) = self.broker.read(&join.name, Span::After(recover.offset, missed as usize)).await? else {
+            return Ok(None);
+        };
+        slice.entries.retain(|(offset, _)| *offset <= position.offset);
+        if slice.top.epoch != position.epoch || slice.entries.len() as u64 != missed {
+            return Ok(None);
+        }
+        let viewer = Viewer::Client(join.user.as_ref());
+        self.logs.publications(&join.channel.audience(), viewer, slice.entries).await.map(Some)
+    }
+}

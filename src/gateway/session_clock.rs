@@ -1,0 +1,31 @@
+//! The clock of sessions.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::session::SessionTime;
+
+/// Converts between the runtime's clock and the time of sessions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionClock {
+    /// Zero of [`SessionTime::ticks`].
+    started: Instant,
+}
+
+impl SessionClock {
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+
+    /// The current time.
+    pub(super) fn now(self) -> SessionTime {
+        let ticks = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        SessionTime { ticks, unix: crate::feed::now() / 1_000 }
+    }
+
+    /// The instant of a time in ticks.
+    pub(super) fn instant(self, ticks: u64) -> Instant {
+        self.started + Duration::from_millis(ticks)
+    }
+}

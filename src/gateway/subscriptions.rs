@@ -1,0 +1,117 @@
+//! Executes `connect` and `subscribe`: authorises the client, and joins it to channels.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::command_outcome::CommandOutcome;
+use super::hub::Hub;
+use super::join::{Join, Joined};
+use super::outbox::Outbox;
+use super::presence::{PresenceTracker, Subscriber};
+use super::session::{ConnectGrant, disconnect_for};
+use super::sockets::UserSockets;
+use crate::feed::{Credential, FeedError, Identity, NewUser, RateLimits, VisibilityPolicy};
+use crate::model::Channel;
+use crate::protocol::{Disconnect, ErrorCode};
+
+/// Joins clients to channels.
+pub(super) struct Subscriptions {
+    pub(super) hub: Arc<Hub>,
+    pub(super) sockets: Arc<UserSockets>,
+    pub(super) presence: Arc<PresenceTracker>,
+    pub(super) identity: Arc<Identity>,
+    pub(super) rates: Arc<RateLimits>,
+    pub(super) visibility: Arc<VisibilityPolicy>,
+}
+
+impl Subscriptions {
+    /// Connects a client, and joins it to its channels.
+    pub(super) async fn open(&self, grant: ConnectGrant, outbox: &Arc<Outbox>) -> CommandOutcome {
+        let credential = grant.token.clone().map_or(Credential::Nothing, Credential::Token);
+        // Registered first, then checked: one of the two notices a token that ends meanwhile.
+        let registration = self.sockets.register(grant.user.clone(), &grant.client, grant.token.clone(), outbox);
+        match self.identity.authorize(grant.user.as_ref(), &credential, NewUser::Recorded).await {
+            Ok(()) => {}
+            Err(error) if error.is_temporary() => {
+                tracing::warn!(%error, user = ?grant.user, "a connect failed");
+                return CommandOutcome::NotOpened(grant.id);
+            }
+            Err(error) => return CommandOutcome::Rejected(self.rejection(&grant, &error)),
+        }
+        let joins = grant.joins.into_iter().map(|join| async {
+            let joined = match self.can_see(&join).await {
+                Ok(true) => self.enter(&join, outbox).await.map(Some),
+                Ok(false) => Ok(None),
+                Err(error) => Err(error),
+            };
+            (join, joined)
+        });
+        let mut opened = Vec::new();
+        let mut failed = None;
+        for (join, joined) in join_all(joins).await {
+            match joined {
+                Ok(Some((subscriber, joined))) => opened.push((join, subscriber, joined)),
+                // A post or profile that the user cannot see, or that is deleted, is omitted from the reply.
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        let Some(error) = failed else { return CommandOutcome::Opened(grant.id, registration, opened) };
+        tracing::debug!(%error, "a connect failed");
+        CommandOutcome::NotOpened(grant.id)
+    }
+
+    /// The close code for a client that may not connect.
+    fn rejection(&self, grant: &ConnectGrant, error: &FeedError) -> Disconnect {
+        match self.identity.check_revoked(grant.user.as_ref(), grant.token.as_deref()) {
+            Err(revoked) => disconnect_for(revoked),
+            Ok(()) => Disconnect { reason: error.to_string().into(), ..Disconnect::INVALID_TOKEN },
+        }
+    }
+
+    /// Subscribes a client to a channel.
+    pub(super) async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> CommandOutcome {
+        if let Err(error) = self.rates.take_reads(join.user.as_ref(), join.address, cost_of(&join)) {
+            return CommandOutcome::failed(join.id, &error);
+        }
+        match self.can_see(&join).await {
+            Ok(true) => {}
+            Ok(false) => return CommandOutcome::refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
+            Err(error) => return CommandOutcome::failed(join.id, &error),
+        }
+        match self.enter(&join, outbox).await {
+            Ok((_, joined))
+                if join.recover.recover && joined.missed.is_none() && join.recover.rejects_unrecovered() =>
+            {
+                CommandOutcome::refused(join.id, ErrorCode::UNRECOVERABLE_POSITION)
+            }
+            Ok((subscriber, joined)) => CommandOutcome::Joined(Box::new(join), subscriber, joined),
+            Err(error) => CommandOutcome::failed(join.id, &error),
+        }
+    }
+
+    /// Adds a client to a room, and makes it present there.
+    async fn enter(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Subscriber, Joined), FeedError> {
+        let (membership, joined) = self.hub.join(join, outbox).await?;
+        Ok((self.presence.enter(join, membership).await, joined))
+    }
+
+    /// Whether the user may see the post or the profile of a channel.
+    async fn can_see(&self, join: &Join) -> Result<bool, FeedError> {
+        match &join.channel.channel {
+            Channel::Post(post) => self.visibility.can_see_post(join.user.as_ref(), *post).await,
+            Channel::User(user) => self.visibility.can_see_profile(join.user.as_ref(), user).await,
+            _ => Ok(true),
+        }
+    }
+}
+
+/// The cost of a subscription in `rates.reads`, without the entries that it recovers. A subscription to a channel of
+/// the application that recovers nothing reads nothing.
+fn cost_of(join: &Join) -> u32 {
+    match join.channel.channel {
+        Channel::App(_) => u32::from(join.recover.recover),
+        _ => 1,
+    }
+}

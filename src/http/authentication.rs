@@ -1,0 +1,83 @@
+//! Authenticates HTTP requests: the caller from a token or an API key.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+
+use crate::auth::{ApiKeys, TokenError, Verifier};
+use crate::feed::{Caller, Credential, FeedError, Origin, now};
+use crate::model::{UserId, UserOrigin};
+use crate::net::ClientAddress;
+
+/// The header with the API key of a backend.
+const API_KEY: &str = "x-api-key";
+
+/// Authenticates callers of operations.
+pub(super) struct Authenticator {
+    /// Verifies the tokens of users.
+    pub(super) verifier: Verifier,
+    /// The keys of backends.
+    pub(super) api_keys: Arc<ApiKeys>,
+}
+
+impl Authenticator {
+    /// The caller of an operation that needs no credentials: anonymous, unless the request has an API key.
+    pub(super) fn open_caller(&self, parts: &Parts) -> Result<(Caller, Credential, Origin), FeedError> {
+        if parts.headers.contains_key(API_KEY) {
+            return self.caller(parts);
+        }
+        Ok((Caller::Anonymous, Credential::Nothing, address(parts)))
+    }
+
+    /// The caller: a user with a token, or a backend with an API key, for itself or for a user.
+    pub(super) fn caller(&self, parts: &Parts) -> Result<(Caller, Credential, Origin), FeedError> {
+        let text = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        if let Some(key) = text(API_KEY) {
+            if !self.api_keys.accept(key) {
+                return Err(FeedError::Unauthorized("wrong API key"));
+            }
+            return match text("x-user") {
+                None => Ok((Caller::Anonymous, Credential::Nothing, Origin::Backend)),
+                Some(user) => {
+                    let credential = Credential::Backend(user_origin(text("x-user-origin"))?);
+                    let user = UserId::parse(user).filter(|user| !user.is_reserved());
+                    user.map(|user| (Caller::User(user), credential, Origin::Backend))
+                        .ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))
+                }
+            };
+        }
+        let Some(authorization) = text(AUTHORIZATION.as_str()) else {
+            return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
+        };
+        let (scheme, token) = authorization.split_once(' ').unwrap_or_default();
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
+        }
+        match self.verifier.verify_connect(token.trim(), now() / 1_000) {
+            Ok(claims) => {
+                let credential = Credential::Token(Arc::new(claims.identity));
+                Ok((claims.user.map_or(Caller::Anonymous, Caller::User), credential, address(parts)))
+            }
+            Err(TokenError::NoExpiry) => Err(FeedError::Unauthorized("the token has no exp, see auth.require_exp")),
+            Err(TokenError::Expired) => Err(FeedError::Unauthorized("the token has expired")),
+            Err(TokenError::Invalid(_)) => Err(FeedError::Unauthorized("the token is not valid")),
+        }
+    }
+}
+
+/// The client's address, which the listener has determined.
+fn address(parts: &Parts) -> Origin {
+    let client = parts.extensions.get::<ClientAddress>();
+    Origin::Address(client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.0))
+}
+
+/// The origin of the user in `X-User`: the application, unless `X-User-Origin` says that it is an account.
+fn user_origin(header: Option<&str>) -> Result<UserOrigin, FeedError> {
+    match header {
+        None | Some("application") => Ok(UserOrigin::Application),
+        Some("account") => Ok(UserOrigin::Account),
+        Some(_) => Err(FeedError::invalid("X-User-Origin", "X-User-Origin is account or application")),
+    }
+}

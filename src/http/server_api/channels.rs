@@ -1,0 +1,72 @@
+//! `presence`, `presence_stats` and `history`.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::answers::{Answer, failed, read};
+use super::context::ServerApi;
+use crate::feed::Viewer;
+use crate::gateway::session::history_span;
+use crate::gateway::{ChannelLog, presence_counts, present_clients};
+use crate::protocol::ErrorCode;
+
+#[derive(Deserialize)]
+struct ChannelInput {
+    channel: String,
+}
+
+#[derive(Deserialize)]
+struct HistoryInput {
+    channel: String,
+    #[serde(default)]
+    limit: i64,
+    since: Option<SinceInput>,
+    #[serde(default)]
+    reverse: bool,
+}
+
+#[derive(Deserialize)]
+struct SinceInput {
+    offset: u64,
+    #[serde(default)]
+    epoch: String,
+}
+
+/// The name of a channel that tracks presence.
+fn with_presence(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
+    let name = read::<ChannelInput>(body)?.channel;
+    let channel = api.sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+    if channel.has_presence() { Ok(name) } else { Err(ErrorCode::NOT_AVAILABLE) }
+}
+
+pub(super) async fn presence(api: &ServerApi, body: &[u8]) -> Answer {
+    let name = with_presence(api, body)?;
+    let limit = api.sessions.presence_limit;
+    let present = api.broker.presence(&name, limit).await.map_err(|error| failed(&error.into()))?;
+    Ok(json!({ "presence": present_clients(present) }))
+}
+
+pub(super) async fn presence_stats(api: &ServerApi, body: &[u8]) -> Answer {
+    let name = with_presence(api, body)?;
+    let stats = api.broker.presence_stats(&name).await.map_err(|error| failed(&error.into()))?;
+    serde_json::to_value(presence_counts(stats)).map_err(|_| ErrorCode::INTERNAL)
+}
+
+pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
+    let HistoryInput { channel: name, limit, since, reverse } = read(body)?;
+    let sessions = &api.sessions;
+    let channel = sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+    if !channel.has_log() {
+        return Err(ErrorCode::NOT_AVAILABLE);
+    }
+    let limit = usize::try_from(limit).map_or(sessions.history_limit, |limit| limit.min(sessions.history_limit));
+    let offset = since.as_ref().map(|since| since.offset);
+    let span = history_span(offset, limit, reverse);
+    let epoch = since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty());
+    let log = ChannelLog { name: &name, audience: channel.audience(), viewer: Viewer::Backend };
+    match api.logs.read_history(&log, span, epoch.as_deref()).await {
+        Ok(Some(result)) => serde_json::to_value(result).map_err(|_| ErrorCode::INTERNAL),
+        Ok(None) => Err(ErrorCode::UNRECOVERABLE_POSITION),
+        Err(error) => Err(failed(&error)),
+    }
+}
