@@ -195,7 +195,7 @@ fn warn_of_risks(config: &Config) {
     let auth = &config.auth;
     if config.accounts_enabled() && auth.has_token_key() {
         tracing::warn!(
-            "accounts are enabled beside a key for an application's tokens: an id belongs to whoever brings it first, so \
+            "accounts are enabled beside a key for an application's tokens: an id belongs to the first user, so \
              people can sign up with ids that the application has not used yet"
         );
     }

@@ -33,12 +33,12 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A key of a table: digests made with a secret hasher, so that nobody can aim at another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct BucketKey {
     own: u64,
     class: u64,
 }
 
-impl Key {
+impl BucketKey {
     /// A key that is its own class.
     pub fn of(own: u64) -> Self {
         Self { own, class: own }
@@ -100,9 +100,9 @@ impl BoundedStore {
 }
 
 impl StateStore for BoundedStore {
-    type Key = Key;
+    type Key = BucketKey;
 
-    fn measure_and_replace<T, F, E>(&self, key: &Key, measure: F) -> Result<T, E>
+    fn measure_and_replace<T, F, E>(&self, key: &BucketKey, measure: F) -> Result<T, E>
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
@@ -120,7 +120,7 @@ impl StateStore for BoundedStore {
     }
 }
 
-impl ShrinkableKeyedStateStore<Key> for BoundedStore {
+impl ShrinkableKeyedStateStore<BucketKey> for BoundedStore {
     fn retain_recent(&self, drop_below: Nanos) {
         self.drop_until(drop_below);
     }
@@ -155,7 +155,7 @@ impl Rate {
 
 /// A rate limit: a bucket for each key.
 pub struct RateLimiter<C: Clock = MonotonicClock> {
-    limiter: Governor<Key, BoundedStore, C, NoOpMiddleware<C::Instant>>,
+    limiter: Governor<BucketKey, BoundedStore, C, NoOpMiddleware<C::Instant>>,
     burst: NonZeroU32,
     crowded: Arc<AtomicBool>,
     swept_at: Mutex<C::Instant>,
@@ -176,7 +176,7 @@ impl<C: Clock> RateLimiter<C> {
     ///
     /// # Errors
     /// When the units will be there; then nothing was taken.
-    pub fn take(&self, key: Key, units: NonZeroU32) -> Result<(), Duration> {
+    pub fn take(&self, key: BucketKey, units: NonZeroU32) -> Result<(), Duration> {
         if self.crowded.load(Ordering::Relaxed) {
             self.sweep();
         }
@@ -219,14 +219,14 @@ mod tests {
         (RateLimiter::new(rate, capacity, clock.clone()), clock)
     }
 
-    fn taken(limiter: &RateLimiter<FakeRelativeClock>, key: Key) -> usize {
+    fn taken(limiter: &RateLimiter<FakeRelativeClock>, key: BucketKey) -> usize {
         (0..1_000).take_while(|_| limiter.take(key, ONE).is_ok()).count()
     }
 
     #[test]
     fn a_bucket_holds_two_minutes_worth_and_refills_at_the_rate() {
         let (limiter, clock) = limiter(6, 100);
-        let [ann, bo] = [Key::of(1), Key::of(2)];
+        let [ann, bo] = [BucketKey::of(1), BucketKey::of(2)];
         assert_eq!((taken(&limiter, ann), taken(&limiter, bo)), (12, 12), "twice the rate at once, for each");
         clock.advance(Duration::from_secs(9));
         assert_eq!(limiter.take(ann, ONE), Err(Duration::from_secs(1)));
@@ -247,30 +247,30 @@ mod tests {
     #[test]
     fn a_full_table_denies_new_keys_and_goes_on_with_those_it_knows() {
         let (limiter, clock) = limiter(1, 1_600);
-        let known = Key::of(7);
+        let known = BucketKey::of(7);
         assert!(limiter.take(known, ONE).is_ok());
         // Each has its own bucket and leaves one unit in it.
-        let crowd = (1_000..100_000_u64).map(|n| Key::of(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let crowd = (1_000..100_000_u64).map(|n| BucketKey::of(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         crowd.for_each(|key| _ = limiter.take(key, ONE));
         let most = 1_600 + SHARDS * SHARED_BUCKETS as usize;
         assert!(limiter.buckets() <= most, "{} buckets", limiter.buckets());
         // Nobody who comes now gets through more often than the crowd that shares the bucket: two units, both are gone.
         let class = 99_999_u64.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let late: usize = (0..500).map(|n| taken(&limiter, Key::in_class(n, class))).sum();
+        let late: usize = (0..500).map(|n| taken(&limiter, BucketKey::in_class(n, class))).sum();
         assert!(late <= 2, "{late} got through a full table");
         assert!(limiter.take(known, ONE).is_ok(), "a key in the table has its own bucket");
         clock.advance(Duration::from_secs(300));
-        limiter.take(Key::of(1), ONE).ok();
-        assert_eq!(taken(&limiter, Key::of(2)), 2, "full buckets made room");
+        limiter.take(BucketKey::of(1), ONE).ok();
+        assert_eq!(taken(&limiter, BucketKey::of(2)), 2, "full buckets made room");
         assert!(limiter.buckets() < 10);
     }
 
     #[test]
     fn a_network_that_fills_its_part_crowds_out_no_other() {
         let (limiter, _) = limiter(1, 1_600);
-        let all: usize = (0..60_000).map(|host| taken(&limiter, Key::in_class(1 << 40 | host, 5))).sum();
+        let all: usize = (0..60_000).map(|host| taken(&limiter, BucketKey::in_class(1 << 40 | host, 5))).sum();
         // 100 keys with a bucket each, and one bucket for the others.
         assert_eq!(all, 2 * 101);
-        assert_eq!(taken(&limiter, Key::in_class(3, 6)), 2);
+        assert_eq!(taken(&limiter, BucketKey::in_class(3, 6)), 2);
     }
 }

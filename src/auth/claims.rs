@@ -1,131 +1,97 @@
-//! The claims of tokens as they are written, and what they mean.
+//! The claims of verified tokens.
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{SubscribeOptions, TokenError, TokenIdentity, TokenKind};
 use crate::model::UserId;
 
-/// When what a token allows ends: `expire_at` rules, with 0 for never, and else the token's own end. One that is valid
-/// only because clocks may differ ends with that.
-pub(super) fn expiry(expire_at: Option<u64>, exp: Option<u64>, now: u64, leeway: u64) -> Option<u64> {
-    match expire_at {
-        Some(0) => None,
-        Some(at) => Some(at),
-        None => exp.map(|exp| if exp > now { exp } else { exp.saturating_add(leeway) }),
+/// The identity of a token: revocations refer to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenIdentity {
+    /// The signer.
+    pub kind: TokenKind,
+    /// Its `jti`. Without one it cannot be revoked by itself.
+    pub id: Option<Box<str>>,
+    /// Its `iat`, in Unix seconds. Without one it counts as older than everything.
+    pub issued_at: Option<u64>,
+    /// Its `exp`, in Unix seconds.
+    pub expires_at: Option<u64>,
+}
+
+impl TokenIdentity {
+    /// Whether it is of the same kind as another: a session of Feedline's stays one when it is refreshed.
+    pub fn is_like(&self, other: Option<&Self>) -> bool {
+        let is_session = |token: &Self| token.kind != TokenKind::Application;
+        other.is_none_or(|other| is_session(self) == is_session(other))
     }
 }
 
-/// Checks `nbf`, `iat` and `exp`, of which the last is passed in.
-pub(super) fn in_time(claims: &RawClaims, exp: Option<u64>, now: u64, leeway: u64) -> Result<(), TokenError> {
-    let begins = claims.nbf.into_iter().chain(claims.iat).map(|at| at.0).max();
-    let early = begins.is_some_and(|at| at > now.saturating_add(leeway));
-    let late = exp.is_some_and(|exp| exp.saturating_add(leeway) <= now);
-    if early || late { Err(TokenError::Expired) } else { Ok(()) }
+/// The signer of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Feedline, for an account that signed in.
+    Session {
+        /// How often all sessions of the account had been ended before.
+        generation: u64,
+    },
+    /// The application, or `feedline token`.
+    Application,
 }
 
-/// JSON that is in the token as it is, or as base64.
-pub(super) fn json(plain: Option<Box<RawValue>>, base64: Option<&str>) -> Result<Option<Box<RawValue>>, TokenError> {
-    let Some(base64) = base64.filter(|text| !text.is_empty()) else { return Ok(plain) };
-    let bytes = STANDARD.decode(base64).map_err(|_| TokenError::Invalid("it holds base64 that is none"))?;
-    let json = serde_json::from_slice(&bytes).map_err(|_| TokenError::Invalid("it holds JSON that is none"))?;
-    Ok(Some(json))
+/// The claims of a connect token.
+#[derive(Clone, Debug)]
+pub struct ConnectClaims {
+    /// The identity of the token.
+    pub identity: TokenIdentity,
+    /// The user; `None` for anonymous clients.
+    pub user: Option<UserId>,
+    /// When the connection expires, in Unix seconds; `None` is never.
+    pub expire_at: Option<u64>,
+    /// Other subscribers see it with the connection: JSON.
+    pub info: Option<Box<RawValue>>,
+    /// Channels to subscribe the connection to.
+    pub channels: Vec<String>,
+    /// More such channels, with options.
+    pub subs: BTreeMap<String, SubscribeOptions>,
 }
 
-/// The claims as they are written, of either kind of token.
-#[derive(Deserialize)]
-pub(super) struct RawClaims {
-    #[serde(default)]
-    sub: String,
-    pub(super) jti: Option<String>,
-    pub(super) iat: Option<NumericDate>,
-    pub(super) exp: Option<NumericDate>,
-    nbf: Option<NumericDate>,
-    pub(super) aud: Option<Audience>,
-    pub(super) iss: Option<String>,
-    pub(super) expire_at: Option<u64>,
-    pub(super) channel: Option<String>,
-    pub(super) client: Option<String>,
-    pub(super) channels: Option<Vec<String>>,
-    pub(super) subs: Option<BTreeMap<String, RawOptions>>,
-    pub(super) info: Option<Box<RawValue>>,
-    pub(super) b64info: Option<String>,
-    pub(super) data: Option<Box<RawValue>>,
-    pub(super) b64data: Option<String>,
-    /// Of Feedline's own sessions: says that it is one,
-    pub(super) token_use: Option<String>,
-    /// and how often all sessions of the account had been ended before.
-    #[serde(default, rename = "feedline_gen")]
-    pub(super) generation: u64,
+/// The options of a connect token for one channel.
+#[derive(Clone, Debug, Default)]
+pub struct SubscribeOptions {
+    /// Other subscribers of the channel see it with the client: JSON.
+    pub info: Option<Box<RawValue>>,
+    /// For the reply to the subscriber: JSON.
+    pub data: Option<Box<RawValue>>,
 }
 
-impl RawClaims {
-    /// Which token it is.
-    pub(super) fn identity(&self, kind: TokenKind) -> TokenIdentity {
-        TokenIdentity {
-            kind,
-            id: self.jti.as_deref().filter(|id| !id.is_empty()).map(Into::into),
-            issued_at: self.iat.map(|iat| iat.0),
-            expires_at: self.exp.map(|exp| exp.0),
-        }
-    }
-
-    pub(super) fn user(&self) -> Result<Option<UserId>, TokenError> {
-        if self.sub.is_empty() {
-            return Ok(None);
-        }
-        let user = UserId::parse(&self.sub).filter(|user| !user.is_reserved());
-        user.map(Some).ok_or(TokenError::Invalid("its sub is not a user id"))
-    }
+/// The claims of a subscription token.
+#[derive(Clone, Debug)]
+pub struct SubscribeClaims {
+    /// The identity of the token.
+    pub identity: TokenIdentity,
+    /// The user; `None` for anonymous clients. It must be the user of the connection.
+    pub user: Option<UserId>,
+    /// The channel.
+    pub channel: String,
+    /// The connection that it is limited to, if it is.
+    pub client: Option<String>,
+    /// When the subscription expires, in Unix seconds; `None` is never.
+    pub expire_at: Option<u64>,
+    /// Options of the subscription.
+    pub options: SubscribeOptions,
 }
 
-#[derive(Deserialize)]
-pub(super) struct RawOptions {
-    pub(super) info: Option<Box<RawValue>>,
-    pub(super) b64info: Option<String>,
-    pub(super) data: Option<Box<RawValue>>,
-    pub(super) b64data: Option<String>,
-}
-
-impl RawOptions {
-    pub(super) fn options(self) -> Result<SubscribeOptions, TokenError> {
-        Ok(SubscribeOptions {
-            info: json(self.info, self.b64info.as_deref())?,
-            data: json(self.data, self.b64data.as_deref())?,
-        })
-    }
-}
-
-/// Seconds since the Unix epoch. Tokens may write fractions and times before it.
-#[derive(Clone, Copy)]
-pub(super) struct NumericDate(pub(super) u64);
-
-impl<'de> Deserialize<'de> for NumericDate {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = serde_json::Number::deserialize(deserializer)?;
-        // A cast saturates: what lies before the epoch is its beginning, which is as long over.
-        let seconds = number.as_u64().or_else(|| number.as_f64().map(|seconds| seconds as u64));
-        seconds.map(Self).ok_or_else(|| serde::de::Error::custom("not a time"))
-    }
-}
-
-/// One, or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum Audience {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Audience {
-    pub(super) fn holds(&self, wanted: &str) -> bool {
-        match self {
-            Self::One(one) => one == wanted,
-            Self::Many(many) => many.iter().any(|one| one == wanted),
-        }
-    }
+/// Why a token is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It cannot be decoded, its signature is wrong, or it is for another use.
+    #[error("invalid token: {0}")]
+    Invalid(&'static str),
+    /// It never expires, and `auth.require_exp` is on.
+    #[error("invalid token: it has no exp, and auth.require_exp is on")]
+    NoExpiry,
+    /// It has expired, or is not valid yet: another token may be accepted.
+    #[error("token expired")]
+    Expired,
 }

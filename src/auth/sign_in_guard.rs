@@ -5,7 +5,7 @@
 //! lately has a counter of its own at that account, so nobody can lock the owner out from elsewhere.
 //!
 //! Time is passed in. The counters are this process's own. What several nodes count together comes in as the delays of
-//! [`Attempt::failed`].
+//! [`SignInAttempt::failed`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -49,13 +49,13 @@ const RETRY_PENDING: Duration = Duration::from_secs(1);
 /// Counts failed sign-ins.
 #[derive(Debug)]
 pub struct SignInGuard {
-    state: Mutex<State>,
+    state: Mutex<GuardState>,
     address: Allowance,
     account: Allowance,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GuardState {
     addresses: HashMap<IpAddr, Failures>,
     accounts: HashMap<UserId, Failures>,
     /// Where accounts were signed in to lately.
@@ -123,17 +123,17 @@ impl Failures {
 /// An attempt that may be looked at. It counts as failed unless it is ended otherwise: a caller that goes away learns
 /// nothing, but has taken the time.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct SignInAttempt {
     guard: Arc<SignInGuard>,
     address: IpAddr,
     user: UserId,
     /// Whether the address has a counter of its own at the account.
     is_trusted: bool,
-    outcome: Outcome,
+    outcome: AttemptOutcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum AttemptOutcome {
     /// With the delays that others know of, for the address and for the account.
     Failed([Option<Duration>; 2]),
     Succeeded,
@@ -172,10 +172,10 @@ impl SignInGuard {
         is_shared: bool,
         user: &UserId,
         now: Instant,
-    ) -> Result<Attempt, Duration> {
+    ) -> Result<SignInAttempt, Duration> {
         let max_pending = if is_shared { MAX_PENDING_OF_SHARED_ADDRESS } else { self.address.max_pending };
         let mut state = self.state.lock();
-        let State { addresses, accounts, trusted } = &mut *state;
+        let GuardState { addresses, accounts, trusted } = &mut *state;
         may_begin(addresses.get(&address), Allowance { max_pending, ..self.address }, now)?;
         let trusted = trusted.get_mut(&(address, user.clone())).filter(|trusted| trusted.until > now);
         let is_trusted = trusted.is_some();
@@ -192,13 +192,13 @@ impl SignInGuard {
         at_account.pending += 1;
         counter(addresses, address, now).pending += 1;
         drop(state);
-        let (guard, user, outcome) = (Arc::clone(self), user.clone(), Outcome::Failed([None; 2]));
-        Ok(Attempt { guard, address, user, is_trusted, outcome })
+        let (guard, user, outcome) = (Arc::clone(self), user.clone(), AttemptOutcome::Failed([None; 2]));
+        Ok(SignInAttempt { guard, address, user, is_trusted, outcome })
     }
 
-    fn end(&self, attempt: &Attempt, now: Instant) {
+    fn end(&self, attempt: &SignInAttempt, now: Instant) {
         let mut state = self.state.lock();
-        let State { addresses, accounts, trusted } = &mut *state;
+        let GuardState { addresses, accounts, trusted } = &mut *state;
         let pair = (attempt.address, attempt.user.clone());
         let at_account = match attempt.is_trusted {
             true => trusted.get_mut(&pair).map(|trusted| &mut trusted.failures),
@@ -208,13 +208,13 @@ impl SignInGuard {
         for (n, (failures, allowance)) in ends.into_iter().enumerate() {
             let Some(failures) = failures else { continue };
             failures.pending = failures.pending.saturating_sub(1);
-            if let Outcome::Failed(delays) = attempt.outcome {
+            if let AttemptOutcome::Failed(delays) = attempt.outcome {
                 failures.fail(allowance, now);
                 let shared = delays[n].unwrap_or_default().min(allowance.longest_delay);
                 failures.delayed_until = failures.delayed_until.max(now + shared);
             }
         }
-        if attempt.outcome == Outcome::Succeeded {
+        if attempt.outcome == AttemptOutcome::Succeeded {
             if !trusted.contains_key(&pair) {
                 make_room(trusted, |trusted| trusted.until <= now, |trusted| trusted.until);
             }
@@ -224,16 +224,16 @@ impl SignInGuard {
     }
 }
 
-impl Attempt {
+impl SignInAttempt {
     /// The password was right: nothing is counted, and the address is trusted with the account.
     pub fn succeeded(mut self) {
-        self.outcome = Outcome::Succeeded;
+        self.outcome = AttemptOutcome::Succeeded;
     }
 
     /// The password was wrong. `delays`: how long the next attempt has to wait at least, from the address and at the
     /// account.
     pub fn failed(mut self, delays: [Option<Duration>; 2]) {
-        self.outcome = Outcome::Failed(delays);
+        self.outcome = AttemptOutcome::Failed(delays);
     }
 
     /// From where it comes, and at which account.
@@ -243,11 +243,11 @@ impl Attempt {
 
     /// The password was not looked at: nothing is counted.
     pub fn cancelled(mut self) {
-        self.outcome = Outcome::Unknown;
+        self.outcome = AttemptOutcome::Unknown;
     }
 }
 
-impl Drop for Attempt {
+impl Drop for SignInAttempt {
     fn drop(&mut self) {
         let guard = Arc::clone(&self.guard);
         guard.end(self, Instant::now());

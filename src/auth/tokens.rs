@@ -1,4 +1,4 @@
-//! Tokens: what a client shows to be somebody, and to be let into a channel.
+//! Verifies tokens: connect tokens, which prove the identity of a client, and subscription tokens, which open a channel.
 //!
 //! Which algorithm a key is for is decided by the configuration: a token's header only picks among the configured
 //! keys, each of which verifies its one algorithm and no other. Time is passed in as Unix seconds.
@@ -6,111 +6,20 @@
 //! Feedline's own sessions have a key of their own, named by the header's `kid`. A token with that `kid` is verified
 //! with that key and no other, and any other token never is: neither key can sign the other's kind.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
-use serde_json::value::RawValue;
 
-use super::claims::{RawClaims, RawOptions, expiry, in_time, json};
+use super::claims::{ConnectClaims, SubscribeClaims, TokenError, TokenIdentity, TokenKind};
+use super::raw_claims::{RawClaims, RawOptions, expiry, in_time, json};
 use crate::config::{AuthConfig, Secret, Secrets};
-use crate::model::UserId;
 
 /// The `kid` of Feedline's own sessions.
 pub(super) const SESSION_KID: &str = "feedline-session";
 
 /// What the claim `token_use` of Feedline's own sessions says.
 pub(super) const SESSION_USE: &str = "session";
-
-/// Which token it is: what revocations go by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenIdentity {
-    /// Who signed it.
-    pub kind: TokenKind,
-    /// Its `jti`. Without one it cannot be revoked by itself.
-    pub id: Option<Box<str>>,
-    /// Its `iat`, in Unix seconds. Without one it counts as older than everything.
-    pub issued_at: Option<u64>,
-    /// Its `exp`, in Unix seconds.
-    pub expires_at: Option<u64>,
-}
-
-impl TokenIdentity {
-    /// Whether it is of the same kind as another: a session of Feedline's stays one when it is refreshed.
-    pub fn is_like(&self, other: Option<&Self>) -> bool {
-        let is_session = |token: &Self| token.kind != TokenKind::Application;
-        other.is_none_or(|other| is_session(self) == is_session(other))
-    }
-}
-
-/// Who signed a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKind {
-    /// Feedline, for an account that signed in.
-    Session {
-        /// How often all sessions of the account had been ended before.
-        generation: u64,
-    },
-    /// The application, or `feedline token`.
-    Application,
-}
-
-/// What a connect token says.
-#[derive(Clone, Debug)]
-pub struct ConnectClaims {
-    /// Which token it is.
-    pub identity: TokenIdentity,
-    /// Whose it is; `None` is nobody in particular.
-    pub user: Option<UserId>,
-    /// When the connection expires, in Unix seconds; `None` is never.
-    pub expire_at: Option<u64>,
-    /// What others are told about the connection: JSON.
-    pub info: Option<Box<RawValue>>,
-    /// Channels to subscribe the connection to.
-    pub channels: Vec<String>,
-    /// More such channels, with options.
-    pub subs: BTreeMap<String, SubscribeOptions>,
-}
-
-/// What a connect token says about one channel.
-#[derive(Clone, Debug, Default)]
-pub struct SubscribeOptions {
-    /// What others in the channel are told about the subscriber: JSON.
-    pub info: Option<Box<RawValue>>,
-    /// What the subscriber is told in the answer: JSON.
-    pub data: Option<Box<RawValue>>,
-}
-
-/// What a subscription token says.
-#[derive(Clone, Debug)]
-pub struct SubscribeClaims {
-    /// Which token it is.
-    pub identity: TokenIdentity,
-    /// Whose it is; `None` is nobody in particular. It must be who is connected.
-    pub user: Option<UserId>,
-    /// The channel it lets into.
-    pub channel: String,
-    /// The one connection it is for, if it is for one.
-    pub client: Option<String>,
-    /// When the subscription expires, in Unix seconds; `None` is never.
-    pub expire_at: Option<u64>,
-    /// What is told about the subscriber, and to them.
-    pub options: SubscribeOptions,
-}
-
-/// Why a token is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
-    /// It is none, or not one for here.
-    #[error("invalid token: {0}")]
-    Invalid(&'static str),
-    /// It never expires, and `auth.require_exp` is on.
-    #[error("invalid token: it has no exp, and auth.require_exp is on")]
-    NoExpiry,
-    /// It was valid once, or is not yet: another one may do.
-    #[error("token expired")]
-    Expired,
-}
 
 /// A key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -126,13 +35,13 @@ impl KeyError {
     }
 }
 
-/// Verifies tokens. Cheap enough to be called where a connection is served: no store, no clock.
+/// Verifies tokens. Cheap enough for the task of a connection: no store, no clock.
 #[derive(Debug)]
 pub struct Verifier {
-    /// Those of the application.
-    keys: Vec<Key>,
-    /// That of Feedline's own sessions, where accounts are on.
-    session_key: Option<Key>,
+    /// The keys of the application.
+    keys: Vec<VerificationKey>,
+    /// The key of Feedline's own sessions, if accounts are enabled.
+    session_key: Option<VerificationKey>,
     audience: Option<String>,
     issuer: Option<String>,
     require_exp: bool,
@@ -144,13 +53,13 @@ pub struct Verifier {
 
 /// One key and the one algorithm it is for.
 #[derive(Debug)]
-struct Key {
+struct VerificationKey {
     algorithm: Algorithm,
     key: DecodingKey,
     validation: Validation,
 }
 
-impl Key {
+impl VerificationKey {
     fn hs256(secret: &Secret) -> Self {
         Self::new(Algorithm::HS256, DecodingKey::from_secret(secret.reveal().as_bytes()))
     }
@@ -171,28 +80,28 @@ impl Key {
 }
 
 impl Verifier {
-    /// Takes the keys that are configured, and the secrets that were made if there are any.
+    /// Takes the configured keys, and the generated secrets.
     ///
     /// # Errors
     ///
-    /// When a public key is none.
+    /// If a public key cannot be decoded.
     pub fn new(auth: &AuthConfig, secrets: &Secrets) -> Result<Self, KeyError> {
         let mut keys = Vec::new();
-        keys.extend(secrets.hmac_secret.as_ref().map(Key::hs256));
-        keys.extend(auth.hmac_secret_previous.as_ref().map(Key::hs256));
+        keys.extend(secrets.hmac_secret.as_ref().map(VerificationKey::hs256));
+        keys.extend(auth.hmac_secret_previous.as_ref().map(VerificationKey::hs256));
         if let Some(pem) = &auth.rsa_public_key {
             let key = DecodingKey::from_rsa_pem(pem.as_bytes());
             let key = key.map_err(|error| KeyError::new("auth.rsa_public_key", &error))?;
-            keys.push(Key::new(Algorithm::RS256, key));
+            keys.push(VerificationKey::new(Algorithm::RS256, key));
         }
         if let Some(pem) = &auth.ecdsa_public_key {
             let key = DecodingKey::from_ec_pem(pem.as_bytes());
             let key = key.map_err(|error| KeyError::new("auth.ecdsa_public_key", &error))?;
-            keys.push(Key::new(Algorithm::ES256, key));
+            keys.push(VerificationKey::new(Algorithm::ES256, key));
         }
         Ok(Self {
             keys,
-            session_key: secrets.session_key.as_ref().map(Key::hs256),
+            session_key: secrets.session_key.as_ref().map(VerificationKey::hs256),
             audience: auth.audience.clone(),
             issuer: auth.issuer.clone(),
             require_exp: auth.require_exp,
@@ -201,11 +110,11 @@ impl Verifier {
         })
     }
 
-    /// Verifies a token that says who somebody is. `now` is in Unix seconds.
+    /// Verifies a connect token. `now` is in Unix seconds.
     ///
     /// # Errors
     ///
-    /// When it is not one of ours, is for a channel, or its time is not now.
+    /// If it is invalid, is for a channel, has expired or is not valid yet.
     pub fn verify_connect(&self, token: &str, now: u64) -> Result<ConnectClaims, TokenError> {
         let (claims, identity) = self.verify(token)?;
         if claims.channel.is_some() {
@@ -230,12 +139,12 @@ impl Verifier {
         timely.map(|()| valid)
     }
 
-    /// Verifies a token that lets somebody into a channel. Whether the user, the channel and the client are those that
+    /// Verifies a subscription token. Whether the user, the channel and the client are those that
     /// it is shown for is the caller's to see. `now` is in Unix seconds.
     ///
     /// # Errors
     ///
-    /// When it is not one of ours, is for no channel, or its time is not now.
+    /// If it is invalid, is not for a channel, has expired or is not valid yet.
     pub fn verify_subscribe(&self, token: &str, now: u64) -> Result<SubscribeClaims, TokenError> {
         let (claims, identity) = self.verify(token)?;
         let user = claims.user()?;

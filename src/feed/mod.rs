@@ -56,7 +56,7 @@ pub use call::{Caller, Credential, Origin};
 pub use error::{FeedError, Result};
 pub(crate) use error::{StoredError, whole_seconds};
 pub use error_kind::ErrorKind;
-pub(crate) use identity::{AuthorizationChecks, Identity};
+pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
 pub(crate) use likes::{SettledLike, SettlementListener};
 pub(crate) use node_ids::NodeIds;

@@ -24,7 +24,7 @@ use super::call::{Call, Origin};
 use super::error::{FeedError, Result};
 use super::options::RateOptions;
 use crate::broker::{Broker, Permit, PermitRequest};
-use crate::limiter::{Key, Rate, RateLimiter};
+use crate::limiter::{BucketKey, Rate, RateLimiter};
 use crate::model::{UserId, others};
 use crate::net::{TrustedProxies, subscriber_network};
 
@@ -240,12 +240,12 @@ impl RateLimits {
     }
 
     /// The key of a subject. The neighbours of an address are in its /24 (IPv4) or /48 (IPv6).
-    fn key(&self, subject: RateSubject<'_>) -> Key {
+    fn key(&self, subject: RateSubject<'_>) -> BucketKey {
         match subject {
-            RateSubject::User(user) => Key::of(self.hasher.hash_one(user.as_str())),
+            RateSubject::User(user) => BucketKey::of(self.hasher.hash_one(user.as_str())),
             RateSubject::Address(address) => {
                 let (host, class) = (subscriber_network(address), neighbourhood(address));
-                Key::in_class(self.hasher.hash_one((1, host)), self.hasher.hash_one((2, class)))
+                BucketKey::in_class(self.hasher.hash_one((1, host)), self.hasher.hash_one((2, class)))
             }
         }
     }
@@ -307,7 +307,7 @@ impl LimitBuckets {
         &self,
         broker: &dyn Broker,
         name: &str,
-        (subject, key): (RateSubject<'_>, Key),
+        (subject, key): (RateSubject<'_>, BucketKey),
         units: NonZeroU32,
         denials: &Cache<u64, Instant>,
     ) -> std::result::Result<(), Duration> {

@@ -32,7 +32,7 @@ use super::sockets::Registration;
 use super::transport::{Framed, Transport};
 use super::user_connections::{LimitReached, UserConnection, UserConnections};
 use crate::auth::TokenIdentity;
-use crate::feed::Identity;
+use crate::feed::IdentityService;
 use crate::metrics::Metrics;
 use crate::protocol::{Command, Disconnect, PING, Unsubscribe, decode_frame, push_unsubscribe};
 
@@ -51,7 +51,7 @@ pub(super) struct ConnectionShared {
     pub(super) users: Arc<UserConnections>,
     /// A connection is registered from its start until it is dropped.
     pub(super) connections: Arc<ConnectionRegistry>,
-    pub(super) identity: Arc<Identity>,
+    pub(super) identity: Arc<IdentityService>,
     pub(super) metrics: Arc<Metrics>,
     /// The bounds of each send queue.
     pub(super) outbox: Bounds,

@@ -37,11 +37,11 @@ pub fn connections_for(open_files: u64, stores: usize) -> usize {
 pub struct ConnectionCounts {
     limits: ConnectionLimits,
     trusted: Arc<TrustedProxies>,
-    counts: Mutex<Counts>,
+    counts: Mutex<ConnectionTotals>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ConnectionTotals {
     all: usize,
     by_network: HashMap<IpAddr, usize>,
     warned_at: Option<Instant>,
@@ -57,7 +57,7 @@ impl ConnectionCounts {
         Arc::new(Self { limits, trusted, counts: Mutex::default() })
     }
 
-    /// Counts a connection for as long as the slot lives.
+    /// ConnectionTotals a connection for as long as the slot lives.
     ///
     /// # Errors
     /// If the process has as many as it may.
@@ -101,7 +101,7 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Counts the connection for its client's address, unless it has been already or the address is exempt.
+    /// ConnectionTotals the connection for its client's address, unless it has been already or the address is exempt.
     ///
     /// # Errors
     /// If the address has as many as it may.

@@ -67,7 +67,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// What every connection of a listener shares.
-struct Listener {
+struct HttpListener {
     router: Router,
     options: ListenerOptions,
     counts: Arc<ConnectionCounts>,
@@ -86,7 +86,7 @@ pub async fn serve(
     stopping: CancellationToken,
 ) {
     let refusals = Arc::new(Semaphore::new(REFUSALS));
-    let shared = Arc::new(Listener { router, options, counts, metrics, refusals, stopping: stopping.clone() });
+    let shared = Arc::new(HttpListener { router, options, counts, metrics, refusals, stopping: stopping.clone() });
     let tasks = TaskTracker::new();
     while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         let (stream, peer) = match accepted {
@@ -127,7 +127,7 @@ struct Peer {
     may_forward: bool,
 }
 
-impl Listener {
+impl HttpListener {
     /// Closes a connection, and says why if there is time for it.
     fn refuse(&self, stream: TcpStream, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
         self.metrics.refused(reason);

@@ -51,7 +51,7 @@ pub(super) const KEPT_CAPACITY: usize = 64;
 /// The queue of one client.
 #[derive(Debug)]
 pub struct Outbox {
-    queue: Mutex<Queue>,
+    queue: Mutex<SendQueue>,
     /// Something is in the queue, or it is closed. Changed under the queue's lock, looked at without it.
     ready: AtomicBool,
     /// The client's task, woken by whatever is put in.
@@ -60,7 +60,7 @@ pub struct Outbox {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct SendQueue {
     waiting: VecDeque<Outgoing>,
     bytes: usize,
     closed: Option<Disconnect>,
@@ -85,7 +85,7 @@ impl Outbox {
             queue.bytes = bytes;
             queue.waiting.push_back(item);
         } else {
-            *queue = Queue { closed: Some(Disconnect::SLOW), ..Queue::default() };
+            *queue = SendQueue { closed: Some(Disconnect::SLOW), ..SendQueue::default() };
         }
         self.ready.store(true, Ordering::Release);
         drop(queue);

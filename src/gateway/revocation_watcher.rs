@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::outbox::Outgoing;
 use super::sockets::UserSockets;
 use crate::auth::Revoked;
-use crate::feed::{AuthorizationChecks, Identity};
+use crate::feed::{AuthorizationChecks, IdentityService};
 
 /// How long after its token a connection ends, so that the reply to the operation that ended it is sent first.
 const REPLY_FIRST: Duration = Duration::from_millis(50);
@@ -14,7 +14,7 @@ const REPLY_FIRST: Duration = Duration::from_millis(50);
 /// Checks connections that a revocation or an erasure concerns.
 pub(super) struct RevocationWatcher {
     pub(super) checks: Arc<AuthorizationChecks>,
-    pub(super) identity: Arc<Identity>,
+    pub(super) identity: Arc<IdentityService>,
     pub(super) sockets: Arc<UserSockets>,
 }
 

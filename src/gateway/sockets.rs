@@ -17,12 +17,12 @@ use crate::protocol::Disconnect;
 /// The connected sockets of this node. Those of anonymous clients are under `None`.
 #[derive(Debug, Default)]
 pub(super) struct UserSockets {
-    by_user: DashMap<Option<UserId>, HashMap<Arc<str>, Socket>>,
+    by_user: DashMap<Option<UserId>, HashMap<Arc<str>, RegisteredSocket>>,
 }
 
 /// A connected socket.
 #[derive(Debug)]
-struct Socket {
+struct RegisteredSocket {
     /// The token that it came with, or was refreshed with.
     token: Option<Arc<TokenIdentity>>,
     /// The tokens of its subscriptions that needed one.
@@ -48,7 +48,7 @@ pub(super) struct Registration {
     token: Option<Arc<TokenIdentity>>,
 }
 
-impl Socket {
+impl RegisteredSocket {
     /// Whether a backend wants this client's connection closed.
     fn is_meant(&self, client: &str, request: &DisconnectRequest) -> bool {
         let of_client = request.client.is_empty() || request.client == client;
@@ -67,7 +67,7 @@ impl UserSockets {
         token: Option<Arc<TokenIdentity>>,
         outbox: &Arc<Outbox>,
     ) -> Registration {
-        let socket = Socket { token: token.clone(), subscriptions: Vec::new(), outbox: Arc::clone(outbox) };
+        let socket = RegisteredSocket { token: token.clone(), subscriptions: Vec::new(), outbox: Arc::clone(outbox) };
         self.by_user.entry(user.clone()).or_default().insert(Arc::clone(client), socket);
         Registration { sockets: Arc::clone(self), user, client: Arc::clone(client), token }
     }
@@ -95,7 +95,7 @@ impl UserSockets {
         check: impl Fn(Option<&UserId>, Option<&TokenIdentity>) -> Result<(), Revoked>,
     ) -> Refused {
         let found = Mutex::new(Refused::default());
-        let look = |user: &Option<UserId>, sockets: &HashMap<Arc<str>, Socket>| {
+        let look = |user: &Option<UserId>, sockets: &HashMap<Arc<str>, RegisteredSocket>| {
             for socket in sockets.values() {
                 if let Err(revoked) = check(user.as_ref(), socket.token.as_deref()) {
                     found.lock().sockets.push((Arc::clone(&socket.outbox), disconnect_for(revoked)));

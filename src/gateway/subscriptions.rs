@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::presence::{PresenceTracker, Subscriber};
 use super::session::{ConnectGrant, disconnect_for};
 use super::sockets::UserSockets;
-use crate::feed::{Credential, FeedError, Identity, NewUser, RateLimits, VisibilityPolicy};
+use crate::feed::{Credential, FeedError, IdentityService, NewUser, RateLimits, VisibilityPolicy};
 use crate::model::Channel;
 use crate::protocol::{Disconnect, ErrorCode};
 
@@ -20,7 +20,7 @@ pub(super) struct Subscriptions {
     pub(super) hub: Arc<Hub>,
     pub(super) sockets: Arc<UserSockets>,
     pub(super) presence: Arc<PresenceTracker>,
-    pub(super) identity: Arc<Identity>,
+    pub(super) identity: Arc<IdentityService>,
     pub(super) rates: Arc<RateLimits>,
     pub(super) visibility: Arc<VisibilityPolicy>,
 }

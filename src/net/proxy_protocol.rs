@@ -32,7 +32,7 @@ pub enum Parsed {
 /// A connection that does not begin with a PROXY header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed PROXY header: {0}")]
-pub struct Malformed(&'static str);
+pub struct MalformedHeader(&'static str);
 
 /// Reads a header, and not one byte more. The caller bounds the time.
 ///
@@ -56,10 +56,10 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ip
 ///
 /// # Errors
 /// If no header begins with them.
-pub fn parse(head: &[u8]) -> Result<Parsed, Malformed> {
+pub fn parse(head: &[u8]) -> Result<Parsed, MalformedHeader> {
     let begins_with = |start: &[u8]| head.iter().zip(start).all(|(a, b)| a == b);
     match (begins_with(&SIGNATURE), begins_with(LINE)) {
-        (false, false) => Err(Malformed("it begins with neither form")),
+        (false, false) => Err(MalformedHeader("it begins with neither form")),
         _ if head.len() < SHORTEST => Ok(Parsed::Incomplete(SHORTEST - head.len())),
         (true, _) => binary(head),
         (false, true) => line(head),
@@ -67,17 +67,17 @@ pub fn parse(head: &[u8]) -> Result<Parsed, Malformed> {
 }
 
 /// Version 1: `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n`.
-fn line(head: &[u8]) -> Result<Parsed, Malformed> {
+fn line(head: &[u8]) -> Result<Parsed, MalformedHeader> {
     let line = &head[..head.len().min(LONGEST_LINE)];
     let Some(end) = line.windows(2).position(|pair| pair == b"\r\n") else {
         // The last byte may be the first half of the end: one at a time, so that nothing behind it is taken.
         return if head.len() < LONGEST_LINE {
             Ok(Parsed::Incomplete(1))
         } else {
-            Err(Malformed("the line is too long"))
+            Err(MalformedHeader("the line is too long"))
         };
     };
-    let text = std::str::from_utf8(&line[..end]).map_err(|_| Malformed("the line is not ASCII"))?;
+    let text = std::str::from_utf8(&line[..end]).map_err(|_| MalformedHeader("the line is not ASCII"))?;
     let mut words = text.split(' ').skip(1);
     let family = words.next().unwrap_or_default();
     if family == "UNKNOWN" {
@@ -85,34 +85,34 @@ fn line(head: &[u8]) -> Result<Parsed, Malformed> {
     }
     let words: Vec<&str> = words.collect();
     let [source, destination, source_port, destination_port] = words.as_slice() else {
-        return Err(Malformed("the line has not six words"));
+        return Err(MalformedHeader("the line has not six words"));
     };
     let port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok();
     if !port(source_port) || !port(destination_port) {
-        return Err(Malformed("a port is no number"));
+        return Err(MalformedHeader("a port is no number"));
     }
     let (source, destination) = match family {
         "TCP4" => (source.parse().map(IpAddr::V4).ok(), destination.parse().map(IpAddr::V4).ok()),
         "TCP6" => (source.parse().map(IpAddr::V6).ok(), destination.parse().map(IpAddr::V6).ok()),
-        _ => return Err(Malformed("the family is unknown")),
+        _ => return Err(MalformedHeader("the family is unknown")),
     };
     match (source, destination) {
         (Some(source), Some(_)) => Ok(Parsed::Complete(Some(source.to_canonical()))),
-        _ => Err(Malformed("an address is none of its family")),
+        _ => Err(MalformedHeader("an address is none of its family")),
     }
 }
 
 /// Version 2: the signature, version and command, family and protocol, length; addresses and extensions.
-fn binary(head: &[u8]) -> Result<Parsed, Malformed> {
+fn binary(head: &[u8]) -> Result<Parsed, MalformedHeader> {
     if head.len() < FIXED {
         return Ok(Parsed::Incomplete(FIXED - head.len()));
     }
     let length = usize::from(u16::from_be_bytes([head[14], head[15]]));
     if head[12] >> 4 != 2 {
-        return Err(Malformed("the version is not 2"));
+        return Err(MalformedHeader("the version is not 2"));
     }
     if length > LONGEST_PAYLOAD {
-        return Err(Malformed("the extensions are too long"));
+        return Err(MalformedHeader("the extensions are too long"));
     }
     let Some(payload) = head.get(FIXED..FIXED + length) else {
         return Ok(Parsed::Incomplete(FIXED + length - head.len()));
@@ -121,9 +121,9 @@ fn binary(head: &[u8]) -> Result<Parsed, Malformed> {
         // LOCAL: a health check of the proxy.
         0 => return Ok(Parsed::Complete(None)),
         1 => {}
-        _ => return Err(Malformed("the command is unknown")),
+        _ => return Err(MalformedHeader("the command is unknown")),
     }
-    let too_short = Malformed("the addresses are cut off");
+    let too_short = MalformedHeader("the addresses are cut off");
     match head[13] >> 4 {
         // Source, destination, two ports.
         1 if payload.len() >= 12 => {
@@ -137,7 +137,7 @@ fn binary(head: &[u8]) -> Result<Parsed, Malformed> {
         1 | 2 => Err(too_short),
         // Unspecified, or a Unix socket.
         0 | 3 => Ok(Parsed::Complete(None)),
-        _ => Err(Malformed("the family is unknown")),
+        _ => Err(MalformedHeader("the family is unknown")),
     }
 }
 

@@ -11,12 +11,12 @@ pub struct Command {
     /// Comes back with the reply. 0 where no reply is wanted.
     pub id: u32,
     /// What is asked. `None` of an empty command: a pong, when its id is 0.
-    pub request: Option<Request>,
+    pub request: Option<CommandBody>,
 }
 
 /// What can be asked.
 #[derive(Debug)]
-pub enum Request {
+pub enum CommandBody {
     /// Who I am: the first command of a connection.
     Connect(ConnectRequest),
     /// Put me into a channel.
@@ -126,7 +126,7 @@ pub struct HistoryRequest {
     /// How many publications at most; 0: only the position; negative: all there are.
     pub limit: i64,
     /// From where on; without it from the end that `reverse` names.
-    pub since: Option<Since>,
+    pub since: Option<HistorySince>,
     /// Newest first.
     pub reverse: bool,
 }
@@ -134,7 +134,7 @@ pub struct HistoryRequest {
 /// A stream position as clients write it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Since {
+pub struct HistorySince {
     /// The offset.
     pub offset: u64,
     /// The life of the log; may be empty.
@@ -172,7 +172,7 @@ struct Empty {}
 
 /// A command as it is written: the first request that is there counts.
 #[derive(Deserialize)]
-struct Wire {
+struct WireCommand {
     #[serde(default)]
     id: u32,
     connect: Option<ConnectRequest>,
@@ -189,37 +189,40 @@ struct Wire {
     sub_refresh: Option<SubRefreshRequest>,
 }
 
-impl From<Wire> for Command {
-    fn from(wire: Wire) -> Self {
+impl From<WireCommand> for Command {
+    fn from(wire: WireCommand) -> Self {
         let request = None
-            .or_else(|| wire.connect.map(Request::Connect))
-            .or_else(|| wire.subscribe.map(Request::Subscribe))
-            .or_else(|| wire.unsubscribe.map(Request::Unsubscribe))
-            .or_else(|| wire.publish.map(Request::Publish))
-            .or_else(|| wire.presence.map(Request::Presence))
-            .or_else(|| wire.presence_stats.map(Request::PresenceStats))
-            .or_else(|| wire.history.map(Request::History))
-            .or_else(|| wire.ping.map(|_| Request::Ping))
-            .or_else(|| wire.send.map(|_| Request::Send))
-            .or_else(|| wire.rpc.map(Request::Rpc))
-            .or_else(|| wire.refresh.map(|refresh| Request::Refresh(refresh.token)))
-            .or_else(|| wire.sub_refresh.map(Request::SubRefresh));
+            .or_else(|| wire.connect.map(CommandBody::Connect))
+            .or_else(|| wire.subscribe.map(CommandBody::Subscribe))
+            .or_else(|| wire.unsubscribe.map(CommandBody::Unsubscribe))
+            .or_else(|| wire.publish.map(CommandBody::Publish))
+            .or_else(|| wire.presence.map(CommandBody::Presence))
+            .or_else(|| wire.presence_stats.map(CommandBody::PresenceStats))
+            .or_else(|| wire.history.map(CommandBody::History))
+            .or_else(|| wire.ping.map(|_| CommandBody::Ping))
+            .or_else(|| wire.send.map(|_| CommandBody::Send))
+            .or_else(|| wire.rpc.map(CommandBody::Rpc))
+            .or_else(|| wire.refresh.map(|refresh| CommandBody::Refresh(refresh.token)))
+            .or_else(|| wire.sub_refresh.map(CommandBody::SubRefresh));
         Self { id: wire.id, request }
     }
 }
 
 /// A frame, or a command in it, is not the protocol: the connection ends with 3501.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedFrame;
 
 /// Reads a frame: one or more JSON objects separated by single line breaks, one more allowed at the end.
 ///
 /// # Errors
-/// [`Malformed`] if the frame is empty or any line of it is not a command. Commands before the bad line are dropped
+/// [`MalformedFrame`] if the frame is empty or any line of it is not a command. Commands before the bad line are dropped
 /// with it: the connection ends either way.
-pub fn decode_frame(frame: &str) -> Result<Vec<Command>, Malformed> {
+pub fn decode_frame(frame: &str) -> Result<Vec<Command>, MalformedFrame> {
     let frame = frame.strip_suffix('\n').unwrap_or(frame);
-    frame.split('\n').map(|line| serde_json::from_str::<Wire>(line).map(Command::from).map_err(|_| Malformed)).collect()
+    frame
+        .split('\n')
+        .map(|line| serde_json::from_str::<WireCommand>(line).map(Command::from).map_err(|_| MalformedFrame))
+        .collect()
 }
 
 #[cfg(test)]
@@ -232,10 +235,10 @@ mod tests {
                      {\"subscribe\":{\"channel\":\"news:a\"},\"id\":2}\n";
         let commands = decode_frame(frame).unwrap();
         assert!(
-            matches!(&commands[0], Command { id: 1, request: Some(Request::Connect(connect)) } if connect.token == "t")
+            matches!(&commands[0], Command { id: 1, request: Some(CommandBody::Connect(connect)) } if connect.token == "t")
         );
         assert!(
-            matches!(&commands[1], Command { id: 2, request: Some(Request::Subscribe(s)) } if s.channel == "news:a")
+            matches!(&commands[1], Command { id: 2, request: Some(CommandBody::Subscribe(s)) } if s.channel == "news:a")
         );
     }
 
@@ -243,7 +246,7 @@ mod tests {
     fn the_first_request_that_is_not_null_counts() {
         let command = decode_frame(r#"{"id":3,"subscribe":null,"rpc":{"method":"m","data":{"a":[1]}}}"#).unwrap();
         assert!(
-            matches!(&command[0].request, Some(Request::Rpc(rpc)) if rpc.data.as_ref().unwrap().get() == r#"{"a":[1]}"#)
+            matches!(&command[0].request, Some(CommandBody::Rpc(rpc)) if rpc.data.as_ref().unwrap().get() == r#"{"a":[1]}"#)
         );
     }
 
@@ -251,7 +254,7 @@ mod tests {
     fn null_is_something_to_say() {
         let commands = decode_frame("{\"id\":1,\"publish\":{\"data\":null}}\n{\"id\":2,\"publish\":{}}").unwrap();
         let data = |command: &Command| match &command.request {
-            Some(Request::Publish(publish)) => publish.data.as_ref().map(|data| data.get().to_owned()),
+            Some(CommandBody::Publish(publish)) => publish.data.as_ref().map(|data| data.get().to_owned()),
             _ => panic!("not a publish"),
         };
         assert_eq!((data(&commands[0]).as_deref(), data(&commands[1])), (Some("null"), None));
@@ -262,7 +265,7 @@ mod tests {
         let commands =
             decode_frame(r#"{"id":3,"subscribe":{"channel":"c:1","recover":true,"epoch":"x","offset":9,"flag":2}}"#)
                 .unwrap();
-        let Some(Request::Subscribe(subscribe)) = &commands[0].request else { panic!("not a subscribe") };
+        let Some(CommandBody::Subscribe(subscribe)) = &commands[0].request else { panic!("not a subscribe") };
         assert_eq!(subscribe.recover, Recover { recover: true, epoch: "x".into(), offset: 9, flag: 2 });
         assert!(subscribe.recover.rejects_unrecovered());
     }

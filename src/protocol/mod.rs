@@ -12,8 +12,8 @@ mod reply;
 pub use codes::{Disconnect, ErrorCode, Unsubscribe};
 pub(crate) use command::present;
 pub use command::{
-    ChannelRequest, Command, ConnectRequest, HistoryRequest, Malformed, PublishRequest, Recover, Request, RpcRequest,
-    SubRefreshRequest, SubscribeRequest, decode_frame,
+    ChannelRequest, Command, CommandBody, ConnectRequest, HistoryRequest, MalformedFrame, PublishRequest, Recover,
+    RpcRequest, SubRefreshRequest, SubscribeRequest, decode_frame,
 };
 pub use data::is_portable;
 pub use reply::{

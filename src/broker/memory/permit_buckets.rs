@@ -8,7 +8,7 @@ use governor::state::StateStore as _;
 use parking_lot::Mutex;
 
 use crate::broker::{Permit, PermitRequest};
-use crate::limiter::{BoundedStore, Key, SWEEP_INTERVAL};
+use crate::limiter::{BoundedStore, BucketKey, SWEEP_INTERVAL};
 
 /// How many buckets are kept apart; see [`BoundedStore`].
 const CAPACITY: usize = 200_000;
@@ -37,7 +37,7 @@ impl PermitBuckets {
         let now = u64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
         let [interval, full, cost] = [interval, full, cost].map(|micros| micros.saturating_mul(1_000));
         self.sweep(at, Nanos::new(now));
-        let taken = self.store.measure_and_replace(&Key::of(self.hasher.hash_one(request.key)), |full_at| {
+        let taken = self.store.measure_and_replace(&BucketKey::of(self.hasher.hash_one(request.key)), |full_at| {
             let full_at = full_at.map_or(now, Nanos::as_u64).max(now);
             let wait = (full_at + cost.max(interval)).saturating_sub(full + now);
             if wait > 0 { Err(Duration::from_nanos(wait)) } else { Ok(((), Nanos::new(full_at + cost))) }

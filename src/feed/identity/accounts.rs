@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::revocations::RevocationService;
 use super::user_origins::UserOrigins;
 use super::verifier::IdentityService;
-use crate::auth::{Attempt, Passwords, SessionIssuer, SignInGuard, TokenKind, Verdict};
+use crate::auth::{Passwords, SessionIssuer, SignInAttempt, SignInGuard, TokenKind, Verdict};
 use crate::broker::Invalidation;
 use crate::feed::call::{Call, Caller, Credential, Origin};
 use crate::feed::error::{FeedError, Result};
@@ -206,7 +206,7 @@ impl AccountService {
     }
 
     /// Admits an attempt to sign in, unless there were too many failures. Backends are trusted to limit their own.
-    fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<Attempt>> {
+    fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<SignInAttempt>> {
         let Some(guard) = &self.guard else { return Ok(None) };
         let (Origin::Address(address) | Origin::Connection(address)) = origin else { return Ok(None) };
         let is_shared = self.trusted_proxies.is_exempt(address);
@@ -215,7 +215,12 @@ impl AccountService {
         attempt.map(Some).map_err(too_many)
     }
 
-    async fn check_password(&self, password: String, stored: Option<String>, attempt: Option<Attempt>) -> Result<()> {
+    async fn check_password(
+        &self,
+        password: String,
+        stored: Option<String>,
+        attempt: Option<SignInAttempt>,
+    ) -> Result<()> {
         let verdict = self.passwords.verify(password, stored).await.map_err(FeedError::from);
         match cancel_on_error(verdict, attempt)? {
             (Verdict::Right, attempt) => {
@@ -237,7 +242,7 @@ impl AccountService {
 }
 
 /// An attempt that fails because of the server is not counted.
-fn cancel_on_error<T>(result: Result<T>, attempt: Option<Attempt>) -> Result<(T, Option<Attempt>)> {
+fn cancel_on_error<T>(result: Result<T>, attempt: Option<SignInAttempt>) -> Result<(T, Option<SignInAttempt>)> {
     match result {
         Ok(value) => Ok((value, attempt)),
         Err(error) => {

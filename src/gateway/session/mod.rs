@@ -47,7 +47,7 @@ pub use time::SessionTime;
 use super::join::{Join, Joined};
 use crate::auth::TokenIdentity;
 use crate::model::UserId;
-use crate::protocol::{Command, Disconnect, ErrorCode, ReplyBody, Request, RpcRequest, reply};
+use crate::protocol::{Command, CommandBody, Disconnect, ErrorCode, ReplyBody, RpcRequest, reply};
 use client::{ClientIdentity, SessionContext};
 use command_budget::CommandBudget;
 use heartbeat::{Heartbeat, HeartbeatEvent};
@@ -131,11 +131,11 @@ impl Session {
     /// Handles a command.
     pub fn command(&mut self, command: Command, now: SessionTime) -> Action {
         let Command { id, request } = command;
-        if id == 0 && !matches!(request, Some(Request::Send)) {
+        if id == 0 && !matches!(request, Some(CommandBody::Send)) {
             return self.pong(now);
         }
         match (&self.state, request) {
-            (SessionState::Fresh, Some(Request::Connect(request))) => {
+            (SessionState::Fresh, Some(CommandBody::Connect(request))) => {
                 match connect::connect(&self.context, id, &request, now) {
                     Ok((identity, grant)) => {
                         self.state = SessionState::Opening(identity);
@@ -157,36 +157,36 @@ impl Session {
     }
 
     /// Handles a command of an open session.
-    fn request(&mut self, id: u32, request: Request, now: SessionTime) -> Result<Action, CommandRefusal> {
+    fn request(&mut self, id: u32, request: CommandBody, now: SessionTime) -> Result<Action, CommandRefusal> {
         let SessionState::Open(identity) = &mut self.state else { return Err(CommandRefusal::BAD_REQUEST) };
         let (context, subscriptions) = (&self.context, &mut self.subscriptions);
         let open = OpenSession { context, identity, subscriptions };
         Ok(match request {
-            Request::Connect(_) => return Err(CommandRefusal::BAD_REQUEST),
-            Request::Subscribe(request) => {
+            CommandBody::Connect(_) => return Err(CommandRefusal::BAD_REQUEST),
+            CommandBody::Subscribe(request) => {
                 Action::Join(subscribe::subscribe(context, identity, subscriptions, id, request, now)?)
             }
-            Request::Unsubscribe(request) => return self.unsubscribe(id, &request.channel),
-            Request::Publish(request) => Action::Publish(open.publish(id, request)?),
-            Request::Presence(request) => {
+            CommandBody::Unsubscribe(request) => return self.unsubscribe(id, &request.channel),
+            CommandBody::Publish(request) => Action::Publish(open.publish(id, request)?),
+            CommandBody::Presence(request) => {
                 Action::Presence(open.presence(id, request.channel, PresenceQuery::Clients)?)
             }
-            Request::PresenceStats(request) => {
+            CommandBody::PresenceStats(request) => {
                 Action::Presence(open.presence(id, request.channel, PresenceQuery::Stats)?)
             }
-            Request::History(request) => Action::History(open.history(id, request)?),
-            Request::Ping => return Err(ErrorCode::NOT_AVAILABLE.into()),
-            Request::Send => return Err(Disconnect::NOT_AVAILABLE.into()),
-            Request::Rpc(RpcRequest { method, data }) => {
+            CommandBody::History(request) => Action::History(open.history(id, request)?),
+            CommandBody::Ping => return Err(ErrorCode::NOT_AVAILABLE.into()),
+            CommandBody::Send => return Err(Disconnect::NOT_AVAILABLE.into()),
+            CommandBody::Rpc(RpcRequest { method, data }) => {
                 let (user, token) = (identity.user.clone(), identity.token.clone());
                 let (client, address) = (Arc::clone(&context.client), context.address);
                 Action::Rpc(RpcCall { id, user, token, client, address, method, data })
             }
-            Request::Refresh(token) => {
+            CommandBody::Refresh(token) => {
                 let result = connect::refresh(context, identity, &token, now)?;
                 Action::Reply(reply(id, &ReplyBody::Refresh(result)))
             }
-            Request::SubRefresh(request) => {
+            CommandBody::SubRefresh(request) => {
                 let result = subscribe::refresh_subscription(context, identity, subscriptions, &request, now)?;
                 Action::Reply(reply(id, &ReplyBody::SubRefresh(result)))
             }
