@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use feedline::api::operations::{Access, Operation, Operations};
 use feedline::feed::ErrorKind;
 use feedline::metrics::{Levels, Metrics};
+use feedline::model::{ChannelKind, Event};
 use feedline::protocol::{Disconnect, ErrorCode, Unsubscribe};
 
 /// The longest line outside of tables, in characters.
@@ -192,6 +193,30 @@ fn metrics() -> String {
     table
 }
 
+/// The events, by the JSON schema of their enum.
+fn events() -> String {
+    let schema = schemars::schema_for!(Event).to_value();
+    let mut table = row(&["type", "channels", "members", "meaning"]) + "|---|---|---|---|\n";
+    for variant in schema["oneOf"].as_array().unwrap() {
+        let members = variant["properties"].as_object().unwrap();
+        let kind = code(members["type"]["const"].as_str().unwrap());
+        let channels = variant["x-channels"].as_array().unwrap().iter().map(|kind| {
+            let kind = kind.as_str().unwrap();
+            let known = ChannelKind::ALL.into_iter().find(|known| known.as_str() == kind).expect(kind);
+            code(known.prefix())
+        });
+        let channels = channels.collect::<Vec<_>>().join(", ");
+        let meaning = variant["description"].as_str().unwrap().replace('\n', " ");
+        let required: Vec<&str> = variant["required"].as_array().unwrap().iter().filter_map(|it| it.as_str()).collect();
+        let members = members
+            .keys()
+            .filter(|name| *name != "type")
+            .map(|name| if required.contains(&name.as_str()) { code(name) } else { format!("[{}]", code(name)) });
+        table += &row(&[&kind, &channels, &members.collect::<Vec<_>>().join(", "), &meaning]);
+    }
+    table
+}
+
 /// By folder of `src/`, the other folders that it imports from, apart from `model/`, which nearly all use.
 fn dependencies() -> String {
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -232,6 +257,7 @@ fn generate(name: &str) -> String {
         "namespaces" => namespace_keys(),
         "metrics" => metrics(),
         "dependencies" => dependencies(),
+        "events" => events(),
         _ => panic!("no table is called {name:?}"),
     }
 }
@@ -270,6 +296,7 @@ fn generated_tables_match_the_code() {
         "configuration",
         "dependencies",
         "errors",
+        "events",
         "metrics",
         "namespaces",
         "operations",

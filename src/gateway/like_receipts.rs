@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::connection_registry::ConnectionRegistry;
 use super::hub::Broadcaster;
 use crate::feed::{SettledLike, SettlementListener};
-use crate::model::{Channel, Tally};
+use crate::model::{Channel, Event, Tally};
 use crate::protocol::push_publication;
 
 /// Receipts are sent in about this many steps, with pauses between them: some 80 ms in all, since a partition is
@@ -107,9 +107,8 @@ fn batch(likes: &[SettledLike]) -> Vec<Batch> {
 
 /// The members of the publication.
 fn receipt(SettledLike { object, liked, requests, tally, .. }: &SettledLike) -> Bytes {
-    let (id, Tally { likes, version, .. }) = (object.number(), tally);
-    let counts = format!(r#""asks":{requests},"likes":{likes},"version":{version}"#);
-    format!(r#""data":{{"type":"like.settled","id":{id},"liked":{liked},{counts}}}"#).into()
+    let (id, Tally { likes, version, .. }) = (object.number(), *tally);
+    Event::LikeSettled { id, liked: *liked, asks: *requests, likes, version }.encode()
 }
 
 #[cfg(test)]

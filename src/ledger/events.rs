@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Event, Millis};
+use crate::model::{DomainEvent, Millis};
 
 /// Works events off. Each event waits for every consumer that wants it; a new consumer gets the events written from
 /// then on.
@@ -19,9 +19,9 @@ pub enum EventConsumer {
 
 impl EventConsumer {
     /// The consumers that want an event, as a set of [bits](Self::bit).
-    pub fn all_of(event: &Event) -> i32 {
+    pub fn all_of(event: &DomainEvent) -> i32 {
         match event {
-            Event::Liked { .. } => Self::Likes.bit(),
+            DomainEvent::Liked { .. } => Self::Likes.bit(),
             _ => Self::Notifications.bit(),
         }
     }
@@ -51,7 +51,7 @@ pub struct QueuedEvent {
     /// When it happened, in Unix milliseconds.
     pub at: Millis,
     /// The event, or why the row cannot be read.
-    pub event: std::result::Result<Event, String>,
+    pub event: std::result::Result<DomainEvent, String>,
 }
 
 /// How much waits for a consumer.

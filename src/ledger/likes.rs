@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{ListPage, Result};
+pub use crate::model::RevertReason;
 use crate::model::{LikeChange, Millis, Object, PostId, Tally, User, UserId};
 
 /// A part of a partition of the queue, merged: at most one change for each user and object.
@@ -22,33 +23,6 @@ pub struct LikeBatch {
     pub noted: usize,
     /// Now.
     pub now: Millis,
-}
-
-/// Why a like could not be settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RevertReason {
-    /// The object does not exist (any more), or the post that it is under.
-    Gone,
-    /// The user cannot see it any more: because of a restriction, or of its visibility.
-    Hidden,
-    /// It always fails: it was set aside, see [`QuarantineStore`](super::QuarantineStore).
-    Failed,
-}
-
-impl RevertReason {
-    /// As clients and the ledger read it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Hidden => "hidden",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Reads what [`as_str`](Self::as_str) gave.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Gone, Self::Hidden, Self::Failed].into_iter().find(|reason| reason.as_str() == text)
-    }
 }
 
 /// A like that was acknowledged and could not be settled.
@@ -82,7 +56,7 @@ pub trait LikeStore: Send + Sync {
     async fn like_position(&self, partition: u16) -> Result<String>;
 
     /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if the
-    /// count of likes changed, and stays if not), the [events](crate::model::Event::liked) of what is new, and the
+    /// count of likes changed, and stays if not), the [events](crate::model::DomainEvent::liked) of what is new, and the
     /// partition's position. `None`, and nothing is changed, if the position is not `from` any more: another settled in
     /// between, or this batch was applied before.
     ///

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Job, Lease, Result};
-use crate::model::{Event, Millis, Post, PostId, UserId};
+use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 
 /// The part of a timeline that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl FromIterator<(PostId, bool)> for VisiblePosts {
 /// Posts.
 #[async_trait]
 pub trait PostStore: Send + Sync {
-    /// Stores a post, its topics, its [event](Event::post_created) and its fan-out job, held by `lease`, in one
+    /// Stores a post, its topics, its [event](DomainEvent::post_created) and its fan-out job, held by `lease`, in one
     /// transaction. Answers with the job. `None`, and nothing changes, if the author has this very post already, or had
     /// one with its id that is deleted: this call was made before. The caller has made sure that the author exists and
     /// that the id is nobody else's: anything else fails.
@@ -101,8 +101,13 @@ pub trait PostStore: Send + Sync {
     /// concurrent edit is lost.
     ///
     /// `event` is written in the same transaction, if the post is replaced.
-    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&Event>, lease: &Lease)
-    -> Result<EditOutcome>;
+    async fn edit_post(
+        &self,
+        before: &Post,
+        after: &Post,
+        event: Option<&DomainEvent>,
+        lease: &Lease,
+    ) -> Result<EditOutcome>;
 
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;

@@ -1,166 +1,251 @@
-//! What happened in the feed that others outside the write are to hear of: notifications now, pushes and webhooks later.
+//! Events: what is pushed to clients, as the `data` of publications. The table in
+//! `docs/events.md` is generated from this enum.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
-use super::{Comment, CommentId, Object, Post, PostId, UserId};
+use super::{
+    Comment, CommentId, GoneReason, Notification, NotificationId, Person, PostId, RevertReason, ShownPost, Tally,
+};
 
-/// How many of the users whom one text mentions are notified: more names than that are not meant for each of them.
-pub const MAX_MENTIONED: usize = 50;
-
-/// How many likes one event holds.
-pub const MAX_LIKES: usize = 256;
-
-/// Something that happened. Stores keep it as JSON: variants and members are added, never changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Event {
-    /// A post was written that mentions others.
-    PostCreated {
+/// An event on a channel of the feed. `x-channels` are the kinds of channels that have it.
+///
+/// Its fields are borrowed: an event lives as long as it takes to encode it. Posts are encoded already.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type")]
+pub enum Event<'a> {
+    /// A new post. Its counts are those of that moment, without the reader's flags.
+    #[serde(rename = "post")]
+    #[schemars(extend("x-channels" = ["timeline", "user", "topic"]))]
+    Post {
         /// The post.
-        post: PostId,
-        /// Its author.
-        author: UserId,
-        /// Other users whom it mentions, at most [`MAX_MENTIONED`].
-        mentions: Vec<UserId>,
+        #[schemars(with = "ShownPost")]
+        post: &'a RawValue,
     },
-    /// A post was edited and mentions others whom it did not mention before.
-    PostEdited {
-        /// The post.
-        post: PostId,
-        /// Its author.
-        author: UserId,
-        /// Those others, at most [`MAX_MENTIONED`].
-        mentions: Vec<UserId>,
+    /// A post was edited.
+    #[serde(rename = "edited")]
+    #[schemars(extend("x-channels" = ["timeline", "user", "topic", "post"]))]
+    Edited {
+        /// The whole post after the edit.
+        #[schemars(with = "ShownPost")]
+        post: &'a RawValue,
     },
-    /// A comment was written.
-    CommentCreated {
+    /// A post was removed, or the reader cannot see it any more.
+    #[serde(rename = "gone")]
+    #[schemars(extend("x-channels" = ["timeline", "user", "topic", "post"]))]
+    PostGone {
+        /// The id of the post.
+        id: PostId,
+        /// Why it is gone.
+        reason: GoneReason,
+    },
+    /// The timeline was read on another device.
+    #[serde(rename = "read")]
+    #[schemars(extend("x-channels" = ["timeline"]))]
+    Read {
+        /// The newest post that was seen.
+        id: PostId,
+        /// The number of newer posts of others; 100 stands for 100 or more.
+        unread: u64,
+    },
+    /// A new comment or reply.
+    #[serde(rename = "comment")]
+    #[schemars(extend("x-channels" = ["post"]))]
+    Comment {
         /// The comment.
+        comment: &'a Comment,
+        /// Its author, by user id.
+        people: &'a BTreeMap<String, Person>,
+    },
+    /// A comment was removed.
+    #[serde(rename = "gone")]
+    #[schemars(extend("x-channels" = ["post"]))]
+    CommentGone {
+        /// The id of the comment.
         comment: CommentId,
-        /// The post that it is under.
-        post: PostId,
-        /// The comment that it replies to.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parent: Option<CommentId>,
-        /// Its author.
-        author: UserId,
-        /// Other users whom it mentions, at most [`MAX_MENTIONED`].
-        mentions: Vec<UserId>,
+        /// Whether it has replies: keep it without its author and text.
+        stays: bool,
     },
-    /// Somebody follows somebody new.
-    Followed {
-        /// Who follows.
-        follower: UserId,
-        /// Whom.
-        followee: UserId,
+    /// The counts of a post. Ignore those whose version is lower than the last one.
+    #[serde(rename = "counts")]
+    #[schemars(extend("x-channels" = ["post"]))]
+    Counts {
+        /// The id of the post.
+        id: PostId,
+        /// The number of likes.
+        likes: u64,
+        /// The number of comments at any depth.
+        comments: u64,
+        /// The version of these counts.
+        version: u64,
     },
-    /// Likes were settled that are new, at most [`MAX_LIKES`].
-    Liked {
-        /// Them, by what is liked.
-        likes: Vec<NewLikes>,
+    /// A group of notifications in its current state: it replaces the group with the same id.
+    #[serde(rename = "notification")]
+    #[schemars(extend("x-channels" = ["notifications"]))]
+    Notification {
+        /// The group.
+        notification: &'a Notification,
+    },
+    /// A group of notifications was removed, or has nothing that the user can see.
+    #[serde(rename = "notification.gone")]
+    #[schemars(extend("x-channels" = ["notifications"]))]
+    NotificationGone {
+        /// The id of the group.
+        id: NotificationId,
+    },
+    /// Notifications were marked as read or seen on another device.
+    #[serde(rename = "notifications.read")]
+    #[schemars(extend("x-channels" = ["notifications"]))]
+    NotificationsRead {
+        /// The newest one that was marked; absent: all.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<NotificationId>,
+        /// Whether they were marked as seen, not as read.
+        seen: bool,
+        /// The number of unread ones; 100 stands for 100 or more.
+        unread: usize,
+        /// The number of unread ones that are not seen.
+        unseen: usize,
+    },
+    /// A like is in the ledger. Only the connection that requested it receives this, once for each object.
+    #[serde(rename = "like.settled")]
+    #[schemars(extend("x-channels" = ["notifications"]))]
+    LikeSettled {
+        /// The id of the post or comment.
+        id: u64,
+        /// The final state.
+        liked: bool,
+        /// The number of requests (likes and removals) that this event covers.
+        asks: u64,
+        /// The number of likes.
+        likes: u64,
+        /// The version of the number.
+        version: u64,
+    },
+    /// A like that was acknowledged could not be settled, and is undone.
+    #[serde(rename = "like.reverted")]
+    #[schemars(extend("x-channels" = ["notifications"]))]
+    LikeReverted {
+        /// The id of the post or comment.
+        id: u64,
+        /// Why it is undone.
+        reason: RevertReason,
     },
 }
 
-/// New likes of one post or comment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewLikes {
-    /// What is liked.
-    pub object: Object,
-    /// Who likes it from now on, in order.
-    pub by: Vec<UserId>,
-}
-
-impl Event {
-    /// The event of a new post; `None` if nobody is to hear of it.
-    pub fn post_created(post: &Post) -> Option<Self> {
-        let mentions = others(&post.mentions, &post.author);
-        (!mentions.is_empty()).then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions })
+impl Event<'_> {
+    /// The counts of a post.
+    pub fn counts(post: PostId, tally: Tally) -> Self {
+        let Tally { likes, comments, version } = tally;
+        Self::Counts { id: post, likes, comments, version }
     }
 
-    /// The event of an edit; `None` if it mentions nobody new.
-    pub fn post_edited(before: &Post, after: &Post) -> Option<Self> {
-        let new: Vec<UserId> = after.mentions.iter().filter(|user| !before.mentions.contains(user)).cloned().collect();
-        let mentions = others(&new, &after.author);
-        (!mentions.is_empty()).then(|| Self::PostEdited { post: after.id, author: after.author.clone(), mentions })
-    }
-
-    /// The event of a new comment; `None` of one that is deleted.
-    pub fn comment_created(comment: &Comment) -> Option<Self> {
-        let author = comment.author.clone()?;
-        let mentions = others(&comment.mentions, &author);
-        Some(Self::CommentCreated { comment: comment.id, post: comment.post, parent: comment.parent, author, mentions })
-    }
-
-    /// The events of settled likes: who likes what from now on. Of one object the first `of_each` count.
-    pub fn liked(added: &[(UserId, Object)], of_each: usize) -> Vec<Self> {
-        let mut of: HashMap<Object, usize> = HashMap::new();
-        let mut all: Vec<NewLikes> = Vec::new();
-        for (user, object) in added {
-            let place = *of.entry(*object).or_insert_with(|| {
-                all.push(NewLikes { object: *object, by: Vec::new() });
-                all.len() - 1
-            });
-            if all[place].by.len() < of_each {
-                all[place].by.push(user.clone());
-            }
+    /// The members of the publication, `"data":{…}`: what logs store, and what connections frame.
+    pub fn encode(&self) -> Bytes {
+        const PREFIX: &[u8] = b"\"data\":";
+        let mut members = Vec::with_capacity(128);
+        members.extend_from_slice(PREFIX);
+        if let Err(error) = serde_json::to_writer(&mut members, self) {
+            // Numbers, texts and encoded posts can always be encoded.
+            tracing::error!(%error, event = ?self, "an event could not be encoded");
+            members.truncate(PREFIX.len());
+            members.extend_from_slice(b"null");
         }
-        let (mut events, mut likes, mut many) = (Vec::new(), Vec::new(), 0);
-        for NewLikes { object, by } in all {
-            let mut rest = &by[..];
-            while !rest.is_empty() {
-                let (taken, left) = rest.split_at(rest.len().min(MAX_LIKES - many));
-                (rest, many) = (left, many + taken.len());
-                likes.push(NewLikes { object, by: taken.to_vec() });
-                if many == MAX_LIKES {
-                    events.push(Self::Liked { likes: std::mem::take(&mut likes) });
-                    many = 0;
-                }
-            }
-        }
-        if !likes.is_empty() {
-            events.push(Self::Liked { likes });
-        }
-        events
+        members.into()
     }
-
-    /// How many notifications may come of it.
-    pub fn recipients(&self) -> usize {
-        match self {
-            Self::PostCreated { mentions, .. } | Self::PostEdited { mentions, .. } => mentions.len(),
-            Self::CommentCreated { mentions, .. } => mentions.len() + 2,
-            Self::Followed { .. } => 1,
-            Self::Liked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
-        }
-    }
-}
-
-/// Those of the mentioned users who count: without the author, at most [`MAX_MENTIONED`].
-pub fn others(mentions: &[UserId], author: &UserId) -> Vec<UserId> {
-    mentions.iter().filter(|user| *user != author).take(MAX_MENTIONED).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{NotificationSubject, UserId};
+
+    #[track_caller]
+    fn assert_encoded(event: &Event<'_>, data: &str) {
+        assert_eq!(event.encode(), format!("\"data\":{data}"));
+    }
 
     #[test]
-    fn likes_make_few_events_and_one_object_leaves_room_for_the_others() {
-        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), Object::Post(PostId(post)));
-        let hot = (0..700).map(|n| like(n, 1));
-        let others = (0..100).map(|n| like(n, 2 + n as u64));
-        let events = Event::liked(&hot.chain(others).collect::<Vec<_>>(), 300);
-        assert_eq!(events.iter().map(Event::recipients).collect::<Vec<_>>(), [256, 144]);
-        let objects = |event: &Event| match event {
-            Event::Liked { likes } => likes.iter().map(|likes| (likes.object, likes.by.len())).collect::<Vec<_>>(),
-            _ => Vec::new(),
+    fn events_of_posts_have_these_bytes() {
+        let post = RawValue::from_string(r#"{"id":7, "text":"é"}"#.into()).unwrap();
+        assert_encoded(&Event::Post { post: &post }, r#"{"type":"post","post":{"id":7, "text":"é"}}"#);
+        assert_encoded(&Event::Edited { post: &post }, r#"{"type":"edited","post":{"id":7, "text":"é"}}"#);
+        for (reason, name) in
+            [(GoneReason::Deleted, "deleted"), (GoneReason::Unfollowed, "unfollowed"), (GoneReason::Hidden, "hidden")]
+        {
+            let gone = Event::PostGone { id: PostId(7), reason };
+            assert_encoded(&gone, &format!(r#"{{"type":"gone","id":7,"reason":"{name}"}}"#));
+        }
+        assert_encoded(&Event::Read { id: PostId(7), unread: 3 }, r#"{"type":"read","id":7,"unread":3}"#);
+    }
+
+    #[test]
+    fn events_under_posts_have_these_bytes() {
+        let ann = UserId::parse("ann").unwrap();
+        let comment = Comment {
+            id: CommentId(8),
+            post: PostId(7),
+            parent: None,
+            author: Some(ann.clone()),
+            text: Some("\"hi\"".into()),
+            mentions: Vec::new(),
+            created_at: 9,
+            likes: 0,
+            replies: 0,
         };
-        assert_eq!(objects(&events[0]), [(Object::Post(PostId(1)), 256)]);
-        assert_eq!(objects(&events[1])[..2], [(Object::Post(PostId(1)), 44), (Object::Post(PostId(2)), 1)]);
-        assert_eq!(objects(&events[1]).len(), 101);
-        assert_eq!(Event::liked(&[like(1, 1)], 0), []);
-        let text = serde_json::to_string(&Event::liked(&[like(1, 7)], 9)).expect("JSON");
-        assert_eq!(text, r#"[{"liked":{"likes":[{"object":"p7","by":["u1"]}]}}]"#);
-        assert_eq!(serde_json::from_str::<Vec<Event>>(&text).expect("events"), Event::liked(&[like(1, 7)], 9));
+        let people = BTreeMap::from([("ann".to_owned(), Person { id: ann, name: "Ann".into(), avatar: None })]);
+        let members = r#""id":8,"post":7,"author":"ann","text":"\"hi\"","created_at":9,"likes":0,"replies":0"#;
+        let expected =
+            format!(r#"{{"type":"comment","comment":{{{members}}},"people":{{"ann":{{"id":"ann","name":"Ann"}}}}}}"#);
+        assert_encoded(&Event::Comment { comment: &comment, people: &people }, &expected);
+        let gone = Event::CommentGone { comment: CommentId(8), stays: true };
+        assert_encoded(&gone, r#"{"type":"gone","comment":8,"stays":true}"#);
+        let counts = Event::counts(PostId(7), Tally { likes: 3, comments: 1, version: 4 });
+        assert_encoded(&counts, r#"{"type":"counts","id":7,"likes":3,"comments":1,"version":4}"#);
+    }
+
+    #[test]
+    fn events_of_notifications_have_these_bytes() {
+        let notification = Notification {
+            id: NotificationId(5),
+            kind: "reply",
+            object: Some(NotificationSubject::Comment { id: CommentId(8), post: PostId(7) }),
+            people: Vec::new(),
+            count: 1,
+            created_at: 9,
+            updated_at: 10,
+            read: false,
+            seen: true,
+        };
+        let object = r#""object":{"type":"comment","id":8,"post":7}"#;
+        let times = r#""created_at":9,"updated_at":10,"read":false,"seen":true"#;
+        let members = format!(r#""id":5,"kind":"reply",{object},"people":[],"count":1,{times}"#);
+        assert_encoded(
+            &Event::Notification { notification: &notification },
+            &format!(r#"{{"type":"notification","notification":{{{members}}}}}"#),
+        );
+        assert_encoded(&Event::NotificationGone { id: NotificationId(5) }, r#"{"type":"notification.gone","id":5}"#);
+        for (id, member) in [(Some(NotificationId(5)), r#""id":5,"#), (None, "")] {
+            let read = Event::NotificationsRead { id, seen: true, unread: 2, unseen: 1 };
+            let expected = format!(r#"{{"type":"notifications.read",{member}"seen":true,"unread":2,"unseen":1}}"#);
+            assert_encoded(&read, &expected);
+        }
+    }
+
+    #[test]
+    fn events_of_likes_have_these_bytes() {
+        assert_encoded(
+            &Event::LikeSettled { id: 7, liked: true, asks: 2, likes: 4, version: 3 },
+            r#"{"type":"like.settled","id":7,"liked":true,"asks":2,"likes":4,"version":3}"#,
+        );
+        for reason in [RevertReason::Gone, RevertReason::Hidden, RevertReason::Failed] {
+            let reverted = Event::LikeReverted { id: 7, reason };
+            let expected = format!(r#"{{"type":"like.reverted","id":7,"reason":"{}"}}"#, reason.as_str());
+            assert_encoded(&reverted, &expected);
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! Likes, and what came of what can be liked.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::{Millis, Object, UserId};
 
 /// What came of an object, at one moment.
@@ -25,4 +28,32 @@ pub struct LikeChange {
     pub liked: bool,
     /// When it was acknowledged, in Unix milliseconds.
     pub at: Millis,
+}
+
+/// Why an acknowledged like could not be settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RevertReason {
+    /// The post or comment was deleted, or the post that the comment is under.
+    Gone,
+    /// The user can no longer see it: a restriction, or another visibility.
+    Hidden,
+    /// The server cannot store the like: it is in the quarantine.
+    Failed,
+}
+
+impl RevertReason {
+    /// The reason as clients and the ledger read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Hidden => "hidden",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Parses what [`as_str`](Self::as_str) returned.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Gone, Self::Hidden, Self::Failed].into_iter().find(|reason| reason.as_str() == text)
+    }
 }

@@ -4,11 +4,13 @@
 
 mod channel;
 mod comment;
+mod domain_event;
 mod entry;
 mod event;
 mod ids;
 mod like;
 mod notice;
+mod notification;
 mod object;
 mod post;
 mod relation;
@@ -17,11 +19,13 @@ mod user;
 
 pub use channel::{AppChannel, Channel, ChannelKind, Retention};
 pub use comment::Comment;
+pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
 pub use entry::{Entry, Epoch, GoneReason, Left, Position};
-pub use event::{Event, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
+pub use event::Event;
 pub use ids::{CommentId, NotificationId, PostId, UserId};
-pub use like::{LikeChange, Tally};
+pub use like::{LikeChange, RevertReason, Tally};
 pub use notice::{Object, What};
+pub use notification::{Notification, NotificationSubject};
 pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Relation, Restriction};

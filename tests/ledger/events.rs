@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feedline::ledger::{CommentOutcome, EventConsumer, Ledger, NotificationEvent, NotificationMark, UserNotifications};
-use feedline::model::{Comment, CommentId, Event, NotificationId, Object, Post, PostId, What};
+use feedline::model::{Comment, CommentId, DomainEvent, NotificationId, Object, Post, PostId, What};
 
 use crate::support::{LEASE, NOW, conformance, follow, id, ids, lease, post, publish, store, users};
 
@@ -22,12 +22,12 @@ const CONSUMER: EventConsumer = EventConsumer::Notifications;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What waits, with its numbers.
-async fn pending(ledger: &dyn Ledger) -> Vec<(i64, Event)> {
+async fn pending(ledger: &dyn Ledger) -> Vec<(i64, DomainEvent)> {
     let queued = ledger.pending_events(CONSUMER, 100).await.expect("a list");
     queued.into_iter().map(|queued| (queued.seq, queued.event.expect("an event"))).collect()
 }
 
-fn events(pending: Vec<(i64, Event)>) -> Vec<Event> {
+fn events(pending: Vec<(i64, DomainEvent)>) -> Vec<DomainEvent> {
     pending.into_iter().map(|(_, event)| event).collect()
 }
 
@@ -62,22 +62,22 @@ async fn events_are_queued_with_their_write(ledger: Any) {
     }
     assert_eq!(ledger.create_comment(&comment(4, 99, "bo", &[])).await.unwrap(), CommentOutcome::NoPost);
     let edited = Post { mentions: ids(&["bo", "cy"]), edited_at: Some(NOW + 9), ..mentioning.clone() };
-    let event = Event::post_edited(&mentioning, &edited).expect("it mentions somebody new");
+    let event = DomainEvent::post_edited(&mentioning, &edited).expect("it mentions somebody new");
     for _ in 0..2 {
         // The second is made of what is no more, and writes nothing.
         ledger.edit_post(&mentioning, &edited, Some(&event), &lease("w1", LEASE)).await.expect("an answer");
     }
     let expected = [
-        Event::PostCreated { post: PostId(2), author: id("ann"), mentions: ids(&["bo", "nobody"]) },
-        Event::Followed { follower: id("bo"), followee: id("ann") },
-        Event::CommentCreated {
+        DomainEvent::PostCreated { post: PostId(2), author: id("ann"), mentions: ids(&["bo", "nobody"]) },
+        DomainEvent::Followed { follower: id("bo"), followee: id("ann") },
+        DomainEvent::CommentCreated {
             comment: CommentId(3),
             post: PostId(1),
             parent: None,
             author: id("bo"),
             mentions: ids(&["ann"]),
         },
-        Event::PostEdited { post: PostId(2), author: id("ann"), mentions: ids(&["cy"]) },
+        DomainEvent::PostEdited { post: PostId(2), author: id("ann"), mentions: ids(&["cy"]) },
     ];
     assert_eq!(events(pending(&*ledger).await), expected);
     let backlog = ledger.event_backlog(CONSUMER).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use feedline::ledger::{EventConsumer, Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
-use feedline::model::{Comment, CommentId, Event, LikeChange, NewLikes, Object, PostFlags, PostId, Tally};
+use feedline::model::{Comment, CommentId, DomainEvent, LikeChange, NewLikes, Object, PostFlags, PostId, Tally};
 
 use crate::support::{NOW, conformance, delete, id, ids, publish, users};
 
@@ -244,7 +244,7 @@ async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
     let pending = async || {
         let waiting = ledger.pending_events(EventConsumer::Likes, 100).await.unwrap();
         let events = waiting.into_iter().map(|queued| (queued.seq, queued.event.expect("an event")));
-        events.collect::<Vec<(i64, Event)>>()
+        events.collect::<Vec<(i64, DomainEvent)>>()
     };
     let of = |number: u64, by: &[&str]| NewLikes { object: post(number), by: ids(by) };
     let changes = vec![
@@ -259,7 +259,7 @@ async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
     ledger.settle_likes(few.clone()).await.unwrap().expect("it is applied");
     assert_eq!(ledger.settle_likes(few).await.unwrap(), None);
     let found = pending().await;
-    let [(seq, Event::Liked { likes })] = &found[..] else { panic!("one event: {found:?}") };
+    let [(seq, DomainEvent::Liked { likes })] = &found[..] else { panic!("one event: {found:?}") };
     let mut likes = likes.clone();
     likes.sort_unstable_by_key(|likes| likes.object);
     assert_eq!(

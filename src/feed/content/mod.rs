@@ -4,6 +4,5 @@ mod post_cache;
 mod post_encoding;
 mod push_counts;
 
-pub(crate) use post_cache::CachedPost;
-pub(crate) use post_cache::PostCache;
-pub(crate) use post_encoding::{append_members, encode_removal, with_counts};
+pub(crate) use post_cache::{CachedPost, PostCache};
+pub(crate) use post_encoding::{PostEventKind, append_members, with_counts};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::post_encoding::encode_push;
+use super::post_encoding::{PostEventKind, encode_push};
 use super::push_counts::PushCounts;
 use crate::broker::{CacheLease, Invalidation};
 use crate::feed::caching::{CacheReader, CoherentCache, FillTicket, MAX_BATCH, RequestCoalescer};
@@ -41,7 +41,7 @@ impl CachedPost {
                 (encoded(&Post { visibility: Visibility::Public, ..post.clone() })?, Some(encoded(&post)?))
             }
         };
-        let push = encode_push("post", &json, PostCounts::default())?;
+        let push = encode_push(PostEventKind::Created, &json, PostCounts::default())?;
         Ok(Arc::new(Self { post, json, json_for_author, push }))
     }
 
@@ -59,8 +59,13 @@ impl CachedPost {
     ///
     /// # Errors
     /// [`FeedError::Internal`] if it cannot be encoded.
-    pub(crate) fn push_for(&self, reader: Option<&UserId>, kind: &str, counts: Option<PostCounts>) -> Result<Bytes> {
-        if kind == "post" && counts.is_none() && reader.is_none() {
+    pub(crate) fn push_for(
+        &self,
+        reader: Option<&UserId>,
+        kind: PostEventKind,
+        counts: Option<PostCounts>,
+    ) -> Result<Bytes> {
+        if kind == PostEventKind::Created && counts.is_none() && reader.is_none() {
             return Ok(self.push.clone());
         }
         encode_push(kind, self.json_for(reader), counts.unwrap_or_default())

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::feed::error::{FeedError, Result};
-use crate::model::{GoneReason, PostCounts, PostFlags, PostId};
+use crate::model::{Event, PostCounts, PostFlags};
 
 /// A post's JSON with its counts, and with the flags of a signed-in reader.
 pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<PostFlags>) -> Result<Box<RawValue>> {
@@ -31,19 +31,23 @@ pub(crate) fn append_members(post: &RawValue, members: &impl Serialize) -> Resul
     })
 }
 
-/// `"data":{"type":…,"post":{…}}`: the members of a publication that shows a post.
-pub(super) fn encode_push(kind: &str, post: &RawValue, counts: PostCounts) -> Result<Bytes> {
-    Ok(format!(r#""data":{{"type":"{kind}","post":{}}}"#, with_counts(post, counts, None)?.get()).into())
+/// The events that show a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PostEventKind {
+    /// A new post.
+    Created,
+    /// An edited post.
+    Edited,
 }
 
-/// The members of the publication that removes a post from a client.
-pub(crate) fn encode_removal(id: PostId, reason: GoneReason) -> Bytes {
-    let reason = match reason {
-        GoneReason::Deleted => "deleted",
-        GoneReason::Unfollowed => "unfollowed",
-        GoneReason::Hidden => "hidden",
+/// The publication members of an event that shows a post.
+pub(super) fn encode_push(kind: PostEventKind, post: &RawValue, counts: PostCounts) -> Result<Bytes> {
+    let post = with_counts(post, counts, None)?;
+    let event = match kind {
+        PostEventKind::Created => Event::Post { post: &post },
+        PostEventKind::Edited => Event::Edited { post: &post },
     };
-    format!(r#""data":{{"type":"gone","id":{id},"reason":"{reason}"}}"#).into()
+    Ok(event.encode())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::memory::LikeMemory;
 use super::throttle::Throttle;
 use crate::broker::{Append, Broker, BrokerError, QueueOffset, SettlementEvent, Signal};
 use crate::feed::error::Result;
-use crate::model::{Entry, Object, Retention, Tally};
+use crate::model::{Channel, Entry, Event, Object, Retention, Tally};
 
 /// Counts that are published in one step, and how many of those concurrently.
 const MAX_STEP: usize = 250;
@@ -161,14 +161,10 @@ impl CountPublisher {
     /// Appends counts to the log, so that a reader that missed a hint gets the last ones. Their version keeps a settler
     /// that lost its partition without noticing from publishing old ones.
     async fn push(&self, object: Object, tally: Tally) -> Result<()> {
-        let Tally { likes, comments, version } = tally;
-        let id = object.number();
-        let data = format!(
-            r#""data":{{"type":"counts","id":{id},"likes":{likes},"comments":{comments},"version":{version}}}"#
-        );
-        let Some(channel) = object.channel() else { return Ok(()) };
-        let entry = Entry::Data(data.into());
-        let (channel, version) = (channel.to_string(), Some((version, "counts")));
+        // The counts of comments are not pushed.
+        let Object::Post(post) = object else { return Ok(()) };
+        let entry = Entry::Data(Event::counts(post, tally).encode());
+        let (channel, version) = (Channel::Post(post).to_string(), Some((tally.version, "counts")));
         let append =
             Append { channel: &channel, entry: &entry, retention: Retention::SHARED, idempotency_key: None, version };
         self.broker.append(append).await?;

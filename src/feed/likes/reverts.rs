@@ -11,7 +11,7 @@ use crate::feed::error::{Result, isolate};
 use crate::feed::lineage::LineageTracker;
 use crate::feed::quarantine::QuarantinePolicy;
 use crate::ledger::{Ledger, REVERTS, Reverted};
-use crate::model::{Channel, Entry, Retention};
+use crate::model::{Channel, Entry, Event, Retention};
 
 /// Reverts of one step.
 const MAX_STEP: usize = 200;
@@ -92,10 +92,9 @@ impl RevertPublisher {
 
     async fn push(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
         self.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
-        let data =
-            format!(r#""data":{{"type":"like.reverted","id":{},"reason":"{}"}}"#, object.number(), reason.as_str());
+        let event = Event::LikeReverted { id: object.number(), reason: *reason };
         let (channel, key) = (Channel::Notifications(user.clone()).to_string(), format!("revert {id}"));
-        let (entry, retention) = (Entry::Data(data.into()), self.retention);
+        let (entry, retention) = (Entry::Data(event.encode()), self.retention);
         let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: Some(&key), version: None };
         self.broker.append(append).await?;
         Ok(())

@@ -31,7 +31,7 @@ use crate::feed::runtime::{Runtime, now};
 use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
 use crate::ledger::{EventConsumer, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
-use crate::model::{Comment, CommentId, Event, Object, PostId, UserId, What};
+use crate::model::{Comment, CommentId, DomainEvent, Object, PostId, UserId, What};
 
 /// How long a process keeps the lease without a sign of life, and how old it may be when a batch begins.
 const LEASE: Duration = Duration::from_secs(5);
@@ -268,7 +268,7 @@ impl EventWorker {
         &self,
         consumer: EventConsumer,
         batch: Vec<QueuedEvent>,
-    ) -> Result<Vec<(i64, Event)>> {
+    ) -> Result<Vec<(i64, DomainEvent)>> {
         let mut readable = Vec::with_capacity(batch.len());
         for queued in batch {
             match queued.event {
@@ -286,7 +286,7 @@ impl EventWorker {
     }
 
     /// Finds the event of a batch that cannot be processed.
-    async fn process_one_by_one(&self, consumer: EventConsumer, batch: Vec<(i64, Event)>) -> Result<()> {
+    async fn process_one_by_one(&self, consumer: EventConsumer, batch: Vec<(i64, DomainEvent)>) -> Result<()> {
         for (seq, event) in batch {
             match self.process(&[(seq, event)]).await {
                 Ok(()) => self.ledger.finish_events(consumer, &[seq]).await?,
@@ -299,22 +299,25 @@ impl EventWorker {
         Ok(())
     }
 
-    async fn process(&self, batch: &[(i64, Event)]) -> Result<()> {
+    async fn process(&self, batch: &[(i64, DomainEvent)]) -> Result<()> {
         let context = self.load_comments(batch).await?;
         let mut notices = like_notices(&self.posts, &self.comments, batch).await?;
         for (seq, event) in batch {
             let first = notices.len();
             match event {
-                Event::PostCreated { post, author, mentions } | Event::PostEdited { post, author, mentions } => {
+                DomainEvent::PostCreated { post, author, mentions }
+                | DomainEvent::PostEdited { post, author, mentions } => {
                     let what = What::Mention(Object::Post(*post));
                     notices.extend(mentions.iter().map(|to| Notice::new(to, what, author)));
                 }
-                Event::CommentCreated { comment, .. } => {
+                DomainEvent::CommentCreated { comment, .. } => {
                     self.add_comment_notices(*comment, event, &context, &mut notices).await?;
                 }
-                Event::Followed { follower, followee } => notices.push(Notice::new(followee, What::Follow, follower)),
+                DomainEvent::Followed { follower, followee } => {
+                    notices.push(Notice::new(followee, What::Follow, follower))
+                }
                 // Expanded above.
-                Event::Liked { .. } => {}
+                DomainEvent::Liked { .. } => {}
             }
             notices[first..].iter_mut().for_each(|notice| notice.event = *seq);
         }
@@ -326,11 +329,11 @@ impl EventWorker {
     async fn add_comment_notices(
         &self,
         id: CommentId,
-        event: &Event,
+        event: &DomainEvent,
         context: &CommentBatch,
         notices: &mut Vec<Notice>,
     ) -> Result<()> {
-        let Event::CommentCreated { post, parent, author, mentions, .. } = event else { return Ok(()) };
+        let DomainEvent::CommentCreated { post, parent, author, mentions, .. } = event else { return Ok(()) };
         // A comment that is deleted by now has no notices.
         if context.comments.get(&id).is_none_or(|comment| comment.author.is_none()) {
             return Ok(());
@@ -356,10 +359,10 @@ impl EventWorker {
     }
 
     /// Loads the comments of a batch, and the authors of their ancestors.
-    async fn load_comments(&self, batch: &[(i64, Event)]) -> Result<CommentBatch> {
+    async fn load_comments(&self, batch: &[(i64, DomainEvent)]) -> Result<CommentBatch> {
         let (mut ids, mut posts, mut parents) = (HashSet::new(), HashSet::new(), HashSet::new());
         for (_, event) in batch {
-            if let Event::CommentCreated { comment, post, parent, .. } = event {
+            if let DomainEvent::CommentCreated { comment, post, parent, .. } = event {
                 ids.insert(*comment);
                 ids.extend(parent);
                 posts.insert(*post);
@@ -381,7 +384,7 @@ impl EventWorker {
 
 /// The most notifications of an event.
 fn recipients(queued: &QueuedEvent) -> usize {
-    queued.event.as_ref().map_or(0, Event::recipients)
+    queued.event.as_ref().map_or(0, DomainEvent::recipients)
 }
 
 /// The comments of a batch.

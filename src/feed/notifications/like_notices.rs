@@ -10,7 +10,7 @@ use super::Notice;
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
 use crate::feed::visibility::CommentContexts;
-use crate::model::{Event, NewLikes, Object, PostId, UserId, What};
+use crate::model::{DomainEvent, NewLikes, Object, PostId, UserId, What};
 
 /// Likes of one object that are noted in one round.
 const MAX_PER_OBJECT: usize = 500;
@@ -22,7 +22,7 @@ const MAX_PER_OBJECT: usize = 500;
 pub(super) async fn like_notices(
     posts: &PostCache,
     comments: &CommentContexts,
-    batch: &[(i64, Event)],
+    batch: &[(i64, DomainEvent)],
 ) -> Result<Vec<Notice>> {
     let likes = bounded(batch);
     if likes.is_empty() {
@@ -58,12 +58,12 @@ struct Like<'a> {
 }
 
 /// The likes that are noted.
-fn bounded(batch: &[(i64, Event)]) -> Vec<Like<'_>> {
+fn bounded(batch: &[(i64, DomainEvent)]) -> Vec<Like<'_>> {
     let mut by_object: HashMap<Object, usize> = HashMap::new();
     let mut all = Vec::new();
     let mut dropped = 0_usize;
     for (event, NewLikes { object, by }) in batch.iter().flat_map(|(seq, event)| match event {
-        Event::Liked { likes } => likes.iter().map(|likes| (*seq, likes)).collect(),
+        DomainEvent::Liked { likes } => likes.iter().map(|likes| (*seq, likes)).collect(),
         _ => Vec::new(),
     }) {
         let count = by_object.entry(*object).or_default();
@@ -87,8 +87,8 @@ mod tests {
         let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), Object::Post(PostId(post)));
         let hot = (0..1_200).map(|n| like(n, 1));
         let others = (0..300).map(|n| like(n, 2 + n as u64));
-        let events = Event::liked(&hot.chain(others).collect::<Vec<_>>(), usize::MAX);
-        let batch: Vec<(i64, Event)> = (1..).zip(events).collect();
+        let events = DomainEvent::liked(&hot.chain(others).collect::<Vec<_>>(), usize::MAX);
+        let batch: Vec<(i64, DomainEvent)> = (1..).zip(events).collect();
         let kept = bounded(&batch);
         assert_eq!(kept.len(), MAX_PER_OBJECT + 300);
         assert!(kept.iter().filter(|like| like.object == Object::Post(PostId(1))).all(|like| like.event <= 2));

@@ -24,12 +24,12 @@ use super::error::{FeedError, Result};
 use super::input::OwnList;
 use super::node_ids::NodeIds;
 use super::paging::{PageBuilder, PageCursor as _};
-use super::rendering::{Notification, NotificationRenderer, encode_data};
+use super::rendering::NotificationRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::broker::{Append, Broker};
 use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, UserNotifications};
-use crate::model::{Channel, Entry, NotificationId, Retention, UserId, What};
+use crate::model::{Channel, Entry, Event, Notification, NotificationId, Retention, UserId, What};
 
 /// How long a group grows, counted from its first notice: "alice and 12 others" covers a day.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -245,17 +245,9 @@ impl Notifications {
         }
         let left = self.unread_counts(user).await?;
         if marked == MarkOutcome::Anew {
-            #[derive(Serialize)]
-            struct Update {
-                r#type: &'static str,
-                #[serde(skip_serializing_if = "Option::is_none")]
-                id: Option<NotificationId>,
-                seen: bool,
-                #[serde(flatten)]
-                left: UnreadCounts,
-            }
-            let update = Update { r#type: "notifications.read", id: marking.id, seen: marking.seen, left };
-            if let Err(error) = self.push(user, &Entry::Data(encode_data(&update)?)).await {
+            let UnreadCounts { unread, unseen } = left;
+            let event = Event::NotificationsRead { id: marking.id, seen: marking.seen, unread, unseen };
+            if let Err(error) = self.push(user, &Entry::Data(event.encode())).await {
                 tracing::warn!(%error, %user, "notifications are marked, the user's other sockets do not know");
             }
         }

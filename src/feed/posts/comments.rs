@@ -22,7 +22,7 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::feed::write_path::WritePath;
 use crate::ledger::{CommentOutcome, EventConsumer, Ledger, MAX_COMMENT_DEPTH, Tally, Thread};
-use crate::model::{Channel, Comment, CommentId, Entry, Person, PostId, Retention, UserId};
+use crate::model::{Channel, Comment, CommentId, Entry, Event, Person, PostId, Retention, UserId};
 
 /// A comment as its author writes it.
 #[derive(Deserialize, JsonSchema)]
@@ -231,27 +231,16 @@ impl CommentService {
             tracing::warn!(%error, comment = %comment.id, "a comment is pushed without its author's name");
             BTreeMap::new()
         });
-        #[derive(Serialize)]
-        struct Arrived<'a> {
-            r#type: &'static str,
-            comment: &'a Comment,
-            people: BTreeMap<String, Person>,
-        }
-        match serde_json::to_string(&Arrived { r#type: "comment", comment, people }) {
-            Ok(data) => {
-                let by = std::iter::once(author).chain(above).cloned().collect();
-                let arrived = Entry::By(by, format!(r#""data":{data}"#).into());
-                self.push_under(comment.post, vec![arrived], tally).await;
-            }
-            Err(error) => tracing::error!(%error, comment = %comment.id, "a comment could not be encoded"),
-        }
+        let by = std::iter::once(author).chain(above).cloned().collect();
+        let event = Event::Comment { comment, people: &people };
+        self.push_under(comment.post, vec![Entry::By(by, event.encode())], tally).await;
     }
 
     /// Pushes events of a post, and then its counts. The version of the counts keeps an older count from following a
     /// newer one. A failed push does no harm: clients find the change when they read the comments.
     async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Tally) {
         let channel = Channel::Post(post).to_string();
-        let counts = (Entry::Data(counts(post, tally)), Some((tally.version, "counts")));
+        let counts = (Entry::Data(Event::counts(post, tally).encode()), Some((tally.version, "counts")));
         for (entry, version) in events.into_iter().map(|entry| (entry, None)).chain([counts]) {
             let append = Append {
                 channel: &channel,
@@ -268,12 +257,6 @@ impl CommentService {
     }
 }
 
-fn gone_comment(id: CommentId, stays: bool) -> Bytes {
-    format!(r#""data":{{"type":"gone","comment":{id},"stays":{stays}}}"#).into()
-}
-
-fn counts(post: PostId, tally: Tally) -> Bytes {
-    let Tally { likes, comments, version } = tally;
-    format!(r#""data":{{"type":"counts","id":{post},"likes":{likes},"comments":{comments},"version":{version}}}"#)
-        .into()
+fn gone_comment(comment: CommentId, stays: bool) -> Bytes {
+    Event::CommentGone { comment, stays }.encode()
 }

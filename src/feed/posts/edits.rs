@@ -20,7 +20,7 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::VisibilityPolicy;
 use crate::feed::write_path::WritePath;
 use crate::ledger::{EditOutcome, EventConsumer, Ledger};
-use crate::model::{Event, Location, Media, Post, PostId, UserId, Visibility};
+use crate::model::{DomainEvent, Location, Media, Post, PostId, UserId, Visibility};
 
 /// How many edits of different posts run at once without waiting for each other.
 const EDIT_LOCKS: usize = 64;
@@ -137,8 +137,8 @@ impl PostEditor {
             post.created_at = before.created_at;
             // The version of the post: it grows with each edit, also where the clock stands still or goes back.
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
-            let event = Event::post_edited(before, &post);
-            if let (0, Some(Event::PostEdited { mentions, .. })) = (attempt, &event) {
+            let event = DomainEvent::post_edited(before, &post);
+            if let (0, Some(DomainEvent::PostEdited { mentions, .. })) = (attempt, &event) {
                 self.write.rates.take_mentions(call, mentions).await?;
             }
             let reserved = self.write.jobs.reserve(author);

@@ -16,7 +16,7 @@ mod post_rendering;
 mod render_context;
 
 pub(crate) use event_rendering::EventRenderer;
-pub(crate) use notification_rendering::{Notification, NotificationRenderer, encode_data};
+pub(crate) use notification_rendering::NotificationRenderer;
 pub(crate) use people::load_people;
 pub(crate) use post_rendering::PostRenderer;
 pub use render_context::{Audience, RenderContext, RenderedEvent, Viewer};

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::people::load_people;
-use crate::feed::error::{FeedError, Result};
+use crate::feed::error::Result;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, NotificationGroup};
-use crate::model::{Comment, CommentId, Millis, NotificationId, Object, Person, PostId, UserId};
+use crate::model::{
+    Comment, CommentId, Event, Notification, NotificationId, NotificationSubject, Object, Person, PostId, UserId,
+};
 
 /// Users of a group that are shown.
 const MAX_SHOWN_PEOPLE: usize = 8;
@@ -23,53 +23,10 @@ const MAX_SHOWN_PEOPLE: usize = 8;
 /// Users whose notifications are rendered concurrently. Few: they use the same stores as posts and likes, and are the least urgent.
 const MAX_CONCURRENT_USERS: usize = 4;
 
-/// A notification.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Notification {
-    /// Its id; it stays while more people do the same.
-    id: NotificationId,
-    /// What they did: `like`, `comment`, `reply`, `follow` or `mention`.
-    kind: &'static str,
-    /// What they did it with; absent of `follow`. Of `comment` the post, of `reply` the comment that was replied to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<Subject>,
-    /// Who did it: the newest, at most 8.
-    people: Vec<Person>,
-    /// How many did it.
-    count: u64,
-    /// When the first did it, in Unix milliseconds.
-    created_at: Millis,
-    /// When the last did it, in Unix milliseconds.
-    updated_at: Millis,
-    /// Whether it was read.
-    read: bool,
-    /// Whether it was seen.
-    seen: bool,
-}
-
-/// The object of a notification.
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "lowercase")]
-#[schemars(rename = "About")]
-pub(crate) enum Subject {
-    /// A post.
-    Post {
-        /// Its id.
-        id: PostId,
-    },
-    /// A comment.
-    Comment {
-        /// Its id.
-        id: CommentId,
-        /// The post that it is under.
-        post: PostId,
-    },
-}
-
 /// A group with the people that its owner may see.
 pub(crate) struct VisibleGroup {
     pub(crate) group: NotificationGroup,
-    subject: Option<Subject>,
+    subject: Option<NotificationSubject>,
 }
 
 /// Renders notifications.
@@ -99,18 +56,12 @@ impl NotificationRenderer {
         &self,
         by_owner: HashMap<UserId, HashSet<NotificationId>>,
     ) -> Result<HashMap<NotificationId, Bytes>> {
-        #[derive(Serialize)]
-        struct Update<'a> {
-            r#type: &'static str,
-            notification: &'a Notification,
-        }
         let rendered = stream::iter(by_owner).map(|(user, ids)| async move {
             let ids: Vec<NotificationId> = ids.into_iter().collect();
             let groups = self.ledger.notifications_by_id(&user, &ids).await?;
-            let members = |notification: &Notification| {
-                Ok((notification.id, encode_data(&Update { r#type: "notification", notification })?))
-            };
-            self.render(&user, groups).await?.iter().map(members).collect::<Result<Vec<_>>>()
+            let encode = |notification: &Notification| (notification.id, Event::Notification { notification }.encode());
+            let rendered = self.render(&user, groups).await?;
+            Result::Ok(rendered.iter().map(encode).collect::<Vec<_>>())
         });
         let rendered: Vec<Vec<_>> = rendered.buffer_unordered(MAX_CONCURRENT_USERS).try_collect().await?;
         Ok(rendered.into_iter().flatten().collect())
@@ -171,7 +122,7 @@ impl NotificationRenderer {
         &self,
         user: &UserId,
         objects: impl Iterator<Item = Object> + Send,
-    ) -> Result<HashMap<Object, Subject>> {
+    ) -> Result<HashMap<Object, NotificationSubject>> {
         let objects: HashSet<Object> = objects.collect();
         let ids: Vec<CommentId> = objects.iter().filter_map(|object| comment(*object)).collect();
         let comments = if ids.is_empty() { Vec::new() } else { self.ledger.comments(&ids).await? };
@@ -183,10 +134,10 @@ impl NotificationRenderer {
         let existing = comments.iter().filter(|comment| comment.author.is_some() && is_seen(comment));
         let post_of: HashMap<CommentId, PostId> = existing.map(|comment| (comment.id, comment.post)).collect();
         let subject = |object: Object| match object {
-            Object::Post(id) => Some(Subject::Post { id }),
-            Object::Comment(id) => post_of.get(&id).map(|post| Subject::Comment { id, post: *post }),
+            Object::Post(id) => Some(NotificationSubject::Post { id }),
+            Object::Comment(id) => post_of.get(&id).map(|post| NotificationSubject::Comment { id, post: *post }),
         };
-        let subjects: HashMap<Object, Subject> =
+        let subjects: HashMap<Object, NotificationSubject> =
             objects.into_iter().filter_map(|object| Some((object, subject(object)?))).collect();
         let posts: HashSet<PostId> = subjects.values().map(|subject| subject.post()).collect();
         let posts = self.visibility.visible_posts(Some(user), ViewContext::Direct, posts).await?;
@@ -194,36 +145,10 @@ impl NotificationRenderer {
     }
 }
 
-/// The members of a publication with this `data`.
-///
-/// # Errors
-/// [`FeedError::Internal`] if it cannot be encoded.
-pub(crate) fn encode_data<T: Serialize>(data: &T) -> Result<Bytes> {
-    let data = serde_json::to_string(data).map_err(|error| {
-        tracing::error!(%error, "a notification could not be encoded");
-        FeedError::Internal
-    })?;
-    Ok(format!(r#""data":{data}"#).into())
-}
-
-/// The members of the publication that removes a notification from a client.
-pub(super) fn notification_removal(id: NotificationId) -> Bytes {
-    format!(r#""data":{{"type":"notification.gone","id":{id}}}"#).into()
-}
-
 fn comment(object: Object) -> Option<CommentId> {
     match object {
         Object::Comment(id) => Some(id),
         Object::Post(_) => None,
-    }
-}
-
-impl Subject {
-    fn post(self) -> PostId {
-        match self {
-            Self::Post { id } => id,
-            Self::Comment { post, .. } => post,
-        }
     }
 }
 

@@ -6,10 +6,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::notification_rendering::notification_removal;
-use crate::feed::content::{CachedPost, encode_removal};
+use crate::feed::content::{CachedPost, PostEventKind};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
-use crate::model::{Entry, GoneReason, Left, NotificationId, PostId, UserId, Visibility};
+use crate::model::{Entry, Event, GoneReason, Left, NotificationId, PostId, UserId, Visibility};
 
 /// The recipients of a channel's entries: it decides who may receive which entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,16 +120,16 @@ impl RenderContext {
     fn members(&self, audience: &Audience, entry: &Entry) -> Option<Bytes> {
         match entry {
             Entry::Data(members) | Entry::By(_, members) => Some(members.clone()),
-            Entry::Notified(id) => {
-                Some(self.notifications.get(id).cloned().unwrap_or_else(|| notification_removal(*id)))
-            }
-            Entry::Gone(id, reason) => Some(encode_removal(*id, *reason)),
-            Entry::Left(left) => Some(encode_removal(left.post, left.reason)),
+            Entry::Notified(id) => Some(
+                self.notifications.get(id).cloned().unwrap_or_else(|| Event::NotificationGone { id: *id }.encode()),
+            ),
+            Entry::Gone(id, reason) => Some(gone(*id, *reason)),
+            Entry::Left(left) => Some(gone(left.post, left.reason)),
             Entry::Post(id) | Entry::Edited(id) => match (self.posts.get(id), audience) {
-                (None, Audience::Timeline(_)) => Some(encode_removal(*id, GoneReason::Deleted)),
+                (None, Audience::Timeline(_)) => Some(gone(*id, GoneReason::Deleted)),
                 (None, _) => None,
                 (Some(cached), Audience::Timeline(reader)) if !self.is_visible_in_timeline(cached, reader) => {
-                    Some(encode_removal(*id, GoneReason::Hidden))
+                    Some(gone(*id, GoneReason::Hidden))
                 }
                 (Some(cached), _) => {
                     let key = (*id, post_kind(entry)?);
@@ -208,13 +207,18 @@ impl RenderContext {
 }
 
 /// Publication members by post and kind.
-pub(super) type Encoded = HashMap<(PostId, &'static str), Bytes>;
+pub(super) type Encoded = HashMap<(PostId, PostEventKind), Bytes>;
 
-/// The type of the publication of an entry that shows a post.
-pub(super) fn post_kind(entry: &Entry) -> Option<&'static str> {
+/// The members of the publication that removes a post from a client.
+fn gone(id: PostId, reason: GoneReason) -> Bytes {
+    Event::PostGone { id, reason }.encode()
+}
+
+/// The kind of event of an entry that shows a post.
+pub(super) fn post_kind(entry: &Entry) -> Option<PostEventKind> {
     match entry {
-        Entry::Post(_) => Some("post"),
-        Entry::Edited(_) => Some("edited"),
+        Entry::Post(_) => Some(PostEventKind::Created),
+        Entry::Edited(_) => Some(PostEventKind::Edited),
         _ => None,
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +13,7 @@ use crate::feed::identity::IdentityService;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::Ledger;
-use crate::model::{Entry, PostId, UserId};
+use crate::model::{Entry, Event, PostId, UserId};
 
 /// Unread posts are counted up to this number: the visibility of each is checked.
 const MAX_UNREAD: usize = 100;
@@ -99,8 +98,8 @@ impl ReadMarkers {
     /// Pushes the marker to the user's connections. It is not an entry of the log: other devices read it with their next page.
     async fn push(&self, user: &UserId, marker: ReadMarker) {
         let ReadMarker { id, unread } = marker;
-        let members = Bytes::from(format!(r#""data":{{"type":"read","id":{id},"unread":{unread}}}"#));
-        if let Err(error) = self.broker.publish(&inbox_channel(user), &Entry::Data(members)).await {
+        let entry = Entry::Data(Event::Read { id, unread }.encode());
+        if let Err(error) = self.broker.publish(&inbox_channel(user), &entry).await {
             tracing::warn!(%error, %user, "a read marker is stored, and other devices will learn of it later");
         }
     }

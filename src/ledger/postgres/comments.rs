@@ -10,7 +10,7 @@ use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::{CommentOutcome, CommentStore, DeletedComment, LedgerError, Result, Thread};
-use crate::model::{Comment, CommentId, Event, PostId, Tally, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, PostId, Tally, UserId};
 
 /// No comment has this id: it stands for no parent.
 const NONE: CommentId = CommentId::ZERO;
@@ -69,7 +69,8 @@ impl CommentStore for PostgresLedger {
         let text = comment.text.as_deref().map(plain);
         let mentions = (!comment.mentions.is_empty()).then(|| texts(&comment.mentions));
         let deepest = i32::try_from(MAX_COMMENT_DEPTH).unwrap_or(i32::MAX);
-        let (event, at_time) = (NewEvent::new(Event::comment_created(comment).as_ref())?, integer(comment.created_at));
+        let (event, at_time) =
+            (NewEvent::new(DomainEvent::comment_created(comment).as_ref())?, integer(comment.created_at));
         let parameters: Parameters<'_> =
             &[&id, &post, &parent, &author, &text, &mentions, &deepest, &at_time, &event.text, &event.pending];
         let rows = self.pool.write(CREATE, parameters).await?;

@@ -8,7 +8,7 @@ use super::pool::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
 use crate::ledger::{FollowStore, Job, Lease, LedgerError, ListPage, Result, job_plan};
-use crate::model::{Event, Millis, User, UserId};
+use crate::model::{DomainEvent, Millis, User, UserId};
 
 const FOLLOW: &str =
     with_event!("users_exist, job", "feedline_follow($1, $2, $3, $4, $5, $6)", "job IS NOT NULL", "$4", "$7", "$8");
@@ -37,7 +37,7 @@ impl FollowStore for PostgresLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let work = job_plan::followed(&Edge::new(follower, followee));
         let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
-        let event = Event::Followed { follower: follower.clone(), followee: followee.clone() };
+        let event = DomainEvent::Followed { follower: follower.clone(), followee: followee.clone() };
         let (event, from, to, holder) =
             (NewEvent::new(Some(&event))?, follower.as_str(), followee.as_str(), &*lease.holder);
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &holder, &until, &event.text, &event.pending];

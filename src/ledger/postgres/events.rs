@@ -9,7 +9,7 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, json_text, natural_at, one};
 use crate::ledger::events::MAX_FAILED_EVENTS;
 use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
-use crate::model::Event;
+use crate::model::DomainEvent;
 
 const LEASE: &str = "SELECT feedline_lease_events($1, $2, $3)";
 
@@ -68,7 +68,7 @@ pub(super) struct NewEvent {
 }
 
 impl NewEvent {
-    pub(super) fn new(event: Option<&Event>) -> Result<Self> {
+    pub(super) fn new(event: Option<&DomainEvent>) -> Result<Self> {
         Ok(Self { text: event.map(json_text).transpose()?, pending: event.map_or(0, EventConsumer::all_of) })
     }
 }

@@ -14,7 +14,7 @@ use crate::model::{CommentId, MAX_LIKES, Object, PostId, Tally, User};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
-/// Also writes the events of what is new, as [`Event::liked`](crate::model::Event::liked) makes them: a row for so
+/// Also writes the events of what is new, as [`DomainEvent::liked`](crate::model::DomainEvent::liked) makes them: a row for so
 /// many likes.
 const SETTLE: &str = "\
     WITH answer AS MATERIALIZED (

@@ -12,7 +12,7 @@ use crate::ledger::{
     EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, PostStore, Result, TimelinePage, VisiblePosts,
     job_plan,
 };
-use crate::model::{Event, Millis, Post, PostId, UserId, Visibility};
+use crate::model::{DomainEvent, Millis, Post, PostId, UserId, Visibility};
 
 const CREATE: &str = with_event!(
     "outcome, job",
@@ -73,7 +73,7 @@ impl PostStore for PostgresLedger {
             (integer(post.id.0), post.author.as_str(), json_text(post)?, jobs::new_job(&work)?);
         let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
         let (made, until, holder) = (integer(post.created_at), integer(lease.millis()), &*lease.holder);
-        let event = NewEvent::new(Event::post_created(post).as_ref())?;
+        let event = NewEvent::new(DomainEvent::post_created(post).as_ref())?;
         let parameters: Parameters<'_> = &[
             &id,
             &author,
@@ -140,7 +140,7 @@ impl PostStore for PostgresLedger {
         &self,
         before: &Post,
         after: &Post,
-        event: Option<&Event>,
+        event: Option<&DomainEvent>,
         lease: &Lease,
     ) -> Result<EditOutcome> {
         let now = after.edited_at.unwrap_or(after.created_at);

@@ -8,7 +8,7 @@ use super::{SqliteLedger, UNLIMITED, events, integer, json_text, natural, readab
 use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{CommentOutcome, CommentStore, DeletedComment, Result, Tally, Thread};
-use crate::model::{Comment, CommentId, Event, PostId, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, PostId, UserId};
 
 #[async_trait]
 impl CommentStore for SqliteLedger {
@@ -66,7 +66,7 @@ fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome
         "INSERT INTO comments (id, post, parent, depth, author, text, mentions) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let row = params![integer(comment.id.0), post, parent, depth, author, comment.text, mentions];
     db.prepare_cached(sql)?.execute(row)?;
-    events::append(db, Event::comment_created(comment).as_ref(), comment.created_at)?;
+    events::append(db, DomainEvent::comment_created(comment).as_ref(), comment.created_at)?;
     tally(db, post, 1).map(CommentOutcome::Stored)
 }
 

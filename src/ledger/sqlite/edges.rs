@@ -8,7 +8,7 @@ use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
 use crate::ledger::edges::Edge;
 use crate::ledger::{FollowStore, Job, Lease, ListPage, Result, job_plan};
-use crate::model::{Event, Millis, User, UserId};
+use crate::model::{DomainEvent, Millis, User, UserId};
 
 #[async_trait]
 impl FollowStore for SqliteLedger {
@@ -66,7 +66,7 @@ pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -
     if !make(db, edge, now)? {
         return Ok(None);
     }
-    let event = Event::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
+    let event = DomainEvent::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
     events::append(db, Some(&event), now)?;
     jobs::create(db, job_plan::followed(edge), now, lease).map(Some)
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 use super::{SqliteLedger, count, integer, json_text, natural};
 use crate::ledger::events::MAX_FAILED_EVENTS;
 use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
-use crate::model::{Event, Millis};
+use crate::model::{DomainEvent, Millis};
 
 #[async_trait]
 impl EventStore for SqliteLedger {
@@ -68,7 +68,7 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<QueuedEvent> {
 }
 
 /// Writes an event, in the transaction of what happened.
-pub(super) fn append(db: &Connection, event: Option<&Event>, at: Millis) -> rusqlite::Result<()> {
+pub(super) fn append(db: &Connection, event: Option<&DomainEvent>, at: Millis) -> rusqlite::Result<()> {
     let Some(event) = event else { return Ok(()) };
     let sql = "INSERT INTO events (at, event, pending) VALUES (?1, ?2, ?3)";
     let row = params![integer(at), json_text(event)?, EventConsumer::all_of(event)];

@@ -13,7 +13,7 @@ use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
     LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
 };
-use crate::model::{Event, LikeChange, Object, PostId, Tally, User, UserId};
+use crate::model::{DomainEvent, LikeChange, Object, PostId, Tally, User, UserId};
 
 #[async_trait]
 impl LikeStore for SqliteLedger {
@@ -77,7 +77,7 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         }
         settled.tallies.push((object, tally(db, object)?));
     }
-    for event in Event::liked(&settled.added, batch.noted) {
+    for event in DomainEvent::liked(&settled.added, batch.noted) {
         super::events::append(db, Some(&event), batch.now)?;
     }
     set_position(db, batch.partition, &batch.to)?;

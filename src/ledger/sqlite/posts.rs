@@ -13,7 +13,7 @@ use super::{
 };
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{EditOutcome, Job, Lease, PostOwner, PostStore, Result, TimelinePage, VisiblePosts, job_plan};
-use crate::model::{Event, Millis, Post, PostId, UserId};
+use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 
 #[async_trait]
 impl PostStore for SqliteLedger {
@@ -46,7 +46,7 @@ impl PostStore for SqliteLedger {
         &self,
         before: &Post,
         after: &Post,
-        event: Option<&Event>,
+        event: Option<&DomainEvent>,
         lease: &Lease,
     ) -> Result<EditOutcome> {
         let (base, after, event, lease) = (before.edited_at, after.clone(), event.cloned(), lease.clone());
@@ -85,7 +85,7 @@ pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::R
     if !store(db, post)? {
         return Ok(None);
     }
-    events::append(db, Event::post_created(post).as_ref(), post.created_at)?;
+    events::append(db, DomainEvent::post_created(post).as_ref(), post.created_at)?;
     jobs::create(db, job_plan::post_created(post), post.created_at, lease).map(Some)
 }
 
@@ -111,7 +111,7 @@ fn edit(
     db: &Connection,
     base: Option<Millis>,
     after: &Post,
-    event: Option<&Event>,
+    event: Option<&DomainEvent>,
     lease: &Lease,
 ) -> rusqlite::Result<EditOutcome> {
     let Some(before) = own(db, after.id, &after.author)? else { return Ok(EditOutcome::Missing) };
