@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_holds_two_minutes_worth_and_refills_at_the_rate() {
+    fn buckets_hold_two_minutes_and_refill_at_the_rate() {
         let (limiter, clock) = limiter(6, 100);
         let [ann, bo] = [BucketKey::of(1), BucketKey::of(2)];
         assert_eq!((taken(&limiter, ann), taken(&limiter, bo)), (12, 12), "twice the rate at once, for each");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_denies_new_keys_and_goes_on_with_those_it_knows() {
+    fn full_tables_deny_new_keys_and_keep_known_ones() {
         let (limiter, clock) = limiter(1, 1_600);
         let known = BucketKey::of(7);
         assert!(limiter.take(known, ONE).is_ok());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_fills_its_part_crowds_out_no_other() {
+    fn one_network_cannot_fill_the_table() {
         let (limiter, _) = limiter(1, 1_600);
         let all: usize = (0..60_000).map(|host| taken(&limiter, BucketKey::in_class(1 << 40 | host, 5))).sum();
         // 100 keys with a bucket each, and one bucket for the others.

@@ -68,7 +68,8 @@ async fn floor_delivers_every_message_once_in_order() {
             assert_eq!(hear(listener).await, format!("message {n}"));
         }
     }
-    // Nobody got anything twice: what comes next is what is said next. And the publisher, who did not join, got nothing.
+    // Nobody got anything twice: what comes next is what is said next. And the publisher, who did not join, got
+    // nothing.
     say(&mut publisher, "end").await;
     for listener in &mut listeners {
         assert_eq!(hear(listener).await, "end");

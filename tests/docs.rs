@@ -1,7 +1,7 @@
 //! The documents: generated tables match the code, links and paths lead to files, lines are short.
 //!
-//! A generated table is between `<!-- generated: NAME -->` and `<!-- end -->`. `FEEDLINE_BLESS=1 cargo test --test docs`
-//! rewrites the tables that differ.
+//! A generated table is between `<!-- generated: NAME -->` and `<!-- end -->`.
+//! `FEEDLINE_BLESS=1 cargo test --test docs` rewrites the tables that differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_caller_leaves_room_for_others() {
+    async fn one_caller_cannot_use_all_slots() {
         let heavy = HeavyReads::new();
         let held = [heavy.acquire_in(1).await, heavy.acquire_in(1).await];
         assert!(held.iter().all(Result::is_ok));

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_is_the_same_by_path_query_and_body_and_in_any_order() {
+    fn inputs_are_equal_by_path_query_and_body() {
         let one = json!({ "id": "12", "deep": { "a": 1, "b": [true] }, "flag": true });
         let other = json!({ "flag": "true", "deep": { "b": [true], "a": 1 }, "id": 12 });
         assert_eq!(digest(&one), digest(&other));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_whose_input_holds_secrets_takes_no_key() {
+    fn writes_with_secrets_take_no_idempotency_key() {
         let operations = super::super::operations::Operations::new();
         for (name, takes_key) in [("accounts.password", false), ("posts.create", true), ("posts.get", false)] {
             let operation = operations.by_rpc(name).expect(name);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn success_and_lasting_errors_are_kept_and_told_as_they_were() {
+    fn successes_and_permanent_errors_are_replayed() {
         let said = |error: &FeedError| {
             (error.code(), error.status(), error.to_string(), error.field().map(str::to_owned), error.is_temporary())
         };

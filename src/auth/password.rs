@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_password_is_right_or_wrong() {
+    async fn passwords_are_verified() {
         let passwords = Passwords::new();
         let stored = passwords.hash("correct horse".into()).await.unwrap();
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_account_that_is_not_there_takes_as_long() {
+    async fn missing_accounts_take_equal_time() {
         let passwords = Passwords::new();
         let stored = passwords.hash("right".into()).await.unwrap();
         let mut with = Duration::MAX;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_too_long_or_behind_too_many_is_told() {
+    async fn hash_queue_overflow_and_timeout_are_errors() {
         let patience = Duration::from_millis(20);
         let passwords =
             Passwords { running: Arc::new(Semaphore::new(0)), waiting: Arc::new(Semaphore::new(1)), patience };

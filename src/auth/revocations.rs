@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_lesser_generations_are_over_but_the_spared_one() {
+    fn older_session_generations_end_except_the_spared_one() {
         let list = RevocationList::default();
         list.apply(&Revocation { spared: Some("s1".into()), ..entry(RevocationKind::Sessions, "ann", 3) });
         assert_eq!(check(&list, &session("s1", 2)), Ok(()));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_user_is_refused_whatever_the_token_until_unblocked() {
+    fn blocked_users_are_rejected_until_unblocked() {
         let list = RevocationList::default();
         list.apply(&Revocation { expires_at: None, ..entry(RevocationKind::Block, "ann", 1) });
         list.apply(&entry(RevocationKind::UserTokens, "ann", SECOND));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_brings_an_erased_user_back() {
+    fn erased_users_are_rejected_with_any_token() {
         let list = RevocationList::default();
         list.apply(&Revocation { expires_at: None, ..entry(RevocationKind::Erased, "ann", NOW) });
         for token in [token(Some("t"), Some(SECOND + 9)), session("s", 9)] {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_entries_take_no_memory() {
+    fn expired_entries_are_removed() {
         let list = RevocationList::default();
         for n in 0..1_000 {
             list.apply(&entry(RevocationKind::Token, &format!("t{n}"), 0));

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_at_an_account_are_delayed_more_and_more_wherever_they_come_from() {
+    fn failures_at_an_account_are_delayed_from_any_address() {
         let guard = SignInGuard::new(Some(300)).unwrap();
         let mut now = Instant::now();
         let anywhere = (1..=255).map(ip).collect::<Vec<_>>();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_an_address_are_delayed_whatever_the_account() {
+    fn failures_of_an_address_are_delayed_for_any_account() {
         let guard = SignInGuard::new(Some(6)).unwrap();
         let now = Instant::now();
         let failed = (0..100).take_while(|n| fail(&guard, ip(1), &format!("user{n}"), now).is_ok()).count();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_counts_nothing_and_neither_does_what_was_not_looked_at() {
+    fn successes_and_unchecked_attempts_do_not_count() {
         let guard = SignInGuard::new(Some(1)).unwrap();
         // An attempt ends by the real clock, which must not be ahead.
         let now = Instant::now() + Duration::from_secs(60);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_locked_out_from_elsewhere() {
+    fn users_are_not_locked_out_by_other_addresses() {
         let guard = SignInGuard::new(Some(300)).unwrap();
         // An attempt ends by the real clock, which must not be ahead.
         let now = Instant::now() + Duration::from_secs(60);

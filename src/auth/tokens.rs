@@ -1,4 +1,5 @@
-//! Verifies tokens: connect tokens, which prove the identity of a client, and subscription tokens, which open a channel.
+//! Verifies tokens: connect tokens, which prove the identity of a client, and subscription tokens, which open a
+//! channel.
 //!
 //! Which algorithm a key is for is decided by the configuration: a token's header only picks among the configured
 //! keys, each of which verifies its one algorithm and no other. Time is passed in as Unix seconds.

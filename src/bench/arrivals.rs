@@ -14,7 +14,8 @@ use super::client::LoadClient;
 pub(super) struct Arrivals {
     /// The number of sockets.
     pub sockets: u32,
-    /// The number of sockets that wait for publication `n`, at `n % len`. There are more slots than publications in flight.
+    /// The number of sockets that wait for publication `n`, at `n % len`. There are more slots than publications in
+    /// flight.
     waiting: [AtomicU32; 64],
     /// The number of complete publications. Each socket receives them in order, so they complete in order.
     complete: AtomicU64,

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_connected_follows_both() {
+    fn connected_users_follow_both_authors() {
         for (followers, connected) in [(2, 1), (20, 10), (23, 7), (1_000_000, 1_000)] {
             let size = CelebritySize { followers, connected, posts: 1 };
             assert_eq!(size.connected().count(), connected);

@@ -158,8 +158,8 @@ fn source() -> SocketAddr {
     SocketAddr::new(IpAddr::V4(ip), 0)
 }
 
-/// Opens a socket for each of `greetings`, sends the greeting, and waits for `answer`. Answers with the sockets and what each was
-/// told, in order.
+/// Opens a socket for each of `greetings`, sends the greeting, and waits for `answer`. Answers with the sockets and
+/// what each was told, in order.
 pub(super) async fn open_all(
     target: SocketTarget,
     greetings: &[String],

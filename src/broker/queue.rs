@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_ordered_and_survive_the_store() {
+    fn offsets_are_ordered_and_round_trip() {
         let places = [
             QueueOffset::ZERO,
             QueueOffset { major: 0, minor: 9 },

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_key_is_near() {
+    fn the_nearest_key_is_suggested() {
         let known = ["server.listen", "server.drain", "client.channels", "timeline.length"];
         let nearest = |unknown| nearest(unknown, known.into_iter());
         assert_eq!(nearest("server.lisen"), Some("server.listen"));

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written() {
+    fn cursors_round_trip() {
         let text = ExportCursor { section: 4, key: "post 12 é".into() }.encode();
         let read = ExportCursor::decode(&text).expect("a cursor");
         assert_eq!((read.section, &*read.key), (4, "post 12 é"));

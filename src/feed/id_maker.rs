@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_grow_though_the_clock_stands_or_goes_back() {
+    fn ids_grow_when_the_clock_stands_or_goes_back() {
         let ids = IdMaker::default();
         let moment = ClockReading::at(START);
         ids.granted(ids.request(moment), &NodeLease { number: 5, ttl: None, used_until: 0 });
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_ends_here_before_it_ends_in_the_store() {
+    fn leases_end_locally_before_they_end_in_the_store() {
         let (ids, clocks) = (IdMaker::default(), Clocks::new());
         assert_eq!(ids.next(clocks.at(0, 0)), Err(NoLease), "no number yet");
         let request = ids.request(clocks.at(0, 0));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn no_id_lies_beyond_what_the_store_knows() {
+    fn ids_stay_below_the_stored_limit() {
         let (ids, clocks) = (IdMaker::default(), Clocks::new());
         let request = ids.request(clocks.at(0, 0));
         ids.granted(request, &leased(3, 0));

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_set_aside_while_nothing_succeeds() {
+    fn quarantine_is_limited_while_nothing_succeeds() {
         let (gate, begun) = (Gate::default(), Instant::now());
         let admitted = |now: Instant| (0..9).filter(|_| gate.admit(now)).count();
         assert_eq!(admitted(begun), 3);

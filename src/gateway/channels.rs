@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_a_name_has_the_names_without_a_colon() {
+    fn the_default_namespace_holds_names_without_a_colon() {
         let namespace = Namespace { subscribe: NamespaceAccess::Anyone, ..Namespace::default() };
         let channels = Channels::new(&[namespace], Retention::notifications(Duration::ZERO));
         let ann = UserId::parse("ann");

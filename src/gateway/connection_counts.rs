@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_given_back() {
+    fn slots_are_released() {
         let counts = counts(Some(2), None);
         let first = counts.open().unwrap();
         let _second = counts.open().unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_cap_and_so_has_a_network_of_ipv6() {
+    fn addresses_and_ipv6_networks_are_limited() {
         for (one, same, other) in [
             ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
             ("2001:db8:1:2::7", "2001:db8:1:2:ffff::1", "2001:db8:1:3::7"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_left_for_the_stores() {
+    fn file_descriptors_are_left_for_the_stores() {
         assert_eq!(connections_for(1_048_576, 8), 1_048_312);
         assert_eq!(connections_for(1_024, 0), 768);
         assert_eq!(connections_for(400, 8), 200);

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_comes_out_in_order_at_once() {
+    fn items_come_out_in_order_at_once() {
         let outbox = Outbox::new(Bounds { bytes: 100, messages: 10 });
         assert!(outbox.push(message("a")) && outbox.push(message("b")));
         let mut taken = VecDeque::new();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_is_closed_and_holds_no_memory() {
+    fn slow_readers_are_closed_and_release_memory() {
         for bounds in [Bounds { bytes: 20, messages: 100 }, Bounds { bytes: 100, messages: 3 }] {
             let outbox = Outbox::new(bounds);
             assert_eq!((0..4).filter(|_| !outbox.push(message("four"))).count(), 1, "closed once: {bounds:?}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_to_close_stands() {
+    fn the_first_close_reason_wins() {
         let outbox = Outbox::new(Bounds { bytes: 10, messages: 1 });
         outbox.close(Disconnect::SHUTDOWN);
         outbox.close(Disconnect::SLOW);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_so_many_and_anonymous_clients_any_number() {
+    fn users_are_limited_and_anonymous_clients_are_not() {
         let users = UserConnections::new(Some(2));
         let (ann, bo) = (UserId::parse("ann").expect("an id"), UserId::parse("bo").expect("an id"));
         let first = users.open(Some(&ann)).expect("room");

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_leaves_room_for_others() {
+    fn one_caller_cannot_use_all_slots() {
         let requests = InFlight::new(Arc::default());
         let admit = |id: &str| requests.admit(&user(id), origin("203.0.113.9"));
         let held: Vec<_> = (0..MAX_OF_USER).map(|_| admit("ann").expect("room")).collect();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_answer_is_under_way_until_it_is_read() {
+    async fn large_answers_count_until_they_are_read() {
         let requests = InFlight::new(Arc::default());
         let answer = Bytes::from(vec![7; 3 * CHUNK_BYTES + 1]);
         let ticket = requests.admit(&user("ann"), origin("203.0.113.9")).expect("room");

@@ -56,9 +56,9 @@ pub trait LikeStore: Send + Sync {
     async fn like_position(&self, partition: u16) -> Result<String>;
 
     /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if the
-    /// count of likes changed, and stays if not), the [events](crate::model::DomainEvent::liked) of what is new, and the
-    /// partition's position. `None`, and nothing is changed, if the position is not `from` any more: another settled in
-    /// between, or this batch was applied before.
+    /// count of likes changed, and stays if not), the [events](crate::model::DomainEvent::liked) of what is new, and
+    /// the partition's position. `None`, and nothing is changed, if the position is not `from` any more: another
+    /// settled in between, or this batch was applied before.
     ///
     /// A like that is there already stays where it was in the list. A like of what does not exist, is deleted, or is a
     /// comment on a post that is deleted changes no row and is noted as reverted ([`Gone`](RevertReason::Gone)) in the

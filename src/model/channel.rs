@@ -1,7 +1,7 @@
 //! Channels: their names, and how long their logs are kept.
 //!
-//! A channel of the feed is named `<kind>:<id>`. All other names belong to the application: a configured namespace before
-//! the colon, anything behind it.
+//! A channel of the feed is named `<kind>:<id>`. All other names belong to the application: a configured namespace
+//! before the colon, anything behind it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -109,9 +109,9 @@ impl Channel {
         AppChannel::parse(name).map(Self::App)
     }
 
-    /// How much of its log is kept. `notifications` is the retention of notifications, see [`Retention::notifications`].
-    /// `None` for timelines, whose inboxes have a bound of their own, and for channels of the application, where the
-    /// namespace decides.
+    /// How much of its log is kept. `notifications` is the retention of notifications, see
+    /// [`Retention::notifications`]. `None` for timelines, whose inboxes have a bound of their own, and for channels of
+    /// the application, where the namespace decides.
     pub fn retention(&self, notifications: Retention) -> Option<Retention> {
         match self {
             Self::Notifications(_) => Some(notifications),

@@ -1,4 +1,5 @@
-//! What happened in the feed that others outside the write are to hear of: notifications now, pushes and webhooks later.
+//! What happened in the feed that others outside the write are to hear of: notifications now, pushes and webhooks
+//! later.
 
 use std::collections::HashMap;
 
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn likes_make_few_events_and_one_object_leaves_room_for_the_others() {
+    fn like_events_are_bounded_for_each_object() {
         let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), Object::Post(PostId(post)));
         let hot = (0..700).map(|n| like(n, 1));
         let others = (0..100).map(|n| like(n, 2 + n as u64));

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_survives_the_store() {
+    fn every_kind_round_trips() {
         let id = PostId(77);
         let reasons = [GoneReason::Deleted, GoneReason::Unfollowed, GoneReason::Hidden];
         let mut all = vec![

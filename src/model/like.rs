@@ -10,8 +10,8 @@ use super::{Millis, Object, UserId};
 pub struct Tally {
     /// How many like it.
     pub likes: u64,
-    /// How many comments are under a post, at any depth, or how many replies a comment has; those that were deleted do not
-    /// count.
+    /// How many comments are under a post, at any depth, or how many replies a comment has; those that were deleted do
+    /// not count.
     pub comments: u64,
     /// Of two tallies of an object the one with the larger version is the later one.
     pub version: u64,

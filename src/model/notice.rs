@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_survives_the_store() {
+    fn every_kind_round_trips() {
         let (post, comment) = (Object::Post(PostId(7)), Object::Comment(CommentId(8)));
         let all = [
             What::Like(post),

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_plain_and_ids_can_be_seen() {
+    fn object_types_and_ids_are_validated() {
         assert!(["post", "v", "live_2", &"a".repeat(32)].iter().all(|text| ObjectType::parse(text).is_some()));
         assert!(["", "Post", "2d", "_x", "a-b", &"a".repeat(33)].iter().all(|text| ObjectType::parse(text).is_none()));
         assert!(["1", "é:ü?#%", &"文".repeat(200)].iter().all(|text| ObjectId::parse(text).is_some()));

@@ -19,8 +19,8 @@ pub struct User {
     pub created_at: Millis,
 }
 
-/// Where a user's id comes from. It never changes: an account cannot take the id of an application's user, nor the other
-/// way round.
+/// Where a user's id comes from. It never changes: an account cannot take the id of an application's user, nor the
+/// other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UserOrigin {
     /// Signed up here, with a password.

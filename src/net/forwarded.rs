@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_hop_from_the_right_that_is_no_proxy_is_the_client() {
+    fn the_rightmost_untrusted_hop_is_the_client() {
         let cases: &[(&str, &[Header<'_>], &str)] = &[
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &[("x-forwarded-for", "192.0.2.1")], "192.0.2.1"),
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_makes_it_panic_or_speak_for_others(left in any_header(), forwarded in any::<bool>()) {
+        fn random_headers_neither_panic_nor_spoof(left in any_header(), forwarded in any::<bool>()) {
             let name = if forwarded { FORWARDED } else { X_FORWARDED_FOR };
             let given = HeaderValue::from_bytes(&left).ok();
             let mut headers = HeaderMap::new();

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_origin_is_let_in_only_if_it_is_listed() {
+    fn other_origins_must_be_listed() {
         let listed = AllowedOrigins::Listed(vec!["https://app.example.org".into()]);
         for origin in [None, Some("http://feed.example.org:8000"), Some("https://App.example.org")] {
             assert!(allowed(&listed, &headers(origin)), "{origin:?}");

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_is_written_as_long_as_it_is_taken() {
+    async fn responses_are_written_while_they_progress() {
         assert!(written(500, SHORTLY).await.unwrap() > TIMEOUT, "slow, and steady");
         assert!(written(5_000, TIMEOUT / 2).await.unwrap() > TIMEOUT, "in bursts");
         assert_eq!(written(1_000, TIMEOUT * 2).await, Err(io::ErrorKind::TimedOut), "with long pauses");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_may_be_silent_between_two_writes() {
+    async fn streams_may_pause_between_writes() {
         let (near, mut far) = tokio::io::duplex(1_000);
         let mut near = ProgressStream::new(near, TIMEOUT);
         for _ in 0..2 {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_is_read_as_long_as_it_comes() {
+    async fn bodies_are_read_while_they_progress() {
         assert_eq!(read(0, 0, TIMEOUT).await, (false, 0));
         assert_eq!(read(1, 10, TIMEOUT / 4).await, (false, 10));
         assert_eq!(read(6, 5_000, TIMEOUT / 2).await, (false, 30_000));

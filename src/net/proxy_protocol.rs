@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_versions_are_read_to_their_last_byte() {
+    async fn both_versions_are_parsed_to_the_last_byte() {
         for (header, client) in valid() {
             let text = String::from_utf8_lossy(&header).into_owned();
             assert_eq!(parse(&header), Ok(Parsed::Complete(client)), "{text}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused() {
+    fn invalid_headers_are_rejected() {
         let mut wrong: Vec<Vec<u8>> = [
             "GET / HTTP/1.1\r\n",
             "PROXYTCP4 192.0.2.1 198.51.100.1 1 2\r\n",
@@ -224,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic_or_wait_for_ever(
+        fn random_bytes_neither_panic_nor_hang(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
             form in 0..3,
         ) {

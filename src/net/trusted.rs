@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_named() {
+    fn invalid_networks_are_named() {
         for wrong in ["10.0.0.0/33", "localhost", "", "10.0.0", "10.0.0.1:80", "any"] {
             let error = TrustedProxies::parse(["10.0.0.0/8", wrong]).unwrap_err();
             assert!(error.contains(&format!("{wrong:?}")), "{error}");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_subscriber_has_a_network() {
+    fn ipv6_addresses_are_grouped_by_network() {
         let network = |text: &str| subscriber_network(ip(text));
         assert_eq!(network("2001:db8:1:2::7"), network("2001:db8:1:2:ffff::1"));
         assert_ne!(network("2001:db8:1:2::7"), network("2001:db8:1:3::7"));

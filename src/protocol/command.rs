@@ -215,8 +215,8 @@ pub struct MalformedFrame;
 /// Reads a frame: one or more JSON objects separated by single line breaks, one more allowed at the end.
 ///
 /// # Errors
-/// [`MalformedFrame`] if the frame is empty or any line of it is not a command. Commands before the bad line are dropped
-/// with it: the connection ends either way.
+/// [`MalformedFrame`] if the frame is empty or any line of it is not a command. Commands before the bad line are
+/// dropped with it: the connection ends either way.
 pub fn decode_frame(frame: &str) -> Result<Vec<Command>, MalformedFrame> {
     let frame = frame.strip_suffix('\n').unwrap_or(frame);
     frame
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_request_that_is_not_null_counts() {
+    fn the_first_non_null_request_wins() {
         let command = decode_frame(r#"{"id":3,"subscribe":null,"rpc":{"method":"m","data":{"a":[1]}}}"#).unwrap();
         assert!(
             matches!(&command[0].request, Some(CommandBody::Rpc(rpc)) if rpc.data.as_ref().unwrap().get() == r#"{"a":[1]}"#)
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_something_to_say() {
+    fn null_is_valid_data() {
         let commands = decode_frame("{\"id\":1,\"publish\":{\"data\":null}}\n{\"id\":2,\"publish\":{}}").unwrap();
         let data = |command: &Command| match &command.request {
             Some(CommandBody::Publish(publish)) => publish.data.as_ref().map(|data| data.get().to_owned()),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_malformed_and_never_a_panic() {
+    fn random_input_is_malformed_and_never_panics() {
         let deep = "[".repeat(100_000);
         let deep_data = format!(r#"{{"id":1,"rpc":{{"method":"m","data":{deep}}}}}"#);
         for frame in

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_what_every_client_can_decode() {
+    fn data_must_be_decodable_by_every_client() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         for json in [
             "null",

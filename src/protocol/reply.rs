@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_leave_out_what_is_empty() {
+    fn replies_omit_empty_fields() {
         assert_eq!(text(&reply(3, &ReplyBody::Unsubscribe {})), r#"{"id":3,"unsubscribe":{}}"#);
         let joined = SubscribeResult { recoverable: true, positioned: true, epoch: "e".into(), ..Default::default() };
         let expected = r#"{"id":2,"subscribe":{"recoverable":true,"epoch":"e","positioned":true}}"#;
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn some_members_are_always_there() {
+    fn required_fields_are_always_present() {
         let history = HistoryResult { publications: vec![], epoch: String::new(), offset: 0 };
         let expected = r#"{"id":1,"history":{"publications":[],"epoch":"","offset":0}}"#;
         assert_eq!(text(&reply(1, &ReplyBody::History(history))), expected);
     }
 
     #[test]
-    fn a_publication_is_one_line_whatever_its_payload() {
+    fn publications_are_one_line() {
         let members = publication_members("{\n \"a\": \"x\\n\"\r\n}", None, None);
         let push = push_publication("news:\"a\"", &members, Some((1, &"ep".into())));
         let expected = r#"{"push":{"channel":"news:\"a\"","pub":{"data":{ "a": "x\n"},"offset":1,"epoch":"ep"}}}"#;

@@ -196,7 +196,8 @@ impl Engine {
         JobAttempt { job, generation: 1, retry: 0, run: self.broker.run().expect("a run") }
     }
 
-    /// Fans one entry out to one user, by a job of its own. Inboxes are searched for a post that may have come otherwise.
+    /// Fans one entry out to one user, by a job of its own. Inboxes are searched for a post that may have come
+    /// otherwise.
     pub(crate) async fn fan(&self, user: &UserId, entry: Entry) -> Receipt {
         let attempt = self.attempt(i64::from(rand::random::<u32>()) << 16);
         let users = std::slice::from_ref(user);

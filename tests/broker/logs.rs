@@ -109,8 +109,8 @@ pub(crate) async fn unwritten_channels_use_no_memory(engine: Engine) {
     assert_eq!(engine.kept(), before);
 }
 
-/// An unwritten log's epoch moves on with time, in steps that continue one another; once a log was forgotten, no epoch of
-/// its channel continues its.
+/// An unwritten log's epoch moves on with time, in steps that continue one another; once a log was forgotten, no epoch
+/// of its channel continues its.
 pub(crate) async fn expired_logs_are_distinguished_from_new_ones(engine: Engine) {
     let engine = engine.with_position_ttl(Duration::from_millis(600)).await;
     let position = async || engine.broker.position("app:1").await.unwrap().unwrap();

@@ -34,8 +34,8 @@ async fn brought_along(server: &Server, who: &str, post: u64) -> Vec<(String, bo
     found
 }
 
-/// The author comments on and likes the post and one post of each reader, and each reader is notified of both. Returns the
-/// comments, the one on the post first.
+/// The author comments on and likes the post and one post of each reader, and each reader is notified of both. Returns
+/// the comments, the one on the post first.
 async fn act_in_every_place(server: &Server, post: u64) -> Vec<u64> {
     let mut places = vec![post];
     for (who, ..) in DEEDS.iter().filter(|row| !row.0.is_empty()) {

@@ -146,7 +146,8 @@ async fn audience_changes_remove_and_deliver_posts_live() {
         assert_eq!(received(&mut ann, channel).await, so("gone", id, "deleted"), "{channel}");
     }
     let mut left = received(&mut ann, "timeline:ann").await;
-    // The first edit's job may have found the second's audience, and brought the post in: then the second pushed its text.
+    // The first edit's job may have found the second's audience, and brought the post in: then the second pushed its
+    // text.
     if left == so("edited", id, "two #t") {
         left = received(&mut ann, "timeline:ann").await;
     }
@@ -212,7 +213,8 @@ async fn concurrent_edits_of_one_post_all_survive() {
     }
 }
 
-/// Edits and removals go to those who could see the post, whether they are pushed or pulled; to the others it never was.
+/// Edits and removals go to those who could see the post, whether they are pushed or pulled; to the others it never
+/// was.
 #[tokio::test]
 async fn users_who_never_saw_a_post_get_no_edit() {
     for push_limit in ["10000", "1"] {

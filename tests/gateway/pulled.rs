@@ -410,8 +410,8 @@ async fn blocks_remove_stored_and_live_posts() {
     assert_eq!(received(&mut live, &here, 3).await, arrived(&[one, two, three]));
 }
 
-/// Where an author is pulled, what an unfollow takes out is taken out once more after a while, should something have come
-/// in after it.
+/// Where an author is pulled, what an unfollow takes out is taken out once more after a while, should something have
+/// come in after it.
 #[tokio::test]
 async fn following_again_keeps_earlier_posts() {
     let server = star(8).await;

@@ -61,7 +61,8 @@ async fn round_trips_do_not_depend_on_page_length_with_redis_and_postgres() {
 }
 
 async fn costs_the_same(server: &Server) {
-    // The posts of a page are by as many people as it has posts, and as many do something under them and are named there.
+    // The posts of a page are by as many people as it has posts, and as many do something under them and are named
+    // there.
     let mut ann = Client::connect(server, "ann").await;
     for n in 0..110 {
         let author = format!("author-{n}");
@@ -125,7 +126,8 @@ async fn cost_of_the_first(server: &Server, limit: usize) -> (u64, u64) {
     fewest
 }
 
-/// Round trips to the ledger and to Redis that a page takes: the fewest of a few attempts, for others ask meanwhile, too.
+/// Round trips to the ledger and to Redis that a page takes: the fewest of a few attempts, for others ask meanwhile,
+/// too.
 pub(crate) async fn cost(server: &Server, client: &mut Client, method: &str, input: &Value) -> (u64, u64) {
     let mut fewest = (u64::MAX, u64::MAX);
     for _ in 0..16 {

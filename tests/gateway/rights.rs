@@ -26,8 +26,8 @@ const NAMESPACES: &str = r#"[
 type Rights = &'static str;
 
 /// A channel, and the rights of: an anonymous client, an anonymous client that tried to subscribe first, one with a
-/// subscription token, ann, ann when she tried to subscribe first, ann with a subscription token, ann with a connect token
-/// that names the channel, a backend.
+/// subscription token, ann, ann when she tried to subscribe first, ann with a subscription token, ann with a connect
+/// token that names the channel, a backend.
 type Row = (&'static str, [Rights; 8]);
 
 const APPLICATION: &[Row] = &[

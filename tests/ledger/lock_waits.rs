@@ -1,5 +1,5 @@
-//! What a write at PostgreSQL sees that waited for another's lock: what was committed meanwhile, not what was there when it
-//! began.
+//! What a write at PostgreSQL sees that waited for another's lock: what was committed meanwhile, not what was there
+//! when it began.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

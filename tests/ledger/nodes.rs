@@ -18,8 +18,8 @@ use crate::support::{
     LEASE, NOW, PATIENCE, database, edit, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
 };
 
-/// Those who ended up in each other's way would have tried again, and nobody would have noticed. Closes the ledgers: then
-/// all that happened has been counted.
+/// Those who ended up in each other's way would have tried again, and nobody would have noticed. Closes the ledgers:
+/// then all that happened has been counted.
 async fn nobody_was_in_the_way(server: &PostgresServer, name: &str, nodes: &[Arc<PostgresLedger>]) {
     for ledger in nodes {
         ledger.close().await;

@@ -297,8 +297,8 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
     assert_eq!(ledger.followers(&id("star"), None, 9_999).await.unwrap().items.len(), 5_000);
 }
 
-/// Writes rows of each user that refer to a few other users and their posts: partitioned by any other column they would be
-/// in several partitions.
+/// Writes rows of each user that refer to a few other users and their posts: partitioned by any other column they would
+/// be in several partitions.
 async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
     let mut likes = Vec::new();
     let kind = ObjectType::parse("post").unwrap();

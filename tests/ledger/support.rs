@@ -172,8 +172,8 @@ pub(crate) fn postgres_options(server: &PostgresServer, database: &str) -> Postg
 pub(crate) async fn timeline(ledger: &dyn Ledger, reader: &UserId, before: PostId, limit: usize) -> Vec<PostId> {
     let read = async |likely| ledger.timeline_posts(reader, TimelinePage { before, limit, likely }).await.unwrap();
     let page = read(PostId::ZERO).await;
-    // All of it lies above the first three, with much else above the first, and a little above the second; some of it, just
-    // none of it, and nothing at all lies above the others.
+    // All of it lies above the first three, with much else above the first, and a little above the second; some of it,
+    // just none of it, and nothing at all lies above the others.
     let (first, middle, end) = (page.first(), page.get(page.len() / 2), page.last());
     let lower = |by| end.map(|end| PostId(end.0.saturating_sub(by).max(1)));
     let likely = [lower(u64::MAX), lower(25), lower(1), middle.copied(), first.copied(), Some(before)];

@@ -1,4 +1,5 @@
-//! What users do. A new operation is a variant here: what is asked for, what must be answered, what it does to the model.
+//! What users do. A new operation is a variant here: what is asked for, what must be answered, what it does to the
+//! model.
 
 use serde_json::{Value, json};
 

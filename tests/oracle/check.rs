@@ -42,8 +42,8 @@ pub(crate) fn is_passing(status: u16, body: &Value) -> bool {
     matches!(status, 0 | 429 | 503) || body["error"]["code"] == "in_progress"
 }
 
-/// All pages of a list, by cursor to the very end. Pages must be as long as asked for, except the last. The path may ask
-/// for more than pages.
+/// All pages of a list, by cursor to the very end. Pages must be as long as asked for, except the last. The path may
+/// ask for more than pages.
 pub(crate) async fn pages(node: &Server, user: User, path: &str, limit: usize) -> Result<Vec<Value>, String> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     let and = if path.contains('?') { '&' } else { '?' };

@@ -118,7 +118,8 @@ fn uncomment(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> 
     Some(Act::Uncomment { by, id, post: comment.post })
 }
 
-/// Marks what is not marked, or takes a mark away; now and then what is so already. Or, as often, takes another one away.
+/// Marks what is not marked, or takes a mark away; now and then what is so already. Or, as often, takes another one
+/// away.
 fn mark_or_not(random: &mut SeededRandom, model: &Model, mark: Mark, by: User, (id, post): (u64, u64)) -> Option<Act> {
     let mine = model.marked_by(mark, by);
     let (id, post) = match one_of(random, &mine) {
@@ -126,7 +127,8 @@ fn mark_or_not(random: &mut SeededRandom, model: &Model, mark: Mark, by: User, (
         _ => (id, post),
     };
     let finds = mark == Mark::Favourite || model.finds(by, post) && (id == post || model.finds_comment(by, id));
-    // A like that cannot be seen any more is not taken back: while the ledger is slow that is done on trust, and stays done.
+    // A like that cannot be seen any more is not taken back: while the ledger is slow that is done on trust, and stays
+    // done.
     let on = !finds || model.marked(mark, by, id) == (random.below(6) == 0);
     // Somebody has to see when it is settled.
     (!finds || id == post || model.onlooker(id).is_some()).then_some(Act::Mark { mark, by, id, post, on })

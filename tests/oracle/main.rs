@@ -11,9 +11,9 @@
 //! | `check`, `under` | the comparison |
 //!
 //! Steps are done one after the other. What is exact the moment it is answered is compared then; what is carried by
-//! fan-out is compared at quiet points. What a round does is a function of its seed: a round that fails prints its steps
-//! and the command that does the same again, as far as the timing of stores and nodes lets it. Rounds follow each other for
-//! `FEEDLINE_SOAK` seconds; without that there are a few short ones.
+//! fan-out is compared at quiet points. What a round does is a function of its seed: a round that fails prints its
+//! steps and the command that does the same again, as far as the timing of stores and nodes lets it. Rounds follow each
+//! other for `FEEDLINE_SOAK` seconds; without that there are a few short ones.
 
 mod actions;
 mod check;

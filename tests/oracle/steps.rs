@@ -242,8 +242,8 @@ impl Run {
         }
     }
 
-    /// What a post says, that it is gone, and what is between two people shows with the answer at the node that gave it, and
-    /// at another one soon: sooner than what it has cached would be forgotten anyway.
+    /// What a post says, that it is gone, and what is between two people shows with the answer at the node that gave
+    /// it, and at another one soon: sooner than what it has cached would be forgotten anyway.
     async fn look_at_once(&self, act: &Act, looks: &mut SeededRandom) {
         let reader = *looks.pick(&USERS);
         if !self.world.is_blurred {
@@ -258,8 +258,8 @@ impl Run {
         }
     }
 
-    /// A like is acknowledged, and settled soon. The next step comes after that, or what it does would decide whether the
-    /// like may be settled.
+    /// A like is acknowledged, and settled soon. The next step comes after that, or what it does would decide whether
+    /// the like may be settled.
     async fn settle(&self, act: &Act) {
         let Act::Mark { mark, by, id, on, .. } = act else { return };
         let until = Instant::now() + PATIENCE;
@@ -282,8 +282,8 @@ impl Run {
         }
     }
 
-    /// What was not answered is asked for again, until it is. What has no name and makes something may have happened; then
-    /// it is found.
+    /// What was not answered is asked for again, until it is. What has no name and makes something may have happened;
+    /// then it is found.
     async fn ask_again(&mut self, act: &Act, call: &Call, expected: u16) -> (u16, Value) {
         if let (Some(path), Some(text), None, true) = (act.list(), act.makes(), &call.key, expected < 300) {
             let until = Instant::now() + self.world.stores.aftermath();
@@ -344,7 +344,8 @@ impl Run {
         }
     }
 
-    /// Looks at something that must be so at once; where another node may have done what this one did not hear of, soon.
+    /// Looks at something that must be so at once; where another node may have done what this one did not hear of,
+    /// soon.
     async fn look(&self, looks: &mut SeededRandom) {
         let until = Instant::now() + if self.world.is_blurred { SETTLING } else { Duration::ZERO };
         loop {

@@ -138,8 +138,8 @@ impl World {
         ask(self.nodes[node].port(), call).await
     }
 
-    /// Kills the home node so long after it was asked for something, or after it answered. What it answered, if it did. Another node is home
-    /// then, if there is one; the dead one is back at once.
+    /// Kills the home node so long after it was asked for something, or after it answered. What it answered, if it did.
+    /// Another node is home then, if there is one; the dead one is back at once.
     pub(crate) async fn crash(&mut self, call: &Call, moment: Moment, after: Duration) -> (u16, Value) {
         let dead = self.home;
         let asking = ask(self.home().port(), call);

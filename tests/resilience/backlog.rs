@@ -1,5 +1,5 @@
-//! A backlog of fan-out jobs shrinks steadily while nodes stand still; every job is done once, and those of one author in
-//! their order.
+//! A backlog of fan-out jobs shrinks steadily while nodes stand still; every job is done once, and those of one author
+//! in their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

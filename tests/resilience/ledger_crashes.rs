@@ -23,8 +23,8 @@ fn writer(n: usize) -> String {
     format!("writer{n}")
 }
 
-/// Writes one post after the other until it is over. The ids of those that were acknowledged, and how many were tried: the
-/// text of each is its number.
+/// Writes one post after the other until it is over. The ids of those that were acknowledged, and how many were tried:
+/// the text of each is its number.
 async fn write(field: &Field, n: usize, over: &AtomicBool, acknowledged: &AtomicU64) -> (Vec<u64>, usize) {
     let (node, mut ids, mut tried) = (&field.nodes[n % 2], Vec::new(), 0);
     while !over.load(Ordering::Relaxed) {

@@ -18,7 +18,8 @@ use crate::reader::Reader;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
-/// How many quiet moments after a Redis was gone may pass before every node has compared its positions with the new logs.
+/// How many quiet moments after a Redis was gone may pass before every node has compared its positions with the new
+/// logs.
 const MAX_TIMES_LATE: u32 = 2;
 
 /// How long after everything is healed a reader may take.

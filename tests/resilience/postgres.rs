@@ -1,5 +1,5 @@
-//! Two nodes on one Redis and one PostgreSQL; and the ledger is away: what still works, what says so, and that all heals
-//! by itself.
+//! Two nodes on one Redis and one PostgreSQL; and the ledger is away: what still works, what says so, and that all
+//! heals by itself.
 
 use std::time::{Duration, Instant};
 

@@ -191,8 +191,8 @@ async fn empty_or_stale_redis_loses_nothing(mut cluster: Cluster) {
     }
 }
 
-/// Sees that a follower at a node hears live what is posted at another. A node that has yet to compare its rooms with their logs may
-/// ask its clients to come back, and they do, as SDKs do. All that was posted.
+/// Sees that a follower at a node hears live what is posted at another. A node that has yet to compare its rooms with
+/// their logs may ask its clients to come back, and they do, as SDKs do. All that was posted.
 async fn is_pushed_live(at: &Server, from: &Server) -> Vec<u64> {
     let mut posts = Vec::new();
     for _ in 0..3 {

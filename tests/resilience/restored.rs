@@ -131,8 +131,8 @@ async fn after(node: &Server, before: &[(bool, u64)]) -> Vec<(bool, u64)> {
     all
 }
 
-/// Likes that were acknowledged after the backup are settled again as far as they wait in the queue: how many there are is
-/// not known, but the list and the count agree, and everybody who liked it since is there.
+/// Likes that were acknowledged after the backup are settled again as far as they wait in the queue: how many there are
+/// is not known, but the list and the count agree, and everybody who liked it since is there.
 async fn counts_agree(node: &Server, post: u64) {
     until("the likes that came since are there, and the count is right", async || {
         let listed = done(node, "star", "GET", &format!("/posts/{post}/likes?limit=100")).await;

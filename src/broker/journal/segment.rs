@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_a_file_is_cut_its_whole_records_are_read() {
+    fn truncated_files_yield_their_whole_records() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut segment = Segment::create(folder.path(), 5).expect("a file");
         let bodies = [Bytes::from_static(b"one"), Bytes::from_static(b"another")];

@@ -100,7 +100,7 @@ mod tests {
     use crate::broker::continues;
 
     #[test]
-    fn counts_that_nobody_saw_change_the_epoch_until_it_would_not_continue_anyway() {
+    fn unseen_counts_change_the_derived_epoch() {
         let derived = DerivedEpochs::new(Duration::from_secs(20));
         let at = |seconds| derived.started + Duration::from_secs(seconds);
         let before = derived.derive("post:7", at(1));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_epochs_are_bounded() {
         let derived = DerivedEpochs::new(Duration::from_secs(20));
         let now = derived.started;
         let before = derived.derive("post:1", now);

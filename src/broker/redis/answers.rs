@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strange_entry_of_the_invalidation_log_does_not_hide_the_others() {
+    fn unknown_invalidation_entries_are_skipped() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let entry = |id: &str, fields: &[&str]| {
             Value::Array(vec![text(id), Value::Array(fields.iter().map(|field| text(field)).collect())])

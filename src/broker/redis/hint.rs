@@ -61,7 +61,7 @@ mod tests {
     use crate::model::PostId;
 
     #[test]
-    fn what_is_said_is_heard() {
+    fn hints_round_trip() {
         let entry = Entry::Data(Bytes::from_static(b"\"data\":\"a b\""));
         assert_eq!(Hint::decode(&unlogged(&entry).into()), Some(Hint::Entry(None, entry.clone())));
         let here = Position { offset: 12, epoch: "abc".into() };

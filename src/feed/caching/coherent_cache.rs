@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_that_was_overtaken_by_an_invalidation_fills_nothing() {
+    fn overtaken_fetches_do_not_fill_the_cache() {
         let cache = cache(CacheLease::unlimited());
         let ticket = cache.ticket(&1);
         cache.invalidate(&1);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_never_see_what_was_invalidated_before_they_began() {
+    fn readers_see_no_earlier_invalidated_value() {
         let cache = cache(CacheLease::unlimited());
         let truth = AtomicU64::new(0);
         let cache: &CoherentCache<u32, &'static str> = &cache;

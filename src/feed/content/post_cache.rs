@@ -79,8 +79,8 @@ fn encoded(post: &Post) -> Result<Box<RawValue>> {
     })
 }
 
-/// How long a post is cached. Edits and deletions are in force on every node before they are answered. This bounds for how long
-/// other nodes can miss a change that failed because Redis could not be reached.
+/// How long a post is cached. Edits and deletions are in force on every node before they are answered. This bounds for
+/// how long other nodes can miss a change that failed because Redis could not be reached.
 const TTL: Duration = Duration::from_secs(30);
 
 /// The size of the cache, in bytes of JSON.

@@ -1,7 +1,7 @@
 //! The counts of posts that are being pushed.
 //!
-//! A push is encoded once for all of its recipients. Its counts may be [`TTL`] old, so that a post with many recipients is
-//! counted once.
+//! A push is encoded once for all of its recipients. Its counts may be [`TTL`] old, so that a post with many recipients
+//! is counted once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

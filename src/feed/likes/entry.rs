@@ -53,7 +53,7 @@ mod tests {
     use crate::model::PostId;
 
     #[test]
-    fn a_like_survives_the_queue() {
+    fn likes_round_trip_through_the_queue() {
         for liked in [true, false] {
             let user = UserId::parse("ann.b-c_d").unwrap();
             let change = LikeChange { user, object: Object::Post(PostId(17)), liked, at: 1_767_225_600_000 };

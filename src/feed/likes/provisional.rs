@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_like_is_in_the_count_once_before_and_after_it_is_settled() {
+    fn likes_count_once_before_and_after_settling() {
         let counts = ProvisionalCounts::new();
         let known = counts.insert(POST, Tally { likes: 10, comments: 0, version: 4 });
         assert_eq!(known.accept(0, at(1), 1), 11);

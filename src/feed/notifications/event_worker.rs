@@ -1,15 +1,15 @@
 //! The workers of the event queue: they turn events into notifications.
 //!
-//! An event (a post that mentions users, a comment, a follow, a like) is written to the ledger's queue in the transaction of the
-//! write, so that writes do not wait for notifications and none is lost. One process at a time, the holder of the lease, takes
-//! events in order, expands them to their recipients, and notes them in batches. After a batch it rests as long as the batch
-//! took: it shares the disk with posts and likes, and is the least urgent.
+//! An event (a post that mentions users, a comment, a follow, a like) is written to the ledger's queue in the
+//! transaction of the write, so that writes do not wait for notifications and none is lost. One process at a time, the
+//! holder of the lease, takes events in order, expands them to their recipients, and notes them in batches. After a
+//! batch it rests as long as the batch took: it shares the disk with posts and likes, and is the least urgent.
 //!
-//! Likes have a consumer of their own, with pauses of half a second, so that other events do not wait behind a storm of likes.
-//! While many events of likes wait, no more are written; some likes have no notification then.
+//! Likes have a consumer of their own, with pauses of half a second, so that other events do not wait behind a storm of
+//! likes. While many events of likes wait, no more are written; some likes have no notification then.
 //!
-//! Delivery is at least once. The ledger keeps in each group the last event of each user, so that a repeat changes nothing. An
-//! event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.
+//! Delivery is at least once. The ledger keeps in each group the last event of each user, so that a repeat changes
+//! nothing. An event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.
 //!
 //! Pushes and webhooks will be further consumers of the same queue, see [`EventConsumer`].
 
@@ -51,8 +51,8 @@ const MAX_REST: Duration = Duration::from_millis(250);
 const BATCH: usize = 200;
 const BATCH_RECIPIENTS: usize = 256;
 
-/// The pause after a batch of likes, the likes of a batch, and the events that are read first: in a storm, those have more likes
-/// than a batch.
+/// The pause after a batch of likes, the likes of a batch, and the events that are read first: in a storm, those have
+/// more likes than a batch.
 const LIKES_PAUSE: Duration = Duration::from_millis(500);
 const LIKES_BATCH: usize = 2_000;
 const LIKES_EVENTS: usize = 20;
@@ -314,7 +314,7 @@ impl EventWorker {
                     self.add_comment_notices(*comment, event, &context, &mut notices).await?;
                 }
                 DomainEvent::Followed { follower, followee } => {
-                    notices.push(Notice::new(followee, What::Follow, follower))
+                    notices.push(Notice::new(followee, What::Follow, follower));
                 }
                 // Expanded above.
                 DomainEvent::Liked { .. } => {}
@@ -324,8 +324,9 @@ impl EventWorker {
         self.notifications.notify(notices).await
     }
 
-    /// Each recipient of a comment is notified once: the user it replies to, the post's author, and mentioned users. Whether they may
-    /// see its ancestors is checked when the notice of a comment is noted; for the post's author it is checked here.
+    /// Each recipient of a comment is notified once: the user it replies to, the post's author, and mentioned users.
+    /// Whether they may see its ancestors is checked when the notice of a comment is noted; for the post's author it is
+    /// checked here.
     async fn add_comment_notices(
         &self,
         id: CommentId,

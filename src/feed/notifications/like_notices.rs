@@ -1,8 +1,8 @@
 //! Notices of likes, for the authors.
 //!
-//! Settling writes events of new likes in its own transaction. They are processed in rounds with pauses, so that those of
-//! one author are noted together, and settling, which writes to the same disk, is not slowed. In a storm of likes, only some
-//! hundred likes of one object are noted in a round: notifications are the least urgent part of a like.
+//! Settling writes events of new likes in its own transaction. They are processed in rounds with pauses, so that those
+//! of one author are noted together, and settling, which writes to the same disk, is not slowed. In a storm of likes,
+//! only some hundred likes of one object are noted in a round: notifications are the least urgent part of a like.
 
 use std::collections::HashMap;
 

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_full_and_the_next_begins_where_it_ends() {
+    fn pages_are_full_and_continue_where_they_end() {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
             let (items, next, times) = read(cursor, 4);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_stops_early_is_short_and_has_a_next_one() {
+    fn pages_that_stop_early_have_a_next_page() {
         let mut page = PageBuilder::new(None, 2);
         assert_eq!(page.wants(), Some((None, 3)));
         page.take([(9, Some(9))]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_goes_on_elsewhere_reads_nothing_twice() {
+    fn pages_continued_elsewhere_read_nothing_twice() {
         let rows = |ids: &[u64]| ids.iter().map(|id| (PostId(*id), Some(*id))).collect::<Vec<_>>();
         let mut page: PageBuilder<PostId, u64> = PageBuilder::new(None, 4);
         assert_eq!(page.wants(), Some((None, 5)));

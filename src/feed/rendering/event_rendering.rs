@@ -1,8 +1,9 @@
 //! Renders log entries for those who may receive them.
 //!
-//! Logs hold ids. Content and recipients of an entry are decided when it is rendered: posts, relations and visibility are
-//! those of that moment. In a timeline every entry is rendered, so that a reader who counts offsets misses none: a post that
-//! the reader may not see is rendered as gone. On shared channels, readers who may not see an entry receive nothing.
+//! Logs hold ids. Content and recipients of an entry are decided when it is rendered: posts, relations and visibility
+//! are those of that moment. In a timeline every entry is rendered, so that a reader who counts offsets misses none: a
+//! post that the reader may not see is rendered as gone. On shared channels, readers who may not see an entry receive
+//! nothing.
 
 use std::collections::hash_map::Entry::Vacant;
 use std::collections::{HashMap, HashSet};
@@ -41,8 +42,8 @@ impl EventRenderer {
         Self { cache, relations, erased, notifications, lease }
     }
 
-    /// Everything that is needed to render these entries for public audiences and for timelines. Other audiences need the
-    /// relations of the readers too, see [`load_relations`](Self::load_relations).
+    /// Everything that is needed to render these entries for public audiences and for timelines. Other audiences need
+    /// the relations of the readers too, see [`load_relations`](Self::load_relations).
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -114,8 +115,8 @@ impl EventRenderer {
         Ok(())
     }
 
-    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. After a pause it does
-    /// not know.
+    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. After a
+    /// pause it does not know.
     pub(crate) fn is_current(&self, context: &RenderContext) -> bool {
         let knows = self.lease.is_held() || context.since.elapsed() < CACHE_LEASE;
         knows && self.lease.invalidations() == context.invalidations

@@ -1,8 +1,8 @@
 //! Expansions: the likers, comments and people of a page of posts.
 //!
-//! A client that shows a page of posts would have to request likers and comments of each post. An expansion has the beginnings of
-//! these lists for the whole page: one ledger call for the previews, and up to four more on cache misses of relations, for any
-//! number of posts.
+//! A client that shows a page of posts would have to request likers and comments of each post. An expansion has the
+//! beginnings of these lists for the whole page: one ledger call for the previews, and up to four more on cache misses
+//! of relations, for any number of posts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ const MAX_LIKERS: usize = 8;
 /// The most comments of a preview.
 const MAX_COMMENTS: usize = 3;
 
-/// How many times as many are read, because the reader may not see all of them. If fewer are visible, the preview is shorter:
-/// reading on would cost more calls for one reader than for another.
+/// How many times as many are read, because the reader may not see all of them. If fewer are visible, the preview is
+/// shorter: reading on would cost more calls for one reader than for another.
 const OVERREAD_FACTOR: usize = 4;
 
 /// Mentioned users of each post and comment that are included: the first ones.
@@ -68,8 +68,8 @@ impl Expansion {
         self.previews.values().flat_map(|preview| preview.newest_comments.iter().flatten())
     }
 
-    /// The expansion of posts that the reader may see. One ledger call for the previews; relations are cached, and loaded for all
-    /// users at once.
+    /// The expansion of posts that the reader may see. One ledger call for the previews; relations are cached, and
+    /// loaded for all users at once.
     ///
     /// # Errors
     /// If the ledger cannot be read.

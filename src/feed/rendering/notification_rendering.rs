@@ -1,7 +1,7 @@
 //! Notifications as their owner may see them.
 //!
-//! The visibility of posts and users is checked when a notification is read or pushed: a post that cannot be seen any more, or a
-//! user who was muted, removes it.
+//! The visibility of posts and users is checked when a notification is read or pushed: a post that cannot be seen any
+//! more, or a user who was muted, removes it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::model::{
 /// Users of a group that are shown.
 const MAX_SHOWN_PEOPLE: usize = 8;
 
-/// Users whose notifications are rendered concurrently. Few: they use the same stores as posts and likes, and are the least urgent.
+/// Users whose notifications are rendered concurrently. Few: they use the same stores as posts and likes, and are the
+/// least urgent.
 const MAX_CONCURRENT_USERS: usize = 4;
 
 /// A group with the people that its owner may see.
@@ -47,8 +48,8 @@ impl NotificationRenderer {
         Self { ledger, visibility, comments }
     }
 
-    /// By notification, the members of the publication that pushes it as it is now. Notifications that have nothing to show any
-    /// more are left out.
+    /// By notification, the members of the publication that pushes it as it is now. Notifications that have nothing to
+    /// show any more are left out.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -76,8 +77,8 @@ impl NotificationRenderer {
         self.with_people(visible).await
     }
 
-    /// Those of a user's groups that still have something to show, without the people that the user may not see or has muted. The
-    /// number of ledger calls does not depend on the number of groups.
+    /// Those of a user's groups that still have something to show, without the people that the user may not see or has
+    /// muted. The number of ledger calls does not depend on the number of groups.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -113,8 +114,8 @@ impl NotificationRenderer {
         Ok(visible.into_iter().map(|visible| visible.with_people(&people)).collect())
     }
 
-    /// Those of `objects` that exist and that the user may see, of comments with all their ancestors. Mutes do not apply: they are
-    /// about who did something, not where.
+    /// Those of `objects` that exist and that the user may see, of comments with all their ancestors. Mutes do not
+    /// apply: they are about who did something, not where.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -32,16 +32,17 @@ impl Backfill {
         Self { ledger, broker, posts, max_posts }
     }
 
-    /// Puts the posts of an author into a reader's inbox, as far as the reader may see them: those above the inbox's floor, up to
-    /// a maximum. If there are more, the floor rises, and the ledger has what lies below it.
+    /// Puts the posts of an author into a reader's inbox, as far as the reader may see them: those above the inbox's
+    /// floor, up to a maximum. If there are more, the floor rises, and the ledger has what lies below it.
     ///
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn merge_author(&self, reader: &UserId, author: &UserId) -> Result<()> {
         let mut merged: Option<Vec<PostId>> = None;
         loop {
-            // A later unfollow, mute or block has its own job, which may have run already: then these posts are not wanted.
-            // It may also run between this check and the merge, so the relation is checked again after the merge.
+            // A later unfollow, mute or block has its own job, which may have run already: then these posts are not
+            // wanted. It may also run between this check and the merge, so the relation is checked again after the
+            // merge.
             let relation = self.relation_now(reader, author).await?;
             merged = match (merged, is_in_timeline(relation)) {
                 (None, true) => Some(self.merge(reader, author, relation).await?),
@@ -93,12 +94,12 @@ impl Backfill {
         Ok(())
     }
 
-    /// Removes the posts of an author from a reader's inbox. `false` if the reader follows the author again by now, so that it
-    /// must not be repeated. A post that is being fanned out may arrive afterwards, because its followers may have been read
-    /// before: then the removal has to be repeated, and `is_repeated` says so.
+    /// Removes the posts of an author from a reader's inbox. `false` if the reader follows the author again by now, so
+    /// that it must not be repeated. A post that is being fanned out may arrive afterwards, because its followers may
+    /// have been read before: then the removal has to be repeated, and `is_repeated` says so.
     ///
-    /// If the author's posts are to be in the timeline again by now, and they were not removed yet, they are removed and merged:
-    /// pages that were read meanwhile lack them, and only the log tells those readers.
+    /// If the author's posts are to be in the timeline again by now, and they were not removed yet, they are removed
+    /// and merged: pages that were read meanwhile lack them, and only the log tells those readers.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -133,9 +134,9 @@ impl Backfill {
         Ok(true)
     }
 
-    /// Whether a node may still append posts of the author out of the pull log, for readers that it selected before a job was
-    /// created. It removes them itself afterwards, unless it dies before that. `patience` is the time after which a
-    /// node without a sign of life counts as dead.
+    /// Whether a node may still append posts of the author out of the pull log, for readers that it selected before a
+    /// job was created. It removes them itself afterwards, unless it dies before that. `patience` is the time after
+    /// which a node without a sign of life counts as dead.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -68,8 +68,8 @@ impl CatchUp {
         }
     }
 
-    /// Removes posts that were appended for readers who may not see them any more: the purge of an unfollow, a mute or a block may
-    /// have run before the post was appended.
+    /// Removes posts that were appended for readers who may not see them any more: the purge of an unfollow, a mute or
+    /// a block may have run before the post was appended.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -96,8 +96,8 @@ impl CatchUp {
     }
 }
 
-/// The net effect of entries, for an inbox that gets them all at once. Posts and visibility are as they are now, not as they were
-/// when an entry was written.
+/// The net effect of entries, for an inbox that gets them all at once. Posts and visibility are as they are now, not as
+/// they were when an entry was written.
 fn net_entries(entries: &[Entry], is_seen: impl Fn(&PostId) -> bool) -> Vec<Entry> {
     let mut seen: HashSet<PostId> = HashSet::new();
     let firsts = entries.iter().filter_map(Entry::post).filter(|id| seen.insert(*id));

@@ -1,7 +1,7 @@
 //! The jobs of edges: a follow, an unfollow or a restriction changes one timeline, or two.
 //!
-//! The job is written with the edge, in one transaction, and run before the command is answered, so that the user sees the
-//! effect. If it fails then, a worker repeats it.
+//! The job is written with the edge, in one transaction, and run before the command is answered, so that the user sees
+//! the effect. If it fails then, a worker repeats it.
 
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ impl EdgeJobs {
         self.jobs.lease()
     }
 
-    /// Puts a change between two users in force before the command is answered: no node serves the former relation, and the
-    /// timelines of both are up to date.
+    /// Puts a change between two users in force before the command is answered: no node serves the former relation, and
+    /// the timelines of both are up to date.
     ///
     /// # Errors
     /// If other nodes may still show what is hidden now. The jobs are queued, and a repeated command invalidates again.

@@ -133,15 +133,15 @@ impl Inboxes {
         posts.reverse();
         // A full read may have left older posts out: the inbox is complete from its oldest post on.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
-        // Skips posts the reader cannot see yet; they are inserted and announced once visible. The ledger has applied the
-        // restrictions between users, so only posts with a visibility of their own are checked.
+        // Skips posts the reader cannot see yet; they are inserted and announced once visible. The ledger has applied
+        // the restrictions between users, so only posts with a visibility of their own are checked.
         let restricted: HashSet<PostId> = self.ledger.restricted_among(&posts).await?.into_iter().collect();
         let shown =
             self.visibility.visible_posts(Some(user), ViewContext::Timeline, restricted.iter().copied()).await?;
         posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));
         self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
-        // An unfollow that was committed since the ledger was read looked for posts to remove before they were inserted. It waited
-        // until this node had applied its invalidation.
+        // An unfollow that was committed since the ledger was read looked for posts to remove before they were
+        // inserted. It waited until this node had applied its invalidation.
         if self.relations.have_changed(user, ticket) {
             self.remove_unfollowed(user, &posts).await?;
         }

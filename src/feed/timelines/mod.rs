@@ -1,8 +1,8 @@
 //! Timelines: the inbox, and the ledger below the inbox's floor.
 //!
-//! The log of an inbox has what arrived and left in the order in which it happened. A timeline is the fold of that log, newest
-//! *post* first: late arrivals and the posts of a new followee are in their place, and a page boundary (a post id) does not move
-//! whatever arrives. Below the floor the ledger is read; one cursor runs through both.
+//! The log of an inbox has what arrived and left in the order in which it happened. A timeline is the fold of that log,
+//! newest *post* first: late arrivals and the posts of a new followee are in their place, and a page boundary (a post
+//! id) does not move whatever arrives. Below the floor the ledger is read; one cursor runs through both.
 //!
 //! | file | what is in it |
 //! |---|---|

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reach_of_a_page_follows_the_density_of_the_inbox() {
+    fn page_reach_follows_inbox_density() {
         let held: Vec<PostId> = (1..=11).rev().map(|n| PostId(1_000 * n)).collect();
         // 11 posts in 10,000: 30 more would be some 27,000 below, and twice that is looked at.
         assert_eq!(estimate_reach(&held, PostId(100_000), 30), PostId(100_000 - 54_545));

@@ -95,7 +95,8 @@ impl ReadMarkers {
         Ok(unread.min(MAX_UNREAD) as u64)
     }
 
-    /// Pushes the marker to the user's connections. It is not an entry of the log: other devices read it with their next page.
+    /// Pushes the marker to the user's connections. It is not an entry of the log: other devices read it with their
+    /// next page.
     async fn push(&self, user: &UserId, marker: ReadMarker) {
         let ReadMarker { id, unread } = marker;
         let entry = Entry::Data(Event::Read { id, unread }.encode());

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn mutes_apply_to_what_was_not_requested() {
+    fn mutes_apply_to_unrequested_content_only() {
         let muted = Relation { muted: true, ..FRIEND };
         let (ann, bo) = (id("ann"), id("bo"));
         let sees = |view| AccessContext { reader: Some(&ann), relation: muted, view }.can_see_user(&bo);

@@ -111,7 +111,7 @@ fn enter(session: &mut Session, channel: &str, token: &str, now: SessionTime) ->
 }
 
 #[test]
-fn a_session_begins_with_connect_and_has_only_one() {
+fn connect_comes_first_and_once() {
     for first in [
         json!({ "id": 1, "subscribe": { "channel": "topic:x" } }),
         json!({ "id": 1, "ping": {} }),
@@ -127,7 +127,7 @@ fn a_session_begins_with_connect_and_has_only_one() {
 }
 
 #[test]
-fn nobody_may_connect_only_where_that_is_allowed() {
+fn anonymous_clients_connect_only_where_allowed() {
     let connect = json!({ "id": 1, "connect": {} });
     assert_eq!(close(say(&mut fresh(options()), &connect, at(0))), 3501);
     let mut session = fresh(SessionOptions { anonymous: true, ..options() });
@@ -136,7 +136,7 @@ fn nobody_may_connect_only_where_that_is_allowed() {
 }
 
 #[test]
-fn the_answer_to_connect_tells_what_the_client_is_in() {
+fn connect_reply_lists_subscriptions() {
     let (session, reply) = open(options(), &json!({ "sub": "ann", "exp": UNIX + 60, "channels": ["chat:1"] }));
     let connect = &reply["connect"];
     assert_eq!(connect["client"], "client-1");
@@ -148,7 +148,7 @@ fn the_answer_to_connect_tells_what_the_client_is_in() {
 }
 
 #[test]
-fn a_token_puts_nobody_into_more_channels_than_they_may_be_in() {
+fn tokens_cannot_exceed_the_channel_limit() {
     let channels = |many: usize| json!({ "sub": "ann", "channels": (["topic:a", "topic:b", "topic:c"][..many]) });
     let (session, _) = open(options(), &channels(2));
     assert_eq!(session.channels().count(), 4, "with the two that everybody has");
@@ -157,7 +157,7 @@ fn a_token_puts_nobody_into_more_channels_than_they_may_be_in() {
 }
 
 #[test]
-fn what_is_somebody_elses_alone_opens_to_no_token() {
+fn private_channels_of_others_open_to_no_token() {
     for theirs in ["timeline:bo", "notifications:bo", "none:1"] {
         let mut session = fresh(options());
         let token = signed(&json!({ "sub": "ann", "channels": [theirs] }));
@@ -169,7 +169,7 @@ fn what_is_somebody_elses_alone_opens_to_no_token() {
 }
 
 #[test]
-fn an_expired_token_is_refused_and_ends_the_session() {
+fn expired_tokens_close_the_session() {
     let mut session = fresh(options());
     let connect = json!({ "id": 1, "connect": { "token": signed(&json!({ "sub": "ann", "exp": UNIX })) } });
     assert_eq!(code(say(&mut session, &connect, at(0))), 109);
@@ -178,7 +178,7 @@ fn an_expired_token_is_refused_and_ends_the_session() {
 }
 
 #[test]
-fn a_session_that_does_not_connect_is_stale() {
+fn sessions_without_connect_are_stale() {
     let mut session = fresh(options());
     assert_eq!(session.next_due(at(0)), 10_000);
     assert!(session.due(at(9)).is_empty());
@@ -186,7 +186,7 @@ fn a_session_that_does_not_connect_is_stale() {
 }
 
 #[test]
-fn each_ping_wants_one_pong() {
+fn each_ping_requires_one_pong() {
     let (mut session, _) = ann();
     let pong = json!({});
     assert_eq!(close(say(&mut session, &pong, at(1))), 3501, "nobody asked");
@@ -213,7 +213,7 @@ fn the_first_ping_is_spread_over_half_an_interval() {
 }
 
 #[test]
-fn a_connection_expires_a_while_after_its_token() {
+fn connections_expire_after_a_delay() {
     let (mut session, _) = open(options(), &json!({ "sub": "ann", "exp": UNIX + 5 }));
     assert_eq!(session.next_due(at(0)), 25_000, "the ping comes before");
     assert_eq!(session.due(at(29)), [DueAction::Ping]);
@@ -222,7 +222,7 @@ fn a_connection_expires_a_while_after_its_token() {
 }
 
 #[test]
-fn a_refresh_puts_the_end_off() {
+fn refreshes_postpone_the_expiry() {
     let (mut session, _) = open(options(), &json!({ "sub": "ann", "exp": UNIX + 5 }));
     let mut refresh = |claims: Value, now| {
         let token = if claims.is_null() { String::new() } else { signed(&claims) };
@@ -240,7 +240,7 @@ fn a_refresh_puts_the_end_off() {
 }
 
 #[test]
-fn an_expiry_in_the_far_future_is_no_end() {
+fn far_future_expiries_never_expire() {
     for expire_at in [u64::MAX, u64::MAX - 1, 1 << 60] {
         let (mut session, reply) = open(options(), &json!({ "sub": "ann", "expire_at": expire_at }));
         assert_eq!(reply["connect"]["ttl"], u64::from(u32::MAX));
@@ -249,7 +249,7 @@ fn an_expiry_in_the_far_future_is_no_end() {
 }
 
 #[test]
-fn a_subscription_ends_a_while_after_its_token() {
+fn subscriptions_expire_after_a_delay() {
     let (mut session, _) = ann();
     let token = |exp: u64| signed(&json!({ "sub": "ann", "channel": "$chat:1", "exp": UNIX + exp }));
     let reply = enter(&mut session, "$chat:1", &token(3), at(0));
@@ -265,7 +265,7 @@ fn a_subscription_ends_a_while_after_its_token() {
 }
 
 #[test]
-fn sub_refresh_says_what_is_wrong() {
+fn invalid_sub_refreshes_return_errors() {
     let (mut session, _) = ann();
     enter(&mut session, "chat:1", "", at(0));
     let mut refresh = |channel: &str, token: String| {
@@ -282,7 +282,7 @@ fn sub_refresh_says_what_is_wrong() {
 }
 
 #[test]
-fn subscriptions_have_their_rules() {
+fn subscriptions_follow_namespace_rights() {
     let (mut session, _) = ann();
     assert_eq!(close(subscribe(&mut session, "", "", at(0))), 3501);
     let delta = json!({ "id": 2, "subscribe": { "channel": "chat:1", "delta": "other" } });
@@ -304,7 +304,7 @@ fn subscriptions_have_their_rules() {
 }
 
 #[test]
-fn a_subscription_token_fits_or_not() {
+fn subscription_tokens_must_match_channel_and_user() {
     let claims = |user: &str, channel: &str| json!({ "sub": user, "channel": channel });
     let mut of_another_client = claims("ann", "$chat:1");
     of_another_client["client"] = "client-2".into();
@@ -323,7 +323,7 @@ fn a_subscription_token_fits_or_not() {
 }
 
 #[test]
-fn a_recovery_begins_where_the_client_left() {
+fn recoveries_start_at_the_clients_position() {
     let (mut session, _) = ann();
     let recover =
         json!({ "id": 2, "subscribe": { "channel": "chat:1", "recover": true, "offset": 1, "epoch": "life" } });
@@ -341,7 +341,7 @@ fn a_recovery_begins_where_the_client_left() {
 }
 
 #[test]
-fn only_who_is_there_may_look() {
+fn presence_requires_a_subscription() {
     let (mut session, _) = ann();
     for kind in ["presence", "presence_stats", "history"] {
         let mut look = |channel: &str| say(&mut session, &json!({ "id": 5, kind: { "channel": channel } }), at(0));
@@ -360,7 +360,7 @@ fn only_who_is_there_may_look() {
 }
 
 #[test]
-fn too_many_commands_a_second_are_refused_until_time_has_passed() {
+fn commands_over_the_rate_are_rejected_until_refill() {
     let (mut session, _) = open(SessionOptions { commands_per_second: Some(2), ..options() }, &json!({ "sub": "ann" }));
     let mut command = |now| code(say(&mut session, &json!({ "id": 2, "ping": {} }), now));
     let start = at(0);
@@ -371,7 +371,7 @@ fn too_many_commands_a_second_are_refused_until_time_has_passed() {
 }
 
 #[test]
-fn some_requests_have_nobody_to_take_them() {
+fn unsupported_requests_are_rejected() {
     let (mut session, _) = ann();
     assert_eq!(code(say(&mut session, &json!({ "id": 2, "ping": {} }), at(0))), 108);
     assert_eq!(close(say(&mut session, &json!({ "send": { "data": 1 } }), at(0))), 3508);

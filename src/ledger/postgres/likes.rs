@@ -14,8 +14,8 @@ use crate::model::{CommentId, MAX_LIKES, Object, PostId, Tally, User};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
-/// Also writes the events of what is new, as [`DomainEvent::liked`](crate::model::DomainEvent::liked) makes them: a row for so
-/// many likes.
+/// Also writes the events of what is new, as [`DomainEvent::liked`](crate::model::DomainEvent::liked) makes them: a row
+/// for so many likes.
 const SETTLE: &str = "\
     WITH answer AS MATERIALIZED (
         SELECT outcome, is_post, number, new_likes, new_comments, new_version, note, liker, row_number() OVER () AS line

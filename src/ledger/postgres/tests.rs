@@ -126,7 +126,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
 }
 
 #[tokio::test]
-async fn what_was_ever_written_costs_a_timeline_nothing() {
+async fn timeline_cost_does_not_depend_on_total_posts() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
     let (me, authors) = (id("me"), (0..200).map(|n| id(&format!("a{n}"))).collect::<Vec<_>>());
@@ -163,7 +163,7 @@ async fn what_was_ever_written_costs_a_timeline_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_ever_pulled_costs_a_reader_nothing() {
+async fn reader_cost_does_not_depend_on_total_pulled_posts() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
     // A few wrote nearly all of the log: the server knows that when it plans.
@@ -186,7 +186,7 @@ async fn what_was_ever_pulled_costs_a_reader_nothing() {
 }
 
 #[tokio::test]
-async fn a_commit_waits_for_as_much_as_was_asked_for() {
+async fn commits_use_the_requested_durability() {
     let server = shared();
     let name = server.database("template1").await;
     let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
@@ -207,7 +207,7 @@ async fn a_commit_waits_for_as_much_as_was_asked_for() {
 }
 
 #[tokio::test]
-async fn that_a_job_is_done_is_waited_for_by_nobody() {
+async fn job_completion_is_not_awaited() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
     let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) \
@@ -232,7 +232,7 @@ async fn that_a_job_is_done_is_waited_for_by_nobody() {
 }
 
 #[tokio::test]
-async fn hidden_posts_cost_a_profile_and_a_page_nothing() {
+async fn page_cost_does_not_depend_on_hidden_posts() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
     let authors = ["open", "followers", "friends", "only_to", "not_to", "excluded", "hides"];
@@ -271,7 +271,7 @@ async fn hidden_posts_cost_a_profile_and_a_page_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_under_posts_costs_a_page_as_much_as_it_shows() {
+async fn preview_cost_depends_on_shown_items_only() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
     // Nearly everything is under one post, and nearly all comments there are replies.
@@ -291,7 +291,7 @@ async fn what_is_under_posts_costs_a_page_as_much_as_it_shows() {
 }
 
 #[tokio::test]
-async fn a_call_that_commits_goes_on_without_its_caller() {
+async fn committing_calls_finish_without_their_caller() {
     let (ledger, _) = ledger(shared()).await;
     let ann = id("ann");
     ledger.ensure_user(&ann, 1).await.expect("a user");

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_password() {
+    fn errors_do_not_contain_the_password() {
         let wrong = [
             "postgres://ann:hunter2@/feed",
             "postgres://ann:hunter2@h",

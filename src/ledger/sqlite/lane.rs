@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_is_said_at_once() {
+    async fn full_queues_fail_at_once() {
         let (lane, _queue) = Lane::new(1, LONG);
         let waiting = lane.call(|_| Ok(()));
         tokio::pin!(waiting);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_not_answered_in_time_is_told_and_their_call_is_abandoned() {
+    async fn calls_past_their_timeout_are_abandoned() {
         let (lane, queue) = Lane::new(1, Duration::from_millis(5));
         assert!(matches!(lane.call(|_| Ok(())).await, Err(LedgerError::Unreachable(_))));
         assert!(queue.recv().is_ok_and(|work| work.abandoned()));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closing_answers_what_waits_and_nothing_after() {
+    async fn close_answers_waiting_calls_and_rejects_later_ones() {
         let (lane, queue) = Lane::new(9, LONG);
         let mut waiting = [1, 2, 3].map(|n| Box::pin(lane.call(move |_| Ok(n))));
         for call in &mut waiting {

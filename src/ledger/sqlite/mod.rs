@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn people_are_found_along_an_index() {
+    async fn user_search_uses_an_index() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
         for sql in [people::SEARCH, suggest::FOLLOWEES] {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hidden_posts_cost_a_profile_and_a_page_nothing() {
+    async fn page_cost_does_not_depend_on_hidden_posts() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
         let id = |text: &str| crate::model::UserId::parse(text).expect("a user id");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_statement_is_prepared_once_whatever_is_bound() {
+    async fn statements_are_prepared_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
         let prepared_again = ledger.read(|db| {

@@ -142,7 +142,7 @@ mod tests {
     use crate::ledger::SqliteOptions;
 
     #[tokio::test]
-    async fn neither_all_followers_nor_all_of_the_log_are_walked() {
+    async fn pull_log_reads_use_indexes() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
         for sql in [AMONG, DUE] {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_fails_half_way_leaves_nothing_and_takes_nobody_along() {
+    async fn failed_calls_are_rolled_back_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
         let (before, wrong, after) = tokio::join!(
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_call_has_a_transaction_to_itself() {
+    async fn large_calls_have_their_own_transaction() {
         let folder = tempfile::tempdir().expect("a folder");
         let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
         // Something holds the writer while the others gather.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_the_transaction_fails_everyone_hears_it_and_the_next_goes_on() {
+    async fn failed_transactions_fail_all_their_calls_only() {
         // What SQLite does by itself when the disk is full; and what only the commit finds wrong.
         let undone = "ROLLBACK";
         let unfit = "PRAGMA defer_foreign_keys = ON; INSERT INTO accounts (user, password) VALUES ('nobody', '')";

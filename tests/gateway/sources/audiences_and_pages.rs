@@ -96,7 +96,8 @@ async fn expanded_pages_take_a_fixed_number_of_round_trips() {
             assert_eq!(page["people"][who]["name"], who.as_str());
         }
     }
-    // `reading` counts those of 1, 20 and 100 posts, with every store; here, that what came of a post costs nothing more.
+    // `reading` counts those of 1, 20 and 100 posts, with every store; here, that what came of a post costs nothing
+    // more.
     let few = cost(&server, &mut ann, "timeline.read", &json!({ "limit": 3, "with": all })).await;
     assert_eq!(cost(&server, &mut ann, "timeline.read", &json!({ "limit": 30, "with": all })).await, few);
     assert!(few.0 + few.1 <= 8, "{few:?}");

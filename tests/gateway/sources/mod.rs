@@ -1,5 +1,5 @@
-//! The rows that each source must be able to tick: a file for each source, a test for each row, named after the source and
-//! what it can do. Here is what they share.
+//! The rows that each source must be able to tick: a file for each source, a test for each row, named after the source
+//! and what it can do. Here is what they share.
 
 mod accounts_and_counts;
 mod audiences_and_pages;

@@ -27,8 +27,8 @@ async fn topic_timelines_page_past_the_newest_thousand() {
         let listed = ann.rpc("topics.list", &json!({})).await;
         assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["posts"]), (&json!("feeds"), &json!(seen)));
     }
-    // The plaza is read from the ledger. Redis has no set of it, but the end of the log that listeners recover from, cut
-    // back now and then.
+    // The plaza is read from the ledger. Redis has no set of it, but the end of the log that listeners recover from,
+    // cut back now and then.
     carried(&server, newest_first.len()).await;
     let length: u64 = redis.ask("XLEN feedline:{topic:feeds}:l").trim_start_matches(':').parse().expect("a length");
     assert!((100..=200).contains(&length), "{length} entries");
