@@ -15,7 +15,7 @@ pub trait MessageListener: Send + Sync + 'static {
     fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry);
     /// A client joined or left a subscribed channel.
     fn presence_event(&self, channel: &str, event: &PresenceEvent);
-    /// A signal of any node, this one included; see [`Broker::signal`].
+    /// A signal of any node, this one included; see [`Broker::signal`](super::Broker::signal).
     fn signal(&self, signal: Signal);
     /// Hints of all channels may have been lost up to now, for example before a reconnect. Positions must be compared
     /// with the logs.

@@ -66,9 +66,11 @@ pub struct EventBacklog {
 /// How many events that could not be dealt with are kept, the newest, with the reasons.
 pub const MAX_FAILED_EVENTS: u64 = 10_000;
 
-/// Events. [`Posts::create_post`](super::Posts::create_post), [`Posts::edit_post`](super::Posts::edit_post),
-/// [`Comments::create_comment`](super::Comments::create_comment), [`Edges::follow`](super::Edges::follow) and
-/// [`Likes::settle_likes`](super::Likes::settle_likes) write them, each in its own transaction.
+/// The queue of events. [`PostStore::create_post`](super::PostStore::create_post),
+/// [`PostStore::edit_post`](super::PostStore::edit_post),
+/// [`CommentStore::create_comment`](super::CommentStore::create_comment),
+/// [`FollowStore::follow`](super::FollowStore::follow) and [`LikeStore::settle_likes`](super::LikeStore::settle_likes)
+/// write them, each in its own transaction.
 #[async_trait]
 pub trait EventStore: Send + Sync {
     /// Makes `holder` the one worker of a consumer for `ttl` from now, by the clock of the store, unless another is.

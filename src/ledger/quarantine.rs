@@ -26,7 +26,7 @@ pub struct Quarantined {
     pub at: Millis,
 }
 
-/// A fan-out job. It can be [released](Quarantine::release_job).
+/// A fan-out job. It can be [released](QuarantineStore::release_job).
 pub const JOB: &str = "job";
 
 /// An entry of the queue of likes.
