@@ -357,8 +357,8 @@ fn lines_outside_of_tables_are_short() {
     let mut long = Vec::new();
     let is_text = |path: &String| {
         let plain = ["web/", "scripts/", ".ci/"].iter().any(|folder| path.starts_with(folder));
-        // JSON has no line breaks in texts.
-        (plain && ![".png", ".json"].iter().any(|end| path.ends_with(end))) || path.ends_with(".toml")
+        // JSON has no line breaks in texts; the types of the API are generated.
+        (plain && ![".png", ".json", "api.d.ts"].iter().any(|end| path.ends_with(end))) || path.ends_with(".toml")
     };
     let others = ["Cargo.toml", "Makefile", "clippy.toml", "config.toml"].map(str::to_owned);
     let others = others.into_iter().chain(files().into_iter().filter(is_text)).map(|path| (path.clone(), read(&path)));
