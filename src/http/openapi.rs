@@ -86,8 +86,8 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
     if operation.takes_key() {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "A name of one's own for this write: a repeat within 24 hours does nothing and answers as the \
-                first did. It may be the member `idempotency_key` of the input too.",
+            "description": "Names this write: a repeat within 24 hours changes nothing and returns the first answer. \
+                The member `idempotency_key` of the input has the same effect.",
             "schema": { "type": "string", "pattern": "^[ -~]{1,255}$" },
         }));
     }

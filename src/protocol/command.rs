@@ -234,9 +234,7 @@ mod tests {
         let frame = "{\"connect\":{\"token\":\"t\",\"name\":\"js\"},\"id\":1}\n\
                      {\"subscribe\":{\"channel\":\"news:a\"},\"id\":2}\n";
         let commands = decode_frame(frame).unwrap();
-        assert!(
-            matches!(&commands[0], Command { id: 1, request: Some(CommandBody::Connect(connect)) } if connect.token == "t")
-        );
+        assert!(matches!(&commands[0], Command { id: 1, request: Some(CommandBody::Connect(c)) } if c.token == "t"));
         assert!(
             matches!(&commands[1], Command { id: 2, request: Some(CommandBody::Subscribe(s)) } if s.channel == "news:a")
         );
@@ -245,9 +243,8 @@ mod tests {
     #[test]
     fn the_first_non_null_request_wins() {
         let command = decode_frame(r#"{"id":3,"subscribe":null,"rpc":{"method":"m","data":{"a":[1]}}}"#).unwrap();
-        assert!(
-            matches!(&command[0].request, Some(CommandBody::Rpc(rpc)) if rpc.data.as_ref().unwrap().get() == r#"{"a":[1]}"#)
-        );
+        let Some(CommandBody::Rpc(rpc)) = &command[0].request else { panic!("{command:?}") };
+        assert_eq!(rpc.data.as_ref().unwrap().get(), r#"{"a":[1]}"#);
     }
 
     #[test]

@@ -317,7 +317,8 @@ async fn later_restrictions_hide_earlier_content() {
         let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
         let from = |channel: &str, at: &Value| {
             let epoch = at["epoch"].clone();
-            json!({ "subscribe": { "channel": channel, "recover": true, "offset": at["offset"].as_u64().unwrap_or(0), "epoch": epoch } })
+            let offset = at["offset"].as_u64().unwrap_or(0);
+            json!({ "subscribe": { "channel": channel, "recover": true, "offset": offset, "epoch": epoch } })
         };
         let mut client = connect(&server, who).await;
         if !who.is_empty() {

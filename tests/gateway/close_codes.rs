@@ -74,6 +74,7 @@ async fn rejected_commands_keep_the_connection_open() {
     let token = |claims: Value| signed(&claims);
     let expired = token(json!({ "sub": "ann", "channel": "shut:1", "exp": unix() - 1 }));
     ann.subscribe("chat:1").await;
+    let sub_token = token(json!({ "sub": "ann", "channel": "chat:9" }));
     let refused = [
         (json!({ "ping": {} }), 108),
         (json!({ "rpc": { "method": "no.such" } }), 108),
@@ -111,10 +112,7 @@ async fn rejected_commands_keep_the_connection_open() {
         (json!({ "history": { "channel": "chat:2" } }), 103),
         (json!({ "history": { "channel": "chat:1", "since": { "offset": 0, "epoch": "other" } } }), 112),
         (json!({ "subscribe": { "channel": "chat:3", "recover": true, "epoch": "other", "flag": 2 } }), 112),
-        (
-            json!({ "sub_refresh": { "channel": "chat:9", "token": token(json!({ "sub": "ann", "channel": "chat:9" })) } }),
-            103,
-        ),
+        (json!({ "sub_refresh": { "channel": "chat:9", "token": sub_token } }), 103),
         (json!({ "sub_refresh": { "channel": "chat:1" } }), 107),
         (json!({ "refresh": { "token": token(json!({ "sub": "ann", "expire_at": unix() - 1 })) } }), 110),
     ];

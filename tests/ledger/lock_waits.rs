@@ -52,7 +52,8 @@ async fn waiting_follows_see_the_concurrent_block() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann", "bo"]).await;
-    let block = "INSERT INTO restrictions VALUES ('ann', 'block', 'bo', 0); INSERT INTO restricted_by VALUES ('bo', 'block', 'ann')";
+    let block = "INSERT INTO restrictions VALUES ('ann', 'block', 'bo', 0); \
+                 INSERT INTO restricted_by VALUES ('bo', 'block', 'ann')";
     let asking = Arc::clone(&ledger);
     let call = async move { follow(&*asking, &id("bo"), &id("ann")).await };
     assert!(!meanwhile((server, &name), ("ann", block), call).await);

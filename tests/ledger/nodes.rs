@@ -128,9 +128,12 @@ async fn concurrent_comments_and_deletions_keep_threads_consistent() {
         task.await.unwrap();
     }
     let client = server.client(&name).await;
-    let wrong = "SELECT (SELECT comments FROM post_counts WHERE post = 1) <> (SELECT count(*) FROM comments WHERE author IS NOT NULL) \
-                     OR EXISTS (SELECT FROM comments c WHERE replies <> (SELECT count(*) FROM comments r WHERE r.parent = c.id)) \
-                     OR EXISTS (SELECT FROM comments c WHERE parent > 0 AND NOT EXISTS (SELECT FROM comments p WHERE p.id = c.parent)) \
+    let wrong = "SELECT (SELECT comments FROM post_counts WHERE post = 1) \
+                         <> (SELECT count(*) FROM comments WHERE author IS NOT NULL) \
+                     OR EXISTS (SELECT FROM comments c \
+                         WHERE replies <> (SELECT count(*) FROM comments r WHERE r.parent = c.id)) \
+                     OR EXISTS (SELECT FROM comments c WHERE parent > 0 \
+                         AND NOT EXISTS (SELECT FROM comments p WHERE p.id = c.parent)) \
                      OR EXISTS (SELECT FROM comments c WHERE author IS NULL AND replies = 0) \
                      OR (SELECT count(*) FROM comments) <> (SELECT count(*) FROM comment_posts)";
     assert!(!client.query_one(wrong, &[]).await.unwrap().get::<_, bool>(0));
@@ -201,16 +204,21 @@ async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
         task.await.unwrap();
     }
     let client = server.client(&name).await;
-    let wrong = "SELECT count(*) FROM post_counts c WHERE likes <> (SELECT count(*) FROM likes l WHERE l.post = c.post) \
+    let wrong = "SELECT count(*) FROM post_counts c \
+                     WHERE likes <> (SELECT count(*) FROM likes l WHERE l.post = c.post) \
                      OR comments <> (SELECT count(*) FROM comments o WHERE o.post = c.post AND author IS NOT NULL) \
                      OR favourites <> (SELECT count(*) FROM favourites f WHERE f.object = c.post::text) \
                      OR favourites <> (SELECT count(*) FROM favourite_holders f WHERE f.object = c.post::text) \
-                     OR favourites <> coalesce((SELECT count FROM favourites_of_objects f WHERE f.object = c.post::text), 0)";
+                     OR favourites \
+                         <> coalesce((SELECT count FROM favourites_of_objects f WHERE f.object = c.post::text), 0)";
     assert_eq!(client.query_one(wrong, &[]).await.unwrap().get::<_, i64>(0), 0);
-    let wrong = "SELECT (SELECT count(*) FROM comments c WHERE likes <> (SELECT count(*) FROM comment_likes l WHERE l.comment = c.id)) \
-                     + (SELECT count(*) FROM topics t WHERE posts <> (SELECT count(*) FROM post_topics p WHERE p.topic = t.name) \
+    let wrong = "SELECT (SELECT count(*) FROM comments c \
+                         WHERE likes <> (SELECT count(*) FROM comment_likes l WHERE l.comment = c.id)) \
+                     + (SELECT count(*) FROM topics t \
+                         WHERE posts <> (SELECT count(*) FROM post_topics p WHERE p.topic = t.name) \
                            OR last <> (SELECT max(post) FROM post_topics p WHERE p.topic = t.name)) \
-                     + (SELECT count(*) FROM favourites_of_users u WHERE count <> (SELECT count(*) FROM favourites f WHERE f.owner = u.owner))";
+                     + (SELECT count(*) FROM favourites_of_users u \
+                         WHERE count <> (SELECT count(*) FROM favourites f WHERE f.owner = u.owner))";
     assert_eq!(client.query_one(wrong, &[]).await.unwrap().get::<_, i64>(0), 0);
     drop(client);
     nobody_was_in_the_way(server, &name, &nodes).await;

@@ -58,8 +58,8 @@ async fn old_schemas_are_refused_and_left_unchanged() {
     let before = objects().await;
     let refused = PostgresLedger::open(postgres_options(server, &name)).await.err().expect("it is refused").to_string();
     let expected = format!(
-        "the ledger failed: postgres at 127.0.0.1:{}/{name}: its schema is version 23 of a development version of Feedline, \
-         which this program cannot use; nothing was changed: start with an empty database, or ",
+        "the ledger failed: postgres at 127.0.0.1:{}/{name}: its schema is version 23 of a development version of \
+         Feedline, which this program cannot use; nothing was changed: start with an empty database, or ",
         server.port()
     );
     assert!(refused.starts_with(&expected), "{refused}");
@@ -129,8 +129,8 @@ async fn startup_waits_for_another_nodes_migrations_with_a_timeout() {
         PostgresLedger::open(options).await.err().expect("it is not its turn")
     };
     let said = format!(
-        "the ledger is unreachable: postgres at 127.0.0.1:{}/{name}: another node is bringing the schema up to date and did \
-         not end within 300ms; if it hangs, end the server's process {process}",
+        "the ledger is unreachable: postgres at 127.0.0.1:{}/{name}: another node is bringing the schema up \
+         to date and did not end within 300ms; if it hangs, end the server's process {process}",
         server.port()
     );
     assert_eq!(refused.to_string(), said);
@@ -375,7 +375,8 @@ async fn rows_are_partitioned_by_author_post_and_user() {
             "SELECT (SELECT count(*) FROM pg_inherits WHERE inhparent = '{table}'::regclass), \
                     (SELECT count(DISTINCT tableoid) FROM {table}), \
                     (SELECT count(*) > count(DISTINCT ({columns})) FROM {table}), \
-                    (SELECT count(*) FROM (SELECT FROM {table} GROUP BY {columns} HAVING count(DISTINCT tableoid) > 1) t)"
+                    (SELECT count(*) FROM (SELECT FROM {table} GROUP BY {columns} \
+                        HAVING count(DISTINCT tableoid) > 1) t)"
         );
         let row = client.query_one(&rows, &[]).await.unwrap();
         let [parts, used, torn] = [0, 1, 3].map(|column| row.get::<_, i64>(column));

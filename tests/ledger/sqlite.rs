@@ -151,8 +151,8 @@ async fn old_schemas_are_refused_and_left_unchanged() {
     old.execute_batch(schema).unwrap();
     drop(old);
     let before = std::fs::read(&path).unwrap();
-    let expected = "old.db: its schema is version 19 of a development version of Feedline, which this program cannot use; \
-                    nothing was changed: start with an empty database, or ";
+    let expected = "old.db: its schema is version 19 of a development version of Feedline, which this program \
+                    cannot use; nothing was changed: start with an empty database, or ";
     let refused = SqliteLedger::open(SqliteOptions::new(&path)).await.err().expect("it is refused").to_string();
     assert!(refused.contains(expected), "{refused}");
     let target = folder.path().join("new.db");

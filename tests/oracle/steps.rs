@@ -101,7 +101,8 @@ impl Run {
         let (posts, deleted) = (self.model.posts.len(), self.model.deleted.len());
         let (walked, crashes) = (self.walked, self.crashes);
         format!(
-            "{posts} posts, {deleted} deleted, {walked} walks, {crashes} crashes; sockets recovered {} times, began anew {}",
+            "{posts} posts, {deleted} deleted, {walked} walks, {crashes} crashes; \
+             sockets recovered {} times, began anew {}",
             sockets.0, sockets.1
         )
     }

@@ -45,7 +45,8 @@ async fn write(field: &Field, n: usize, over: &AtomicBool, acknowledged: &Atomic
 /// Whatever is counted in two places and differs.
 const WRONG: &str = "\
     SELECT 'likes of ' || post FROM post_counts c WHERE likes <> (SELECT count(*) FROM likes l WHERE l.post = c.post)
-    UNION ALL SELECT 'posts of ' || id FROM users u WHERE posts <> (SELECT count(*) FROM author_posts a WHERE a.author = u.id)
+    UNION ALL SELECT 'posts of ' || id FROM users u
+        WHERE posts <> (SELECT count(*) FROM author_posts a WHERE a.author = u.id)
     UNION ALL SELECT 'followers of ' || id FROM users u
         WHERE followers <> (SELECT count(*) FROM followers f WHERE f.followee = u.id)
     UNION ALL SELECT 'followees of ' || id FROM users u

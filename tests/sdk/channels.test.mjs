@@ -62,7 +62,9 @@ test("publishing is refused with 103 to those who may not", async () => {
 
 test("subscribing is refused with 102 where there is nothing, and 103 where one may not", async () => {
   const client = await at.connected(someone("ann"));
-  const codes = { "nowhere:a": 102, "closed:a": 103, "timeline:somebody-else": 103, "notifications:somebody-else": 103 };
+  const codes = {
+    "nowhere:a": 102, "closed:a": 103, "timeline:somebody-else": 103, "notifications:somebody-else": 103,
+  };
   for (const [name, code] of Object.entries(codes)) {
     const { sub, state } = client.channel(name);
     sub.subscribe();
@@ -125,6 +127,7 @@ test("after unsubscribing nothing arrives any more", async () => {
   await at.server.publish("chat:left", 1);
   await at.server.publish("chat:kept", 2);
   await kept.published.first(1);
-  const pushed = client.network.wire.all.filter((message) => message.in?.push?.pub).map((message) => message.in.push.channel);
+  const pushes = client.network.wire.all.filter((message) => message.in?.push?.pub);
+  const pushed = pushes.map((message) => message.in.push.channel);
   assert.deepEqual(pushed, ["chat:kept"]);
 });

@@ -91,8 +91,10 @@ describe("a connection that was lost", () => {
     client.network.mend();
     await client.published.first(7);
     assert.deepEqual(postsOf(client), [first.id, ...ids]);
-    assert.deepEqual(client.published.all.filter(({ data }) => data.type === "gone").map(({ data }) => data.id), [first.id]);
-    const again = client.serverSide.all.findLast(({ name, channel }) => name === "subscribed" && channel === `timeline:${ann}`);
+    const gone = client.published.all.filter(({ data }) => data.type === "gone");
+    assert.deepEqual(gone.map(({ data }) => data.id), [first.id]);
+    const isTimeline = ({ name, channel }) => name === "subscribed" && channel === `timeline:${ann}`;
+    const again = client.serverSide.all.findLast(isTimeline);
     assert.deepEqual([again.wasRecovering, again.recovered], [true, true]);
   });
 
@@ -180,7 +182,8 @@ describe("a server that was killed, with its live state in memory", () => {
     const missed = await at.server.post(bo, "missed");
     client.network.mend();
     await connectedTimes(client, 2);
-    const sub = client.serverSide.all.findLast(({ name, channel }) => name === "subscribed" && channel === `timeline:${ann}`);
+    const isTimeline = ({ name, channel }) => name === "subscribed" && channel === `timeline:${ann}`;
+    const sub = client.serverSide.all.findLast(isTimeline);
     assert.deepEqual([sub.wasRecovering, sub.recovered], [true, false]);
     const page = (await client.sdk.rpc("timeline.read", {})).data;
     assert.deepEqual(page.items.map(({ id }) => id), [missed.id, before.id]);

@@ -133,7 +133,8 @@ export class Client {
   /** A subscription with a record of its events; not subscribed yet. */
   channel(name, options) {
     const sub = this.sdk.newSubscription(name, options);
-    const record = { sub, published: new Recorder(), joined: new Recorder(), left: new Recorder(), state: new Recorder() };
+    const [published, joined, left, state] = Array.from({ length: 4 }, () => new Recorder());
+    const record = { sub, published, joined, left, state };
     sub.on("publication", (context) => record.published.add(context));
     sub.on("join", (context) => record.joined.add(context));
     sub.on("leave", (context) => record.left.add(context));

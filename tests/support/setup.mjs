@@ -22,7 +22,8 @@ export function withServer(env = () => ({})) {
 
     /** An SDK client of a user, not connected yet. */
     client(user, options = {}) {
-      const client = new Client(setup.server.socketUrl, { ...(user && { token: setup.server.token(user) }), ...options });
+      const token = user && { token: setup.server.token(user) };
+      const client = new Client(setup.server.socketUrl, { ...token, ...options });
       clients.add(client);
       return client;
     },

@@ -204,7 +204,7 @@ impl Dispatcher {
         let look = scan.recipients.needs_look();
         self.ledger.pull(job.attempt.job, scan.author, scan.entry, look, now()).await?;
         if let Err(error) = self.broker.signal(Signal::PullLogAppended).await {
-            tracing::debug!(%error, job = job.attempt.job, "an entry of the pull log was not signalled, nodes will poll it");
+            tracing::debug!(%error, job = job.attempt.job, "an entry of the pull log was not signalled, nodes poll it");
         }
         Ok(JobOutcome::Done)
     }

@@ -177,14 +177,11 @@ impl FanoutWorkers {
 
     /// Renews the leases of the jobs held here, unless this node cannot do them: another node may reach the broker.
     async fn renew_leases(&self) {
-        let held = self.jobs.held().all();
-        if held.is_empty() || self.is_cut_off() {
+        if self.is_cut_off() {
             return;
         }
-        let asked = RenewalTime::now();
-        match self.ledger.renew_jobs(&held, &self.jobs.lease()).await {
-            Ok(renewed) => self.jobs.held().note_renewals(&held, &renewed, asked),
-            Err(error) => tracing::warn!(%error, jobs = held.len(), "leases of jobs could not be renewed"),
+        if let Err(error) = self.leases.renew_all().await {
+            tracing::warn!(%error, "leases of jobs could not be renewed");
         }
     }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::broker::{Broker, JobAttempt, JobProgress};
 use crate::feed::error::Result;
-use crate::feed::jobs::{JobQueue, RenewalTime};
+use crate::feed::jobs::{JobQueue, LostLease, RenewalTime};
 use crate::ledger::{Job, Lease, Ledger};
 
 /// The state of a worker with a job.
@@ -104,10 +104,37 @@ impl JobLeases {
         if is_held {
             self.jobs.held().note_first(id, generation, asked);
         } else {
-            self.jobs.held().note_renewals(&[(id, generation)], &[], asked);
-            self.release(&[(id, generation)]).await;
+            let lost = self.jobs.held().note_renewals(&[(id, generation)], &[], asked);
+            self.give_up(&lost).await;
         }
         Ok(is_held)
+    }
+
+    /// Renews the leases of all jobs held here.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub(super) async fn renew_all(&self) -> Result<()> {
+        let held = self.jobs.held().all();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let asked = RenewalTime::now();
+        let renewed = self.ledger.renew_jobs(&held, &self.jobs.lease()).await?;
+        let lost = self.jobs.held().note_renewals(&held, &renewed, asked);
+        self.give_up(&lost).await;
+        Ok(())
+    }
+
+    /// Releases lost leases in the ledger. The ledger does not renew the lease of a job behind an earlier one that waits,
+    /// but counts the job as held until its lease expires; later jobs would overtake it until then.
+    async fn give_up(&self, lost: &[LostLease]) {
+        if lost.is_empty() {
+            return;
+        }
+        let jobs: Vec<(i64, u64)> = lost.iter().map(|lease| lease.job).collect();
+        self.release(&jobs).await;
+        self.jobs.held().note_released(lost);
     }
 
     /// Gives leases up, so that other nodes can have these jobs.
@@ -118,5 +145,65 @@ impl JobLeases {
         {
             tracing::warn!(%error, jobs = jobs.len(), "jobs wait until their leases run out");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::broker::{InboxOptions, MemoryBroker};
+    use crate::feed::options::FanoutOptions;
+    use crate::feed::runtime::Runtime;
+    use crate::ledger::{PeopleStore, SqliteLedger, SqliteOptions};
+    use crate::model::{Post, PostId, UserId, Visibility};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn post(number: u64, author: &UserId) -> Post {
+        Post {
+            id: PostId(number),
+            author: author.clone(),
+            text: String::new(),
+            media: Vec::new(),
+            location: None,
+            topics: Vec::new(),
+            mentions: Vec::new(),
+            platform: None,
+            visibility: Visibility::Public,
+            data: None,
+            created_at: 0,
+            edited_at: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn leases_that_are_not_renewed_are_released() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        let ann = UserId::parse("ann").expect("an id");
+        ledger.ensure_user(&ann, 0).await.expect("a user");
+        let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+        let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: MINUTE }));
+        let options = FanoutOptions { push_limit: 10, page: 10, workers: 1, lease: MINUTE };
+        let jobs = Arc::new(JobQueue::new(options, &Runtime::new()));
+        let leases = JobLeases::new(Arc::clone(&ledger), broker, Arc::clone(&jobs));
+        let mut ids = Vec::new();
+        for number in 1..=2 {
+            let reserved = jobs.reserve(&ann);
+            let post = post(number, &ann);
+            let job = ledger.create_post(&post, reserved.lease()).await.expect("a post").expect("a job");
+            ids.push((job.id, job.generation));
+            jobs.offer([job], reserved);
+        }
+        // The first one is given back, so the second one must not run before it.
+        let lost = jobs.held().note_renewals(&ids[..1], &[], RenewalTime::now());
+        leases.give_up(&lost).await;
+        leases.renew_all().await.expect("a renewal");
+        assert_eq!(jobs.held().all(), []);
+        let claimed = ledger.claim_jobs(&jobs.lease(), 9).await.expect("a claim");
+        assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [ids[0].0, ids[1].0]);
+        ledger.close().await;
     }
 }

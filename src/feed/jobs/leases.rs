@@ -58,6 +58,21 @@ struct LeaseTable {
     lost: HashMap<UserId, Instant>,
 }
 
+/// A lease that this process had.
+pub(crate) struct LostLease {
+    /// The job and the generation of its lease.
+    pub(crate) job: (i64, u64),
+    /// Whose jobs it is ordered with.
+    lane: Option<UserId>,
+}
+
+impl LeaseTable {
+    fn note_losses(&mut self, lost: &[LostLease]) {
+        let now = Instant::now();
+        self.lost.extend(lost.iter().filter_map(|lease| lease.lane.clone()).map(|author| (author, now)));
+    }
+}
+
 impl HeldLeases {
     /// Adds the lease of a job. `asked`: before the ledger was asked for it.
     pub(crate) fn insert(&self, job: &Job, asked: RenewalTime, in_doubt: bool) {
@@ -113,21 +128,31 @@ impl HeldLeases {
         self.0.lock().held.iter().map(|(id, lease)| (*id, lease.generation)).collect()
     }
 
-    /// Notes which of some leases were renewed, at a time before the ledger was asked. The others are lost.
-    pub(crate) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: RenewalTime) {
+    /// Notes which of some leases were renewed, at a time before the ledger was asked. The others are lost: returns them.
+    #[must_use]
+    pub(crate) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: RenewalTime) -> Vec<LostLease> {
         let renewed: HashSet<i64> = renewed.iter().copied().collect();
         let mut leases = self.0.lock();
+        let mut lost = Vec::new();
         for (id, generation) in asked {
             let Some(lease) = leases.held.get_mut(id).filter(|lease| lease.generation == *generation) else { continue };
             if renewed.contains(id) {
                 lease.renewed = at;
-            } else if let Some(author) = leases.held.remove(id).and_then(|lease| lease.lane) {
-                leases.lost.insert(author, Instant::now());
+            } else if let Some(HeldLease { lane, .. }) = leases.held.remove(id) {
+                lost.push(LostLease { job: (*id, *generation), lane });
             }
         }
+        leases.note_losses(&lost);
         let held = std::mem::take(&mut leases.held);
         leases.lost.retain(|_, lost| held.values().any(|lease| lease.renewed.monotonic <= *lost));
         leases.held = held;
+        lost
+    }
+
+    /// Notes that the ledger has released lost leases by now. Until then it counted these jobs as held here, so jobs
+    /// that were created meanwhile may be behind them.
+    pub(crate) fn note_released(&self, lost: &[LostLease]) {
+        self.0.lock().note_losses(lost);
     }
 
     /// Notes that the ledger renewed the lease of a job and has no earlier one of its author.
@@ -201,11 +226,12 @@ mod tests {
         let leases = holding(&[job(1, "ann"), job(2, "ann"), job(3, "bo")]);
         tick();
         let asked = RenewalTime::now();
-        leases.note_renewals(&[(1, 1)], &[], asked);
+        let lost = leases.note_renewals(&[(1, 1)], &[], asked);
+        assert_eq!(lost.iter().map(|lease| lease.job).collect::<Vec<_>>(), [(1, 1)]);
         assert_eq!(leases.age(1, 1), None);
         assert!(is_doubtful(&leases, 2) && !is_doubtful(&leases, 3));
         // What was renewed at the same time as another lease was lost is in doubt, too.
-        leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], asked);
+        assert!(leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], asked).is_empty());
         assert!(is_doubtful(&leases, 2));
         leases.note_first(2, 1, asked);
         assert!(!is_doubtful(&leases, 2));
@@ -213,7 +239,7 @@ mod tests {
         leases.note_loss(&job(9, "bo"));
         assert!(is_doubtful(&leases, 3) && !is_doubtful(&leases, 2));
         tick();
-        leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], RenewalTime::now());
+        assert!(leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], RenewalTime::now()).is_empty());
         assert!(!is_doubtful(&leases, 3));
         assert!(leases.0.lock().lost.is_empty());
     }
@@ -224,7 +250,7 @@ mod tests {
         leases.doubt_later_than(&[job(4, "ann"), job(7, "ann"), job(7, "bo")]);
         assert!(!is_doubtful(&leases, 2) && is_doubtful(&leases, 5) && !is_doubtful(&leases, 6));
         tick();
-        leases.note_renewals(&[(5, 1)], &[5], RenewalTime::now());
+        assert!(leases.note_renewals(&[(5, 1)], &[5], RenewalTime::now()).is_empty());
         assert!(is_doubtful(&leases, 5), "a renewal does not change what is before it in the lane");
         leases.note_first(5, 1, RenewalTime::now());
         assert!(!is_doubtful(&leases, 5));

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, Rw
 
 use creations::{Creation, Creations};
 use leases::HeldLeases;
-pub(crate) use leases::RenewalTime;
+pub(crate) use leases::{LostLease, RenewalTime};
 
 use super::options::FanoutOptions;
 use super::runtime::Runtime;
