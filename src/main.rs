@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use feedline::config::ConfigError;
 
-use crate::cli::{Args, Command};
+use crate::cli::{Args, CliCommand};
 
 /// jemalloc, because the server allocates many small, short-lived buffers of different sizes on all threads.
 #[global_allocator]
@@ -51,15 +51,15 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     let config = || args.load_config();
     match &args.command {
-        None | Some(Command::Serve) => cli::serve(&config()?)?,
+        None | Some(CliCommand::Serve) => cli::serve(&config()?)?,
         #[cfg(feature = "bench")]
-        Some(Command::Bench(bench)) => bench::run(bench)?,
-        Some(Command::Token(token)) => cli::token(&config()?, token)?,
-        Some(Command::Backup(backup)) => cli::backup(&config()?, backup)?,
-        Some(Command::Restore(restore)) => cli::restore(&config()?, restore)?,
-        Some(Command::Erasures(command)) => cli::erasures(&config()?, command)?,
-        Some(Command::Jobs(jobs)) => cli::jobs(&config()?, jobs)?,
-        Some(Command::CheckConfig) => {
+        Some(CliCommand::Bench(bench)) => bench::run(bench)?,
+        Some(CliCommand::Token(token)) => cli::token(&config()?, token)?,
+        Some(CliCommand::Backup(backup)) => cli::backup(&config()?, backup)?,
+        Some(CliCommand::Restore(restore)) => cli::restore(&config()?, restore)?,
+        Some(CliCommand::Erasures(command)) => cli::erasures(&config()?, command)?,
+        Some(CliCommand::Jobs(jobs)) => cli::jobs(&config()?, jobs)?,
+        Some(CliCommand::CheckConfig) => {
             config()?;
             cli::check_config(args.config.as_deref()).map_err(anyhow::Error::from)?;
         }

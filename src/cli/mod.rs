@@ -36,12 +36,12 @@ pub(crate) struct Args {
     pub(crate) log_format: Option<LogFormat>,
     /// The command; none is `serve`.
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Serve (the default command)
     Serve,
     /// Measure the capacity of this machine

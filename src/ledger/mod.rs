@@ -57,7 +57,7 @@ pub use self::people::{
 };
 pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
-pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelinePage, VisiblePosts};
+pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRange, VisiblePosts};
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
 pub use self::pulled::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
 pub use self::quarantine::{

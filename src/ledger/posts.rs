@@ -7,7 +7,7 @@ use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 
 /// The part of a timeline that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimelinePage {
+pub struct TimelineRange {
     /// Posts below this one.
     pub before: PostId,
     /// The maximal number of posts.
@@ -129,5 +129,5 @@ pub trait PostStore: Send + Sync {
     /// What a timeline consists of: posts by those whom `reader` follows and by the reader, newest first, without those
     /// whom the reader mutes or who hide from the reader. The cost depends on the number of followees and the limit,
     /// not on how much they ever wrote.
-    async fn timeline_posts(&self, reader: &UserId, page: TimelinePage) -> Result<Vec<PostId>>;
+    async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>>;
 }

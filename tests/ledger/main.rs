@@ -17,6 +17,7 @@ mod notifications;
 mod people;
 mod personal;
 mod postgres;
+mod postgres_schema;
 mod previews;
 mod pulled;
 mod quarantine;

@@ -1,6 +1,6 @@
-//! PostgreSQL's own: opening, locks that are held, outages, encryption.
+//! PostgreSQL's own: locks that are held, outages, partitions, encryption.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
@@ -11,9 +11,8 @@ use feedline::ledger::{
 use feedline::model::{
     Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, Restriction, UserId, What,
 };
-use futures::future::join_all;
 
-use crate::postgres_server::{PostgresServer, shared};
+use crate::postgres_server::PostgresServer;
 use crate::support::{
     LEASE, NOW, PATIENCE, database, follow, id, ids, lease, open_at, post, postgres, postgres_options, publish, store,
     users,
@@ -26,44 +25,6 @@ async fn answers(ledger: &dyn Ledger) {
         assert!(Instant::now() < until, "it does not come back: {error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-}
-
-#[tokio::test]
-async fn concurrent_opens_of_a_new_database_succeed() {
-    let (server, _) = database().await;
-    let name = server.database("template1").await;
-    for ledger in join_all((0..8).map(|_| open_at(server, &name))).await {
-        ledger.ping().await.unwrap();
-        ledger.close().await;
-    }
-    let steps = server.client(&name).await.query("SELECT version FROM schema_migrations", &[]).await.unwrap();
-    assert_eq!(steps.len(), std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count());
-}
-
-#[tokio::test]
-async fn old_schemas_are_refused_and_left_unchanged() {
-    let (server, _) = database().await;
-    let name = server.database("template1").await;
-    let schema = "CREATE TABLE migrations (version int PRIMARY KEY, needs int NOT NULL, applied_at bigint NOT NULL); \
-                  INSERT INTO migrations VALUES (22, 1, 0), (23, 1, 0); CREATE TABLE users (id text); \
-                  CREATE FUNCTION feedline_clock() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'";
-    server.ask(&name, schema).await;
-    let client = server.client(&name).await;
-    let objects = async || {
-        let sql = "SELECT array_agg(oid::text || xmin::text ORDER BY oid)::text FROM (SELECT oid, xmin FROM pg_class \
-                   WHERE relnamespace = 'public'::regnamespace UNION ALL SELECT oid, xmin FROM pg_proc \
-                   WHERE pronamespace = 'public'::regnamespace) objects";
-        client.query_one(sql, &[]).await.unwrap().get::<_, String>(0)
-    };
-    let before = objects().await;
-    let refused = PostgresLedger::open(postgres_options(server, &name)).await.err().expect("it is refused").to_string();
-    let expected = format!(
-        "the ledger failed: postgres at 127.0.0.1:{}/{name}: its schema is version 23 of a development version of \
-         Feedline, which this program cannot use; nothing was changed: start with an empty database, or ",
-        server.port()
-    );
-    assert!(refused.starts_with(&expected), "{refused}");
-    assert_eq!(objects().await, before);
 }
 
 #[tokio::test]
@@ -81,114 +42,6 @@ async fn leases_expire_when_the_clock_is_set_back() {
     set_back(3_000_000).await;
     assert_eq!(claim().await.iter().map(|job| job.id).collect::<Vec<_>>(), jobs);
     assert_eq!(claim().await, []);
-}
-
-#[tokio::test]
-async fn newer_schemas_are_used_if_declared_compatible() {
-    let (server, name) = database().await;
-    let known = std::fs::read_dir("src/ledger/migrations/postgres").unwrap().count();
-    server.ask(&name, &format!("INSERT INTO schema_migrations VALUES (998, {known}, 0)")).await;
-    let ledger = open_at(server, &name).await;
-    users(&*ledger, &["ann"]).await;
-    ledger.close().await;
-    server.ask(&name, "INSERT INTO schema_migrations VALUES (999, 998, 0)").await;
-    let Err(refused) = PostgresLedger::open(postgres_options(server, &name)).await else { panic!("it opened") };
-    let said = refused.to_string();
-    let place = format!("postgres at 127.0.0.1:{}/{name}", server.port());
-    let why =
-        format!("its schema is version 999, made for programs that know version 998 or later; this one knows {known}");
-    assert_eq!(said, format!("the ledger failed: {place}: {why}"));
-}
-
-/// What is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panicked").write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn startup_waits_for_another_nodes_migrations_with_a_timeout() {
-    let (server, name) = database().await;
-    let other = server.client(&name).await;
-    let process: i32 = other.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
-    other.execute("SELECT pg_advisory_lock($1)", &[&0x6665_6564_6c69_6e65_i64]).await.unwrap();
-    let log = Log::default();
-    let writer = log.clone();
-    let logged = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
-    let refused = {
-        let _logged = tracing::subscriber::set_default(logged);
-        let options = PostgresOptions { patience: Duration::from_millis(300), ..postgres_options(server, &name) };
-        PostgresLedger::open(options).await.err().expect("it is not its turn")
-    };
-    let said = format!(
-        "the ledger is unreachable: postgres at 127.0.0.1:{}/{name}: another node is bringing the schema up \
-         to date and did not end within 300ms; if it hangs, end the server's process {process}",
-        server.port()
-    );
-    assert_eq!(refused.to_string(), said);
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert_eq!(log.matches("another node brings the schema up to date, waiting for it").count(), 1, "{log}");
-
-    // Whoever waits long enough has their turn.
-    let opening = tokio::spawn(PostgresLedger::open(postgres_options(server, &name)));
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                   AND query LIKE 'SELECT pg_try_advisory%'";
-    let until = Instant::now() + PATIENCE;
-    while other.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        assert!(Instant::now() < until, "nobody waits");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(!opening.is_finished());
-    other.execute("SELECT pg_advisory_unlock_all()", &[]).await.unwrap();
-    opening.await.unwrap().expect("it opens").close().await;
-}
-
-#[tokio::test]
-async fn migrations_that_wait_for_a_lock_fail_with_the_reason() {
-    let server = shared();
-    let name = server.database("template1").await;
-    // Somebody holds the name of a table that the first step makes.
-    let other = server.client(&name).await;
-    other.batch_execute("BEGIN; CREATE TABLE users (id int)").await.unwrap();
-    let options = PostgresOptions { patience: Duration::from_millis(300), ..postgres_options(server, &name) };
-    let refused = PostgresLedger::open(options).await.err().expect("it is held up");
-    let said = refused.to_string();
-    assert!(said.ends_with("needs a lock that somebody else holds, see pg_locks: gave up after 300ms"), "{said}");
-    other.batch_execute("ROLLBACK").await.unwrap();
-    open_at(server, &name).await.close().await;
-}
-
-#[tokio::test]
-async fn unusable_databases_are_reported_with_the_reason() {
-    let (server, _) = database().await;
-    let refusal =
-        async |url: &str| match PostgresLedger::open(PostgresOptions::new(PostgresUrl::parse(url).unwrap())).await {
-            Ok(_) => panic!("it opened"),
-            Err(error) => error,
-        };
-    let nowhere = refusal(&server.url("nowhere")).await;
-    assert!(nowhere.to_string().contains("database \"nowhere\" does not exist"), "{nowhere}");
-    let nobody = refusal(&format!("postgres://nobody:hunter2@127.0.0.1:{}/fresh", server.port())).await;
-    assert!(matches!(&nobody, LedgerError::Failed(why) if why.contains("\"nobody\"")), "{nobody}");
-    let unencrypted = refusal(&format!("{}?sslmode=require", server.url("fresh"))).await;
-    assert!(unencrypted.to_string().contains("TLS"), "{unencrypted}");
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let closed = refusal(&format!("postgres://ann:hunter2@{closed}/feed")).await;
-    assert!(matches!(&closed, LedgerError::Unreachable(why) if why.contains("refused")), "{closed}");
-    server.ask("postgres", "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'").await;
-    let latin = refusal(&server.url("latin")).await;
-    assert!(latin.to_string().contains("must be in UTF8"), "{latin}");
-    for said in [nobody, closed] {
-        assert!(!said.to_string().contains("hunter2"), "{said}");
-    }
 }
 
 #[tokio::test]

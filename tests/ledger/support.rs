@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use feedline::ledger::{
     Durability, EditOutcome, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
-    SqliteLedger, SqliteOptions, TimelinePage,
+    SqliteLedger, SqliteOptions, TimelineRange,
 };
 use feedline::model::{Post, PostId, UserId, Visibility};
 use tempfile::TempDir;
@@ -170,7 +170,7 @@ pub(crate) fn postgres_options(server: &PostgresServer, database: &str) -> Postg
 
 /// A page of a timeline, which is the same whatever is thought of how far down it goes.
 pub(crate) async fn timeline(ledger: &dyn Ledger, reader: &UserId, before: PostId, limit: usize) -> Vec<PostId> {
-    let read = async |likely| ledger.timeline_posts(reader, TimelinePage { before, limit, likely }).await.unwrap();
+    let read = async |likely| ledger.timeline_posts(reader, TimelineRange { before, limit, likely }).await.unwrap();
     let page = read(PostId::ZERO).await;
     // All of it lies above the first three, with much else above the first, and a little above the second; some of it,
     // just none of it, and nothing at all lies above the others.

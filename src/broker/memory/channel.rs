@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::channel_presence::ChannelPresence;
 use super::inbox::MemoryInbox;
-use super::log::ChannelLog;
+use super::log::MemoryLog;
 use crate::broker::epoch::new_epoch;
 use crate::model::Epoch;
 
@@ -23,7 +23,7 @@ pub(super) struct ChannelState {
     /// Whether the node is subscribed.
     pub(super) subscription: SubscriptionState,
     /// Boxed: few channels have a log and an inbox, and hardly any has presence.
-    log: Option<Box<ChannelLog>>,
+    log: Option<Box<MemoryLog>>,
     inbox: Option<Box<MemoryInbox>>,
     presence: Option<Box<ChannelPresence>>,
 }
@@ -40,15 +40,15 @@ pub(super) enum SubscriptionState {
 
 impl ChannelState {
     /// The log, unless it has expired.
-    pub(super) fn log(&mut self, now: Instant) -> Option<&mut ChannelLog> {
+    pub(super) fn log(&mut self, now: Instant) -> Option<&mut MemoryLog> {
         self.log.take_if(|log| !log.is_live(now));
         self.log.as_deref_mut()
     }
 
     /// The log; created if it does not exist.
-    pub(super) fn log_or_create(&mut self, now: Instant, epoch: impl FnOnce() -> Epoch) -> &mut ChannelLog {
+    pub(super) fn log_or_create(&mut self, now: Instant, epoch: impl FnOnce() -> Epoch) -> &mut MemoryLog {
         self.log.take_if(|log| !log.is_live(now));
-        self.log.get_or_insert_with(|| Box::new(ChannelLog::new(epoch(), now)))
+        self.log.get_or_insert_with(|| Box::new(MemoryLog::new(epoch(), now)))
     }
 
     /// The inbox, unless it has expired.
@@ -75,7 +75,7 @@ impl ChannelState {
     pub(super) fn drop_log(&mut self, now: Instant, until: Instant) {
         self.inbox = None;
         if self.log(now).is_some() {
-            let mut empty = ChannelLog::new(new_epoch(), now);
+            let mut empty = MemoryLog::new(new_epoch(), now);
             empty.keep_position(until);
             self.log = Some(Box::new(empty));
         }

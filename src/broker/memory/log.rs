@@ -7,7 +7,7 @@ use crate::broker::{Append, Span};
 use crate::model::{Entry, Epoch, Position};
 
 /// One life of such a log.
-pub(super) struct ChannelLog {
+pub(super) struct MemoryLog {
     epoch: Epoch,
     /// The offset of the last entry ever written; 0 before the first.
     top: u64,
@@ -21,7 +21,7 @@ pub(super) struct ChannelLog {
     known_until: Instant,
 }
 
-impl ChannelLog {
+impl MemoryLog {
     /// An empty log.
     pub(super) fn new(epoch: Epoch, now: Instant) -> Self {
         Self { epoch, top: 0, entries: VecDeque::new(), version: None, entries_until: now, known_until: now }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::channel::{MemoryChannel, SubscriptionState};
 use super::inbox;
-use super::log::{ChannelLog, later};
+use super::log::{MemoryLog, later};
 use super::store::MemoryBroker;
 use crate::broker::{
     Append, AppendOutcome, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener, NodeLease,
@@ -125,7 +125,7 @@ impl Broker for MemoryBroker {
             return Ok(state.and_then(|mut state| state.filled_inbox(now).map(slice)));
         }
         let log = state.as_mut().and_then(|state| state.log(now));
-        let slice = |log: &mut ChannelLog| Slice { top: log.position(), entries: log.entries(span) };
+        let slice = |log: &mut MemoryLog| Slice { top: log.position(), entries: log.entries(span) };
         Ok(Some(log.map_or_else(|| Slice { top: self.empty_log_position(channel, now), entries: Vec::new() }, slice)))
     }
 

@@ -10,13 +10,13 @@ use crate::model::{Event, PostCounts, PostFlags};
 /// A post's JSON with its counts, and with the flags of a signed-in reader.
 pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<PostFlags>) -> Result<Box<RawValue>> {
     #[derive(Serialize)]
-    struct Members {
+    struct ViewerMembers {
         #[serde(flatten)]
         counts: PostCounts,
         #[serde(flatten)]
         flags: Option<PostFlags>,
     }
-    append_members(post, &Members { counts, flags })
+    append_members(post, &ViewerMembers { counts, flags })
 }
 
 /// A post's JSON with more members, at least one, at its end. The author's part is not encoded again.

@@ -9,7 +9,7 @@ use super::pull_cursor::{Presence, PullCursor};
 use crate::broker::{Broker, Inbox, InboxState};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::visibility::{RelationCache, ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, TimelinePage};
+use crate::ledger::{Ledger, TimelineRange};
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
 /// Attempts to open an inbox that is dropped while it is being filled. Once is rare.
@@ -151,7 +151,7 @@ impl Inboxes {
     /// The newest posts of a user's timeline as the ledger has it, newest first.
     async fn past_of(&self, user: &UserId) -> Result<Vec<PostId>> {
         let limit = self.limits.length;
-        let page = TimelinePage { before: PostId::MAX, limit, likely: PostId::ZERO };
+        let page = TimelineRange { before: PostId::MAX, limit, likely: PostId::ZERO };
         Ok(self.ledger.timeline_posts(user, page).await?)
     }
 

@@ -19,7 +19,7 @@ use crate::feed::paging::PostPageBuilder;
 use crate::feed::query_values::number;
 use crate::feed::rendering::{Audience, EventRenderer, PostRenderer, Viewer};
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, TimelinePage as LedgerPage};
+use crate::ledger::{Ledger, TimelineRange};
 use crate::model::{Entry, Position, PostId, UserId};
 
 /// A position in the log of a timeline.
@@ -151,7 +151,7 @@ impl TimelinePages {
             while let Some((before, count)) = page.wants_posts() {
                 let ids: Vec<PostId> = if from_ledger {
                     let likely = estimate_reach(&held, before, count);
-                    self.ledger.timeline_posts(user, LedgerPage { before, limit: count, likely }).await?
+                    self.ledger.timeline_posts(user, TimelineRange { before, limit: count, likely }).await?
                 } else {
                     stored.by_ref().take(count).collect()
                 };
@@ -201,11 +201,11 @@ impl TimelinePages {
 /// The `data` of a publication, from its members.
 fn data_of(members: &[u8]) -> Result<Box<RawValue>> {
     #[derive(Deserialize)]
-    struct Members {
+    struct PublicationMembers {
         data: Box<RawValue>,
     }
     let object = [b"{", members, b"}"].concat();
-    serde_json::from_slice::<Members>(&object).map(|members| members.data).map_err(|_| FeedError::Internal)
+    serde_json::from_slice::<PublicationMembers>(&object).map(|members| members.data).map_err(|_| FeedError::Internal)
 }
 
 /// A slice that was read after a position, if it has everything since; otherwise the current position of the log.

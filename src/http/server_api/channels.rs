@@ -10,9 +10,10 @@ use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
 use crate::protocol::ErrorCode;
 
+/// The input of a method that takes a channel alone, or with members that another type reads.
 #[derive(Deserialize)]
-struct ChannelInput {
-    channel: String,
+pub(super) struct ChannelInput {
+    pub(super) channel: String,
 }
 
 #[derive(Deserialize)]

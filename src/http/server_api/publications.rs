@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::answers::{Answer, failed, read, to_body};
+use super::channels::ChannelInput;
 use super::context::ServerApi;
 use crate::broker::Append;
 use crate::model::{Entry, Position};
@@ -21,11 +22,6 @@ const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// The most channels of one broadcast.
 const MAX_CHANNELS: usize = 10_000;
-
-#[derive(Deserialize)]
-struct ChannelInput {
-    channel: String,
-}
 
 /// A publication, and how it is stored.
 #[derive(Deserialize)]

@@ -11,12 +11,12 @@ use crate::ledger::LedgerError;
 pub(super) struct ClassifiedError {
     /// For the caller.
     pub(super) error: LedgerError,
-    pub(super) recovery: Recovery,
+    pub(super) recovery: RetryDecision,
 }
 
 /// How to recover from an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recovery {
+pub(super) enum RetryDecision {
     /// The pool can do nothing.
     GiveUp,
     /// Repeat the call: the server undid everything, because another transaction was in the way.
@@ -32,26 +32,28 @@ pub(super) fn classify(error: &Error) -> ClassifiedError {
         // Not from the server: the connection is gone, or what came over it is not what was expected.
         let of_the_line = error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
         let (error, recovery) = match of_the_line {
-            true => (LedgerError::Unreachable(text), Recovery::Reconnect),
-            false => (LedgerError::Failed(text), Recovery::GiveUp),
+            true => (LedgerError::Unreachable(text), RetryDecision::Reconnect),
+            false => (LedgerError::Failed(text), RetryDecision::GiveUp),
         };
         return ClassifiedError { error, recovery };
     };
     let (error, recovery) = match *code {
-        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => (LedgerError::Busy, Recovery::Retry),
-        SqlState::LOCK_NOT_AVAILABLE => (LedgerError::Busy, Recovery::GiveUp),
+        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
+            (LedgerError::Busy, RetryDecision::Retry)
+        }
+        SqlState::LOCK_NOT_AVAILABLE => (LedgerError::Busy, RetryDecision::GiveUp),
         // The server's own clock ran out before ours.
-        SqlState::QUERY_CANCELED => (LedgerError::Unreachable(text), Recovery::GiveUp),
+        SqlState::QUERY_CANCELED => (LedgerError::Unreachable(text), RetryDecision::GiveUp),
         // A standby took the place of the server; or a proxy in between lost the prepared statements.
         SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INVALID_SQL_STATEMENT_NAME => {
-            (LedgerError::Unreachable(text), Recovery::Reconnect)
+            (LedgerError::Unreachable(text), RetryDecision::Reconnect)
         }
         ref code => match code.code().get(..2) {
             // The connection; the operator, or the server itself, ends it.
-            Some("08" | "57") => (LedgerError::Unreachable(text), Recovery::Reconnect),
+            Some("08" | "57") => (LedgerError::Unreachable(text), RetryDecision::Reconnect),
             // Out of disk, memory or connections.
-            Some("53" | "58") => (LedgerError::Unreachable(text), Recovery::GiveUp),
-            _ => (LedgerError::Failed(text), Recovery::GiveUp),
+            Some("53" | "58") => (LedgerError::Unreachable(text), RetryDecision::GiveUp),
+            _ => (LedgerError::Failed(text), RetryDecision::GiveUp),
         },
     };
     ClassifiedError { error, recovery }

@@ -22,7 +22,7 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::endpoint::Endpoint;
-use super::errors::{ClassifiedError, Recovery, classify};
+use super::errors::{ClassifiedError, RetryDecision, classify};
 use crate::backoff::Backoff;
 use crate::ledger::{LedgerError, Result};
 
@@ -116,7 +116,7 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-struct ConnectionSlot {
+struct PoolSlot {
     link: Mutex<Option<Arc<PooledConnection>>>,
     /// The number of the latest connection known to be lost. Raised by the task that notices; the slot's keeper waits
     /// on it.
@@ -126,7 +126,7 @@ struct ConnectionSlot {
 /// What callers and keepers share.
 struct PoolState {
     endpoint: Endpoint,
-    slots: Vec<ConnectionSlot>,
+    slots: Vec<PoolSlot>,
     /// Open calls. Closed when the pool is.
     calls: TaskTracker,
     /// Statements asked so far.
@@ -148,8 +148,8 @@ pub(super) struct Pool {
 impl Pool {
     /// Connects. Fails if the first connection does: the others, and later ones, come by themselves.
     pub(super) async fn open(endpoint: Endpoint, connections: usize) -> Result<Self> {
-        let slot = |_| ConnectionSlot { link: Mutex::new(None), lost: watch::Sender::new(0) };
-        let slots: Vec<ConnectionSlot> = (0..connections.max(1)).map(slot).collect();
+        let slot = |_| PoolSlot { link: Mutex::new(None), lost: watch::Sender::new(0) };
+        let slots: Vec<PoolSlot> = (0..connections.max(1)).map(slot).collect();
         let shared = Arc::new(PoolState {
             endpoint,
             slots,
@@ -257,13 +257,13 @@ impl PoolState {
                 Ok(rows) => return Ok(rows),
                 Err(error) => classify(&error),
             };
-            if recovery == Recovery::Reconnect {
+            if recovery == RetryDecision::Reconnect {
                 self.retire(link.slot, link.number);
             }
             let again = match recovery {
-                Recovery::GiveUp => false,
-                Recovery::Retry => true,
-                Recovery::Reconnect => kind != CallKind::Write,
+                RetryDecision::GiveUp => false,
+                RetryDecision::Retry => true,
+                RetryDecision::Reconnect => kind != CallKind::Write,
             };
             if !again || attempt == TRIES {
                 return Err(error);

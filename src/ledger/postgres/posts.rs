@@ -9,7 +9,7 @@ use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs, timeline, visible_posts};
 use crate::ledger::{
-    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, PostStore, Result, TimelinePage, VisiblePosts,
+    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, PostStore, Result, TimelineRange, VisiblePosts,
     job_plan,
 };
 use crate::model::{DomainEvent, Millis, Post, PostId, UserId, Visibility};
@@ -201,7 +201,7 @@ impl PostStore for PostgresLedger {
         ids(&self.pool.read(BY_TOPIC, &[&plain(topic), &integer(before.0), &count(limit)]).await?)
     }
 
-    async fn timeline_posts(&self, reader: &UserId, page: TimelinePage) -> Result<Vec<PostId>> {
+    async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>> {
         let (before, likely) = (integer(page.before.0), integer(page.likely.0));
         let parameters: Parameters<'_> = &[&reader.as_str(), &before, &count(page.limit), &likely];
         ids(&self.pool.read(timeline::TIMELINE, parameters).await?)

@@ -12,7 +12,7 @@ use super::{
     SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics, visible_posts,
 };
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{EditOutcome, Job, Lease, PostOwner, PostStore, Result, TimelinePage, VisiblePosts, job_plan};
+use crate::ledger::{EditOutcome, Job, Lease, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan};
 use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 
 #[async_trait]
@@ -74,7 +74,7 @@ impl PostStore for SqliteLedger {
         self.read(move |db| by_topic(db, &topic, before, limit)).await
     }
 
-    async fn timeline_posts(&self, reader: &UserId, page: TimelinePage) -> Result<Vec<PostId>> {
+    async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>> {
         let reader = reader.clone();
         // Each author is read step by step here: it would not help to know how far down it goes.
         self.read(move |db| timeline::read(db, &reader, page.before, page.limit)).await
