@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::feed::{FeedError, StoredError, whole_seconds};
 
 impl FeedError {
-    /// When to retry, in seconds (`Retry-After`), if it is known.
+    /// The delay before a retry, in seconds (`Retry-After`), if it is known.
     pub fn retry_after(&self) -> Option<u64> {
         match self {
             Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after)),
@@ -14,7 +14,7 @@ impl FeedError {
         }
     }
 
-    /// The stored form of a lasting error, for repeats of the request; `None` for a temporary one.
+    /// The stored form of a permanent error, returned to repeats of the request; `None` for a temporary error.
     pub(super) fn to_stored(&self) -> Option<StoredError> {
         (!self.is_temporary()).then(|| StoredError {
             code: self.code().to_owned(),

@@ -77,7 +77,7 @@ impl Executor {
             let reserved = Some(reserved);
             handler(feed, Call { caller, credential, origin, client, reserved, attempt }, input)
         };
-        // The task survives a client that gives up: its key must not look as if it was in use.
+        // The task continues if the client disconnects. Otherwise its key would stay in use without a running write.
         let running = self.feed.runtime.spawn(async move { keys.run_once(&write, run).await });
         running.await.unwrap_or(Err(FeedError::Internal))
     }

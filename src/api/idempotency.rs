@@ -3,13 +3,13 @@
 //! A caller that sends a key (`Idempotency-Key`, or `idempotency_key` in the input) may repeat the write for 24 hours:
 //! it runs once, and every repeat gets the reply of the first. The ledger is written at both ends:
 //!
-//! 1. `begin` stores the key, a digest of the input and an id for what the operation creates.
-//! 2. The operation runs. What it creates gets that id.
-//! 3. `finish` stores the reply: success, or a lasting error. After other errors the key is released.
+//! 1. `begin` stores the key, a digest of the input, and an id reserved for the object that the operation creates.
+//! 2. The operation runs. The object that it creates gets the reserved id.
+//! 3. `finish` stores the reply: success, or a permanent error. After other errors the key is released.
 //!
-//! A process that dies between 1 and 3 leaves a key without a reply. A repeat runs the operation again, with the id of
-//! the first attempt: what that created is found, and not created twice. Operations that create nothing are idempotent
-//! by themselves; for a repeated deletion, `not_found` counts as success.
+//! A process that dies between 1 and 3 leaves a key without a reply. A repeat then runs the operation again with the id
+//! of the first attempt, finds any object that the first attempt created, and does not create it twice. Operations that
+//! create nothing are idempotent; for a repeated deletion, `not_found` counts as success.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,15 +33,15 @@ const KEY_MEMBER: &str = "idempotency_key";
 /// How long a reply is stored, in milliseconds.
 const RETENTION: u64 = 24 * 3600 * 1000;
 
-/// The lease of a running write, in milliseconds. It is renewed twice in that time; after a crash a repeat waits for
-/// its end.
+/// The lease of a running write, in milliseconds. It is renewed twice in that time; after a crash, a repeat waits until
+/// the lease expires.
 const LEASE: u64 = 2_000;
 
 /// How long a repeat waits for the first request before it fails with `in_progress`. Longer than a lease, so that a
 /// repeat after a crash succeeds.
 const MAX_WAIT: Duration = Duration::from_secs(3);
 
-/// How often expired keys are removed, and how many at once: the ledger has one writer for all.
+/// The interval between removals of expired keys, and the keys removed at once: the ledger has a single writer.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_REMOVED: usize = 500;
 
@@ -53,7 +53,7 @@ pub(super) struct IdempotencyKeys {
 }
 
 impl IdempotencyKeys {
-    /// Keys in this ledger. Each reserves an id for what the operation creates.
+    /// Idempotency keys in this ledger. Each key reserves an id for the object that the operation creates.
     pub(super) fn new(ledger: Arc<dyn Ledger>, ids: Arc<NodeIds>, runtime: Arc<Runtime>) -> Self {
         Self { ledger, ids, runtime }
     }
@@ -92,13 +92,13 @@ impl IdempotencyKeys {
             None => self.ledger.move_write_lease(&write.user, &write.key, until, 0).await,
         };
         if let Err(error) = noted {
-            // The reply is returned all the same. A repeat will find the key without one, and run again.
+            // The reply is returned anyway. A repeat will find the key without a reply and run again.
             tracing::warn!(%error, operation = write.operation, "what came of a write could not be kept");
         }
         ran
     }
 
-    /// Renews the lease of a running write. Returns its end.
+    /// Renews the lease of a running write. Returns the new end of the lease.
     async fn renew(&self, write: &IdempotentWrite, until: Millis) -> Millis {
         let later = now().saturating_add(LEASE);
         match self.ledger.move_write_lease(&write.user, &write.key, until, later).await {
@@ -110,7 +110,7 @@ impl IdempotencyKeys {
         }
     }
 
-    /// Begins the write, or finds its reply. Waits a little for another request that is running it.
+    /// Begins the write, or finds its reply. Waits up to [`MAX_WAIT`] for another request that is running the write.
     async fn begin(&self, write: &IdempotentWrite) -> Result<Plan> {
         let deadline = tokio::time::Instant::now() + MAX_WAIT;
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
@@ -143,7 +143,7 @@ impl IdempotencyKeys {
                             break;
                         }
                     }
-                    // Others write in between.
+                    // Other writes run during this pause.
                     if !keys.runtime.sleep(Duration::from_millis(50)).await {
                         return;
                     }
@@ -153,15 +153,15 @@ impl IdempotencyKeys {
     }
 }
 
-/// What to do about a write.
+/// The next step for a write with an idempotency key.
 enum Plan {
-    /// Run it, with this id for what it creates.
+    /// Run the write, with this id for the object that it creates.
     Run(PostId, WriteLease, Attempt),
     /// Return this stored reply.
     Reply(Bytes),
 }
 
-/// The write, if the operation takes a key and the request has one. Takes the key out of the input.
+/// Returns the write if the operation takes a key and the request has one. Removes the key from the input.
 ///
 /// # Errors
 /// If the key is malformed.
@@ -187,8 +187,8 @@ pub(super) fn take_key(operation: &Operation, request: &mut Request) -> Result<O
     Ok(Some(IdempotentWrite { user: user.clone(), key, operation: operation.name, input: digest(&request.input) }))
 }
 
-/// A digest of an input, the same over every transport: members are in order, and where a path or a query can only
-/// write text, a number is its digits.
+/// A digest of an input that is the same over every transport: members are sorted, and a number is written as its
+/// digits where a path or a query can only carry text.
 fn digest(input: &Input) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for (name, value) in input.as_object().into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! The API: one table of operations for rpc, HTTP and OpenAPI, and everything around a call of one.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `operations/` | the table: names, paths, access, effects, costs, schemas |
 //! | `request.rs` | a request, from any transport |

@@ -9,13 +9,14 @@ use crate::feed::{Caller, Credential, Origin};
 pub struct Request {
     /// The caller.
     pub caller: Caller,
-    /// What proves the caller's identity.
+    /// The proof of the caller's identity.
     pub credential: Credential,
     /// Where the request comes from.
     pub origin: Origin,
-    /// The client of this node that asks, over a socket: it gets a receipt when its like is settled.
+    /// The client connection of this node that sent the request, if it came over a socket. The client gets a receipt
+    /// when its like is settled.
     pub client: Option<Arc<str>>,
-    /// The idempotency key, if it came beside the input; it may be in the input, as `idempotency_key`.
+    /// The idempotency key, if it was sent outside the input. The input may also contain it, as `idempotency_key`.
     pub key: Option<String>,
     /// The input of the operation.
     pub input: Input,

@@ -38,14 +38,14 @@ impl Caller {
     }
 }
 
-/// What proves the identity of a caller.
+/// The proof of a caller's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// None: an anonymous client.
     Nothing,
     /// A token.
     Token(Arc<TokenIdentity>),
-    /// An API key. The backend says where the user's id comes from.
+    /// An API key. The backend states where the user's id comes from.
     Backend(UserOrigin),
 }
 
@@ -92,19 +92,19 @@ pub enum Origin {
     Address(IpAddr),
 }
 
-/// An operation under way. Operations that create nothing and depend on nothing but the caller take the [`Caller`]
-/// alone.
+/// An operation under way. Operations that create nothing and depend only on the caller take just the [`Caller`].
 pub(crate) struct Call {
     /// The caller, already authorised.
     pub(crate) caller: Caller,
-    /// What proved it: sign-out ends the token that asks.
+    /// The caller's credential: sign-out revokes the token of the request.
     pub(crate) credential: Credential,
     /// Where the request comes from: backends are exempt from rate limits, sign-ins are counted by address.
     pub(crate) origin: Origin,
-    /// The client of this node that sent the request, if it has a connection: it is informed when its likes are
+    /// The client connection of this node that sent the request, if any: the client is notified when its likes are
     /// settled.
     pub(crate) client: Option<Arc<str>>,
-    /// The id for what the operation creates, reserved with an idempotency key. An earlier attempt may have used it.
+    /// The id for the object that the operation creates, reserved with an idempotency key. An earlier attempt may have
+    /// used it.
     pub(crate) reserved: Option<PostId>,
     /// Whether an earlier attempt under the same idempotency key may have run.
     pub(crate) attempt: Attempt,

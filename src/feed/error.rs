@@ -14,7 +14,7 @@ use crate::auth::{PasswordError, Revoked};
 use crate::broker::BrokerError;
 use crate::ledger::LedgerError;
 
-/// Why an operation was refused or failed. [`ErrorKind`] describes each kind.
+/// The reason why an operation was refused or failed. [`ErrorKind`] describes each kind.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     /// [`ErrorKind::INVALID`].
@@ -86,7 +86,7 @@ pub enum FeedError {
     Stored(Box<StoredError>),
 }
 
-/// A lasting error, as the ledger stores it for repeats of the request: see `api/idempotency.rs`.
+/// A permanent error, as the ledger stores it for repeats of the request: see `api/idempotency.rs`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StoredError {
     /// The code of its kind.
@@ -99,18 +99,18 @@ pub struct StoredError {
     pub(crate) field: Option<String>,
 }
 
-/// Rounded up, so that a client that waits so long has waited long enough.
+/// Rounds up to whole seconds, so that a client that waits this long has waited long enough.
 pub(crate) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// There is no such post, or the reader may not see it.
+/// The post does not exist, or the reader may not see it.
 pub(crate) const NO_POST: FeedError = FeedError::NotFound("no such post");
 
-/// There is no such comment, or the reader may not see it.
+/// The comment does not exist, or the reader may not see it.
 pub(crate) const NO_COMMENT: FeedError = FeedError::NotFound("no such comment");
 
-/// There is no such user, or the reader may not see the profile.
+/// The user does not exist, or the reader may not see the profile.
 pub(crate) const NO_USER: FeedError = FeedError::NotFound("no such user");
 
 /// The result of an operation.
@@ -158,7 +158,7 @@ impl FeedError {
         self.kind().is_temporary
     }
 
-    /// Whether a store cannot work at this time: the same request succeeds once it can.
+    /// Whether a store is out of service: the same request succeeds once the store recovers.
     pub(crate) fn is_outage(&self) -> bool {
         matches!(
             self,
@@ -219,7 +219,7 @@ pub(crate) async fn isolate<T>(work: impl Future<Output = Result<T>>) -> (Result
 }
 
 fn note_cause(error: &dyn Display) {
-    // Outside of `isolate` nothing is recorded.
+    // The cause is recorded only inside `isolate`.
     let _ = CAUSE.try_with(|cause| *cause.borrow_mut() = Some(error.to_string()));
 }
 

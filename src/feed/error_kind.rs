@@ -8,9 +8,9 @@ pub struct ErrorKind {
     pub code: &'static str,
     /// The HTTP status. It is the rpc code too: the client protocol leaves 400–1999 to applications.
     pub status: u16,
-    /// Whether to retry: the same request may succeed later.
+    /// Whether clients should retry: the same request may succeed later.
     pub is_temporary: bool,
-    /// When operations fail with it, in a sentence for clients.
+    /// The condition under which operations fail with it, in a sentence for clients.
     pub meaning: &'static str,
 }
 

@@ -1,7 +1,7 @@
 //! The event queue: writes put events into it, and workers turn them into notifications.
 //!
-//! The queue is in the ledger. This is what the workers of this process share with the writes: wake-ups, and how many
-//! likes are worth an event.
+//! The ledger stores the queue. This module holds the state that workers of this process share with writes: wake-ups,
+//! and the number of likes that get an event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use super::runtime::Runtime;
 use crate::ledger::EventConsumer;
 
-/// New likes of one object that get an event, each time some are settled; and the waiting events of likes past which
-/// none do.
+/// The most new likes of one object that get an event in one settlement. Also the number of waiting like events at
+/// which new likes get none.
 const LIKES_PER_OBJECT: usize = 500;
 const MAX_WAITING_LIKE_EVENTS: u64 = 2_000;
 
@@ -22,7 +22,7 @@ pub(crate) struct EventQueue {
     runtime: Arc<Runtime>,
     notifications: Wakers,
     likes: Wakers,
-    /// Events of likes that waited when the queue was last read.
+    /// Like events that waited when the queue was last read.
     waiting_likes: AtomicU64,
 }
 
@@ -36,24 +36,24 @@ struct Wakers {
 }
 
 impl EventQueue {
-    /// A queue whose workers sleep.
+    /// An empty queue: its workers sleep.
     pub(crate) fn new(runtime: Arc<Runtime>) -> Self {
         let waiting_likes = AtomicU64::new(0);
         Self { runtime, notifications: Wakers::default(), likes: Wakers::default(), waiting_likes }
     }
 
-    /// This process wrote an event.
+    /// Wakes the consumer: this process wrote an event.
     pub(crate) fn wake(&self, consumer: EventConsumer) {
         self.wakers(consumer).written.notify_one();
     }
 
-    /// Another process wrote an event.
+    /// Wakes the consumers: another process wrote an event.
     pub(crate) fn on_signal(&self) {
         self.notifications.signalled.notify_one();
         self.likes.signalled.notify_one();
     }
 
-    /// Waits for an event, for at most so long. Returns whether this process wrote one; `None` if the process stops.
+    /// Waits up to `at_most` for an event. Returns whether this process wrote it; `None` if the process stops.
     pub(crate) async fn wait(&self, consumer: EventConsumer, at_most: Duration) -> Option<bool> {
         let wakers = self.wakers(consumer);
         tokio::select! {
@@ -63,12 +63,12 @@ impl EventQueue {
         }
     }
 
-    /// The most new likes of one object that get an event; 0 while too many events of likes wait.
+    /// The most new likes of one object that get an event; 0 while too many like events wait.
     pub(crate) fn max_likes_per_object(&self) -> usize {
         if self.waiting_likes.load(Ordering::Relaxed) < MAX_WAITING_LIKE_EVENTS { LIKES_PER_OBJECT } else { 0 }
     }
 
-    /// Notes how many events of likes wait.
+    /// Records the number of waiting like events.
     pub(crate) fn set_waiting_likes(&self, waiting: u64) {
         let before = self.waiting_likes.swap(waiting, Ordering::Relaxed);
         if before < MAX_WAITING_LIKE_EVENTS && waiting >= MAX_WAITING_LIKE_EVENTS {

@@ -1,4 +1,4 @@
-//! `with`: what a client requests with posts, and the members that posts get for it.
+//! `with`: the members that a client requests with posts, and their values.
 
 use std::collections::BTreeMap;
 
@@ -37,10 +37,10 @@ pub(crate) struct ExpandRequest {
 }
 
 impl ExpandRequest {
-    /// The requested parts.
+    /// Decodes the requested parts.
     ///
     /// # Errors
-    /// [`FeedError::Invalid`] if an element is none of the parts.
+    /// [`FeedError::Invalid`] if an element is not a known part.
     pub(crate) fn decode(&self) -> Result<Expand> {
         let part = |name: &str| ExpandField::deserialize(Value::from(name)).ok();
         let parts = self.with.as_ref().map_or(Some(Vec::new()), part_names);
@@ -50,7 +50,7 @@ impl ExpandRequest {
     }
 }
 
-/// The names in a list, which is JSON or text with commas. `None` if it is neither.
+/// The names in a list, which is a JSON array or comma-separated text. `None` for other values.
 fn part_names(with: &Value) -> Option<Vec<&str>> {
     match with {
         Value::Null => Some(Vec::new()),
@@ -61,7 +61,7 @@ fn part_names(with: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// The number of parts that an input requests: what a read costs depends on it. Inputs are not validated yet.
+/// The number of parts that an input requests; the cost of a read depends on it. The input is not validated yet.
 pub(crate) fn requested_parts(input: &Value) -> u32 {
     let names = input.get("with").and_then(part_names).unwrap_or_default();
     u32::try_from(names.len().min(MAX_PARTS)).unwrap_or(0)
@@ -77,7 +77,7 @@ impl Expand {
     }
 }
 
-/// The likers and comments of a post, as far as they were requested.
+/// The likers and comments of a post, if requested.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct PostPreview {
     /// The latest likers, at most 8; with `likers`.

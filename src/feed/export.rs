@@ -1,8 +1,8 @@
-//! Exports: everything that is one user's own, as JSON, in pages of bounded size.
+//! Exports: all data of one user, as JSON, in pages of bounded size.
 //!
-//! A page is cut by rows and by bytes, and read from the ledger in small steps, so that an author with 100,000 posts
-//! costs no more memory and no longer calls than anybody else. Rows of other users are not part of it: of posts and
-//! comments that the user liked, and of users that the user knows, an export has the ids.
+//! A page is limited by rows and by bytes, and read from the ledger in small steps. An author with 100,000 posts needs
+//! no more memory and no longer calls than any other user. Rows of other users are not exported: for posts and comments
+//! that the user liked, and for other users, an export has only the ids.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::rendering::NotificationRenderer;
 use crate::ledger::{Ledger, PersonalData};
 use crate::model::{PostId, User, UserId};
 
-/// Exports that one node works on at a time; others wait.
+/// Exports that one node processes concurrently; further ones wait.
 const MAX_CONCURRENT_EXPORTS: usize = 2;
 
 /// How long a request waits for its turn.
@@ -34,10 +34,10 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 const MAX_PAGE_ROWS: usize = 1_000;
 const MAX_PAGE_BYTES: usize = 256 << 10;
 
-/// Rows that one call of the ledger reads.
+/// Rows that one ledger call reads.
 const ROWS_PER_READ: usize = 100;
 
-/// A part of an export: a member of it, and where its rows come from. The order is that of the pages.
+/// The sections of an export: the member name and the source of the rows. Pages follow this order.
 const SECTIONS: [(&str, Option<PersonalData>); 11] = [
     ("posts", Some(PersonalData::Posts)),
     ("comments", Some(PersonalData::Comments)),
@@ -103,7 +103,7 @@ impl PageCursor for ExportCursor {
 }
 
 impl Export {
-    /// Adds a row. `false` once the page is full: nothing more is to be added.
+    /// Adds a row. `false` once the page is full: the caller must not add more.
     fn add(&mut self, section: &'static str, json: String, budget: &mut PageBudget) -> Result<bool> {
         budget.rows = budget.rows.saturating_sub(1);
         budget.bytes = budget.bytes.saturating_sub(json.len());
@@ -116,7 +116,7 @@ impl Export {
     }
 }
 
-/// What a page still has budget for.
+/// The remaining budget of a page.
 struct PageBudget {
     rows: usize,
     bytes: usize,
@@ -145,10 +145,10 @@ impl Exports {
         self.page(caller.user()?, request.cursor.as_deref()).await
     }
 
-    /// A page of everything that is a user's own: the first, or the one that begins at `cursor`.
+    /// Returns a page of a user's data: the first page, or the one that begins at `cursor`.
     ///
-    /// # Errors
-    /// [`FeedError::NotFound`] if there is no such user, [`FeedError::Invalid`] if the cursor is none of an export,
+    /// [`FeedError::NotFound`] if the user does not exist, [`FeedError::Invalid`] if the cursor is not that of an
+    /// export, [`FeedError::TooMany`] while too many exports are under way.
     /// [`FeedError::TooMany`] while too many exports are under way.
     pub(crate) async fn page(&self, user: &UserId, cursor: Option<&str>) -> Result<Export> {
         if self.identity.is_erased(user) {
@@ -185,7 +185,8 @@ impl Exports {
         Ok(export)
     }
 
-    /// Adds rows of a section from where the export stands. `false` if the page was full before the section ended.
+    /// Adds rows of a section, starting at the current position of the export. `false` if the page was full before the
+    /// section ended.
     async fn export_rows(
         &self,
         user: &UserId,
@@ -211,7 +212,7 @@ impl Exports {
         }
     }
 
-    /// The same of notifications, as the user may see them: they name other people.
+    /// Adds rows of notifications, limited to those that the user may see: notifications name other people.
     async fn export_notifications(
         &self,
         user: &UserId,

@@ -1,12 +1,12 @@
 //! Makes ids under a number that this node leases from the broker.
 //!
-//! Two nodes with one number could make the same id twice, so numbers are fenced. Time is passed in.
+//! Two nodes with the same number could make the same id, so numbers are fenced. The caller passes the time in.
 //!
-//! - A lease ends here before it ends in the store. It is counted from before the request was sent, on a clock that
-//!   goes on while the process is stopped, and [`LEASE_MARGIN`] earlier. A machine that was suspended, whose monotonic
-//!   clock stood, sees that the wall clock has passed the end.
-//! - No id is made beyond a time that was agreed with the store (the lease's *ceiling*). The store keeps it with the
-//!   number; the next holder of the number makes larger ids only, even if its clock is behind.
+//! - A lease ends here before it ends in the store. It counts from before the request was sent, on a clock that
+//!   continues while the process is stopped, and ends [`LEASE_MARGIN`] earlier. If the machine was suspended and its
+//!   monotonic clock stopped, the wall clock shows that the lease has ended.
+//! - No id is made beyond a time agreed with the store (the lease's *ceiling*). The store keeps the ceiling with the
+//!   number; the next holder of the number makes only larger ids, even if its clock is behind.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use crate::broker::{NODE_LEASE, NodeLease};
 use crate::model::{Millis, PostId};
 
-/// How much earlier a lease ends here than in the store: for clocks that do not run equally fast.
+/// How much earlier a lease ends here than in the store. Covers clocks that run at different speeds.
 pub(crate) const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
 const LAST_SEQUENCE: u8 = (1 << PostId::SEQUENCE_BITS) - 1;
 
-/// Makes ids that grow, and that no other node makes.
+/// Makes ascending ids that no other node makes.
 #[derive(Debug, Default)]
 pub(crate) struct IdMaker(Mutex<IdState>);
 
@@ -35,8 +35,8 @@ struct IdState {
 #[derive(Debug)]
 struct LeasedNumber {
     number: u8,
-    /// When it ends, by the monotonic clock and by the wall clock, and the last millisecond of which ids are made.
-    /// `None` where nobody else could have the number.
+    /// The end of the lease by the monotonic clock and by the wall clock, and the last millisecond for which ids are
+    /// made. `None` if no other node could have the number.
     bounds: Option<(Instant, Millis, Millis)>,
 }
 
@@ -44,36 +44,36 @@ struct LeasedNumber {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseRequest {
     sent: Instant,
-    /// When the lease ends by the wall clock.
+    /// The end of the lease by the wall clock.
     wall_until: Millis,
-    /// The number to be kept, if there is one.
+    /// The current number, which the lease should keep, if any.
     pub(crate) number: Option<u8>,
-    /// No id will be made of a later millisecond under this lease.
+    /// Under this lease, no id is made for a later millisecond.
     pub(crate) ceiling: Millis,
 }
 
 /// A moment, by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockReading {
-    /// The monotonic clock, which goes on while the process is stopped.
+    /// The monotonic clock, which continues while the process is stopped.
     pub(crate) ticks: Instant,
     /// The wall clock.
     pub(crate) wall: Millis,
 }
 
 impl ClockReading {
-    /// Now, where the wall clock says `wall`.
+    /// The current time, with `wall` as the wall clock.
     pub(crate) fn at(wall: Millis) -> Self {
         Self { ticks: Instant::now(), wall }
     }
 }
 
-/// There is no lease, or it has run out.
+/// The node has no lease, or its lease has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoLease;
 
 impl IdMaker {
-    /// Begins a request to lease a number, or to renew its lease. To be sent after this.
+    /// Begins a request to lease a number, or to renew its lease. Call it before the request is sent.
     pub(crate) fn request(&self, now: ClockReading) -> LeaseRequest {
         let state = self.0.lock();
         let valid = u64::try_from((NODE_LEASE - LEASE_MARGIN).as_millis()).unwrap_or(u64::MAX);
@@ -82,12 +82,12 @@ impl IdMaker {
         LeaseRequest { sent: now.ticks, wall_until, number, ceiling }
     }
 
-    /// The request was granted.
+    /// Records that the request was granted.
     pub(crate) fn granted(&self, request: LeaseRequest, lease: &NodeLease) {
         let mut state = self.0.lock();
         let before = state.lease.as_ref().map(|held| held.number);
         if before.is_some_and(|before| before != lease.number) {
-            // Within one millisecond a smaller number makes smaller ids.
+            // Within one millisecond, a smaller number makes smaller ids.
             state.last.1 = LAST_SEQUENCE;
         }
         if state.last.0 < lease.used_until {
@@ -98,10 +98,11 @@ impl IdMaker {
         state.lease = Some(LeasedNumber { number: lease.number, bounds });
     }
 
-    /// A new id, larger than every one before. A clock that stands or goes back borrows the milliseconds to come.
+    /// Returns a new id, larger than every one before. If the clock stands still or goes back, ids use milliseconds of
+    /// the future.
     ///
     /// # Errors
-    /// While this node has no number that is surely its own.
+    /// While this node has no number that is certainly its own.
     pub(crate) fn next(&self, now: ClockReading) -> Result<PostId, NoLease> {
         let mut state = self.0.lock();
         let held = state.lease.as_ref().ok_or(NoLease)?;
@@ -127,7 +128,7 @@ mod tests {
 
     const START: Millis = PostId::TIME_ZERO + 10_000_000;
 
-    /// Two clocks that are moved by hand.
+    /// Two clocks that the test moves.
     struct Clocks(Instant, Millis);
 
     impl Clocks {
@@ -135,7 +136,7 @@ mod tests {
             Self(Instant::now(), START)
         }
 
-        /// So many seconds after the start, by each clock.
+        /// The time after so many seconds, by each clock.
         fn at(&self, ticks: u64, wall: u64) -> ClockReading {
             ClockReading { ticks: self.0 + Duration::from_secs(ticks), wall: self.1 + 1_000 * wall }
         }
@@ -167,11 +168,11 @@ mod tests {
         let (ids, clocks) = (IdMaker::default(), Clocks::new());
         assert_eq!(ids.next(clocks.at(0, 0)), Err(NoLease), "no number yet");
         let request = ids.request(clocks.at(0, 0));
-        // The answer took 9 s: the store may have counted from when the request was sent.
+        // The reply took 9 s: the store may have counted from when the request was sent.
         ids.granted(request, &leased(3, 0));
         let first = ids.next(clocks.at(9, 9)).unwrap();
         assert!(ids.next(clocks.at(49, 49)).unwrap() > first);
-        // The process was stopped. The wall clock was set back meanwhile, which does not help.
+        // The process was stopped, and the wall clock was set back; the lease has ended anyway.
         assert_eq!(ids.next(clocks.at(50, 20)), Err(NoLease));
         let request = ids.request(clocks.at(51, 21));
         assert_eq!(request.number, Some(3));
@@ -183,7 +184,7 @@ mod tests {
     fn a_machine_that_was_suspended_makes_no_ids_until_it_has_renewed() {
         let (ids, clocks) = (IdMaker::default(), Clocks::new());
         ids.granted(ids.request(clocks.at(0, 0)), &leased(3, 0));
-        // The monotonic clock stood.
+        // The monotonic clock stopped.
         assert_eq!(ids.next(clocks.at(1, 51)), Err(NoLease));
         ids.granted(ids.request(clocks.at(1, 51)), &leased(3, 0));
         assert!(ids.next(clocks.at(1, 51)).is_ok());
@@ -200,7 +201,7 @@ mod tests {
         }
         assert_eq!(made.len(), 64, "the last millisecond");
         assert!(made.iter().all(|id| id.time() <= request.ceiling));
-        // The clock was set back by the time of the renewal; ids go on, and the store is to know up to where.
+        // The clock was set back by the time of the renewal. Ids continue, so the store needs a higher ceiling.
         assert!(ids.request(clocks.at(50, 0)).ceiling > request.ceiling);
     }
 

@@ -154,7 +154,7 @@ pub(crate) struct UserPage {
 }
 
 impl<C: PageCursor> From<(Vec<User>, Option<C>)> for UserPage {
-    /// From what a [`PageBuilder`](super::paging::PageBuilder) finished.
+    /// Converts the result of a [`PageBuilder`](super::paging::PageBuilder).
     fn from((items, next): (Vec<User>, Option<C>)) -> Self {
         Self { items, next: next.map(|next| next.encode()) }
     }

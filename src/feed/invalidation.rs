@@ -1,12 +1,12 @@
-//! Invalidation of the caches of this node, and of those of all other nodes before a change is answered.
+//! Invalidation of caches: on this node, and on all other nodes before a change is answered.
 //!
-//! Everything that takes something away (a deletion, an edit, a block, an unfollow) ends with
+//! Every change that takes something away (a deletion, an edit, a block, an unfollow) ends with
 //! [`invalidate`](Invalidator::invalidate), after the ledger has committed it. When that returns, no node serves the
-//! state from before. Changes that only add something use [`announce`](Invalidator::announce) and do not wait.
+//! former state. Changes that only add something use [`announce`](Invalidator::announce) and do not wait.
 //!
-//! Every cache that decides what a user may see implements [`Invalidated`] and is given to the [`Invalidator`] when the
-//! services are wired. A reply that is being put together when the change is answered may still show the state from
-//! before, as may a push that is queued for a connection already: those began before it.
+//! Every cache that affects visibility implements [`Invalidated`] and is passed to the [`Invalidator`] when the
+//! services are wired. A reply that is under construction when the change is answered may still show the former state,
+//! as may a push that is already queued for a connection: both began before the change was answered.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,10 +18,10 @@ use crate::metrics::Metrics;
 
 /// A cache that takes part in invalidation.
 pub(crate) trait Invalidated: Send + Sync {
-    /// Drops what a change makes invalid.
+    /// Drops the entries that a change makes invalid.
     fn apply(&self, change: &Invalidation);
 
-    /// Drops everything: this node may have missed invalidations.
+    /// Drops all entries: this node may have missed invalidations.
     fn clear(&self);
 }
 
@@ -55,7 +55,7 @@ impl Invalidator {
         Ok(())
     }
 
-    /// The same, without waiting for other nodes.
+    /// Invalidates without waiting for other nodes.
     ///
     /// # Errors
     /// As for [`invalidate`](Self::invalidate).
@@ -81,12 +81,12 @@ impl Invalidator {
         self.lease.is_held()
     }
 
-    /// Drops what changes make invalid from the caches of this node.
+    /// Drops the entries that changes make invalid from the caches of this node.
     pub(crate) fn apply(&self, changes: &[Invalidation]) {
         for change in changes {
             self.caches.iter().for_each(|cache| cache.apply(change));
         }
-        // Counted last: a render context from before is rendered again, see `EventRenderer::is_current`.
+        // Counted last: a render context prepared before this is rendered again, see `EventRenderer::is_current`.
         self.lease.count_invalidation();
     }
 
@@ -98,7 +98,7 @@ impl Invalidator {
 }
 
 impl DerivedState for Invalidator {
-    /// What is cached came from a ledger that may have held something else.
+    /// The cached entries came from a ledger that may have had other contents.
     fn reset(&self) {
         self.clear();
     }

@@ -1,14 +1,14 @@
-//! Keeps what the broker holds in step with the ledger, also when the ledger is restored or fails over.
+//! Keeps the broker consistent with the ledger, also when the ledger is restored or fails over.
 //!
-//! The ledger and the broker are compared at the start, whenever the ledger was away, when the broker was, and now and
-//! then. If the ledger is another one than the broker remembers, or an older state of it (see [`ledger::Lineage`]), it
-//! begins a new incarnation: its numbers move beyond all that the broker knows, so that pages, pull cursors and
-//! idempotency keys of the life before can never match again; and logs, inboxes and tallies of the incarnation before
-//! count as lost. Inboxes are made anew from the ledger, clients are closed with 3010 and load their timelines again.
+//! The node compares the ledger and the broker at startup, after an outage of either, and periodically. If the ledger
+//! is not the one that the broker remembers, or an older state of it (see [`ledger::Lineage`]), it begins a new
+//! incarnation. Its numbers move beyond all numbers known to the broker, so that pages, pull cursors and idempotency
+//! keys of the previous incarnation can never match again. Logs, inboxes and tallies of the previous incarnation count
+//! as lost. Inboxes are rebuilt from the ledger; clients are disconnected with 3010 and reload their timelines.
 //!
-//! The nodes agree without a leader: a node that notices replaces the incarnation in the ledger, then the record in the
-//! broker, each by compare-and-set, and compares again. The others get a signal, or notice with the next number that
-//! they note.
+//! The nodes agree without a leader: a node that detects the change replaces the incarnation in the ledger, then the
+//! record in the broker, each by compare-and-set, and compares again. The other nodes receive a signal, or detect the
+//! change when they next record a number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,33 +23,33 @@ use crate::backoff::Backoff;
 use crate::broker::{Broker, LIKES, LedgerMatch, QueueOffset, Signal, is_behind};
 use crate::ledger::{self, HighWaterMarks, JOBS, Ledger, PULLED, REVERTS, high_water};
 
-/// How often the stores are compared though nothing happened.
+/// The interval at which the stores are compared without an event.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The delays after a comparison that failed.
+/// The delays after a failed comparison.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// How often a node tries to begin an incarnation while others do the same.
+/// The most attempts of a node to begin an incarnation while others do the same.
 const MAX_ATTEMPTS: usize = 30;
 
-/// State of this node that comes from the ledger.
+/// State of this node that is derived from the ledger.
 pub(crate) trait DerivedState: Send + Sync {
-    /// Drops it: the ledger is another one, or an older state of itself.
+    /// Drops the state: the ledger was replaced, or is an older state of itself.
     fn reset(&self);
 }
 
-/// Keeps the broker in step with the ledger.
+/// Keeps the broker consistent with the ledger.
 pub(crate) struct LineageTracker {
     ledger: Arc<dyn Ledger>,
-    /// Remembers the numbers of the ledger.
+    /// Stores the high-water marks of the ledger.
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     /// Reset when a new incarnation begins.
     derived: Vec<Arc<dyn DerivedState>>,
     /// `None` before the first comparison.
     known: RwLock<Option<Arc<KnownIncarnation>>>,
-    /// The stores are to be compared.
+    /// Requests a comparison of the stores.
     compare: Notify,
 }
 
@@ -60,14 +60,14 @@ struct KnownIncarnation {
     numbers: [HighWaterMark; 3],
 }
 
-/// The greatest number of a kind.
+/// The high-water mark of one kind of number.
 struct HighWaterMark {
     kind: &'static str,
-    /// That is about to be used.
+    /// The highest number about to be used.
     wanted: AtomicU64,
-    /// That the broker remembers.
+    /// The highest number that the broker stores.
     noted: AtomicU64,
-    /// Held while the broker is written, so that waiting callers share one call.
+    /// Held during the broker call, so that waiting callers share one call.
     noting: tokio::sync::Mutex<()>,
 }
 
@@ -88,7 +88,7 @@ impl LineageTracker {
         Self { ledger, broker, runtime, derived, known: RwLock::new(None), compare: Notify::new() }
     }
 
-    /// The stores may not fit each other any more.
+    /// Requests a comparison: the stores may no longer be consistent.
     pub(crate) fn compare_soon(&self) {
         self.compare.notify_one();
     }
@@ -111,7 +111,7 @@ impl LineageTracker {
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
         let comparison = self.ledger.begin_comparison();
         self.match_ledger().await?;
-        // If it is another one by now, that is noticed below.
+        // If the ledger has been replaced by now, the code below detects it.
         self.ledger.admit(comparison);
         let lineage = Arc::clone(self);
         self.runtime.spawn(async move {
@@ -135,13 +135,13 @@ impl LineageTracker {
         Ok(())
     }
 
-    /// Compares the ledger with the broker, and lets calls go on to what was compared.
+    /// Compares the ledger with the broker, and admits calls to the compared ledger.
     async fn compare(&self) -> Result<()> {
         let comparison = self.ledger.begin_comparison();
         self.match_ledger().await?;
         match self.ledger.admit(comparison) {
             true => Ok(()),
-            // It came back as another one meanwhile, and what was read is of the one before.
+            // The ledger was replaced during the comparison, so the values read belong to the former one.
             false => Err(FeedError::Unavailable),
         }
     }
@@ -155,7 +155,8 @@ impl LineageTracker {
                     return Ok(());
                 }
                 LedgerMatch::Other(known, numbers) => {
-                    // Nodes use numbers all the time: those that came after the ledger was read are in it by now.
+                    // Nodes use numbers all the time: the ledger includes by now those assigned after it was first
+                    // read.
                     let lineage = self.ledger.lineage().await?;
                     let used = numbers.iter().map(|(kind, number)| (kind.as_str(), number.as_str()));
                     if known == lineage.identity() && !is_behind(&remembered(&lineage), used) {
@@ -171,8 +172,8 @@ impl LineageTracker {
         Err(FeedError::Unavailable)
     }
 
-    /// Moves the ledger's numbers beyond those that the broker knows, and has the broker remember the ledger as it is
-    /// then.
+    /// Moves the ledger's numbers beyond those known to the broker, and stores the resulting state of the ledger in the
+    /// broker.
     async fn begin_incarnation(&self, lineage: &ledger::Lineage, known: &str, numbers: &HighWaterMarks) -> Result<()> {
         tracing::warn!(
             ledger = lineage.identity(),
@@ -191,14 +192,14 @@ impl LineageTracker {
         Ok(())
     }
 
-    /// Works with this incarnation from now on.
+    /// Enters this incarnation.
     async fn enter_incarnation(&self, lineage: &ledger::Lineage) {
         let identity = lineage.identity();
         let before = self.known();
         if before.as_ref().is_some_and(|known| known.identity == identity) {
             return;
         }
-        // What is remembered here came from a ledger that may have held something else.
+        // The derived state came from a ledger that may have had other contents.
         self.derived.iter().for_each(|state| state.reset());
         let numbers = [JOBS, PULLED, REVERTS].map(|kind| HighWaterMark::new(kind, lineage.number(kind)));
         let incarnation: Arc<str> = lineage.incarnation.as_str().into();
@@ -215,10 +216,10 @@ impl LineageTracker {
 }
 
 impl LineageTracker {
-    /// Has the broker remember a number of the ledger before anything there is named by it.
+    /// Stores a number of the ledger in the broker before the number is used there.
     ///
     /// # Errors
-    /// If the broker cannot be reached, or remembers another ledger.
+    /// If the broker cannot be reached, or stores the record of another ledger.
     pub(crate) async fn note_number(&self, kind: &'static str, number: u64) -> Result<()> {
         let known = self.known().ok_or(FeedError::Unavailable)?;
         let Some(of_kind) = known.numbers.iter().find(|number| number.kind == kind) else { return Ok(()) };
@@ -236,7 +237,7 @@ impl LineageTracker {
         Ok(())
     }
 
-    /// Has the broker remember how far a partition of the queue of likes is settled, before the counts are published.
+    /// Stores in the broker how far a partition of the like queue is settled, before the counts are published.
     ///
     /// # Errors
     /// As for [`note_number`](Self::note_number).
@@ -249,13 +250,13 @@ impl LineageTracker {
         if self.broker.note_numbers(&known.identity, &numbers).await? {
             return Ok(());
         }
-        // Another node found that the ledger was replaced.
+        // Another node detected that the ledger was replaced.
         self.compare_soon();
         Err(FeedError::Unavailable)
     }
 }
 
-/// What the broker remembers of a ledger that stands here.
+/// The broker's record of the current ledger.
 fn remembered(lineage: &ledger::Lineage) -> HighWaterMarks {
     let numbers = lineage.numbers.iter().map(|(kind, number)| ((*kind).to_owned(), high_water(*number)));
     let positions = lineage.positions.iter().filter_map(|(partition, position)| {

@@ -1,7 +1,7 @@
 //! The feed: its services, without sockets and transports.
 //!
-//! Services own what they need, and are given what they use in their constructor. Commands submit jobs and events;
-//! nothing calls back up. `wiring.rs` builds the services, lower ones first.
+//! A service owns its state and receives its dependencies in its constructor. Commands submit jobs and events; lower
+//! layers never call higher ones. `wiring.rs` builds the services, starting with the lowest layer.
 //!
 //! | layer | modules |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The ids that this node makes, and the lease of the number that they contain.
+//! Makes the ids of this node, and keeps the lease of the node number that they contain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::model::{Millis, PostId};
 /// How often a node renews the lease of its number.
 const LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The pause after a renewal that failed: a broker that lost its data gives the number to the next node that asks.
+/// The pause after a failed renewal: a broker that lost its data gives the number to the next node that asks.
 const RENEWAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Makes ids, and keeps the lease of this node's number.
@@ -23,7 +23,7 @@ pub(crate) struct NodeIds {
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     maker: IdMaker,
-    /// The broker may have lost this node's lease.
+    /// Signals that the broker may have lost this node's lease.
     renew: Notify,
 }
 
@@ -64,7 +64,7 @@ impl NodeIds {
         self.renew.notify_one();
     }
 
-    /// The id for what a call creates: the reserved one, or a new one.
+    /// Returns the id for the object that a call creates: the reserved id, or a new one.
     ///
     /// # Errors
     /// As for [`next`](Self::next).
@@ -86,8 +86,7 @@ impl NodeIds {
 
     /// Leases a number for ids, or renews the lease.
     async fn renew_lease(&self) -> Result<()> {
-        // If ids continue above those of the former holder, the store has to know the new ceiling before any id is
-        // made.
+        // If ids continue above those of the former holder, the store must have the new ceiling before any id is made.
         for _ in 0..2 {
             let request = self.maker.request(ClockReading::at(now()));
             let lease = self.broker.lease_node(self.runtime.holder(), request.number, request.ceiling).await?;

@@ -1,9 +1,9 @@
 //! The operations: rpc over the socket, HTTP, the OpenAPI document and `docs/api.md` all read one table.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `table.rs` | the table, one row an operation |
-//! | `operation.rs` | the columns of a row, and what follows from them |
+//! | `table.rs` | the table, one row per operation |
+//! | `operation.rs` | the columns of a row, and the properties derived from them |
 //! | `codec.rs` | decodes inputs and encodes outputs |
 
 mod codec;

@@ -1,4 +1,4 @@
-//! An operation: a row of the table, and what follows from its columns.
+//! An operation: a row of the table, and the properties derived from its columns.
 
 use std::sync::Arc;
 
@@ -44,10 +44,10 @@ impl Verb {
     }
 }
 
-/// Who may call an operation, and how.
+/// The callers and transports that an operation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anyone, over HTTP only: this is how one becomes a user.
+    /// Anyone, over HTTP only: sign-up and sign-in are open.
     Open,
     /// Any connection or token, anonymous ones included.
     Reader,
@@ -55,16 +55,16 @@ pub enum Access {
     User,
 }
 
-/// What an operation does, and the rate limit that it counts against.
+/// The effect of an operation, and the rate limit that it counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) enum Effect {
     /// Reads. The number is the cost of a page of 20 items, in units of the budget for reads (`rates.reads`); a look-up
     /// by id costs 1. See [`Operation::read_cost`].
     Read(u32),
-    /// Changes data in the name of the caller. Takes an idempotency key.
+    /// Changes data on behalf of the caller. Takes an idempotency key.
     Write(RateClass),
     /// A write that is acknowledged from the write-behind queue. It does not wait for the ledger: the settler records a
-    /// new user together with what the user did.
+    /// new user together with the user's write.
     QueuedWrite(RateClass),
     /// A write whose input holds secrets. It takes no idempotency key: the ledger would store a digest of the input.
     SecretWrite(RateClass),
@@ -90,11 +90,11 @@ pub struct Operation {
     pub path: &'static str,
     /// The HTTP status of success.
     pub status: u16,
-    /// Who may call it.
+    /// The callers that it accepts.
     pub access: Access,
-    /// What it does, and the rate limit that it counts against.
+    /// Its effect, and the rate limit that it counts against.
     pub(in crate::api) effect: Effect,
-    /// What it does, in a line for clients.
+    /// A one-line summary for clients.
     pub summary: &'static str,
     /// The JSON schema of its input.
     pub input: fn(&mut SchemaGenerator) -> Schema,

@@ -1,8 +1,8 @@
-//! A cache that never serves what an invalidation in force has removed.
+//! A cache that never serves an entry removed by an invalidation in force.
 //!
-//! Three things make it so. Entries are used only while this node holds its [`CacheLease`]. An invalidation removes an
-//! entry at once. And a fetch that was under way when its key was invalidated may have read the state before the
-//! change, so it must not fill the cache: [`ticket`](CoherentCache::ticket) is taken before the fetch,
+//! Three rules ensure this. Entries are used only while this node holds its [`CacheLease`]. An invalidation removes an
+//! entry at once. A fetch that was under way when its key was invalidated may have read the state before the change, so
+//! it must not fill the cache: callers take a [`ticket`](CoherentCache::ticket) before the fetch, and
 //! [`fill`](CoherentCache::fill) compares it under the lock that invalidation takes too.
 
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -15,29 +15,30 @@ use parking_lot::Mutex;
 
 use crate::broker::CacheLease;
 
-/// Keys share this many generation counters: an invalidation keeps one in 256 of the fetches under way from filling.
+/// Keys share this many generation counters. An invalidation discards the results of one in 256 of the fetches under
+/// way.
 const SHARDS: usize = 256;
 
 /// The cache.
 pub(crate) struct CoherentCache<K, V> {
-    /// With the life of the cache in which each was filled.
+    /// The entries, each with the value of `life` at which it was filled.
     entries: Cache<K, (u64, V)>,
     lease: Arc<CacheLease>,
-    /// Grows when everything is invalidated.
+    /// Incremented when everything is invalidated.
     life: AtomicU64,
-    /// By shard, how often one of its keys was invalidated.
+    /// For each shard, the number of invalidations of its keys.
     generations: Box<[Mutex<u64>]>,
     hasher: RandomState,
 }
 
-/// Permission to fill a key with what is fetched from now on.
+/// Permission to fill a key with the result of a fetch that starts after the ticket was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FillTicket {
     generation: u64,
     life: u64,
 }
 
-/// A look into the cache on behalf of one request.
+/// A reader of the cache for one request.
 pub(crate) struct CacheReader<'a, K, V> {
     entries: Option<&'a Cache<K, (u64, V)>>,
     life: u64,
@@ -48,7 +49,7 @@ where
     K: Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// What is cached of a key.
+    /// The cached value of a key.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let (life, value) = self.entries?.get(key)?;
         (life == self.life).then_some(value)
@@ -65,12 +66,12 @@ where
     K: Clone + Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// An empty cache of at most so many entries, each used for at most so long.
+    /// An empty cache of at most `capacity` entries, each valid for `ttl`.
     pub(crate) fn new(lease: Arc<CacheLease>, capacity: u64, ttl: Duration) -> Self {
         Self::build(lease, Cache::builder().max_capacity(capacity).time_to_live(ttl).build())
     }
 
-    /// An empty cache whose entries weigh so much together at most.
+    /// An empty cache bounded by the total weight of its entries.
     pub(crate) fn weighing(
         lease: Arc<CacheLease>,
         capacity: u64,
@@ -86,48 +87,48 @@ where
         Self { entries, lease, life: AtomicU64::new(0), generations, hasher: RandomState::new() }
     }
 
-    /// Looks into the cache. Call it after the request it is for began: what the lease says holds for that moment.
+    /// Returns a reader of the cache. Call it after the request began: the reader checks the lease at this moment.
     pub(crate) fn reader(&self) -> CacheReader<'_, K, V> {
         let entries = self.lease.is_held().then_some(&self.entries);
         CacheReader { entries, life: self.life.load(Ordering::SeqCst) }
     }
 
-    /// Takes permission to fill a key. Before the fetch.
+    /// Takes a ticket to fill a key. Call it before the fetch.
     pub(crate) fn ticket(&self, key: &K) -> FillTicket {
         let life = self.life.load(Ordering::SeqCst);
         FillTicket { generation: *self.shard(key).lock(), life }
     }
 
-    /// Whether a key has not been invalidated since the ticket was taken, for all that this node knows. Without its
-    /// lease it does not know.
+    /// Whether no known invalidation affected a key since the ticket was taken. Always false while this node does not
+    /// hold its cache lease.
     pub(crate) fn is_current(&self, key: &K, ticket: FillTicket) -> bool {
         let FillTicket { generation, life } = self.ticket(key);
         self.lease.is_held() && (generation, life) == (ticket.generation, ticket.life)
     }
 
-    /// Fills a key with what was fetched, unless it was invalidated since the ticket was taken.
+    /// Fills a key with a fetched value, unless the key was invalidated since the ticket was taken.
     pub(crate) fn fill(&self, key: K, ticket: FillTicket, value: V) {
         let generation = self.shard(&key).lock();
         if *generation == ticket.generation {
-            // Of an earlier life it is not served.
+            // An entry of an earlier `life` is not served.
             self.entries.insert(key, (ticket.life, value));
         }
     }
 
-    /// Drops a key, and what is being fetched of it.
+    /// Drops a key, and discards fetches of it that are under way.
     pub(crate) fn invalidate(&self, key: &K) {
         let mut generation = self.shard(key).lock();
         *generation += 1;
         self.entries.invalidate(key);
     }
 
-    /// Drops everything, and whatever is being fetched.
+    /// Drops all keys, and discards all fetches under way.
     pub(crate) fn invalidate_all(&self) {
         self.life.fetch_add(1, Ordering::SeqCst);
         self.entries.invalidate_all();
     }
 
-    /// Drops the entries of which it is so, and everything that is being fetched. Looks at all of them.
+    /// Drops the entries that match the predicate, and discards all fetches under way. Scans the whole cache.
     pub(crate) fn invalidate_where(&self, is_so: impl Fn(&K, &V) -> bool) {
         self.generations.iter().for_each(|generation| *generation.lock() += 1);
         for (key, (_, value)) in &self.entries {

@@ -1,10 +1,10 @@
 //! A bounded cache of recent values that costs little more than a map.
 //!
 //! Recent values live in two generations. When the young generation is full, or half of the time to live has passed, it
-//! becomes the old generation, and the former old generation is dropped. So an entry lives for at least half of its
-//! time to live if there is room, and never longer than all of it after its last write or
-//! [`keep`](GenerationalCache::keep). An LRU cache keeps better entries, and each look-up costs several times as much;
-//! here each entry is read a few times at most.
+//! becomes the old generation, and the former old generation is dropped. Given enough room, an entry lives for at least
+//! half of its time to live. It never lives longer than the full time to live after its last write or
+//! [`keep`](GenerationalCache::keep). An LRU cache selects entries better, but each look-up costs several times as
+//! much; here each entry is read a few times at most.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 pub(crate) struct GenerationalCache<K, V> {
     /// Entries that a generation may hold.
     capacity: usize,
-    /// How long a generation is the young one: half of the time to live.
+    /// The period in which a generation is the young one: half of the time to live.
     youth: Duration,
     /// Entries written to the young generation. Removals are not subtracted.
     count: AtomicUsize,
@@ -50,7 +50,7 @@ impl<K: Eq + Hash, V: Clone> GenerationalCache<K, V> {
         found.map(|value| value.clone())
     }
 
-    /// The value of a key, which is kept as if it was written again.
+    /// The value of a key. Extends its life as a new write would.
     pub(crate) fn keep(&self, key: &K) -> Option<V>
     where
         K: Clone,
@@ -61,7 +61,7 @@ impl<K: Eq + Hash, V: Clone> GenerationalCache<K, V> {
             return Some(young.clone());
         }
         let old = generations.old.get(key)?.clone();
-        // It stays in the old one too, so that concurrent readers find it in one of them.
+        // The entry stays in the old generation too, so that concurrent readers find it in one of the two.
         let begin = || {
             self.count.fetch_add(1, Ordering::Relaxed);
             old
@@ -111,7 +111,7 @@ impl<K: Eq + Hash, V: Clone> GenerationalCache<K, V> {
         self.count.store(0, Ordering::Relaxed);
     }
 
-    /// Begins a new generation if it is time, or the young one has `capacity` entries.
+    /// Starts a new generation if the young one has expired or has `capacity` entries.
     fn rotate(&self, capacity: usize) {
         let due = |generations: &Generations<K, V>| {
             self.count.load(Ordering::Relaxed) >= capacity || generations.since.elapsed() >= self.youth
@@ -120,7 +120,7 @@ impl<K: Eq + Hash, V: Clone> GenerationalCache<K, V> {
             return;
         }
         let mut generations = self.generations.write();
-        // Another thread may have done it.
+        // Another thread may have rotated already.
         if !due(&generations) {
             return;
         }
@@ -143,7 +143,7 @@ mod tests {
     fn the_last_write_wins_in_either_generation() {
         let cache = GenerationalCache::new(4, LONG);
         assert_eq!((cache.insert(1, 'a'), cache.insert(1, 'b')), (None, Some('a')));
-        // Two are a generation: the next one begins another.
+        // A generation holds two entries: the next insert starts another.
         cache.insert(2, 'c');
         cache.insert(3, 'd');
         assert_eq!([1, 2, 3].map(|key| cache.get(&key)), [Some('b'), Some('c'), Some('d')]);

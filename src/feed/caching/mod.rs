@@ -1,4 +1,4 @@
-//! The caches that the services share, without what is cached.
+//! Generic caches that the services share.
 
 mod coherent_cache;
 mod generational_cache;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Keys of one fetch. A caller with more fetches in parts, and other callers fetch in between.
+/// Keys of one fetch. A caller with more keys fetches in several turns; other callers fetch in between.
 pub(crate) const MAX_BATCH: usize = 500;
 
 /// Concurrent fetches: a slow one does not block the other callers.
@@ -17,21 +17,21 @@ const MAX_WANTED: usize = 20 * MAX_BATCH;
 /// The keys that callers wait for. While fetches are under way, keys gather for the next one.
 pub(crate) struct RequestCoalescer<K> {
     wanted: parking_lot::Mutex<HashSet<K>>,
-    /// Held while fetching. A caller that waited looks into the cache again first.
+    /// Held during a fetch. After waiting, a caller checks the cache again before it fetches.
     fetching: Semaphore,
 }
 
 impl<K: Copy + Eq + Hash> RequestCoalescer<K> {
-    /// Without keys.
+    /// An empty coalescer.
     pub(crate) fn new() -> Self {
         Self { wanted: parking_lot::Mutex::default(), fetching: Semaphore::new(MAX_FETCHES) }
     }
 
-    /// Adds missing keys, and waits for the turn to fetch. By then the cache may have them.
+    /// Adds missing keys, and waits for a turn to fetch. The cache may have the keys by then.
     pub(crate) async fn turn(&self, missing: &[K]) -> Option<SemaphorePermit<'_>> {
         {
             let mut wanted = self.wanted.lock();
-            // Callers that gave up left their keys behind.
+            // Callers that gave up left their keys in the list.
             if wanted.len() >= MAX_WANTED {
                 wanted.clear();
             }
@@ -40,8 +40,8 @@ impl<K: Copy + Eq + Hash> RequestCoalescer<K> {
         self.fetching.acquire().await.ok()
     }
 
-    /// The keys to fetch in this turn: `missing`, and with them those that other callers wait for, unless they are
-    /// cached (`is_there`) by now. Keys beyond [`MAX_BATCH`] wait for the next turn.
+    /// The keys to fetch in this turn: `missing`, and the keys that other callers wait for, except keys that are cached
+    /// by now (`is_there`). Keys beyond [`MAX_BATCH`] wait for the next turn.
     pub(crate) fn take(&self, missing: &[K], is_there: impl Fn(&K) -> bool) -> Vec<K> {
         let mut wanted = self.wanted.lock();
         for key in missing {
@@ -68,7 +68,7 @@ mod tests {
         let coalescer = RequestCoalescer::new();
         let (first, _slow) = (coalescer.turn(&[1]).await, coalescer.turn(&[]).await);
         assert_eq!(coalescer.take(&[1], |_| false), [1]);
-        // These come while the first is under way.
+        // These keys arrive during the first fetch.
         let more: Vec<u64> = (2..2 + MAX_BATCH as u64).collect();
         let (second, third) = (coalescer.turn(&[2]), coalescer.turn(&more));
         let (mut second, mut third) = (Box::pin(second), Box::pin(third));
@@ -78,7 +78,7 @@ mod tests {
         let taken = coalescer.take(&[2], |_| false);
         assert_eq!((taken.len(), taken[0]), (MAX_BATCH, 2));
         drop(turn);
-        // If the first had failed, the waiting caller would fetch its keys.
+        // If the first fetch had failed, the waiting caller would fetch its keys.
         let _turn = third.await;
         assert_eq!(coalescer.take(&more, |_| false).len(), MAX_BATCH);
         assert!(coalescer.take(&[], |_| false).is_empty());

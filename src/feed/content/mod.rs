@@ -1,4 +1,4 @@
-//! Posts by id, as they are encoded for readers, without a decision who may see them.
+//! Posts by id, encoded for readers. This module does not check visibility.
 
 mod post_cache;
 mod post_encoding;

@@ -79,8 +79,8 @@ fn encoded(post: &Post) -> Result<Box<RawValue>> {
     })
 }
 
-/// How long a post is cached. Edits and deletions are in force on every node before they are answered. This bounds for
-/// how long other nodes can miss a change that failed because Redis could not be reached.
+/// How long a post is cached. Edits and deletions take effect on every node before they are answered. If Redis is
+/// unreachable and a change fails, this limits how long other nodes can miss the change.
 const TTL: Duration = Duration::from_secs(30);
 
 /// The size of the cache, in bytes of JSON.
@@ -90,10 +90,10 @@ const CAPACITY: u64 = 64 << 20;
 pub(crate) struct PostCache {
     ledger: Arc<dyn Ledger>,
     counts: PushCounts,
-    /// `None`: there is no such post (any more).
+    /// `None`: the post does not exist, or was deleted.
     cache: CoherentCache<PostId, Option<Arc<CachedPost>>>,
     misses: RequestCoalescer<PostId>,
-    /// Their posts are hidden, although the cache and the ledger may still have them.
+    /// Erased users. Their posts are hidden, although the cache and the ledger may still have them.
     erased: Arc<ErasedUsers>,
 }
 
@@ -114,7 +114,7 @@ impl PostCache {
         self.cache.ticket(&id)
     }
 
-    /// Adds a post that was just written: its counts are zero.
+    /// Adds a post that was just written, with counts of zero.
     ///
     /// # Errors
     /// [`FeedError::Internal`] if it cannot be encoded.
@@ -129,7 +129,7 @@ impl PostCache {
         Ok(cached)
     }
 
-    /// The counts of those of `ids` that have any, for pushes: at most 2 seconds old.
+    /// The non-zero counts of posts among `ids`, for pushes: at most 2 seconds old.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -137,18 +137,18 @@ impl PostCache {
         self.counts.get(ids).await
     }
 
-    /// Drops a post: it changed.
+    /// Drops a post that changed.
     pub(crate) fn invalidate(&self, id: PostId) {
         self.cache.invalidate(&id);
     }
 
-    /// The cached post: `Some(None)` if it is cached that there is none.
+    /// The cached post: `Some(None)` if the cache records that the post does not exist.
     pub(crate) fn peek(&self, id: PostId) -> Option<Option<Arc<CachedPost>>> {
         let cached = self.cache.reader().get(&id)?;
         Some(cached.filter(|cached| !self.erased.contains(&cached.post.author)))
     }
 
-    /// Those of `ids` that exist.
+    /// The existing posts among `ids`.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -164,7 +164,7 @@ impl PostCache {
         Ok(found)
     }
 
-    /// Loads those that were not in the cache, at most [`MAX_BATCH`].
+    /// Loads posts that were not in the cache, at most [`MAX_BATCH`].
     async fn get_missing(&self, missing: Vec<PostId>, found: &mut HashMap<PostId, Arc<CachedPost>>) -> Result<()> {
         if !self.cache.reader().is_usable() {
             // Without a cache, fetches cannot be shared.
@@ -200,7 +200,7 @@ impl PostCache {
         missing
     }
 
-    /// Fetches `ids`: those `missing` here, and those that concurrent requests wait for.
+    /// Fetches `ids`: the posts `missing` here, and those that concurrent requests wait for.
     async fn fetch(
         &self,
         ids: &[PostId],
@@ -215,7 +215,7 @@ impl PostCache {
                 found.insert(cached.post.id, cached);
             }
         }
-        // The rest does not exist.
+        // The remaining posts do not exist.
         tickets.into_iter().for_each(|(id, ticket)| self.cache.fill(id, ticket, None));
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Invalidated for PostCache {
     fn apply(&self, change: &Invalidation) {
         match change {
             Invalidation::Post(id) => self.invalidate(*id),
-            // Looks through the whole cache.
+            // Scans the whole cache.
             Invalidation::User(author) => {
                 let may_be_theirs = |cached: &Option<Arc<CachedPost>>| {
                     cached.as_ref().is_none_or(|cached| cached.post.author == *author)

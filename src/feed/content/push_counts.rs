@@ -1,7 +1,7 @@
 //! The counts of posts that are being pushed.
 //!
-//! A push is encoded once for all of its recipients. Its counts may be [`TTL`] old, so that a post with many recipients
-//! is counted once.
+//! A push is encoded once for all of its recipients. Its counts may be [`TTL`] old, so that the ledger counts a post
+//! with many recipients once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,12 +31,12 @@ impl PushCounts {
         Self { ledger, recent: Cache::builder().max_capacity(CAPACITY).time_to_live(TTL).build() }
     }
 
-    /// Adds a post that was just created: its counts are zero.
+    /// Adds a post that was just created, with counts of zero.
     pub(super) fn insert_new(&self, id: PostId) {
         self.recent.insert(id, PostCounts::default());
     }
 
-    /// The counts of those of `ids` that have any, in at most one ledger call.
+    /// The non-zero counts of posts among `ids`, in at most one ledger call.
     ///
     /// # Errors
     /// If the ledger cannot be read.

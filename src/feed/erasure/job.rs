@@ -1,8 +1,8 @@
 //! The job that removes the data of an erased user.
 //!
-//! A pass goes through everything in pages, with pauses, so that the ledger's writer is never held for long. A pass
-//! that finds nothing is repeated after [`GRACE`]: a write that began before the erasure may have ended after the first
-//! one. If the second one finds nothing either, the erasure is finished.
+//! A pass processes all data of the user in pages, with pauses, so that the ledger's writer is never held for long.
+//! After a pass that finds nothing, the job waits [`GRACE`] and makes another: a write that began before the erasure
+//! may have ended after the first pass. If the second pass finds nothing either, the erasure is finished.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,28 +25,28 @@ use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData, PersonalRow};
 use crate::metrics::Metrics;
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
-/// How long a write that was under way when its user was erased may take: longer than any call of the ledger.
+/// The longest duration of a write that was under way when its user was erased: longer than any ledger call.
 const GRACE: Duration = Duration::from_secs(12);
 
-/// How often a node looks for an erasure that nobody works on.
+/// The interval at which a node looks for erasures that no node is working on.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long an erasure is held without a sign of life.
+/// How long an erasure stays claimed without a renewal.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// The pause after a failure; it doubles up to [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// Rows of a page, and the pause after it: others write meanwhile.
+/// Rows of a page, and the pause after it, during which other writes run.
 const PAGE: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Posts deleted at once. Each makes a fan-out job, and these are not to fill the lanes.
+/// Posts deleted at once. Each deletion creates a fan-out job; a small batch keeps them from filling the lanes.
 const POSTS_PER_PAGE: usize = 50;
 const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
 
-/// Rows of a page that are worked on at the same time.
+/// Rows of a page that are processed concurrently.
 const CONCURRENCY: usize = 4;
 
 /// An erasure that this node works on.
@@ -57,15 +57,15 @@ struct Pass<'a> {
     found: usize,
 }
 
-/// Why a pass ended.
+/// The reason why a pass ended.
 enum PassOutcome {
-    /// Everything was looked at.
+    /// The pass processed everything.
     Complete,
-    /// Another node has the erasure.
+    /// Another node has claimed the erasure.
     Lost,
 }
 
-/// Ends a pass in which the erasure was lost.
+/// Returns from the pass if the erasure was lost.
 macro_rules! step {
     ($step:expr) => {
         if matches!($step.await?, PassOutcome::Lost) {
@@ -89,7 +89,7 @@ pub(crate) struct ErasureJob {
 }
 
 impl ErasureJob {
-    /// Works on the erasures of this ledger: see [`start`](Self::start).
+    /// A worker for the erasures of this ledger: see [`start`](Self::start).
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -137,12 +137,12 @@ impl ErasureJob {
         ErasureLease { holder: (**self.runtime.holder()).into(), until }
     }
 
-    /// Takes an erasure and makes a pass. `false` if there is none to work on now.
+    /// Claims an erasure and makes a pass. `false` if there is no erasure to process now.
     async fn work(&self) -> Result<bool> {
         let begun = now();
         let lease = self.lease(after(begun, LEASE));
         let Some(erasure) = self.ledger.claim_erasure(begun, &lease).await? else { return Ok(false) };
-        // It may have been begun by another node, a moment ago.
+        // Another node may have begun the erasure a moment ago.
         self.records.hide(&erasure.user);
         let mut pass = Pass { job: self, erasure, found: 0 };
         if matches!(pass.run().await?, PassOutcome::Lost) {
@@ -167,14 +167,14 @@ impl ErasureJob {
         Ok(true)
     }
 
-    /// Drops the logs of channels that were the user's.
+    /// Drops the logs of the user's channels.
     async fn drop_channels(&self, user: &UserId) -> Result<()> {
         let user = || user.clone();
         let channels = [Channel::Timeline(user()), Channel::Notifications(user()), Channel::User(user())];
         Ok(self.broker.drop_logs(&channels.map(|channel| channel.to_string())).await?)
     }
 
-    /// Ends a follow, and takes the posts out of the follower's timeline.
+    /// Ends a follow, and removes the followee's posts from the follower's timeline.
     async fn end_follow(&self, follower: &UserId, followee: &UserId) -> Result<()> {
         let now = now();
         if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.jobs.lease()).await? {
@@ -204,7 +204,7 @@ impl Pass<'_> {
         self.deleted_posts().await
     }
 
-    /// After a page: holds the erasure for longer, and lets others write.
+    /// After a page: extends the claim on the erasure, and pauses so that other writes can run.
     async fn next(&mut self, found: usize, pause: Duration) -> Result<PassOutcome> {
         self.found += found;
         let lease = self.job.lease(after(now(), LEASE));
@@ -213,7 +213,8 @@ impl Pass<'_> {
         Ok(if goes_on { PassOutcome::Complete } else { PassOutcome::Lost })
     }
 
-    /// The next page of a user's own rows, after the key `after`; `None` once there are none. Moves `after` to its end.
+    /// The next page of a user's own rows, after the key `after`; `None` at the end. Advances `after` to the end of the
+    /// page.
     async fn personal_page(&self, data: PersonalData, after: &mut String) -> Result<Option<Vec<PersonalRow>>> {
         let rows = self.job.ledger.personal_rows(&self.erasure.user, data, after, PAGE).await?;
         let Some(last) = rows.last() else { return Ok(None) };
@@ -221,7 +222,7 @@ impl Pass<'_> {
         Ok(Some(rows))
     }
 
-    /// Follows by others: the posts leave their timelines.
+    /// Removes follows by other users, and the posts from their timelines.
     async fn followers(&mut self) -> Result<PassOutcome> {
         let mut cursor = String::new();
         loop {
@@ -236,7 +237,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Posts: whoever looks at one is told, as of any deletion.
+    /// Deletes posts. Viewers of a post receive the same event as for any deletion.
     async fn posts(&mut self) -> Result<PassOutcome> {
         let mut before = PostId::MAX;
         loop {
@@ -269,8 +270,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Comments under posts of others: one with replies stays, without its author and its text. The logs of these posts
-    /// hold the text, so they are dropped; who recovers from one reads the comments anew.
+    /// Deletes comments on posts of other users. A comment with replies stays, without its author and text. The logs of
+    /// these posts hold the text, so they are dropped; clients that recover from these logs reload the comments.
     async fn comments(&mut self) -> Result<PassOutcome> {
         let mut after = String::new();
         loop {
@@ -317,7 +318,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Notifications of others.
+    /// Removes notifications of other users about this user.
     async fn notices(&mut self) -> Result<PassOutcome> {
         loop {
             let user = &self.erasure.user;
@@ -342,8 +343,9 @@ impl Pass<'_> {
         }
     }
 
-    /// What is left of deleted posts, and what others did under them. Nothing of it is a write of the user, so that it
-    /// does not count as found. Posts that were deleted just now wait until nothing can be written under them any more.
+    /// Removes the remaining data of deleted posts, including other users' comments and likes. None of these rows is a
+    /// write of the user, so they do not count as found. Recently deleted posts wait until no write to them can be
+    /// under way.
     async fn deleted_posts(&mut self) -> Result<PassOutcome> {
         loop {
             let before = now().saturating_sub(millis(GRACE) / 2);

@@ -1,15 +1,15 @@
 //! Erasure: everything of a user is removed, and the id stays as a tombstone.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | begins an erasure |
 //! | `job.rs` | removes the user's data, in steps |
 //!
-//! One transaction of the ledger makes the user a tombstone and begins the job. From then on nothing of the user is
-//! readable: the ledger does not return the id, and every node hides what caches, inboxes and lists still hold
-//! ([`ErasedUsers`](crate::feed::identity::ErasedUsers)). The job then removes the rows. It needs no cursor: the
-//! remaining rows say how far it is, so any node can continue it. Every node finds erasures in the ledger's log of
-//! revocations, which it follows ([`RevocationService`](crate::feed::identity::RevocationService)).
+//! One ledger transaction makes the user a tombstone and begins the job. From then on nothing of the user is readable:
+//! the ledger does not return the id, and every node hides data that caches, inboxes and lists still hold
+//! ([`ErasedUsers`](crate::feed::identity::ErasedUsers)). The job then removes the rows. It needs no cursor, because
+//! the remaining rows show its progress, so any node can continue it. Every node finds erasures in the ledger's
+//! revocation log, which it follows ([`RevocationService`](crate::feed::identity::RevocationService)).
 
 mod job;
 
@@ -53,8 +53,8 @@ impl ErasureService {
         Ok(Done {})
     }
 
-    /// Erases a user, known or not. When it returns, nothing of the user is readable on any node that can be reached,
-    /// and the erasure is in the log beside the backups. A repeat changes nothing.
+    /// Erases a user, known or not. When it returns, nothing of the user is readable on any reachable node, and the
+    /// erasure is in the log beside the backups. A repeat changes nothing.
     ///
     /// # Errors
     /// If the ledger cannot be reached, or the erasure log cannot be written. In the second case the user is erased,

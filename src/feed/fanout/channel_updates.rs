@@ -1,4 +1,4 @@
-//! Appends what a job changes to the logs of profiles, topics and posts, once for each job.
+//! Appends the changes of a job to the logs of profiles, topics and posts, once for each job.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl ChannelUpdates {
         self.append(&Channel::Post(post), entry, &format!("job {job}")).await
     }
 
-    /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for those who
-    /// could see it before and may not any more, and from topics that it left.
+    /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for readers who
+    /// lost access by the edit, and from topics that the edit removed.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -68,7 +68,7 @@ impl ChannelUpdates {
         Ok(())
     }
 
-    /// Appends an entry, once of each kind for each job.
+    /// Appends an entry, at most once of each kind for each job.
     async fn append_kind(&self, job: i64, channel: &Channel, entry: &Entry) -> Result<()> {
         self.append(channel, entry, &format!("job {job} {}", char::from(entry.encode().0))).await
     }

@@ -1,8 +1,8 @@
-//! Serves connected followers before all others: how long a post takes to the last socket does not depend on followers
-//! that are not connected.
+//! Serves connected followers before all others, so that the latency of a push does not depend on the number of
+//! disconnected followers.
 //!
-//! The followers are read once for both passes, as far as they fit into memory. A follower who connects between the two
-//! is served with the others.
+//! The followers are read once for both passes, as far as memory allows ([`MAX_KEPT`]). A follower who connects between
+//! the two passes is served in the second.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::feed::error::{FeedError, Result};
 use crate::ledger::Ledger;
 use crate::model::UserId;
 
-/// Followers that are read, and whose connections are looked up, at once.
+/// Followers that are read, and whose connections are looked up, in one step.
 const CHUNK: usize = 2_000;
 
-/// Followers without a connection that are kept for the second pass; some 60 bytes each. Further ones are read again.
+/// Disconnected followers that are kept for the second pass, at some 60 bytes each. Further ones are read again.
 const MAX_KEPT: usize = 20_000;
 
 /// Pages under way, and the users of the next one.
@@ -26,7 +26,7 @@ struct Pages<'a, 'b> {
     scan: &'a FollowerScan<'b>,
     attempt: JobAttempt,
     next: Vec<UserId>,
-    /// How many pages were made.
+    /// The number of pages made.
     made: u64,
     /// Whether the broker has refused one.
     fenced: bool,
@@ -55,8 +55,8 @@ impl ConnectedFirst {
         Self { ledger, broker, leases, writer, page_size }
     }
 
-    /// Serves connected followers, and keeps the others for the second pass. Returns an outcome if that ends the
-    /// attempt.
+    /// Serves connected followers, and keeps the others for the second pass. Returns an outcome if the attempt ends
+    /// here.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -68,7 +68,7 @@ impl ConnectedFirst {
     ) -> Result<Option<JobOutcome>> {
         let mut users = self.ledger.followers_after(scan.author, "", CHUNK).await?;
         if users.len() <= self.page_size {
-            // All of them fit on one page.
+            // All followers fit on one page.
             followers.more = false;
             followers.read = users.into();
             return Ok(None);
@@ -107,7 +107,8 @@ impl ConnectedFirst {
             users = more;
             self.write_pages(&mut pages, self.page_size).await?;
         }
-        // The second pass begins when all of these are written: a page that Redis has not read yet cannot come first.
+        // The second pass begins after all of these pages are written, so that none of its pages can overtake them on
+        // the way to Redis.
         self.write_pages(&mut pages, 1).await?;
         while let Some(page) = pages.writing.pop_front() {
             pages.fenced |= !self.writer.finish(page).await?;
@@ -115,7 +116,7 @@ impl ConnectedFirst {
         Ok(pages.fenced.then_some(JobOutcome::Fenced))
     }
 
-    /// Writes pages while at least so many users wait for one.
+    /// Writes pages while at least `least` users wait for one.
     async fn write_pages(&self, pages: &mut Pages<'_, '_>, least: usize) -> Result<()> {
         while pages.next.len() >= least && !pages.fenced {
             let rest = pages.next.split_off(self.page_size.min(pages.next.len()));

@@ -1,4 +1,4 @@
-//! What each kind of job does.
+//! Runs each kind of job.
 
 use std::sync::Arc;
 
@@ -88,10 +88,10 @@ impl Dispatcher {
         match &job.work {
             Work::Post { post, author } => {
                 if !running.is_fresh() {
-                    // It may have been deleted at another node while this one could not hear of it.
+                    // Another node may have deleted the post while this node was cut off from the broker.
                     self.posts.invalidate(*post);
                 }
-                // A post that was deleted meanwhile is not fanned out any further.
+                // A deleted post is not fanned out any further.
                 let Some(cached) = self.posts.get([*post]).await?.remove(post) else { return Ok(JobOutcome::Done) };
                 let entry = Entry::Post(*post);
                 if running.is_fresh() {
@@ -127,14 +127,14 @@ impl Dispatcher {
         }
     }
 
-    /// Fans an edit out.
+    /// Fans out an edit.
     async fn dispatch_edit(&self, job: &Job, running: &mut RunningJob) -> Result<JobOutcome> {
-        // A job of an older version has no former visibility: inboxes are searched for the post.
+        // A job of an older version has no former visibility, so inboxes are searched for the post.
         let mut created_at = job.created_at;
         let (entry, author, recipients) = match &job.work {
             Work::Edit { post, author, topics, visibility } => {
-                // The entry of an edit shows the post, so no node may show it as it was before. The command waits for
-                // that too, but its node may have died.
+                // The entry of an edit shows the post, so every node must drop the former version first. The command
+                // also waits for that, but its node may have died.
                 self.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
                 if running.is_fresh() {
                     let before = removed(*post, author, visibility, GoneReason::Hidden);
@@ -143,7 +143,7 @@ impl Dispatcher {
                 (Entry::Edited(*post), author, Recipients::RemainingViewers { before: visibility })
             }
             Work::RevokeVisibility { post, author, change } => {
-                // Another node may have edited the post, and died before this one heard of it.
+                // Another node may have edited the post and died before this node received the invalidation.
                 self.posts.invalidate(*post);
                 let recipients = match change {
                     Some(VisibilityChange { before, after }) => Recipients::FormerViewers { before, after },
@@ -167,10 +167,10 @@ impl Dispatcher {
         self.dispatch(&FollowerScan { author, entry: &entry, recipients, created_at }, running).await
     }
 
-    /// Brings an entry to the author's followers: by a scan that writes to each of them, or, if there are too many, by
-    /// the pull log. Each entry takes one way, whatever way the author's other entries take.
+    /// Delivers an entry to the author's followers: by a scan that writes to each of them, or by the pull log if there
+    /// are too many. Each entry uses a single mode, independent of the author's other entries.
     async fn dispatch(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<JobOutcome> {
-        // The way of an earlier attempt stays.
+        // A repeated attempt keeps the mode of the earlier attempt.
         if job.progress.own {
             return self.append_to_pull_log(scan, job).await;
         }
@@ -179,8 +179,8 @@ impl Dispatcher {
         }
         let mode = self.ledger.fanout_mode(scan.author).await?;
         let most = self.push_limit;
-        // Hysteresis: an author whose followers fluctuate around the limit keeps the mode, so that two posts in a row
-        // rarely take different ways: one could overtake the other.
+        // Hysteresis: an author whose follower count fluctuates around the limit keeps the mode. Two posts in a row
+        // with different modes could overtake each other.
         let lower = most - most / 5;
         if mode.followers > most || (mode.pulled && mode.followers > lower) {
             return self.append_to_pull_log(scan, job).await;
@@ -200,7 +200,7 @@ impl Dispatcher {
         if !self.jobs.may_write(job.attempt.job, job.attempt.generation) {
             return Ok(JobOutcome::Fenced);
         }
-        // Nodes read entries without their recipients, so some entries are for those inboxes only that hold the post.
+        // Nodes read entries without their recipients. Some entries apply only to inboxes that hold the post.
         let look = scan.recipients.needs_look();
         self.ledger.pull(job.attempt.job, scan.author, scan.entry, look, now()).await?;
         if let Err(error) = self.broker.signal(Signal::PullLogAppended).await {

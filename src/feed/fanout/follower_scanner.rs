@@ -37,7 +37,7 @@ impl FollowerScanner {
         Self { ledger, leases, writer, connected_first, page_size }
     }
 
-    /// Serves the followers from the cursor of the job on.
+    /// Serves the followers, starting after the cursor of the job.
     ///
     /// # Errors
     /// If a store cannot be reached.

@@ -1,20 +1,19 @@
 //! Fan-out: brings posts, edits and removals to the inboxes of followers.
 //!
-//! A job is written with the post, in one transaction. The process that wrote it holds its lease if it has room;
-//! otherwise the job waits in the ledger until a node has. Leases are renewed while their jobs wait or are under way,
-//! and each has a generation: a node that claims the job of a dead worker raises it, and the dead worker, should it
-//! come back, finds that it has lost the job. At most one node holds ordered jobs of an author, so they are run in
+//! A job is written with the post, in one transaction. The process that wrote it holds its lease if it has a free slot;
+//! otherwise the job waits in the ledger until a node has one. Leases are renewed while their jobs wait or run. Each
+//! lease has a generation: a node that claims the job of a dead worker increments it, so that the dead worker, if it
+//! comes back, finds that it has lost the job. At most one node holds ordered jobs of an author, so these jobs run in
 //! order.
 //!
-//! Workers scan the followers page by page, and the broker remembers with the job which followers each page served. An
-//! attempt that is not the first begins by reading that, and with it the broker refuses the pages of all earlier
-//! attempts; so it continues where they ended, and no inbox is searched. The cursor is written to the ledger now and
-//! then.
+//! Workers scan the followers page by page, and the broker stores with the job which followers each page served. A
+//! repeated attempt first reads that state, and the broker then refuses the pages of all earlier attempts. The attempt
+//! continues where they ended, without searching inboxes. The cursor is written to the ledger from time to time.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | workers, claims, renewals |
-//! | `dispatcher.rs` | what each kind of job does |
+//! | `dispatcher.rs` | runs each kind of job |
 //! | `running_job.rs` | the state of a worker with a job, and its lease |
 //! | `follower_scanner.rs`, `scan.rs` | scans the followers, page by page |
 //! | `connected_first.rs` | serves connected followers first |
@@ -58,10 +57,10 @@ use crate::broker::{Broker, JobAttempt};
 use crate::ledger::{Job, Ledger};
 use crate::metrics::Metrics;
 
-/// The longest time between two claims of waiting jobs; in any case four claims fit into a lease.
+/// The longest time between two claims of waiting jobs; at least four claims fit into a lease.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often leases are renewed within the length of one.
+/// Renewals within the length of a lease.
 const RENEWALS_PER_LEASE: u32 = 4;
 
 /// The workers of this process.
@@ -75,7 +74,7 @@ pub(crate) struct FanoutWorkers {
     metrics: Arc<Metrics>,
     leases: Arc<JobLeases>,
     dispatcher: Dispatcher,
-    /// How many renewals in a row found the broker away.
+    /// The number of consecutive renewals that found the broker unreachable.
     rounds_without_broker: AtomicU32,
 }
 
@@ -161,7 +160,7 @@ impl FanoutWorkers {
         });
     }
 
-    /// Leases jobs that wait, or whose holder is gone, as far as there are slots.
+    /// Claims jobs that wait, or whose holder is gone, up to the number of free slots.
     async fn claim_waiting(&self) {
         if self.is_cut_off() {
             return;
@@ -175,7 +174,8 @@ impl FanoutWorkers {
         }
     }
 
-    /// Renews the leases of the jobs held here, unless this node cannot do them: another node may reach the broker.
+    /// Renews the leases of the jobs held here. If this node is cut off from the broker, it does not renew them:
+    /// another node may reach the broker.
     async fn renew_leases(&self) {
         if self.is_cut_off() {
             return;
@@ -185,7 +185,7 @@ impl FanoutWorkers {
         }
     }
 
-    /// Notes whether the broker answered this node a moment ago: the lease of the caches shows it, at no cost.
+    /// Records whether the broker answered this node recently. The lease of the caches shows it, without a call.
     fn look_for_broker(&self) {
         let rounds = &self.rounds_without_broker;
         if self.broker.cache_lease().is_held() {
@@ -195,12 +195,13 @@ impl FanoutWorkers {
         }
     }
 
-    /// Whether the broker has been away for about the length of a lease. A pause of this process alone does not count.
+    /// Whether the broker has been unreachable for about the length of a lease. A pause of this process alone does not
+    /// count.
     fn is_cut_off(&self) -> bool {
         self.rounds_without_broker.load(Ordering::Relaxed) >= RENEWALS_PER_LEASE
     }
 
-    /// Gives up the jobs that this process will not run, so that other nodes can have them.
+    /// Releases the leases of jobs that this process will not run, so that other nodes can claim them.
     pub(crate) async fn release_leases(&self) {
         self.leases.release(&self.jobs.held().all()).await;
     }
@@ -228,7 +229,7 @@ impl FanoutWorkers {
             let (outcome, cause) = isolate(self.dispatcher.attempt(job, &mut running)).await;
             match outcome {
                 Ok(JobOutcome::Done) => return self.finish(job, running.attempt).await,
-                // It stays in the ledger until its lease runs out and it is claimed again.
+                // The job stays in the ledger until its lease expires and a node claims it again.
                 Ok(JobOutcome::Repeat) => return,
                 Ok(JobOutcome::Lost) => return tracing::info!(job = job.id, "another worker has the job now"),
                 Ok(JobOutcome::Fenced) => {
@@ -246,12 +247,12 @@ impl FanoutWorkers {
                 return;
             }
             pause = (pause * 2).min(Duration::from_secs(2));
-            // A page that seemed to fail may have been written, or be on its way.
+            // A page whose write seemed to fail may have been written, or may still be under way.
             running.attempt.retry += 1;
         }
     }
 
-    /// Quarantines a job that always fails, so that its lane goes on. `false` if the ledger could not be written.
+    /// Quarantines a job that always fails, so that its lane continues. `false` if the ledger could not be written.
     async fn set_aside(&self, job: &Job, error: &FeedError, cause: String) -> bool {
         let reason = if matches!(error, FeedError::Internal) { cause } else { error.to_string() };
         match self.ledger.quarantine_job(job.id, job.generation, &reason, now()).await {
@@ -269,7 +270,7 @@ impl FanoutWorkers {
         }
     }
 
-    /// Removes a finished job from the ledger. The broker need not remember it for long then.
+    /// Removes a finished job from the ledger. After that the broker can forget the job soon.
     async fn finish(&self, job: &Job, attempt: JobAttempt) {
         match self.ledger.finish_job(job.id, job.generation).await {
             Ok(finished) => {
@@ -278,7 +279,7 @@ impl FanoutWorkers {
                     self.retire(attempt);
                     self.metrics.fanout_done(now().saturating_sub(job.created_at));
                 } else {
-                    // Another worker repeats it: the author's later jobs wait for that.
+                    // Another worker repeats the job: the author's later jobs wait for it.
                     self.jobs.held().note_loss(job);
                 }
                 if finished.more {
@@ -291,8 +292,8 @@ impl FanoutWorkers {
         }
     }
 
-    /// Has the broker forget a job. The worker does not wait for it: if it fails, the broker remembers the job for a
-    /// day.
+    /// Tells the broker to forget a job. The worker does not wait for the call: if it fails, the broker keeps the state
+    /// of the job for a day.
     fn retire(&self, attempt: JobAttempt) {
         // A job for one inbox begins no attempt.
         if attempt.run.is_empty() {

@@ -1,4 +1,4 @@
-//! Writes pages of inboxes. Everything that is fanned out to followers goes through here.
+//! Writes pages of inboxes. All fan-out to followers goes through this module.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl PageWriter {
         Self { broker, runtime, jobs, visibility, metrics }
     }
 
-    /// Begins to write one page, for those of the users that are recipients of the entry.
+    /// Starts the write of one page, for the users that are recipients of the entry.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -53,8 +53,8 @@ impl PageWriter {
         let (broker, entry, attempt) = (Arc::clone(&self.broker), scan.entry.clone(), attempt.clone());
         let (created_at, jobs) = (scan.created_at, Arc::clone(&self.jobs));
         Ok(self.runtime.spawn(async move {
-            // The process may have been paused since the last renewal of the lease, for longer than the broker
-            // remembers a job that another node finished.
+            // The process may have been paused since the last renewal of the lease, for longer than the broker keeps
+            // the state of a job that another node finished.
             if !jobs.may_write(attempt.job, attempt.generation) {
                 return Ok(FannedOut::Fenced);
             }

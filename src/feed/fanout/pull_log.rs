@@ -1,21 +1,21 @@
-//! The pull log: posts of authors with too many followers for a worker to write to each of them.
+//! The pull log: posts of authors with too many followers for a write to each of them.
 //!
-//! Past `fanout.push_limit` followers a worker puts an entry into the ledger's pull log once, and signals. Every node
-//! reads that log in order, and appends each entry to the inboxes of those followers who are connected *to it*. All
-//! other inboxes are brought up to date when they are opened or read. So a post costs as much as the connected
-//! followers, not all of them.
+//! Above `fanout.push_limit` followers, a worker writes an entry to the ledger's pull log once, and signals all nodes.
+//! Every node reads that log in order, and appends each entry to the inboxes of the followers that are connected *to
+//! this node*. All other inboxes catch up when they are opened or read. The cost of a post therefore depends on the
+//! connected followers, not on all followers.
 //!
 //! Each inbox has a *mark*, the number of the last entry that it has. A write that appends entries raises the mark in
-//! the same step, and entries at or below it are not appended again. So repeats do no harm, and a user may be connected
-//! to several nodes. The mark may be raised, because everything below it has been taken care of:
+//! the same step, and entries at or below the mark are not appended again. Repeats are therefore harmless, and a user
+//! may be connected to several nodes. Raising the mark is safe, because everything below it has been delivered:
 //!
-//! - a node takes entries in order and keeps a list of the [present](crate::feed::timelines::Presence) users; it admits
-//!   nobody whose inbox is behind the node, so nobody on it misses an entry;
-//! - opening or reading an inbox brings it from its own mark to the end of the log;
-//! - a follow merges the followee's posts by itself, after the edge is stored.
+//! - a node processes entries in order and keeps a list of the [present](crate::feed::timelines::Presence) users. It
+//!   admits a user only once the user's inbox has caught up with the node, so no user on it misses an entry;
+//! - opening or reading an inbox reads the log from the inbox's mark to the end of the log;
+//! - a follow merges the followee's posts itself, after the edge is stored.
 //!
-//! A lost signal costs the time until the next poll ([`POLL_INTERVAL`]). A node that dies leaves inboxes at their
-//! marks.
+//! A lost signal delays delivery until the next poll ([`POLL_INTERVAL`]). If a node dies, the inboxes keep their marks
+//! and catch up later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ use crate::model::{Entry, UserId};
 /// How often the log is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Entries that are read at once.
+/// Entries that are read in one ledger call.
 const MAX_ENTRIES: usize = 100;
 
 /// Connected users of one ledger call that selects the followers of an author.
@@ -48,7 +48,8 @@ const MAX_USERS_PER_CALL: usize = 5_000;
 /// Pages that are written concurrently.
 const MAX_CONCURRENT_PAGES: usize = 3;
 
-/// How often old entries are dropped, how many at once, and for how much longer they are kept than inboxes.
+/// The interval between removals of old entries, the entries removed at once, and how much longer entries are kept than
+/// inboxes.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(600);
 const MAX_DROPPED: usize = 1_000;
 const EXTRA_RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -66,11 +67,11 @@ pub(crate) struct PullLog {
     /// Decides when an entry has failed often enough to be skipped.
     quarantine: Arc<QuarantinePolicy>,
     metrics: Arc<Metrics>,
-    /// How long an inbox is kept without its owner.
+    /// How long an inbox is kept while its owner is away.
     inbox_ttl: Duration,
     /// Inboxes of a page (`fanout.page`).
     page_size: usize,
-    /// The log may have grown.
+    /// Signals that the log may have grown.
     grown: Notify,
 }
 
@@ -109,12 +110,12 @@ impl PullLog {
         }
     }
 
-    /// The log may have grown.
+    /// Wakes the reader: the log may have grown.
     pub(crate) fn on_signal(&self) {
         self.grown.notify_one();
     }
 
-    /// Follows the log from its present end until the process stops.
+    /// Follows the log from its current end until the process stops.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -149,8 +150,8 @@ impl PullLog {
         Ok(())
     }
 
-    /// Appends all entries after `done`, and moves it to the last one. Skips an entry that always fails: `failures`
-    /// counts how often in a row the next one failed.
+    /// Appends all entries after `done`, and advances `done` to the last one. Skips an entry that always fails:
+    /// `failures` counts the consecutive failures of the next entry.
     async fn follow_log(&self, done: &mut u64, failures: &mut u32) -> Result<()> {
         loop {
             let entries = self.ledger.pulled_after(*done, MAX_ENTRIES).await?;
@@ -188,7 +189,7 @@ impl PullLog {
         let cached = match pulled.entry {
             Entry::Post(id) => match self.posts.get([id]).await?.remove(&id) {
                 Some(cached) => Some(cached),
-                // Deleted meanwhile: the deletion has an entry of its own.
+                // The post was deleted: the deletion has an entry of its own.
                 None => return Ok(()),
             },
             _ => None,

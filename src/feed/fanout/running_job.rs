@@ -12,7 +12,7 @@ use crate::ledger::{Job, Lease, Ledger};
 /// The state of a worker with a job.
 pub(super) struct RunningJob {
     pub(super) attempt: JobAttempt,
-    /// What earlier attempts wrote.
+    /// The progress that earlier attempts made.
     pub(super) progress: JobProgress,
     /// All followers up to this one have the entry.
     pub(super) cursor: String,
@@ -21,7 +21,7 @@ pub(super) struct RunningJob {
 }
 
 impl RunningJob {
-    /// Before the first attempt of this process.
+    /// The state of a job before the first attempt of this process.
     pub(super) fn new(job: &Job) -> Self {
         Self {
             attempt: JobAttempt { job: job.id, generation: job.generation, retry: 0, run: "".into() },
@@ -31,7 +31,7 @@ impl RunningJob {
         }
     }
 
-    /// Whether no attempt has written anything, as far as is known.
+    /// Whether no earlier attempt is known to have written anything.
     pub(super) fn is_fresh(&self) -> bool {
         self.cursor.is_empty() && self.progress.is_empty()
     }
@@ -62,9 +62,9 @@ impl JobLeases {
         Self { ledger, broker, jobs }
     }
 
-    /// Begins an attempt. The first one under the first lease just begins. Later ones ask the ledger whether the job is
-    /// still held, and the broker what was written, and fence the pages of earlier attempts. `false` if another worker
-    /// has the job.
+    /// Begins an attempt. The first attempt under the first lease starts without a call. Later attempts ask the ledger
+    /// whether the job is still held, load the progress from the broker, and fence the pages of earlier attempts.
+    /// `false` if another worker has the job.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -81,8 +81,9 @@ impl JobLeases {
         Ok(true)
     }
 
-    /// Whether this worker still holds the job, as the first of its author's. Writes the cursor to the ledger now and
-    /// then, and asks it if the lease cannot be trusted, as after a pause of the process.
+    /// Whether this worker still holds the job, and no earlier job of the author is left. Writes the cursor to the
+    /// ledger from time to time, and asks the ledger if the lease cannot be trusted, for example after a pause of the
+    /// process.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
@@ -95,8 +96,8 @@ impl JobLeases {
         self.advance(job).await
     }
 
-    /// Writes the cursor to the ledger and renews the lease. `false` if it is lost, or an earlier job of the author is
-    /// left: then the job is released, to be claimed after that one.
+    /// Writes the cursor to the ledger and renews the lease. `false` if the lease is lost, or if an earlier job of the
+    /// author is left. In the second case the job is released, to be claimed after that one.
     async fn advance(&self, job: &mut RunningJob) -> Result<bool> {
         let (id, generation, asked) = (job.attempt.job, job.attempt.generation, RenewalTime::now());
         let is_held = self.ledger.advance_job(id, generation, &job.cursor, &self.jobs.lease()).await?;
@@ -126,8 +127,8 @@ impl JobLeases {
         Ok(())
     }
 
-    /// Releases lost leases in the ledger. The ledger does not renew the lease of a job behind an earlier one that waits,
-    /// but counts the job as held until its lease expires; later jobs would overtake it until then.
+    /// Releases lost leases in the ledger. The ledger does not renew the lease of a job behind an earlier one that
+    /// waits, but counts the job as held until its lease expires; later jobs would overtake it until then.
     async fn give_up(&self, lost: &[LostLease]) {
         if lost.is_empty() {
             return;
@@ -137,7 +138,7 @@ impl JobLeases {
         self.jobs.held().note_released(lost);
     }
 
-    /// Gives leases up, so that other nodes can have these jobs.
+    /// Releases leases, so that other nodes can claim these jobs.
     pub(super) async fn release(&self, jobs: &[(i64, u64)]) {
         let released = Lease { length: std::time::Duration::ZERO, ..self.jobs.lease() };
         if !jobs.is_empty()
@@ -197,7 +198,7 @@ mod tests {
             ids.push((job.id, job.generation));
             jobs.offer([job], reserved);
         }
-        // The first one is given back, so the second one must not run before it.
+        // The first job is released, so the second one must not run before it.
         let lost = jobs.held().note_renewals(&ids[..1], &[], RenewalTime::now());
         leases.give_up(&lost).await;
         leases.renew_all().await.expect("a renewal");

@@ -9,7 +9,7 @@ use crate::model::{Entry, Millis, UserId};
 /// Pages of one job that are written concurrently, so that the broker works while the ledger is read.
 pub(super) const MAX_CONCURRENT_PAGES: usize = 3;
 
-/// An entry, and the followers that it is for.
+/// An entry, and its recipients among the author's followers.
 pub(super) struct FollowerScan<'a> {
     pub(super) author: &'a UserId,
     pub(super) entry: &'a Entry,
@@ -20,13 +20,13 @@ pub(super) struct FollowerScan<'a> {
 
 /// The followers that a scan has not served yet.
 pub(super) struct RemainingFollowers {
-    /// The author, whose own timeline is one of those.
+    /// The author, if the author's own timeline is still to be served.
     pub(super) own: Option<UserId>,
-    /// Followers that are read already, in order.
+    /// Followers that have been read but not served, in order.
     pub(super) read: VecDeque<UserId>,
-    /// The follower after whom to read on.
+    /// The scan continues after this follower.
     pub(super) cursor: String,
-    /// Whether there may be more to read.
+    /// Whether there may be more followers to read.
     pub(super) more: bool,
     /// Followers beyond the cursor that were served first, because they are connected.
     pub(super) served: HashSet<UserId>,

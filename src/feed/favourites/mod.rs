@@ -1,7 +1,7 @@
-//! Favourites: objects of any type that users keep.
+//! Favourites: objects of any type that users save.
 //!
-//! Feedline knows only the names of most types. Posts that the reader may not see are in no list and in no count, and a
-//! deleted post is removed from all favourites.
+//! Feedline knows only the names of most types. Lists and counts omit posts that the reader may not see, and a deleted
+//! post is removed from all favourites.
 
 mod types;
 
@@ -26,20 +26,20 @@ use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Favourite, FavouriteOutcome, Ledger};
 use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
 
-/// Objects of one check.
+/// The most objects of one check.
 const MAX_CHECKED: usize = 100;
 
-/// Favourites that are read at once to count all of them.
+/// Favourites that are read in one call to count all of them.
 const COUNT_CHUNK: usize = 1_000;
 
-/// Users from whose favourites a deleted post is removed at once: other writes go between.
+/// Users from whose favourites a deleted post is removed in one step; other writes run between steps.
 const REMOVAL_CHUNK: usize = 200;
 
 /// A list of favourites in the order in which one user added them.
 struct FavouriteSource<'a> {
     user: &'a UserId,
     kind: &'a ObjectType,
-    /// Only what they have, too.
+    /// If set, only objects that are also favourites of this user.
     other: Option<&'a UserId>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct FavouriteService {
     identity: Arc<IdentityService>,
     visibility: Arc<VisibilityPolicy>,
     renderer: Arc<PostRenderer>,
-    /// How many favourites of one type a user may have.
+    /// The most favourites of one type per user.
     max_favourites: u64,
 }
 
@@ -160,10 +160,10 @@ impl FavouriteService {
         Ok(CommonPage { count, page: self.page_of_favourites(&source, cursor, limit, &expand).await? })
     }
 
-    /// Removes a deleted post from the favourites of all users. It cannot be added any more.
+    /// Removes a deleted post from the favourites of all users. The post cannot be added again.
     ///
     /// # Errors
-    /// If the ledger cannot be written to; some users may still have it then.
+    /// If the ledger cannot be written. Some users may still have the post then.
     pub(crate) async fn remove_deleted_post(&self, post: PostId) -> Result<()> {
         let Some(kind) = ObjectType::parse(ObjectType::POST) else { return Ok(()) };
         let id = ObjectId::from(post);
@@ -187,7 +187,7 @@ impl FavouriteService {
         let (shown, next) = page.finish();
         let posts: Vec<Arc<CachedPost>> = shown.iter().filter_map(ShownFavourite::post).cloned().collect();
         let rendered = self.renderer.render_page(Some(source.user), &posts, None, expand).await?;
-        // All of them are posts, or none is.
+        // Either all of them are posts, or none.
         let mut rendered_posts = rendered.items.into_iter();
         let item = |shown: ShownFavourite| FavouriteItem {
             id: shown.favourite.id,
@@ -260,18 +260,18 @@ impl FavouriteService {
     }
 }
 
-/// A favourite, and what its reader may see of it.
+/// A favourite, and the content that its reader may see.
 struct ShownFavourite {
     favourite: Favourite,
     object: FavouriteObject,
 }
 
 enum FavouriteObject {
-    /// A post, which may be seen.
+    /// A visible post.
     Post(Arc<CachedPost>),
-    /// A post that is deleted, or not for this reader.
+    /// A post that is deleted, or not visible to this reader.
     Invisible,
-    /// Something that Feedline only knows the name of.
+    /// An object of a type that Feedline knows only by name.
     Other,
 }
 
@@ -288,7 +288,7 @@ impl ShownFavourite {
     }
 }
 
-/// The id as it is kept: posts have one way of writing it.
+/// The id in its stored form: post ids are normalised.
 fn named(kind: &ObjectType, id: ObjectId) -> Result<ObjectId> {
     if !kind.is_post() {
         return Ok(id);

@@ -86,7 +86,7 @@ pub(crate) struct AccountService {
     invalidator: Arc<Invalidator>,
     rates: Arc<RateLimits>,
     passwords: Passwords,
-    /// Signs the tokens of sessions; `None` where accounts are off.
+    /// Signs the tokens of sessions; `None` if accounts are off.
     issuer: Option<SessionIssuer>,
     /// Delays sign-ins after failures; `None` without a limit.
     guard: Option<Arc<SignInGuard>>,
@@ -95,7 +95,7 @@ pub(crate) struct AccountService {
 }
 
 impl AccountService {
-    /// Accounts of this ledger. Failed sign-ins are counted by `rates` for all nodes, and by `guard` on this one.
+    /// Accounts of this ledger. `rates` counts failed sign-ins for all nodes, and `guard` counts them on this node.
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -129,8 +129,8 @@ impl AccountService {
         let user = account.user;
         let new = NewAccount { user: user.clone(), name, password, created_at: now() };
         if self.ledger.create_account(new).await? {
-            // A node that noted that the ledger has no such user must not take an application's credential for this
-            // one.
+            // Another node may have cached that the ledger does not have this user. It must not accept an application's
+            // credential for the new account.
             if let Err(error) = self.invalidator.invalidate(&[Invalidation::User(user.clone())]).await {
                 tracing::warn!(%error, "a new account is not announced to the other nodes");
             }
@@ -180,7 +180,7 @@ impl AccountService {
         let stored = self.ledger.account(user).await.map_err(FeedError::from);
         let (account, attempt) = cancel_on_error(stored, attempt)?;
         let account = account.ok_or(FeedError::Forbidden("this user has no account, and so no password"))?;
-        // The session that is to be spared may have been ended since the call was let in. What ends later changes the
+        // The session to be spared may have been revoked since the call was authorised. A later revocation changes the
         // generation.
         let (_, attempt) = cancel_on_error(self.check_again(user, &call.credential).await, attempt)?;
         self.check_password(change.old, Some(account.password.clone()), attempt).await?;
@@ -194,7 +194,7 @@ impl AccountService {
         Ok(Done {})
     }
 
-    /// Checks a credential against all that has ended by now, on any node.
+    /// Checks a credential against all revocations up to now, on any node.
     async fn check_again(&self, user: &UserId, credential: &Credential) -> Result<()> {
         self.revocations.follow().await?;
         Ok(self.identity.check_revoked(Some(user), credential.token().map(|token| &**token))?)
@@ -205,7 +205,8 @@ impl AccountService {
         self.issuer.as_ref().ok_or(FeedError::Forbidden("accounts are not enabled on this server"))
     }
 
-    /// Admits an attempt to sign in, unless there were too many failures. Backends are trusted to limit their own.
+    /// Admits an attempt to sign in, unless there were too many failures. Backends are trusted to limit their own
+    /// attempts.
     fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<SignInAttempt>> {
         let Some(guard) = &self.guard else { return Ok(None) };
         let (Origin::Address(address) | Origin::Connection(address)) = origin else { return Ok(None) };
@@ -241,7 +242,7 @@ impl AccountService {
     }
 }
 
-/// An attempt that fails because of the server is not counted.
+/// Cancels the attempt if the server failed: such a failure is not counted.
 fn cancel_on_error<T>(result: Result<T>, attempt: Option<SignInAttempt>) -> Result<(T, Option<SignInAttempt>)> {
     match result {
         Ok(value) => Ok((value, attempt)),

@@ -1,4 +1,4 @@
-//! Connections whose authorization is to be checked again: a token was revoked, or a user was blocked or erased.
+//! Connections whose authorization must be checked again: a token was revoked, or a user was blocked or erased.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::ledger::{Revocation, RevocationKind};
 use crate::model::UserId;
 
-/// Users that are checked one by one; past it, the connections of all users are.
+/// Users that are checked individually; beyond this number, the connections of all users are checked.
 const MAX_PENDING_USERS: usize = 1_000;
 
 /// The connections that new revocations may concern.
@@ -28,7 +28,7 @@ pub(crate) struct AuthorizationChecks {
 }
 
 impl AuthorizationChecks {
-    /// Waits for checks, and takes them.
+    /// Waits for checks, and returns them.
     pub(crate) async fn next(&self) -> PendingChecks {
         self.changed.notified().await;
         std::mem::take(&mut *self.pending.lock())

@@ -1,4 +1,4 @@
-//! The erased users as this node knows them: everything of theirs is hidden at once, before it is removed.
+//! The erased users known to this node: all of their data is hidden at once, before it is removed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::feed::error::FeedError;
 use crate::feed::invalidation::Invalidated;
 use crate::model::UserId;
 
-/// Why a token of an erased user is refused.
+/// The reason for refusing a token of an erased user.
 pub(super) const ERASED_USER: FeedError =
     FeedError::Unauthorized("this user was erased, and the id is not given out again");
 
-/// All erased users, at some 100 bytes each. Looked up for each post and user that is rendered: in memory, and at the
-/// cost of one flag if no user was ever erased.
+/// All erased users, at some 100 bytes each. Rendering looks up each post and user here: in memory, and at the cost of
+/// one flag check if no user was ever erased.
 pub(crate) struct ErasedUsers {
     any: AtomicBool,
-    /// Whether each is in the erasure log of this node.
+    /// For each erased user, whether the erasure log of this node has the user.
     users: RwLock<HashMap<UserId, bool>>,
     /// Counts a hidden user as an invalidation.
     lease: Arc<CacheLease>,
     /// Closes the connections of hidden users.
     checks: Arc<AuthorizationChecks>,
-    /// Wakes the follower of the ledger's log of revocations, which has the erasures too.
+    /// Wakes the follower of the ledger's revocation log, which also has the erasures.
     log_grown: Arc<Notify>,
 }
 
 impl ErasedUsers {
-    /// Without users, until the ledger's log is read.
+    /// An empty list. The ledger's log fills it.
     pub(crate) fn new(lease: Arc<CacheLease>, checks: Arc<AuthorizationChecks>, log_grown: Arc<Notify>) -> Self {
         Self { any: AtomicBool::new(false), users: RwLock::default(), lease, checks, log_grown }
     }
@@ -42,13 +42,13 @@ impl ErasedUsers {
         self.any.load(Ordering::Acquire) && self.users.read().contains_key(user)
     }
 
-    /// Hides everything of a user on this node, and has the gateway close their connections.
+    /// Hides everything of a user on this node, and makes the gateway close the user's connections.
     pub(crate) fn hide(&self, user: &UserId) {
         if self.insert(user) {
-            // What is being rendered now is rendered again.
+            // Entries that are being rendered are rendered again.
             self.lease.count_invalidation();
             self.checks.check_user(user);
-            // The entry in the log comes later, or is read now.
+            // The entry in the ledger's log arrives later, or is read now.
             self.log_grown.notify_one();
         }
     }
@@ -82,7 +82,7 @@ impl Invalidated for ErasedUsers {
         }
     }
 
-    /// Erased users stay so. The log may have grown.
+    /// Erased users stay in the list. The log may have grown.
     fn clear(&self) {
         self.log_grown.notify_one();
     }

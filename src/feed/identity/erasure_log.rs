@@ -1,9 +1,9 @@
-//! The erasure log: a file beside the backups with all erased users, a line of JSON each.
+//! The erasure log: a file beside the backups that lists all erased users, one line of JSON each.
 //!
-//! A ledger that is restored from a backup has users again that were erased since. Each node appends erasures to its
-//! own file before they are answered, or within a second. At the start, and whenever the ledger turns out to be an
-//! older state of itself or another one, users that are in the file and not in the ledger are erased again. The file
-//! only grows; lines that cannot be read are skipped and counted.
+//! A ledger restored from an older backup again contains users that were erased since. Each node appends erasures to
+//! its own file before they are answered, or within a second. At startup, and whenever the ledger proves to be an older
+//! state of itself or a different ledger, users that are in the file but not in the ledger's log are erased again. The
+//! file only grows; unreadable lines are skipped and counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -18,22 +18,22 @@ use crate::model::{Millis, UserId};
 /// One erasure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErasureLogEntry {
-    /// Who was erased.
+    /// The erased user.
     pub user: UserId,
-    /// When, in Unix milliseconds.
+    /// The time of the erasure, in Unix milliseconds.
     pub at: Millis,
 }
 
 /// The file of this node.
 pub(crate) struct ErasureLog {
-    /// `None`: none is kept.
+    /// `None`: no log is written.
     path: Option<PathBuf>,
-    /// Open once something was written.
+    /// Opened at the first write.
     file: Arc<Mutex<Option<File>>>,
 }
 
 impl ErasureLog {
-    /// The log in this file, which need not exist.
+    /// The log in this file, which may not exist yet.
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
         Self { path, file: Arc::default() }
     }
@@ -45,7 +45,7 @@ impl ErasureLog {
         read.await.map_err(io::Error::other)?
     }
 
-    /// Appends entries; they are on the disk when it returns.
+    /// Appends entries; they are on disk when this returns.
     pub(super) async fn append(&self, entries: &[(UserId, Millis)]) -> io::Result<()> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let mut lines = Vec::new();
@@ -67,7 +67,7 @@ impl ErasureLog {
     }
 }
 
-/// Opens the file for appending. A line that a crash cut off is ended, so that the next one is whole.
+/// Opens the file for appending. Ends a line that a crash cut off, so that the next line is intact.
 fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     if let Some(folder) = path.parent() {
@@ -89,14 +89,14 @@ fn open(path: &Path) -> io::Result<File> {
 pub struct ErasureLogContents {
     /// Its entries, in the order of the erasures.
     pub entries: Vec<ErasureLogEntry>,
-    /// The numbers, from 1 on, of lines that cannot be read: a crash cut them off, or they were damaged.
+    /// The line numbers, from 1, of lines that cannot be read because a crash cut them off or they were damaged.
     pub unreadable: Vec<usize>,
 }
 
 /// Reads an erasure log; a missing file counts as empty.
 ///
 /// # Errors
-/// If the file is there and cannot be read.
+/// If the file exists and cannot be read.
 pub fn read_erasure_log(path: &Path) -> io::Result<ErasureLogContents> {
     let file = match File::open(path) {
         Ok(file) => file,

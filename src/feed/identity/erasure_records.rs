@@ -12,32 +12,32 @@ use crate::feed::error::{FeedError, Result};
 use crate::ledger::{Ledger, Revocation, RevocationKind};
 use crate::model::{Millis, UserId};
 
-/// Keeps these three in step.
+/// Keeps these three records consistent.
 pub(crate) struct ErasureRecords {
     ledger: Arc<dyn Ledger>,
     erased: Arc<ErasedUsers>,
     log: ErasureLog,
-    /// Entries of the ledger's log that may not be in the erasure log of this node.
+    /// Entries of the ledger's log that the erasure log of this node may lack.
     unlogged: Mutex<Vec<(UserId, Millis)>>,
     /// Held while missing users are found and appended to the erasure log.
     appending: tokio::sync::Mutex<()>,
-    /// There may be an erasure to work on.
+    /// Signals that there may be an erasure to process.
     wake: Notify,
 }
 
 impl ErasureRecords {
-    /// Records of this ledger, the list and the file.
+    /// Records of this ledger, this list of erased users and this file.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, erased: Arc<ErasedUsers>, log: ErasureLog) -> Self {
         let (unlogged, appending) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { ledger, erased, log, unlogged, appending, wake: Notify::new() }
     }
 
-    /// Wakes the job: there is an erasure to work on.
+    /// Wakes the job: there is an erasure to process.
     pub(crate) fn wake_job(&self) {
         self.wake.notify_one();
     }
 
-    /// Waits until there may be an erasure to work on.
+    /// Waits until there may be an erasure to process.
     pub(crate) async fn job_woken(&self) {
         self.wake.notified().await;
     }
@@ -47,7 +47,8 @@ impl ErasureRecords {
         self.erased.hide(user);
     }
 
-    /// Hides the users that entries of the ledger's log erase. Returns them with the times of their erasures.
+    /// Hides the users that these entries of the ledger's log erase. Returns the users with the times of their
+    /// erasures.
     pub(super) fn hide_in(&self, entries: &[(u64, Revocation)]) -> Vec<(UserId, Millis)> {
         let erased = entries.iter().filter(|(_, entry)| entry.kind == RevocationKind::Erased);
         let erased: Vec<_> = erased.filter_map(|(_, entry)| Some((UserId::parse(&entry.subject)?, entry.at))).collect();
@@ -58,19 +59,19 @@ impl ErasureRecords {
         erased
     }
 
-    /// Notes entries of the ledger's log for [`append_unlogged`](Self::append_unlogged).
+    /// Records entries of the ledger's log for [`append_unlogged`](Self::append_unlogged).
     pub(super) fn note_unlogged(&self, mut erased: Vec<(UserId, Millis)>) {
         self.unlogged.lock().append(&mut erased);
     }
 
-    /// Appends noted entries to the erasure log of this node.
+    /// Appends the recorded entries to the erasure log of this node.
     pub(super) async fn append_unlogged(&self) {
         let mut unlogged = std::mem::take(&mut *self.unlogged.lock());
         self.append(&mut unlogged).await;
         self.unlogged.lock().append(&mut unlogged);
     }
 
-    /// Appends an erasure to the erasure log of this node, unless it is there.
+    /// Appends an erasure to the erasure log of this node, unless the log already has it.
     ///
     /// # Errors
     /// [`FeedError::Unavailable`] if the file cannot be written.
@@ -80,7 +81,7 @@ impl ErasureRecords {
         if entry.is_empty() { Ok(()) } else { Err(FeedError::Unavailable) }
     }
 
-    /// Appends erasures, except those that are in the file. What could not be written stays in the list.
+    /// Appends erasures that the file lacks. Entries that could not be written stay in the list.
     async fn append(&self, entries: &mut Vec<(UserId, Millis)>) {
         let _turn = self.appending.lock().await;
         entries.retain(|(user, _)| !self.erased.is_logged(user));
@@ -93,8 +94,8 @@ impl ErasureRecords {
         }
     }
 
-    /// Erases again the users that are in the erasure log and not in the ledger, because it was restored from an older
-    /// backup; and logs those that are in the ledger and not in the file. `known` has all users of the ledger's log.
+    /// Erases users again that are in the erasure log but not in the ledger, which was restored from an older backup.
+    /// Logs users that are in the ledger but not in the file. `known` has all erased users of the ledger's log.
     ///
     /// # Errors
     /// If the log cannot be read, or the ledger cannot be reached.

@@ -1,18 +1,18 @@
-//! Identity: who callers are, and whether their credentials are in force.
+//! Identity: the identity of callers, and the validity of their credentials.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `verifier.rs` | checks callers |
-//! | `user_origins.rs` | where the ids of users come from |
-//! | `revocations.rs` | the ends of tokens and sessions, blocked users |
+//! | `user_origins.rs` | the origins of user ids |
+//! | `revocations.rs` | revoked tokens and sessions, blocked users |
 //! | `authorization_checks.rs` | the connections that a revocation concerns |
 //! | `accounts.rs` | sign up, sign in, sign out, passwords |
 //! | `erased_users.rs` | hides erased users |
 //! | `erasure_records.rs`, `erasure_log.rs` | erasures on record, also beside the backups |
 //!
-//! A user's id comes either from an account that signed up here or from the application (a token, a backend's
-//! `X-User`), and that never changes: neither side can take the other's ids. The ledger decides, once for each id; this
-//! node caches it. Revoked tokens are looked up in memory. So authorising a request costs no call to a store.
+//! A user's id comes either from an account created here or from the application (a token, or a backend's `X-User`).
+//! The origin never changes: neither side can take the other's ids. The ledger records it once for each id; this node
+//! caches it. Revoked tokens are looked up in memory, so authorising a request costs no store call.
 
 mod accounts;
 mod authorization_checks;

@@ -1,13 +1,13 @@
-//! Ends tokens and sessions before their time, and blocks users; keeps this node's list of them up to date.
+//! Revokes tokens and sessions, blocks users, and keeps this node's list of revocations up to date.
 //!
-//! A revocation is written to the ledger's log, brings this node up to date, and is signalled to the others. Every node
-//! follows the log: at a signal, and every [`POLL_INTERVAL`] in case a signal was lost or the node was paused. So an
-//! entry is in force everywhere within a second. The log also says who was erased (`feed/erasure`).
+//! A revocation is written to the ledger's log, applied on this node, and signalled to the others. Every node follows
+//! the log: at a signal, and every [`POLL_INTERVAL`] in case a signal was lost or the node was paused. An entry is
+//! therefore in force everywhere within a second. The log also records erased users (`feed/erasure`).
 //!
-//! **A node that was paused** notices ([`PauseDetector`]) and reads the log before it accepts a credential.
+//! **A node that was paused** detects the pause ([`PauseDetector`]) and reads the log before it accepts a credential.
 //!
-//! **A node that cannot read the log** goes on with what it knows, since nothing can be revoked while the ledger is
-//! away for everybody. If it lasts for [`MAX_STALENESS`] the node may be the only one that is cut off: then it refuses
+//! **A node that cannot read the log** continues with the entries that it knows, because no node can write revocations
+//! while the ledger is down. After [`MAX_STALENESS`] the node may be the only one that is cut off: it then refuses
 //! requests and new connections with `unavailable` until it has caught up. Open connections stay.
 
 use std::sync::Arc;
@@ -28,45 +28,47 @@ use crate::feed::runtime::{Runtime, now};
 use crate::ledger::{Ledger, Revocation, RevocationKind, SessionsEnd};
 use crate::model::{Millis, UserId};
 
-/// How often the log is read though no signal came.
+/// The interval at which the log is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(400);
 
-/// After so long without an answer of the ledger the whole log is read anew: entries that take something back (an
-/// unblock) are not kept for ever, and the ledger may be another one.
+/// After this long without an answer of the ledger, the whole log is read again: entries that undo a revocation (an
+/// unblock) are not kept for ever, and the ledger may have been replaced.
 const RELOAD_AFTER: Duration = Duration::from_secs(10);
 
-/// After so long without an answer of the ledger credentials are refused.
+/// After this long without an answer of the ledger, credentials are refused.
 const MAX_STALENESS: Duration = Duration::from_secs(300);
 
-/// How long a request waits after a pause of the node for the log to be read. After that the ledger counts as away.
+/// How long a request waits for the log to be read after a pause of the node. After that, the ledger counts as
+/// unreachable.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Entries read at once.
 const PAGE: usize = 1_000;
 
-/// How often expired entries are dropped, how many of the ledger's at once, and the pause before the next ones.
+/// The interval between removals of expired entries, the entries removed from the ledger at once, and the pause between
+/// batches.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_FORGOTTEN: usize = 1_000;
 const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long an entry outlives the token that it ends, besides the leeway that tokens have: clocks differ, and
+/// How long an entry outlives the token that it revokes, in addition to the leeway of tokens. Clocks differ, and
 /// connections have a grace period.
 const MARGIN: Millis = 5 * 60 * 1_000;
 
-/// How long it is remembered that a user was unblocked. A node that was away for longer reads the whole log.
+/// How long an unblock is kept. A node that was away for longer reads the whole log.
 const UNBLOCK_KEPT: Millis = 24 * 3_600 * 1_000;
 
-/// The longest id of a token that can be revoked, in bytes.
+/// The longest id of a revocable token, in bytes.
 const MAX_TOKEN_ID: usize = 512;
 
-/// How long tokens live, as far as revocations depend on it.
+/// The token lifetimes that revocations depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenLifetimes {
     /// The lifetime of a session (`auth.token_ttl`).
     pub(crate) session: Duration,
-    /// For how long an expired token is accepted (`auth.leeway`).
+    /// How long a token is accepted after it expired (`auth.leeway`).
     pub(crate) leeway: Duration,
-    /// For how long a revocation without an expiry is kept (`auth.revocation_ttl`).
+    /// How long a revocation without an expiry is kept (`auth.revocation_ttl`).
     pub(crate) revocation: Duration,
 }
 
@@ -76,7 +78,7 @@ pub(crate) struct RevocationService {
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     lineage: Arc<LineageTracker>,
-    /// The log has the erasures too.
+    /// Handles erasures, which are in the same log.
     erasures: Arc<ErasureRecords>,
     checks: Arc<AuthorizationChecks>,
     lifetimes: TokenLifetimes,
@@ -84,12 +86,12 @@ pub(crate) struct RevocationService {
     list: Arc<RevocationList>,
     /// The number of the last entry in the list. Held while the log is read, so that entries come in order.
     reached: tokio::sync::Mutex<u64>,
-    /// When the log was last read to its end.
+    /// The time of the last read that reached the end of the log.
     read_at: Mutex<Instant>,
-    /// When the last read of the log that has ended was begun, whether or not it succeeded.
+    /// The start time of the last completed read of the log, successful or not.
     read_begun: watch::Sender<Instant>,
     pauses: PauseDetector,
-    /// The log may have grown.
+    /// Signals that the log may have grown.
     grown: Arc<Notify>,
 }
 
@@ -127,7 +129,7 @@ impl RevocationService {
     /// Checks a user and a token, in memory.
     ///
     /// # Errors
-    /// Why they are refused.
+    /// The reason for the refusal.
     pub(crate) fn check(
         &self,
         user: Option<&UserId>,
@@ -136,18 +138,18 @@ impl RevocationService {
         self.list.check(user, token, now())
     }
 
-    /// The log may have grown.
+    /// Wakes the follower: the log may have grown.
     pub(crate) fn on_signal(&self) {
         self.grown.notify_one();
     }
 
-    /// Whether the log could not be read for so long that the list cannot be trusted.
+    /// Whether the log has been unreadable for so long that the list cannot be trusted.
     pub(crate) fn is_stale(&self) -> bool {
         self.read_at.lock().elapsed() > MAX_STALENESS
     }
 
-    /// After a pause of this node, waits until it has tried to read what was revoked meanwhile. Without a pause it
-    /// returns at once.
+    /// After a pause of this node, waits for an attempt to read the revocations of the pause. Returns at once if there
+    /// was no pause.
     pub(crate) async fn catch_up(&self) {
         let Some(resumed) = self.pauses.resumed() else { return };
         if *self.read_begun.borrow() >= resumed {
@@ -174,16 +176,16 @@ fn millis(duration: Duration) -> Millis {
 impl RevocationService {
     // --- for backends --------------------------------------------------------------------------------------
 
-    /// Ends all tokens and sessions of a user that were issued before a moment, in Unix seconds; without one, all that
-    /// were issued until now. A token without `iat` counts as issued before.
+    /// Revokes all tokens and sessions of a user issued before a time in Unix seconds, or before now if no time is
+    /// given. A token without `iat` counts as issued before.
     ///
-    /// Tokens say in which second they were issued. So that none of this second is left over, and none that is issued
-    /// after the answer is refused, the answer without a given moment comes when the second is over.
+    /// Tokens carry their time of issue in whole seconds. Without a given time, the reply waits for the end of the
+    /// current second: all tokens of this second are then revoked, and tokens issued after the reply are accepted.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
     pub(crate) async fn invalidate_user_tokens(&self, user: &UserId, issued_before: Option<u64>) -> Result<()> {
-        // Sessions may live longer than what the application's tokens are remembered for.
+        // Sessions may live longer than revocations of the application's tokens are kept.
         let session_life = millis(self.lifetimes.session).saturating_add(self.margin());
         let expires_at = Some(now().saturating_add(millis(self.lifetimes.revocation).max(session_life)));
         if let Some(before) = issued_before {
@@ -199,11 +201,11 @@ impl RevocationService {
         Ok(())
     }
 
-    /// Ends one token, by its `jti`. `expires_at` says when it would have ended by itself, in Unix seconds; nothing
-    /// is to be done where nobody accepts it any more.
+    /// Revokes one token, by its `jti`. `expires_at` is the expiry of the token, in Unix seconds. If the token is no
+    /// longer accepted anywhere, nothing is written.
     ///
     /// # Errors
-    /// If the id is none, or the ledger cannot be reached.
+    /// If the id is invalid, or the ledger cannot be reached.
     pub(crate) async fn revoke_token(&self, id: &str, expires_at: Option<u64>) -> Result<()> {
         if id.is_empty() || id.len() > MAX_TOKEN_ID {
             return Err(FeedError::invalid("uid", "the id of a token has 1 to 512 bytes"));
@@ -215,7 +217,8 @@ impl RevocationService {
         self.revoke(&entry(RevocationKind::Token, id, 0, Some(until))).await
     }
 
-    /// Blocks a user: no token of theirs counts, until `expires_at` in Unix seconds, or until they are unblocked.
+    /// Blocks a user: all tokens of the user are refused until `expires_at` in Unix seconds, or until the user is
+    /// unblocked.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
@@ -235,20 +238,20 @@ impl RevocationService {
 
     // --- for users -----------------------------------------------------------------------------------------
 
-    /// Ends one session or token of a user.
+    /// Revokes one session or token of a user.
     pub(crate) async fn revoke_own_token(&self, user: &UserId, id: &str, expires_at: Option<u64>) -> Result<()> {
         let token = entry(RevocationKind::Token, id, 0, Some(self.revoked_until(expires_at)));
         self.revoke(&Revocation { owner: Some(user.clone()), ..token }).await
     }
 
-    /// The end of all sessions of an account, now.
+    /// Ends all sessions of an account, as of now.
     pub(crate) fn sessions_end(&self, spared: Option<&str>) -> SessionsEnd {
         let at = now();
         let expires_at = at.saturating_add(millis(self.lifetimes.session)).saturating_add(self.margin());
         SessionsEnd { spared: spared.map(str::to_owned), at, expires_at }
     }
 
-    /// Until when it is remembered that a token was revoked that ends at `expires_at`, in Unix seconds.
+    /// How long the revocation of a token is kept that expires at `expires_at`, in Unix seconds.
     fn revoked_until(&self, expires_at: Option<u64>) -> Millis {
         match expires_at {
             Some(at) => at.saturating_mul(1_000).saturating_add(self.margin()),
@@ -256,7 +259,7 @@ impl RevocationService {
         }
     }
 
-    /// How long after its end a token may still be accepted, or the connection that it opened be there.
+    /// How long after its expiry a token may still be accepted, or its connection may still be open.
     fn margin(&self) -> Millis {
         MARGIN.saturating_add(millis(self.lifetimes.leeway))
     }
@@ -266,8 +269,8 @@ impl RevocationService {
         self.publish().await
     }
 
-    /// Puts what was just written in force: here at once, elsewhere by a signal. The entry is in the ledger, so it is
-    /// in force everywhere within a second even if neither works.
+    /// Puts new entries in force: here at once, on other nodes by a signal. The entry is in the ledger, so it is in
+    /// force everywhere within a second even if both fail.
     pub(crate) async fn publish(&self) -> Result<()> {
         let (followed, signalled) = tokio::join!(self.follow(), self.broker.signal(Signal::RevocationsAppended));
         if let Err(error) = followed {
@@ -281,8 +284,8 @@ impl RevocationService {
 
     // --- the log -------------------------------------------------------------------------------------------
 
-    /// Reads the whole log, then follows it until the feed stops. What the erasure log beside the backups has and the
-    /// ledger has not, because it was restored from an older backup, is erased again.
+    /// Reads the whole log, then follows it until the feed stops. Erases users again that are in the erasure log beside
+    /// the backups but not in the ledger, because it was restored from an older backup.
     ///
     /// # Errors
     /// If the ledger or the erasure log cannot be read.
@@ -299,7 +302,7 @@ impl RevocationService {
                 }
                 let begun = Instant::now();
                 let away = revocations.read_at.lock().elapsed();
-                // The numbers of a ledger that lost its tail begin again below what was read.
+                // After a ledger lost its latest entries, its numbers continue below the last number read.
                 let current = revocations.lineage.incarnation();
                 let read = match away > RELOAD_AFTER || current != incarnation {
                     true => revocations.load().await,
@@ -353,7 +356,7 @@ impl RevocationService {
         self.erasures.reapply(erased).await
     }
 
-    /// Reads what was added to the log.
+    /// Reads new entries of the log.
     pub(crate) async fn follow(&self) -> Result<()> {
         let mut reached = self.reached.lock().await;
         loop {
@@ -374,7 +377,7 @@ impl RevocationService {
         }
     }
 
-    /// Drops entries that have no effect any more, here and in the ledger.
+    /// Drops entries that have no effect any more, on this node and in the ledger.
     async fn sweep(&self) {
         let now = now();
         self.list.sweep(now);

@@ -1,4 +1,4 @@
-//! Where the ids of users come from: cached for ever, since it never changes.
+//! The origins of user ids. They are cached without expiry, because they never change.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,15 +12,14 @@ use crate::feed::runtime::now;
 use crate::ledger::Ledger;
 use crate::model::{UserId, UserOrigin};
 
-/// Users whose origin is cached. Past it the cache is cleared, and each user costs a ledger call again.
+/// Users whose origin is cached. When the cache is full it is cleared, and each user costs a ledger call again.
 const CAPACITY: usize = 200_000;
 
 /// The origins of users that are in the ledger.
 pub(crate) struct UserOrigins {
     ledger: Arc<dyn Ledger>,
     cached: Mutex<HashMap<UserId, UserOrigin>>,
-    /// Users whom the ledger did not have when it was asked. A request of theirs that waits in the write-behind queue
-    /// records them.
+    /// Users that the ledger did not have at the last look-up. A request in the write-behind queue will record them.
     unrecorded: Mutex<HashSet<UserId>>,
 }
 
@@ -46,7 +45,7 @@ impl UserOrigins {
         }
     }
 
-    /// The origin of a user. One that the ledger does not have is created as the application's.
+    /// The origin of a user. If the ledger does not have the user, creates one with the application as origin.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
@@ -72,7 +71,7 @@ impl UserOrigins {
         self.unrecorded.lock().remove(user);
     }
 
-    /// Notes that the ledger does not have a user yet.
+    /// Records that the ledger does not have a user yet.
     pub(super) fn note_unrecorded(&self, user: &UserId) {
         let mut unrecorded = self.unrecorded.lock();
         if unrecorded.len() >= CAPACITY {
@@ -81,7 +80,7 @@ impl UserOrigins {
         unrecorded.insert(user.clone());
     }
 
-    /// Whether the ledger did not have a user when it was last asked.
+    /// Whether the ledger did not have a user at the last look-up.
     pub(super) fn was_unrecorded(&self, user: &UserId) -> bool {
         self.unrecorded.lock().contains(user)
     }

@@ -1,4 +1,4 @@
-//! Checks callers: whether their credentials are in force and prove who they are.
+//! Checks callers: whether their credentials are in force and prove their identity.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::ledger::Ledger;
 use crate::model::{UserId, UserOrigin};
 
-/// When the ledger records a user whom an application's credential names for the first time.
+/// When the ledger records a user that an application's credential names for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewUser {
     /// Now, before the request continues.
@@ -40,7 +40,7 @@ impl IdentityService {
         Self { ledger, origins, revocations, erased }
     }
 
-    /// Checks that a credential is in force and proves the user's identity. A user whom the application names for the
+    /// Checks that a credential is in force and proves the user's identity. A user that the application names for the
     /// first time is recorded in the ledger, so that no account can be created with that id.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl IdentityService {
                     self.origins.note_unrecorded(user);
                     return Ok(());
                 }
-                // Likes are acknowledged while the ledger is away, also those of users who were new just now.
+                // Likes are acknowledged while the ledger is down, including those of users that were new a moment ago.
                 Err(FeedError::Unavailable) if self.origins.was_unrecorded(user) => return Ok(()),
                 Err(error) => return Err(error),
             },
@@ -87,7 +87,7 @@ impl IdentityService {
     /// Checks a user and a token against the revocations, in memory.
     ///
     /// # Errors
-    /// Why they are refused.
+    /// The reason for the refusal.
     pub(crate) fn check_revoked(
         &self,
         user: Option<&UserId>,
@@ -96,7 +96,7 @@ impl IdentityService {
         self.revocations.check(user, token)
     }
 
-    /// Makes sure that the ledger has a user whom a token, or a backend, named.
+    /// Creates the user named by a token or a backend, unless the ledger has the user.
     ///
     /// # Errors
     /// [`FeedError::Unauthorized`] for an erased user; or the ledger cannot be reached.
@@ -105,12 +105,12 @@ impl IdentityService {
         self.origins.ensure(user).await.map(drop)
     }
 
-    /// Whether a user was erased, as far as this node knows.
+    /// Whether this node knows that a user was erased.
     pub(crate) fn is_erased(&self, user: &UserId) -> bool {
         self.erased.contains(user)
     }
 
-    /// Refuses an erased user, whatever proves the identity.
+    /// Refuses an erased user, regardless of the credential.
     ///
     /// # Errors
     /// [`FeedError::Unauthorized`] if the user was erased.

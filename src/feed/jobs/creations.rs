@@ -1,8 +1,8 @@
-//! Writes that create jobs and are under way, by author.
+//! Writes under way that create jobs, by author.
 //!
-//! Of two such writes of one author, the job of the later may come to its lane first; and if a call is dropped, or the
-//! answer of the ledger is lost, nobody here knows the job that was created. Jobs that come to a lane meanwhile are not
-//! begun before the ledger said that no earlier one is left.
+//! When two such writes of one author overlap, the job of the later write may reach its lane first. If a call is
+//! dropped, or the reply of the ledger is lost, this node does not know the job that was created. Jobs that reach a
+//! lane in that period start only after the ledger confirms that no earlier job of the author is left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use tokio::time::Instant;
 
 use crate::model::UserId;
 
-/// How long after a write was given up the ledger may still carry it out, at most.
+/// The longest time after which the ledger may still commit an abandoned write.
 const LATEST_COMMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Writes {
     under_way: u32,
-    /// Until when a job that was created by a write that was given up may be leased.
+    /// Until when a job created by an abandoned write may be leased.
     given_up: Option<Instant>,
 }
 
-/// All of them.
+/// All writes under way.
 #[derive(Default)]
 pub(crate) struct Creations(Mutex<HashMap<UserId, Writes>>);
 
-/// One of them. If it is dropped before it ended, the write was given up.
+/// A write under way. If it is dropped before its end, the write counts as abandoned.
 pub(crate) struct Creation {
     all: Arc<Creations>,
     author: UserId,
@@ -36,13 +36,13 @@ pub(crate) struct Creation {
 }
 
 impl Creations {
-    /// Begins a write that may create jobs with such a lease.
+    /// Begins a write that may create jobs with a lease of this length.
     pub(crate) fn begin(self: &Arc<Self>, author: &UserId, lease: Duration) -> Creation {
         self.0.lock().entry(author.clone()).or_default().under_way += 1;
         Creation { all: Arc::clone(self), author: author.clone(), lease, has_ended: false }
     }
 
-    /// Forgets what was given up so long ago that no lease is left of it.
+    /// Forgets abandoned writes whose leases have expired.
     pub(crate) fn forget_past(&self) {
         let now = Instant::now();
         self.0.lock().retain(|_, writes| {
@@ -60,7 +60,7 @@ impl Creation {
         all.get(&self.author).is_some_and(|writes| writes.under_way > 1 || writes.given_up.is_some_and(is_given_up))
     }
 
-    /// The write is done, and its jobs are in their lanes.
+    /// Ends the write: its jobs are in their lanes.
     pub(crate) fn end(mut self) {
         self.has_ended = true;
     }
@@ -95,7 +95,7 @@ mod tests {
         assert!(!first.has_rivals());
         [first, other].into_iter().for_each(Creation::end);
         assert!(all.0.lock().is_empty());
-        // The answer was lost, or the call dropped.
+        // The reply was lost, or the call was dropped.
         drop(begin(&ann));
         let (next, other) = (begin(&ann), begin(&bo));
         assert!(next.has_rivals() && !other.has_rivals());

@@ -1,8 +1,9 @@
-//! The leases of the jobs that this process holds, and how far they can be trusted without asking the ledger.
+//! The leases of the jobs that this process holds, and whether they can be trusted without a ledger call.
 //!
-//! The ledger decides who holds a job. A worker asks it before it begins a job or writes a page if the lease was not
-//! renewed lately, as after a pause of the process, or if the job may not be the first of its author: after a lease of
-//! theirs was lost here, and if an earlier one may be behind it or nowhere.
+//! The ledger decides which process holds a job. A worker asks the ledger before it begins a job or writes a page in
+//! two cases. First, the lease was not renewed recently, for example after a pause of the process. Second, the job may
+//! not be the first of its author: a lease of that author was lost here, or an earlier job may be behind it in the lane
+//! or in no lane.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -13,8 +14,8 @@ use tokio::time::Instant;
 use crate::ledger::Job;
 use crate::model::UserId;
 
-/// A moment by two clocks: the monotonic one, which steps of the wall clock do not move, and the wall clock, which goes
-/// on while a virtual machine is suspended.
+/// A time by two clocks: the monotonic clock, which adjustments of the wall clock do not affect, and the wall clock,
+/// which continues while a virtual machine is suspended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RenewalTime {
     monotonic: Instant,
@@ -26,7 +27,7 @@ impl RenewalTime {
         Self { monotonic: Instant::now(), wall: SystemTime::now() }
     }
 
-    /// The time since then, by the clock that shows more. If the wall clock was set back it may be any.
+    /// The elapsed time, by the clock that shows more. Arbitrary if the wall clock was set back.
     fn elapsed(&self) -> Duration {
         self.wall.elapsed().map_or(Duration::MAX, |wall| wall.max(self.monotonic.elapsed()))
     }
@@ -36,13 +37,13 @@ impl RenewalTime {
 struct HeldLease {
     generation: u64,
     author: UserId,
-    /// Whose jobs it is ordered with.
+    /// The author with whose jobs this job is ordered.
     lane: Option<UserId>,
-    /// When the last successful renewal was asked for.
+    /// The time at which the last successful renewal was requested.
     renewed: RenewalTime,
     /// An earlier job of the author may be behind this one in its lane, or in no lane here.
     in_doubt: bool,
-    /// The ledger said that no earlier job of the author is left.
+    /// The ledger confirmed that no earlier job of the author is left.
     is_first: bool,
 }
 
@@ -53,8 +54,8 @@ pub(crate) struct HeldLeases(Mutex<LeaseTable>);
 #[derive(Default)]
 struct LeaseTable {
     held: HashMap<i64, HeldLease>,
-    /// The authors of whom the lease of an ordered job was lost, and when. Another node may have an earlier job of
-    /// theirs than those that are held here. Kept until all leases were renewed after that.
+    /// The authors of ordered jobs whose lease was lost, with the time. Another node may have earlier jobs of these
+    /// authors than the jobs held here. Kept until all leases have been renewed after that time.
     lost: HashMap<UserId, Instant>,
 }
 
@@ -62,7 +63,7 @@ struct LeaseTable {
 pub(crate) struct LostLease {
     /// The job and the generation of its lease.
     pub(crate) job: (i64, u64),
-    /// Whose jobs it is ordered with.
+    /// The author with whose jobs this job is ordered.
     lane: Option<UserId>,
 }
 
@@ -74,7 +75,7 @@ impl LeaseTable {
 }
 
 impl HeldLeases {
-    /// Adds the lease of a job. `asked`: before the ledger was asked for it.
+    /// Adds the lease of a job. `asked` is a time before the ledger was asked for it.
     pub(crate) fn insert(&self, job: &Job, asked: RenewalTime, in_doubt: bool) {
         let lane = job.work.is_ordered().then(|| job.work.author().clone());
         let (generation, author) = (job.generation, job.work.author().clone());
@@ -82,7 +83,7 @@ impl HeldLeases {
         self.0.lock().held.insert(job.id, lease);
     }
 
-    /// Later jobs of the authors of these jobs are in lanes already, before them.
+    /// Marks later jobs of the same authors as doubtful: they are already in lanes, before the claimed jobs.
     pub(crate) fn doubt_later_than(&self, claimed: &[Job]) {
         let mut first: HashMap<&UserId, i64> = HashMap::new();
         for job in claimed.iter().filter(|job| job.work.is_ordered()) {
@@ -94,7 +95,7 @@ impl HeldLeases {
         }
     }
 
-    /// Forgets a lease, unless the process has another one of the job by now.
+    /// Forgets a lease, unless the process holds a newer lease of the job.
     pub(crate) fn remove(&self, id: i64, generation: u64) {
         let mut leases = self.0.lock();
         if leases.held.get(&id).is_some_and(|lease| lease.generation == generation) {
@@ -102,13 +103,13 @@ impl HeldLeases {
         }
     }
 
-    /// How many jobs of an author are held.
+    /// The number of held jobs of an author.
     pub(super) fn count_of(&self, author: &UserId) -> usize {
         self.0.lock().held.values().filter(|lease| lease.author == *author).count()
     }
 
-    /// How long ago the lease of a job was last renewed, [`Duration::MAX`] if the ledger must be asked. `None` if it is
-    /// lost.
+    /// The time since the last renewal of a job's lease; [`Duration::MAX`] if the ledger must be asked. `None` if the
+    /// lease is lost.
     pub(crate) fn age(&self, id: i64, generation: u64) -> Option<Duration> {
         let leases = self.0.lock();
         let lease = leases.held.get(&id).filter(|lease| lease.generation == generation)?;
@@ -117,7 +118,7 @@ impl HeldLeases {
         Some(if is_doubtful && !lease.is_first { Duration::MAX } else { lease.renewed.elapsed() })
     }
 
-    /// Whether a lease of this length may still be in force. A last look before something is written: it asks nobody.
+    /// Whether a lease of this length may still be in force. A last check before a write, without a ledger call.
     pub(crate) fn may_write(&self, id: i64, generation: u64, length: Duration) -> bool {
         let leases = self.0.lock();
         leases.held.get(&id).is_some_and(|lease| lease.generation == generation && lease.renewed.elapsed() < length)
@@ -128,7 +129,8 @@ impl HeldLeases {
         self.0.lock().held.iter().map(|(id, lease)| (*id, lease.generation)).collect()
     }
 
-    /// Notes which of some leases were renewed, at a time before the ledger was asked. The others are lost: returns them.
+    /// Records which leases were renewed, at a time before the ledger was asked. Returns the other leases, which are
+    /// lost.
     #[must_use]
     pub(crate) fn note_renewals(&self, asked: &[(i64, u64)], renewed: &[i64], at: RenewalTime) -> Vec<LostLease> {
         let renewed: HashSet<i64> = renewed.iter().copied().collect();
@@ -149,13 +151,13 @@ impl HeldLeases {
         lost
     }
 
-    /// Notes that the ledger has released lost leases by now. Until then it counted these jobs as held here, so jobs
-    /// that were created meanwhile may be behind them.
+    /// Records that the ledger has released lost leases. Before that, it counted these jobs as held here, so jobs
+    /// created in that period may be behind them.
     pub(crate) fn note_released(&self, lost: &[LostLease]) {
         self.0.lock().note_losses(lost);
     }
 
-    /// Notes that the ledger renewed the lease of a job and has no earlier one of its author.
+    /// Records that the ledger renewed the lease of a job and has no earlier job of its author.
     pub(crate) fn note_first(&self, id: i64, generation: u64, asked: RenewalTime) {
         let mut leases = self.0.lock();
         if let Some(lease) = leases.held.get_mut(&id).filter(|lease| lease.generation == generation) {
@@ -163,7 +165,7 @@ impl HeldLeases {
         }
     }
 
-    /// Notes that the lease of a job was lost: the ledger had the job finished or claimed by another worker.
+    /// Records the loss of a job's lease: the ledger reported the job as finished or claimed by another worker.
     pub(crate) fn note_loss(&self, job: &Job) {
         if job.work.is_ordered() {
             self.0.lock().lost.insert(job.work.author().clone(), Instant::now());
@@ -190,12 +192,12 @@ mod tests {
         leases
     }
 
-    /// Lets the clocks go on.
+    /// Lets the clocks advance.
     fn tick() {
         std::thread::sleep(Duration::from_millis(2));
     }
 
-    /// Whether the ledger has to be asked for a job that is held.
+    /// Whether a held job needs a ledger call before it runs.
     fn is_doubtful(leases: &HeldLeases, id: i64) -> bool {
         leases.age(id, 1).expect("it is held") > HOUR
     }
@@ -209,10 +211,10 @@ mod tests {
         };
         let now = RenewalTime::now();
         assert!(age_at(now).0 < HOUR && age_at(now).1);
-        // The machine was suspended, and its monotonic clock with it.
+        // The machine was suspended, and its monotonic clock stopped.
         let (age, may_write) = age_at(RenewalTime { wall: now.wall - HOUR, ..now });
         assert!(age >= HOUR && !may_write);
-        // Its clock was set back.
+        // The wall clock was set back.
         assert_eq!(age_at(RenewalTime { wall: now.wall + HOUR, ..now }), (Duration::MAX, false));
         assert_eq!((leases.age(1, 2), leases.age(2, 1)), (None, None));
         // The process was paused.
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(lost.iter().map(|lease| lease.job).collect::<Vec<_>>(), [(1, 1)]);
         assert_eq!(leases.age(1, 1), None);
         assert!(is_doubtful(&leases, 2) && !is_doubtful(&leases, 3));
-        // What was renewed at the same time as another lease was lost is in doubt, too.
+        // A lease renewed at the same time as another lease was lost is in doubt, too.
         assert!(leases.note_renewals(&[(2, 1), (3, 1)], &[2, 3], asked).is_empty());
         assert!(is_doubtful(&leases, 2));
         leases.note_first(2, 1, asked);

@@ -1,14 +1,14 @@
 //! Jobs: commands submit them, and the workers of `fanout/` run them.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the queue: lanes in which jobs wait for a worker |
-//! | `leases.rs` | the leases of these jobs, and how far they can be trusted |
+//! | `leases.rs` | the leases of these jobs, and whether they can be trusted |
 //! | `creations.rs` | writes under way that create jobs |
 //!
-//! A process holds few jobs at a time, so that each is under way soon; all others wait in the ledger, for a node with a
-//! free worker. A job is held from the transaction that creates it if there is a free slot; so on a node that is not
-//! busy no further call is made before the job is done.
+//! A process holds few jobs at a time, so that each one starts soon. All other jobs wait in the ledger for a node with
+//! a free worker. If there is a free slot, the transaction that creates a job also leases it. A node that is not busy
+//! therefore makes no further call before the job is done.
 
 mod creations;
 mod leases;
@@ -30,32 +30,32 @@ use super::runtime::Runtime;
 use crate::ledger::{Job, Lease, MAX_JOBS_OF_AUTHOR};
 use crate::model::UserId;
 
-/// Jobs held for each worker, those under way included.
+/// Jobs held for each worker, including running jobs.
 const SLOTS_PER_WORKER: usize = 64;
 
-/// A write creates at most so many jobs: those of an edit.
+/// The most jobs that one write creates: those of an edit.
 const MAX_JOBS_PER_WRITE: usize = 3;
 
-/// The job queues of this process: one for each worker, and all jobs of an author in the same one, so that an author's
+/// The job queues of this process: one for each worker. All jobs of an author go to the same queue, so that an author's
 /// posts arrive in the order in which they were written.
 pub(crate) struct JobQueue {
-    /// How long a job is held without a sign of life.
+    /// How long a job stays leased without a renewal.
     lease: Duration,
-    /// Names this process in leases.
+    /// The name of this process in leases.
     holder: Arc<str>,
     lanes: Vec<mpsc::Sender<QueuedJob>>,
-    /// The other ends; the workers take them when they start.
+    /// The receiving ends; the workers take them when they start.
     receivers: Mutex<Vec<mpsc::Receiver<QueuedJob>>>,
-    /// The jobs in lanes and under way, by id.
+    /// The jobs in lanes and running, by id.
     held: HeldLeases,
     creations: Arc<Creations>,
     slots: Arc<Semaphore>,
-    /// Whether more jobs wait in the ledger than this process could take. New jobs queue up behind them.
+    /// Whether more jobs wait in the ledger than this process could take. New jobs queue behind them.
     backlogged: AtomicBool,
-    /// Held by claims for writing, by writes that create jobs with a lease for reading, until the jobs are in their
-    /// lanes: or a new job could come before an earlier one of its author that was just claimed.
+    /// Claims lock it for writing. Writes that create leased jobs lock it for reading until the jobs are in their
+    /// lanes. Otherwise a new job could come before an earlier, just claimed job of its author.
     claiming: Arc<RwLock<()>>,
-    /// Jobs may wait in the ledger.
+    /// Signals that jobs may wait in the ledger.
     waiting: Notify,
     hasher: RandomState,
 }
@@ -63,23 +63,23 @@ pub(crate) struct JobQueue {
 /// A job in a lane.
 pub(crate) struct QueuedJob {
     pub(crate) job: Job,
-    /// Freed when the job is done, or lost.
+    /// Freed when the job is done or lost.
     pub(crate) slot: Option<OwnedSemaphorePermit>,
 }
 
 /// A slot for the jobs that a write is about to create.
 pub(crate) struct Reservation {
     lease: Lease,
-    /// Before the ledger is asked to create the jobs.
+    /// A time before the ledger was asked to create the jobs.
     begun: RenewalTime,
     slot: Option<OwnedSemaphorePermit>,
     creation: Option<Creation>,
-    /// No claim ends before the jobs are in their lanes.
+    /// Prevents a claim from ending before the jobs are in their lanes.
     _no_claim: Option<OwnedRwLockReadGuard<()>>,
 }
 
 impl Reservation {
-    /// The lease with which the jobs are to be created. Its length is zero if this process has no room for them.
+    /// The lease for the jobs to be created. Its length is zero if this process has no room for them.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }
@@ -105,17 +105,17 @@ impl JobQueue {
         }
     }
 
-    /// How long a job is held without a sign of life.
+    /// How long a job stays leased without a renewal.
     pub(crate) fn lease_length(&self) -> Duration {
         self.lease
     }
 
-    /// The leases of the jobs in lanes and under way.
+    /// The leases of the jobs in lanes and running.
     pub(crate) fn held(&self) -> &HeldLeases {
         &self.held
     }
 
-    /// Whether the lease of a job may still be in force. Checked before each write; it asks no store.
+    /// Whether the lease of a job may still be in force. Checked before each write, without a store call.
     pub(crate) fn may_write(&self, job: i64, generation: u64) -> bool {
         self.held.may_write(job, generation, self.lease)
     }
@@ -130,18 +130,18 @@ impl JobQueue {
         self.waiting.notified().await;
     }
 
-    /// Drops abandoned creations whose leases have run out.
+    /// Drops abandoned creations whose leases have expired.
     pub(crate) fn expire_creations(&self) {
         self.creations.forget_past();
     }
 
-    /// A lease of this process, for a job that is done before its call returns, or that has a slot.
+    /// A lease of this process, for a job that completes before its call returns, or that has a slot.
     pub(crate) fn lease(&self) -> Lease {
         Lease { holder: Arc::clone(&self.holder), length: self.lease }
     }
 
-    /// Reserves a slot for the jobs of one write of an author's. There is none while jobs are being claimed, and for an
-    /// author of whom enough are held. While jobs wait in the ledger, new ones leave them half of the slots.
+    /// Reserves a slot for the jobs of one write of an author. There is no slot while jobs are being claimed, or if
+    /// enough jobs of the author are held. While jobs wait in the ledger, new jobs may use only half of the slots.
     pub(crate) fn reserve(&self, author: &UserId) -> Reservation {
         let no_claim = Arc::clone(&self.claiming).try_read_owned().ok();
         let is_free = no_claim.is_some() && self.has_room() && self.held.count_of(author) < MAX_JOBS_OF_AUTHOR;
@@ -161,20 +161,20 @@ impl JobQueue {
         self.lanes.len() * SLOTS_PER_WORKER / 2
     }
 
-    /// More jobs of an author wait in the ledger: asks for them once few of theirs are left here, and so several at a
-    /// time.
+    /// More jobs of an author wait in the ledger. Requests a claim once few of the author's jobs are left here, so that
+    /// a claim gets several at a time.
     pub(crate) fn more_wait(&self, author: &UserId) {
         if self.held.count_of(author) <= MAX_JOBS_OF_AUTHOR / 2 {
             self.waiting.notify_one();
         }
     }
 
-    /// To be held during a claim until its jobs are in their lanes.
+    /// Locks claims. Hold it during a claim until the claimed jobs are in their lanes.
     pub(crate) async fn claim_lock(&self) -> RwLockWriteGuard<'_, ()> {
         self.claiming.write().await
     }
 
-    /// Queues the jobs that were just created with a reservation. Those that are not held wait in the ledger.
+    /// Queues jobs that were just created with a reservation. Jobs without a lease wait in the ledger.
     pub(crate) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) {
         let Reservation { begun, mut slot, creation, _no_claim, .. } = reservation;
         let in_doubt = creation.as_ref().is_some_and(Creation::has_rivals);
@@ -188,18 +188,18 @@ impl JobQueue {
         creation.into_iter().for_each(Creation::end);
     }
 
-    /// Queues a job that could not be done at once. If there is no slot it waits in the ledger until its lease runs
-    /// out.
+    /// Queues a job that could not be completed at once. If there is no slot, it waits in the ledger until its lease
+    /// expires.
     pub(crate) fn offer_again(&self, job: Job) {
         match Arc::clone(&self.slots).try_acquire_owned() {
-            // These are jobs of one inbox: when their leases began is no matter.
+            // These jobs concern one inbox, so the start of their leases does not matter.
             Ok(slot) => self.queue(job, Some(slot), RenewalTime::now(), false),
             Err(_) => tracing::debug!(job = job.id, "no free slot, the job waits until its lease runs out"),
         }
     }
 
     fn queue(&self, job: Job, slot: Option<OwnedSemaphorePermit>, asked: RenewalTime, in_doubt: bool) {
-        // Any number does, as long as it is the author's.
+        // Any lane works, as long as an author always gets the same one.
         let lane = self.hasher.hash_one(job.work.author()) as usize % self.lanes.len();
         let (id, generation) = (job.id, job.generation);
         self.held.insert(&job, asked, in_doubt);
@@ -209,13 +209,13 @@ impl JobQueue {
         }
     }
 
-    /// Slots for a claim: half of the free ones, so that new jobs find some while the ledger is asked.
+    /// Slots for a claim: half of the free ones, so that new jobs find free slots during the ledger call.
     pub(crate) fn slots_for_claim(&self) -> Option<OwnedSemaphorePermit> {
         let half = u32::try_from(self.slots.available_permits().div_ceil(2)).unwrap_or(u32::MAX);
         if half == 0 { None } else { Arc::clone(&self.slots).try_acquire_many_owned(half).ok() }
     }
 
-    /// Queues the jobs of a claim for which these slots were taken, and which began then.
+    /// Queues the jobs of a claim. `slots` are the slots taken for it, `asked` is the time at which it began.
     pub(crate) fn claimed(&self, jobs: Vec<Job>, mut slots: OwnedSemaphorePermit, asked: RenewalTime) {
         self.backlogged.store(jobs.len() >= slots.num_permits(), Ordering::Relaxed);
         self.held.doubt_later_than(&jobs);
@@ -224,7 +224,8 @@ impl JobQueue {
         }
     }
 
-    /// A worker is done with a job: asks for more if half of the slots are free and jobs wait.
+    /// Frees the slot of a job that a worker has finished. Requests a claim if half of the slots are free and jobs
+    /// wait.
     pub(crate) fn release(&self, job: &Job, slot: Option<OwnedSemaphorePermit>) {
         drop(slot);
         self.held.remove(job.id, job.generation);

@@ -33,38 +33,39 @@ pub(super) enum BatchOutcome {
     Moved,
 }
 
-/// Settles batches. The fields are what `wiring/likes.rs` gives it.
+/// Settles batches. `wiring/likes.rs` sets the fields.
 pub(crate) struct BatchSettler {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Signals settlements to all nodes.
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) queue: Arc<dyn DurableQueue>,
-    /// Its holder is the name of this process in the leases of partitions.
+    /// Its holder name identifies this process in the leases of partitions.
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) lineage: Arc<LineageTracker>,
     pub(crate) eligibility: Arc<Eligibility>,
     /// Publishes counts.
     pub(crate) counts: Arc<CountPublisher>,
-    /// Publishes reverts to the users.
+    /// Publishes reverts to the users concerned.
     pub(crate) reverts: RevertPublisher,
-    /// Takes the events of new likes, for their notifications.
+    /// Receives the events of new likes, for their notifications.
     pub(crate) events: Arc<EventQueue>,
-    /// Sets entries aside that always fail.
+    /// Quarantines entries that always fail.
     pub(crate) like_quarantine: LikeQuarantine,
-    /// Decides when an entry has failed often enough.
+    /// Decides when an entry has failed often enough to be quarantined.
     pub(crate) quarantine: Arc<QuarantinePolicy>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Publications of one object's counts a second (`likes.counts_per_second`).
+    /// Publications of one object's counts per second (`likes.counts_per_second`).
     pub(crate) counts_per_second: u32,
-    /// When the oldest like of each batch under way was acknowledged.
+    /// For each batch under way, the time at which its oldest like was acknowledged.
     pub(crate) oldest: OldestLikes,
 }
 
-/// By partition, when the oldest like of the batch under way was acknowledged, in Unix milliseconds; 0 without a batch.
+/// For each partition, the time at which the oldest like of the current batch was acknowledged, in Unix milliseconds; 0
+/// without a batch.
 pub(crate) struct OldestLikes(Vec<AtomicU64>);
 
 impl OldestLikes {
-    /// No batch in any of these partitions.
+    /// Creates the state for this many partitions, without batches.
     pub(crate) fn new(partitions: u16) -> Self {
         Self((0..partitions).map(|_| AtomicU64::new(0)).collect())
     }
@@ -73,7 +74,7 @@ impl OldestLikes {
         self.0[usize::from(partition)].store(at, Ordering::Relaxed);
     }
 
-    /// The age of the oldest like of all batches, in milliseconds; 0 without a batch.
+    /// The age of the oldest like in all batches, in milliseconds; 0 without a batch.
     pub(super) fn age(&self) -> u64 {
         let oldest = self.0.iter().map(|at| at.load(Ordering::Relaxed)).filter(|at| *at > 0).min();
         oldest.map_or(0, |at| now().saturating_sub(at))
@@ -81,7 +82,7 @@ impl OldestLikes {
 }
 
 impl BatchSettler {
-    /// Begins at the ledger's position of the partition, and with the counts that the last settler may not have
+    /// Takes over a partition, starting at the ledger's position and with the counts that the last settler may not have
     /// published.
     pub(super) async fn take_over(&self, partition: u16, first: Claim) -> Result<SettlerState> {
         let incarnation = self.lineage.incarnation();
@@ -135,7 +136,7 @@ impl BatchSettler {
             Ok(BatchOutcome::Moved) => Ok(BatchOutcome::Moved),
             Err(error) => match size.failed(many, &error) {
                 BatchFailure::Outage => Err(error),
-                // The ledger may be further than this node knows.
+                // The ledger may be ahead of this node.
                 BatchFailure::Batch => Ok(BatchOutcome::Moved),
                 BatchFailure::Single(failures) if self.quarantine.admits(failures, &error).await => {
                     let place = first.place;
@@ -171,8 +172,8 @@ impl BatchSettler {
         Ok(BatchOutcome::Applied)
     }
 
-    /// Takes the result of the entries from `first` through `through`, publishes it to all nodes, and moves on behind
-    /// them.
+    /// Applies the result of the entries from `first` through `through`, publishes it to all nodes, and advances behind
+    /// these entries.
     async fn advance(
         &self,
         partition: u16,
@@ -184,7 +185,7 @@ impl BatchSettler {
         self.lineage.note_settled(partition, &state.epoch, through).await?;
         (state.position, state.through) = (position, through);
         for (object, tally) in &settled.tallies {
-            // An object without a version never had counts.
+            // An object without a version has never had counts.
             if tally.version > 0 {
                 state.counts.changed(*object, *tally, first);
             }
@@ -197,8 +198,8 @@ impl BatchSettler {
         Ok(())
     }
 
-    /// Splits likes of objects that their users may not like by now from the other changes: they were accepted
-    /// unchecked, or the user was blocked meanwhile. Unlikes are always allowed.
+    /// Separates likes of objects that their users may no longer like from the other changes: such likes were accepted
+    /// unchecked, or the user was blocked after the like. Unlikes are always allowed.
     async fn split_by_eligibility(
         &self,
         changes: Vec<LikeChange>,
@@ -217,7 +218,7 @@ impl BatchSettler {
     }
 
     /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
-    /// the counts follow with the next one, and acknowledgements stay true.
+    /// the next message brings the counts, and acknowledgements stay valid.
     async fn publish(&self, partition: u16, through: QueueOffset, settled: SettledLikes) {
         let tallies = settled.tallies.into_iter().collect();
         let reverted = settled.reverted.into_iter().map(|reverted| (reverted.user, reverted.object)).collect();
@@ -228,7 +229,7 @@ impl BatchSettler {
     }
 }
 
-/// No pauses after a full batch: the next one follows at once.
+/// No pauses after a full batch: the next batch follows at once.
 pub(super) fn throttle(many: usize) -> Throttle {
     Throttle::off_if(many == MAX_BATCH)
 }

@@ -9,7 +9,7 @@ pub(super) const MAX_BATCH: usize = 4_000;
 #[derive(Debug)]
 pub(super) struct BatchSize {
     limit: usize,
-    /// How often in a row a batch of one entry failed.
+    /// Consecutive failures of a batch of one entry.
     failures: u32,
 }
 
@@ -20,17 +20,17 @@ impl Default for BatchSize {
 }
 
 impl BatchSize {
-    /// The most entries of the next batch.
+    /// The maximum number of entries of the next batch.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A batch was settled: the next one may be larger.
+    /// Records a settled batch: the next one may be larger.
     pub(super) fn succeeded(&mut self) {
         *self = Self { limit: (2 * self.limit).min(MAX_BATCH), failures: 0 };
     }
 
-    /// A batch of so many entries failed.
+    /// Records the failure of a batch of `entries` entries.
     pub(super) fn failed(&mut self, entries: usize, error: &FeedError) -> BatchFailure {
         if error.is_outage() {
             return BatchFailure::Outage;
@@ -45,14 +45,14 @@ impl BatchSize {
     }
 }
 
-/// Why a batch was not settled.
+/// The reason why a batch was not settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BatchFailure {
-    /// A store is away.
+    /// A store is down.
     Outage,
     /// An entry is at fault; the next batch is smaller.
     Batch,
-    /// Its only entry is at fault, so many times in a row.
+    /// The only entry of the batch is at fault, with the number of consecutive failures.
     Single(u32),
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct LikeService {
 }
 
 impl LikeService {
-    /// Checks likes by `eligibility`, and appends them to the queue by `intake`.
+    /// A service that checks likes with `eligibility` and appends them to the queue with `intake`.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
@@ -128,7 +128,7 @@ impl LikeService {
     async fn set(&self, call: Call, object: Object, liked: bool) -> Result<AcceptedLike> {
         let user = call.caller.user()?;
         self.eligibility.check(user, object).await?;
-        // Looked up before the like is queued: settlements meanwhile name their offsets.
+        // Looked up before the like is queued, so that the cached count records settlements in between.
         let count = match self.memory.counts.get(object) {
             Some(count) => Some(count),
             None => Box::pin(self.load_count(object)).await,
@@ -156,13 +156,13 @@ impl LikeService {
         if self.eligibility.is_unchecked() {
             return None;
         }
-        // The time spent waiting does not count against the fetch; or those who waited longest would give up one after
-        // the other.
+        // The timeout of the fetch excludes the time spent waiting for a turn. Otherwise the callers that waited
+        // longest would time out one after the other.
         if let Ok(_turn) = tokio::time::timeout(LEDGER_TIMEOUT, counts.misses.turn(&[object])).await
             && counts.get(object).is_none()
         {
             let objects = counts.misses.take(&[object], |object| counts.get(*object).is_some());
-            // Its result is in the cache, or it failed.
+            // The result is in the cache, or the fetch failed.
             let _ = tokio::time::timeout(LEDGER_TIMEOUT, self.fetch_counts(&objects)).await;
         }
         counts.get(object)
@@ -170,7 +170,7 @@ impl LikeService {
 
     async fn fetch_counts(&self, objects: &[Object]) -> Result<()> {
         let tallies = self.ledger.like_tallies(objects).await?;
-        // The broker keeps the newer one if a settler has written it meanwhile.
+        // If a settler has written a newer tally, the broker keeps that one.
         self.broker.set_tallies(&tallies).await?;
         tallies.into_iter().for_each(|(object, tally)| _ = self.memory.counts.insert(object, tally));
         Ok(())

@@ -1,4 +1,5 @@
-//! Publishes counts on `post:<id>`: absolute ones, a few a second for each object, and the last one always.
+//! Publishes counts on `post:<id>`: absolute values, limited to a few per second and object; the last value is always
+//! published.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,14 +23,14 @@ pub(super) struct PendingCounts {
     /// The shortest time between two publications of an object.
     interval: Duration,
     pending: HashMap<Object, PendingCount>,
-    /// When each object was published last, as long as that matters.
+    /// The time of the last publication of each object, kept as long as it delays the next one.
     published: HashMap<Object, Instant>,
 }
 
 /// Counts that are not published yet.
 struct PendingCount {
     tally: Tally,
-    /// The first entry of the queue that they come from: it is kept until they are published.
+    /// The first queue entry that contributes to the count. The queue keeps it until the count is published.
     since: QueueOffset,
 }
 
@@ -39,23 +40,23 @@ impl PendingCounts {
         Self { interval, pending: HashMap::new(), published: HashMap::new() }
     }
 
-    /// Counts changed, by entries of the queue from `since` on.
+    /// Records changed counts, from queue entries starting at `since`.
     pub(super) fn changed(&mut self, object: Object, tally: Tally, since: QueueOffset) {
         self.pending.entry(object).and_modify(|count| count.tally = tally).or_insert(PendingCount { tally, since });
     }
 
-    /// Another settler published this object's counts until now, perhaps a moment ago.
+    /// Records a count of the previous settler, which may have published it a moment ago.
     pub(super) fn inherited(&mut self, object: Object, tally: Tally, since: QueueOffset) {
         self.published.insert(object, Instant::now());
         self.changed(object, tally, since);
     }
 
-    /// The first entry of the queue whose counts are not published.
+    /// The first queue entry whose counts are not published.
     pub(super) fn unpublished(&self) -> Option<QueueOffset> {
         self.pending.values().map(|count| count.since).min()
     }
 
-    /// When the next object is due.
+    /// The time at which the next object is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.pending.keys().map(|object| self.due(object)).min()
     }
@@ -64,7 +65,7 @@ impl PendingCounts {
         self.published.get(object).map_or_else(Instant::now, |published| *published + self.interval)
     }
 
-    /// Drops the times of objects that may be published again.
+    /// Drops the publication times of objects that may be published again.
     fn expire(&mut self, now: Instant) {
         self.published.retain(|_, published| *published + self.interval > now);
     }
@@ -89,7 +90,7 @@ pub(crate) struct CountPublisher {
 }
 
 impl CountPublisher {
-    /// Publishes by this broker. The memory knows the partitions of objects.
+    /// A publisher to this broker. The memory maps objects to partitions.
     pub(crate) fn new(broker: Arc<dyn Broker>, memory: Arc<LikeMemory>) -> Self {
         Self { broker, memory }
     }
@@ -119,7 +120,7 @@ impl CountPublisher {
         Ok(())
     }
 
-    /// Publishes counts that changed otherwise than by the queue: to the broker, to all nodes, and to subscribers.
+    /// Publishes counts that changed outside the queue: to the broker, to all nodes, and to subscribers.
     ///
     /// # Errors
     /// If the broker cannot be reached.
@@ -140,8 +141,8 @@ impl CountPublisher {
         Ok(())
     }
 
-    /// Stores counts in the broker, one by one if it refuses all of them: one that it always refuses must not hold the
-    /// others up. Returns which objects have subscribers.
+    /// Stores counts in the broker. If the broker refuses the batch, stores them one by one, so that a count that is
+    /// always refused does not block the others. Returns which objects have subscribers.
     async fn store(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
         match self.broker.set_tallies(tallies).await {
             Err(BrokerError::Refused(_)) if tallies.len() > 1 => {}
@@ -158,8 +159,8 @@ impl CountPublisher {
         Ok(watched)
     }
 
-    /// Appends counts to the log, so that a reader that missed a hint gets the last ones. Their version keeps a settler
-    /// that lost its partition without noticing from publishing old ones.
+    /// Appends counts to the log, so that a reader that missed a hint gets the latest counts. Their version prevents a
+    /// settler that lost its partition without noticing from publishing old counts.
     async fn push(&self, object: Object, tally: Tally) -> Result<()> {
         // The counts of comments are not pushed.
         let Object::Post(post) = object else { return Ok(()) };
@@ -172,7 +173,7 @@ impl CountPublisher {
     }
 }
 
-/// Skips a count that the broker refuses: readers find it in the ledger. The refusal was logged.
+/// Skips a count that the broker refuses: readers find the count in the ledger. The refusal was logged.
 fn skip_refused(pushed: Result<()>) -> Result<()> {
     pushed.or_else(|error| if error.is_outage() { Err(error) } else { Ok(()) })
 }

@@ -1,4 +1,4 @@
-//! Eligibility: whether a user may like an object, from the caches if they can tell.
+//! Eligibility: whether a user may like an object, decided from the caches where possible.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContext, CommentContexts, VisibilityPolicy};
 use crate::model::{CommentId, Object, UserId};
 
-/// How long a like waits for the ledger. Past that, likes are accepted unchecked for [`UNCHECKED_PERIOD`]: settling
-/// checks them, and reverts those that are not allowed.
+/// How long a like waits for the ledger. After a timeout, likes are accepted unchecked for [`UNCHECKED_PERIOD`]: the
+/// settler checks them, and reverts those that are not allowed.
 pub(super) const LEDGER_TIMEOUT: Duration = Duration::from_millis(500);
 const UNCHECKED_PERIOD: Duration = Duration::from_secs(2);
 
@@ -29,13 +29,13 @@ impl Eligibility {
         Self { visibility, comments, unchecked_until: AtomicU64::new(0) }
     }
 
-    /// Whether likes are accepted unchecked, because the ledger did not answer a moment ago.
+    /// Whether likes are accepted unchecked, because the ledger did not answer recently.
     pub(super) fn is_unchecked(&self) -> bool {
         now() < self.unchecked_until.load(Ordering::Relaxed)
     }
 
     /// Refuses a like of an object that does not exist or that the user may not see. If neither the caches nor the
-    /// ledger can tell, the like is accepted, and settling decides.
+    /// ledger can decide, the like is accepted, and the settler decides.
     ///
     /// # Errors
     /// [`NO_POST`] or [`NO_COMMENT`].
@@ -71,15 +71,15 @@ impl Eligibility {
         })
     }
 
-    /// For each user and object, whether the user may like it: the post has to be visible, and of a comment also its
-    /// author and the authors of its ancestors.
+    /// For each user and object, whether the user may like it: the post must be visible. For a comment, its author and
+    /// the authors of its ancestors must be visible too.
     ///
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
         let mut contexts = self.comments.get(pairs.iter().filter_map(|(_, object)| comment(*object))).await?;
         let may = self.may_like_in(pairs, &contexts).await?;
-        // A deleted ancestor does not hide what is below it: cached denials are re-verified before use.
+        // A deleted ancestor does not hide the comments below it: cached denials are re-verified before use.
         let refused = pairs.iter().zip(&may).filter(|(_, may)| !**may).filter_map(|((_, object), _)| comment(*object));
         let is_cached = |comment: &CommentId| {
             contexts.get(comment).is_some_and(|context| context.is_cached && !context.ancestors.is_empty())
@@ -116,7 +116,7 @@ impl Eligibility {
         let may = |(_, object): &(UserId, Object)| {
             let Some((_, context)) = place(object) else { return false };
             let people = context.map_or(0, |context| context.people().count());
-            // All of them are consumed, so that the next pair gets its own.
+            // Consumes all results of this pair, so that the next pair gets its own.
             let invisible = sees_person.by_ref().take(people).filter(|sees| !sees).count();
             sees_post.next() == Some(true) && invisible == 0
         };
@@ -124,7 +124,7 @@ impl Eligibility {
     }
 }
 
-/// The comment, if it is one.
+/// The comment, if the object is one.
 pub(super) fn comment(object: Object) -> Option<CommentId> {
     match object {
         Object::Comment(comment) => Some(comment),

@@ -1,4 +1,4 @@
-//! A like as the queue keeps it: `+ p17 1767225600000 ann`, or `-` for one that is taken back.
+//! A like in its queue format: `+ p17 1767225600000 ann` for a like, `-` for an unlike.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) fn encode(change: &LikeChange) -> Bytes {
     format!("{sign} {} {at} {user}", object.to_text()).into()
 }
 
-/// Reads what [`encode`] wrote. `None` if it is something else, as what a newer version wrote could be.
+/// Decodes the output of [`encode`]. `None` for other content, such as an entry of a newer version.
 pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
     let mut parts = std::str::from_utf8(body).ok()?.splitn(4, ' ');
     let liked = match parts.next()? {
@@ -26,7 +26,7 @@ pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
     Some(LikeChange { user: UserId::parse(parts.next()?)?, object, liked, at })
 }
 
-/// The last state of each user and object, in the order in which those came; and when the oldest of all was
+/// The last state of each user and object, in the order of arrival, and the time at which the oldest entry was
 /// acknowledged.
 pub(super) fn merge(items: &[QueuedEntry]) -> (Vec<LikeChange>, Option<u64>) {
     let mut last: HashMap<(UserId, Object), usize> = HashMap::new();

@@ -1,7 +1,7 @@
 //! Intake: appends concurrent likes to the write-behind queue in one call.
 //!
-//! One append is under way at a time. Likes that arrive meanwhile gather, and the next append takes them all: they
-//! share a round trip, or a flush, and stay in order.
+//! One append is under way at a time. Likes that arrive during it are collected, and the next append takes them all:
+//! they share a round trip, or a flush, and stay in order.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::feed::runtime::Runtime;
 use crate::metrics::Metrics;
 use crate::model::LikeChange;
 
-/// Likes that can wait to be appended. Further ones are refused.
+/// The most likes that can wait to be appended. Further ones are refused.
 const MAX_WAITING: usize = 16_384;
 
-/// Likes of one append.
+/// The most likes of one append.
 const MAX_BATCH: usize = 1_000;
 
 /// A like that waits to be appended.
 struct WaitingLike {
     item: QueueItem,
     change: LikeChange,
-    /// The client of this node that sent it, over a socket.
+    /// The client connection of this node that sent the like, if it came over a socket.
     client: Option<Arc<str>>,
     reply: oneshot::Sender<std::result::Result<QueueOffset, AppendFailure>>,
 }
 
-/// Why a like was not appended.
+/// The reason why a like was not appended.
 #[derive(Clone, Copy)]
 enum AppendFailure {
     /// Too many likes wait to be settled.
@@ -104,7 +104,7 @@ impl LikeIntake {
         let like = WaitingLike { item, change: change.clone(), client, reply };
         let full = |_| FeedError::Busy("too many likes come at once, try again");
         self.waiting.try_send(like).map_err(full)?;
-        // Without a reply the process stops: the like may be in the queue or not.
+        // Without a reply, the process is stopping: the like may or may not be in the queue.
         replied.await.map_err(|_| FeedError::Unavailable)?.map_err(FeedError::from)
     }
 
@@ -120,7 +120,7 @@ impl LikeIntake {
             }
             self.append(&mut batch).await;
         }
-        // New likes are refused from now on; those that wait get their reply.
+        // New likes are refused from now on; waiting likes get a reply.
         receiver.close();
         while receiver.recv_many(&mut batch, MAX_BATCH).await > 0 {
             self.append(&mut batch).await;
@@ -128,7 +128,7 @@ impl LikeIntake {
     }
 
     async fn append(&self, batch: &mut Vec<WaitingLike>) {
-        // Likes of callers that gave up are dropped.
+        // Drops likes of callers that gave up.
         batch.retain(|like| !like.reply.is_closed());
         let items: Vec<QueueItem> = batch.iter().map(|like| like.item.clone()).collect();
         if items.is_empty() {
@@ -151,7 +151,7 @@ impl LikeIntake {
             if let (Ok(place), Some(client)) = (place, like.client) {
                 self.memory.pending.add(partition, place, client, like.change);
             }
-            // If the caller has given up meanwhile, the like is settled all the same.
+            // If the caller gave up in the meantime, the like is settled anyway.
             let _ = like.reply.send(place);
             self.settlers.wake(partition);
         }

@@ -1,4 +1,4 @@
-//! Sets entries of the queue aside that cannot be settled.
+//! Quarantines queue entries that cannot be settled.
 //!
 //! An entry that always fails is quarantined with the reason, its user is informed that the like is reverted, and the
 //! partition continues behind it. An entry that is not a like is quarantined as well.
@@ -11,7 +11,7 @@ use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::ledger::{LIKE, Ledger, Quarantined, REVERT, Reverted, SettledLikes, SkippedLike};
 
-/// The longest content that is kept, in bytes.
+/// The longest entry content that is stored, in bytes.
 const MAX_CONTENT: usize = 1_000;
 
 /// Writes entries of the queue to the ledger's quarantine.
@@ -26,8 +26,8 @@ impl LikeQuarantine {
         Self { ledger }
     }
 
-    /// Quarantines an entry that always fails, and moves the ledger's position from `from` to `to`, behind it. Returns
-    /// what that changed; `None` if another node has moved on.
+    /// Quarantines an entry that always fails, and moves the ledger's position from `from` to `to`, past the entry.
+    /// Returns the resulting changes; `None` if another node has moved the position.
     ///
     /// # Errors
     /// If the ledger cannot be written.
@@ -52,7 +52,7 @@ impl LikeQuarantine {
         };
         let Some(reverted) = self.ledger.skip_like(&skipped).await? else { return Ok(None) };
         let objects: Vec<_> = like.iter().map(|like| like.object).collect();
-        // The count may be what cannot be read. Other nodes load it again after a while.
+        // The count itself may be unreadable. Other nodes load it again later.
         let tallies = self.ledger.like_tallies(&objects).await.unwrap_or_default();
         Ok(Some(SettledLikes { tallies, added: Vec::new(), reverted }))
     }
@@ -70,7 +70,7 @@ impl LikeQuarantine {
         Ok(self.ledger.delete_reverts(&[*id]).await?)
     }
 
-    /// Quarantines those entries of a batch that are not likes. The batch settles without them.
+    /// Quarantines the entries of a batch that are not likes. The batch settles without them.
     ///
     /// # Errors
     /// If the ledger cannot be written.

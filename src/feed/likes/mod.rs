@@ -1,24 +1,24 @@
-//! Likes: acknowledged at once, settled later, never wrong.
+//! Likes: acknowledged at once, settled later, with exact counts.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `commands.rs` | like, unlike, list likers |
-//! | `eligibility.rs` | whether a user may like an object, from the caches if they can tell |
+//! | `eligibility.rs` | whether a user may like an object, decided from the caches where possible |
 //! | `entry.rs` | a like as the queue stores it |
 //! | `intake.rs` | appends concurrent likes to the queue in one call |
-//! | `memory.rs`, `provisional.rs` | acknowledged states, and counts that contain what is not settled yet |
+//! | `memory.rs`, `provisional.rs` | acknowledged states, and counts that include unsettled likes |
 //! | `pending_likes.rs`, `settlement_listener.rs` | likes of this node's clients, until they are settled |
 //! | `settler.rs`, `settler_state.rs`, `wakers.rs` | leases partitions of the queue, and claims batches of likes |
 //! | `batch_settler.rs` | moves a batch into the ledger, and publishes the result |
 //! | `batch_size.rs`, `like_quarantine.rs` | batches and entries that always fail |
 //! | `reverts.rs` | publishes reverted likes to their users |
-//! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few a second |
+//! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few per second |
 //!
 //! A like has three stages. **Intake**: the like is checked against the caches, appended to the durable queue, and
 //! acknowledged. **Settling**: the partition's settler reads a batch, keeps the last state of each user and object, and
-//! writes rows, counts and its position in one transaction of the ledger. If it dies, the next settler continues at the
-//! ledger's position; a batch that is read twice is refused by the ledger. **Publication**: absolute counts with
-//! versions. The queue is trimmed only up to what was published, so that the next settler publishes the rest.
+//! writes rows, counts and its position in one ledger transaction. If it dies, the next settler continues at the
+//! ledger's position; the ledger refuses a batch that is read twice. **Publication**: absolute counts with versions.
+//! The queue is trimmed only up to the published entries, so that the next settler can publish the rest.
 
 mod batch_settler;
 mod batch_size;

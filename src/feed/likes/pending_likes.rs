@@ -1,8 +1,8 @@
 //! Likes that clients of this node sent and that are not settled yet.
 //!
-//! Another node may settle a like; settlers publish to all nodes how far they are. Each node knows the likes of its own
-//! clients by their offsets in the queue, so the queue holds nothing about clients. The gateway informs the connection
-//! that sent the like, and no other.
+//! Another node may settle a like; settlers publish their progress to all nodes. Each node tracks the likes of its own
+//! clients by queue offset, so the queue holds nothing about clients. The gateway informs only the connection that sent
+//! the like.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::provisional::ProvisionalCounts;
 use crate::broker::{QueueOffset, SettlementEvent};
 use crate::model::{LikeChange, Object, Tally, UserId};
 
-/// Likes that can be pending, in all partitions. Clients are not informed of further likes: these are settled all the
-/// same, and their acknowledgements stay true.
+/// The most pending likes, in all partitions. Clients are not informed of further likes: these are settled anyway, and
+/// their acknowledgements stay valid.
 const MAX_PENDING: usize = 200_000;
 
 /// The final state of an object that a client of this node liked or unliked.
@@ -26,10 +26,10 @@ pub(crate) struct SettledLike {
     pub(crate) user: UserId,
     /// The post or comment.
     pub(crate) object: Object,
-    /// Whether the user likes it now, by the last request of any of the user's clients.
+    /// Whether the user likes it now, according to the last request of any of the user's clients.
     pub(crate) liked: bool,
-    /// The likes and unlikes of this client that are settled with it, at least 1: a client that sent more knows that
-    /// another settlement follows.
+    /// The number of likes and unlikes of this client that this settlement covers, at least 1. A client that sent more
+    /// expects another settlement.
     pub(crate) requests: u64,
     /// The counts of the object.
     pub(crate) tally: Tally,
@@ -37,9 +37,9 @@ pub(crate) struct SettledLike {
 
 /// The likes of clients of this node that are not settled.
 pub(super) struct PendingLikes {
-    /// By partition, each in the order of offsets.
+    /// For each partition, the likes in the order of offsets.
     partitions: Vec<Mutex<VecDeque<PendingLike>>>,
-    /// The most that are kept of each partition.
+    /// The most likes kept for each partition.
     capacity: usize,
 }
 
@@ -63,13 +63,13 @@ impl PendingLikes {
         }
     }
 
-    /// Drops all: it is unknown how far the partitions are.
+    /// Drops all likes, because the progress of the partitions is unknown.
     pub(super) fn clear(&self) {
         self.partitions.iter().for_each(|pending| *pending.lock() = VecDeque::new());
     }
 
-    /// Takes the likes that a settlement covers: one result for each client and object, with the last state, covering
-    /// all requests. Reverted likes have none; all devices of the user get the revert.
+    /// Takes the likes that a settlement covers. Returns one result for each client and object, with the last state,
+    /// covering all requests. Reverted likes have no result here: all devices of the user get the revert.
     pub(super) fn settle(&self, settled: &SettlementEvent, counts: &ProvisionalCounts) -> Vec<SettledLike> {
         let Some(pending) = self.partitions.get(usize::from(settled.partition)) else { return Vec::new() };
         let done: Vec<PendingLike> = {
@@ -88,12 +88,12 @@ impl PendingLikes {
         let mut likes = Vec::with_capacity(requests.len());
         for PendingLike { client, change, .. } in &done {
             let (user, object) = (&change.user, change.object);
-            // Removed with the first of them.
+            // The first like of a client and object removes the entry.
             let Some(requests) = requests.remove(&(client, object)).filter(|_| !reverted.contains(&(user, object)))
             else {
                 continue;
             };
-            // A like that was settled before this node knew its offset is not in this event.
+            // The event may not include a like that was settled before this node knew its offset.
             let tally = settled.tallies.get(&object).copied().or_else(|| counts.tally(object));
             let Some((liked, tally)) = last.get(&(user, object)).copied().zip(tally) else { continue };
             likes.push(SettledLike { client: Arc::clone(client), user: user.clone(), object, liked, requests, tally });
@@ -149,7 +149,7 @@ mod tests {
         });
         assert_eq!(pending.settle(&settled, &counts), expected);
         assert_eq!(pending.settle(&settled, &counts), []);
-        // The next event does not have that object: the cached count is used.
+        // The next event does not include that object, so the cached count is used.
         let next = SettlementEvent { partition: 1, through: at(5), ..SettlementEvent::default() };
         counts.insert(post(7), tally(5));
         let likes = pending.settle(&next, &counts);

@@ -1,7 +1,8 @@
-//! Counts that contain what is acknowledged here and not settled yet.
+//! Counts that include likes acknowledged on this node but not settled yet.
 //!
-//! The settled count of an object comes with how far its partition is settled. A like that was acknowledged here counts
-//! on top of it until then: so it is in the count once, whatever is settled when and where.
+//! The settled count of an object has the settled offset of its partition. A like acknowledged here is added to the
+//! count until the settled offset reaches it. Each like is therefore counted once, independent of where and when it is
+//! settled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use crate::model::{Object, Tally};
 /// Objects with a cached count.
 const MAX_OBJECTS: usize = 100_000;
 
-/// How long a count is cached after the last settlement. It bounds for how long a node that missed a settlement can be
-/// wrong.
+/// How long a count is cached after the last settlement. This limits how long a node that missed a settlement can show
+/// a wrong count.
 const TTL: Duration = Duration::from_secs(30);
 
 /// The cached counts.
 pub(super) struct ProvisionalCounts {
     known: GenerationalCache<Object, ProvisionalCount>,
-    /// Misses that wait for a fetch.
+    /// Cache misses that wait for a fetch.
     pub(super) misses: RequestCoalescer<Object>,
 }
 
@@ -33,11 +34,11 @@ pub(super) struct ProvisionalCount(Arc<Mutex<CachedCount>>);
 
 struct CachedCount {
     tally: Tally,
-    /// Up to here everything is in the tally, as far as this node knows.
+    /// As far as this node knows, the tally includes everything up to this offset.
     settled: Option<(u16, QueueOffset)>,
-    /// Acknowledged here and not in the tally: where, and by how much it changes the count.
+    /// Likes acknowledged here and not in the tally: the offset of each, and its change of the count.
     pending: VecDeque<(QueueOffset, i64)>,
-    /// The sum of those.
+    /// The sum of the pending changes.
     difference: i64,
 }
 
@@ -50,7 +51,7 @@ impl ProvisionalCounts {
         self.known.get(&object)
     }
 
-    /// Adds a count that was loaded from a store, unless there is one.
+    /// Adds a count loaded from a store, unless the cache has one.
     pub(super) fn insert(&self, object: Object, tally: Tally) -> ProvisionalCount {
         self.known.get_or_insert(object, || {
             ProvisionalCount(Arc::new(Mutex::new(CachedCount {
@@ -71,7 +72,7 @@ impl ProvisionalCounts {
         self.known.get(&object).map(|known| known.0.lock().tally)
     }
 
-    /// A partition was settled up to a place, here or at another node, and an object's tally is this since then.
+    /// Records that a partition was settled up to an offset, on this node or another, with the new tally of an object.
     pub(super) fn settle(&self, partition: u16, through: QueueOffset, object: Object, tally: Tally) {
         if let Some(known) = self.known.keep(&object) {
             known.0.lock().settle(partition, through, tally);
@@ -80,10 +81,10 @@ impl ProvisionalCounts {
 }
 
 impl ProvisionalCount {
-    /// A like was acknowledged: the count with it.
+    /// Records an acknowledged like. Returns the count that includes it.
     pub(super) fn accept(&self, partition: u16, place: QueueOffset, difference: i64) -> u64 {
         let mut count = self.0.lock();
-        // It may be settled already.
+        // The like may be settled already.
         let settled = count.settled.is_some_and(|(of, through)| of == partition && place <= through);
         if difference != 0 && !settled {
             count.pending.push_back((place, difference));
@@ -98,11 +99,11 @@ impl CachedCount {
         if tally.version >= self.tally.version {
             self.tally = tally;
         }
-        // An older message, or one about a change that came otherwise than by the queue, says nothing new of it.
+        // A late message, or one about a change outside the queue, does not advance the settled offset.
         if self.settled.is_none_or(|(of, through)| of != partition || through < place) {
             self.settled = Some((partition, place));
         }
-        // Answers to one append come in any order, so the places are nearly sorted and no more.
+        // Replies to one append arrive in any order, so the offsets are only nearly sorted.
         let (pending, difference) = (&mut self.pending, &mut self.difference);
         pending.retain(|(at, by)| {
             let waits = *at > place;
@@ -140,9 +141,9 @@ mod tests {
         settle(&counts, 1, 11, 5);
         assert_eq!(known.accept(0, at(3), 0), 12);
         settle(&counts, 3, 12, 6);
-        // This one was settled before its append was answered here.
+        // This like was settled before its append was answered here.
         assert_eq!(known.accept(0, at(3), 1), 12);
-        // A message that was overtaken changes nothing.
+        // A late message changes nothing.
         settle(&counts, 2, 11, 5);
         assert_eq!(known.accept(0, at(4), -1), 11);
     }

@@ -1,6 +1,7 @@
 //! Publishes to users which of their likes were reverted.
 //!
-//! A revert is appended to the log of the user's notifications, so that devices that are away take the like back too.
+//! A revert is appended to the log of the user's notifications, so that disconnected devices also remove the like
+//! later.
 
 use std::sync::Arc;
 
@@ -18,19 +19,19 @@ const MAX_STEP: usize = 200;
 
 /// The reverts of a partition that a settler has to publish.
 pub(super) struct PendingReverts {
-    /// Whether the ledger may have some.
+    /// Whether the ledger may have pending reverts.
     any: bool,
-    /// How often in a row the oldest of them failed although the stores answered.
+    /// Consecutive failures of the oldest revert while the stores answered.
     failures: u32,
 }
 
 impl PendingReverts {
-    /// The last settler may have left some.
+    /// Initial state: the last settler may have left reverts.
     pub(super) fn unknown() -> Self {
         Self { any: true, failures: 0 }
     }
 
-    /// A batch had some.
+    /// Records that a batch added reverts.
     pub(super) fn added(&mut self) {
         self.any = true;
     }
@@ -44,12 +45,12 @@ pub(crate) struct RevertPublisher {
     memory: Arc<LikeMemory>,
     quarantine: Arc<QuarantinePolicy>,
     like_quarantine: LikeQuarantine,
-    /// How much of the log of notifications is kept.
+    /// How much of the notification log is kept.
     retention: Retention,
 }
 
 impl RevertPublisher {
-    /// Publishes the reverts in this ledger by this broker.
+    /// A publisher of the reverts in this ledger to this broker.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,

@@ -9,10 +9,10 @@ use super::memory::LikeMemory;
 use super::pending_likes::SettledLike;
 use crate::broker::SettlementEvent;
 
-/// Settlements that can wait. A node that is further behind drops its counts, and loads them again.
+/// The most settlements that can wait. A node that is further behind drops its counts and loads them again.
 const MAX_WAITING: usize = 64;
 
-/// The most counts that are applied without yielding: a settlement may cover thousands of likes.
+/// The most counts applied without yielding: a settlement may cover thousands of likes.
 const MAX_COUNTS_PER_STEP: usize = 128;
 
 /// Listens for settlements.
@@ -31,7 +31,7 @@ impl SettlementListener {
         Self { memory, waiting, receiver: tokio::sync::Mutex::new(receiver) }
     }
 
-    /// A settler of any node has settled a batch.
+    /// Handles a batch that any node has settled.
     pub(crate) fn on_settled(&self, settlement: SettlementEvent) {
         if let Err(TrySendError::Full(_)) = self.waiting.try_send(settlement) {
             tracing::warn!("settlements of likes arrive faster than this node handles them: it loads the counts again");
@@ -40,7 +40,7 @@ impl SettlementListener {
     }
 
     /// Waits for the next settlement and applies its counts. Returns the likes of this node's clients that it covers.
-    /// Must be called in a loop, by one task: counts are applied here.
+    /// Must be called in a loop by a single task, because it applies the counts.
     pub(crate) async fn next(&self) -> Vec<SettledLike> {
         let mut receiver = self.receiver.lock().await;
         // The sender lives as long as `self`.
@@ -55,7 +55,7 @@ impl SettlementListener {
         self.memory.pending.settle(&settlement, &self.memory.counts)
     }
 
-    /// Settlements that wait for [`next`](Self::next).
+    /// The number of settlements that wait for [`next`](Self::next).
     pub(crate) fn backlog(&self) -> usize {
         MAX_WAITING - self.waiting.capacity()
     }

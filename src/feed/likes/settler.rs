@@ -1,7 +1,7 @@
 //! Settlers: they move batches of likes from the partitions of the queue into the ledger, in order.
 //!
-//! A settler leases its partition in the queue, so that others do not do the same work. The ledger makes sure that
-//! nothing is settled twice: a batch is applied only where the last one ended.
+//! A settler leases its partition in the queue, so that other settlers do not repeat its work. The ledger ensures that
+//! nothing is settled twice: it applies a batch only at the position where the last batch ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,38 +21,38 @@ use crate::feed::lineage::LineageTracker;
 use crate::feed::runtime::Runtime;
 use crate::metrics::Metrics;
 
-/// How long likes gather before a batch that is not full is taken: they share a transaction of the ledger.
+/// How long likes are collected before a partial batch is taken: the likes of a batch share a ledger transaction.
 const GATHER_TIME: Duration = Duration::from_millis(50);
 
-/// Under load, when the last batch had more entries than this, likes gather for longer. Larger batches amortise the
-/// write cost.
+/// Under load, when the last batch had more entries than this, likes are collected for longer. Larger batches amortise
+/// the write cost.
 const LARGE_BATCH: usize = 500;
 const GATHER_TIME_UNDER_LOAD: Duration = Duration::from_millis(150);
 
-/// How often a partition is read without a wake-up by this node's intake: other nodes append too.
+/// The interval at which a partition is read without a wake-up by this node's intake: other nodes append too.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often a node tries to lease a partition that another node has.
+/// The interval at which a node tries to lease a partition that another node holds.
 const LEASE_ATTEMPT_INTERVAL: Duration = Duration::from_millis(1_000);
 
 /// The first pause after a failure; it doubles up to [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// Partitions that a node settles concurrently. More would not be faster: they contend for the same rows and log, and a
-/// database on this machine would slow acknowledgements down.
+/// Partitions that a node settles concurrently. A higher value would not be faster: partitions contend for the same
+/// rows and log, and a database on the same machine would slow acknowledgements down.
 const MAX_CONCURRENT_PARTITIONS: usize = 2;
 
-/// How often the length of the queue is measured.
+/// The interval at which the length of the queue is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The outcome of a poll.
 enum SettlerPoll {
     /// There may be more to settle.
     More,
-    /// So many were settled, and nothing is left.
+    /// This many entries were settled, and no more are left.
     Settled(usize),
-    /// Another node has the partition.
+    /// Another node holds the partition.
     LeasedElsewhere,
 }
 
@@ -97,7 +97,7 @@ impl Settlers {
         }
     }
 
-    /// Settles a partition while this node has it, until the process stops.
+    /// Settles a partition while this node holds it, until the process stops.
     async fn run(&self, partition: u16) {
         let mut state = None;
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
@@ -124,7 +124,7 @@ impl Settlers {
             }
         }
         if let Some(mut state) = state {
-            // The next settler publishes the rest, but not before this node's lease would have ended.
+            // The next settler publishes the remaining counts, but not before this node's lease would have expired.
             let published = self.batches.counts.publish_due(&mut state.counts, Throttle::Unthrottled).await;
             let trimmed = self.trim(partition, &mut state).await;
             if let Err(error) = published.and(trimmed) {
@@ -136,7 +136,7 @@ impl Settlers {
         }
     }
 
-    /// Waits until there may be something to settle or to publish. Returns how much longer likes are to gather.
+    /// Waits until there may be something to settle or to publish. Returns the remaining time to collect likes.
     async fn wait_for_work(
         &self,
         partition: u16,
@@ -161,7 +161,7 @@ impl Settlers {
         state: &mut Option<SettlerState>,
         size: &mut BatchSize,
     ) -> Result<SettlerPoll> {
-        // Acquired before the claim: by the time of the permit, others may have settled the batch.
+        // Acquired before the claim: while this task waits for the permit, other nodes may settle the batch.
         let permit = tokio::select! {
             permit = self.running.acquire() => permit,
             () = self.runtime.stopped() => return Ok(SettlerPoll::Settled(0)),
@@ -174,7 +174,7 @@ impl Settlers {
         };
         let incarnation = self.lineage.incarnation();
         if state.as_ref().is_some_and(|state| state.epoch != claim.life || state.incarnation != incarnation) {
-            // The queue was lost and begins anew, or the ledger was replaced: the queue is read from its beginning.
+            // The queue was lost and restarted, or the ledger was replaced: the queue is read from its beginning.
             *state = None;
             return Ok(SettlerPoll::More);
         }
@@ -186,7 +186,7 @@ impl Settlers {
         if many > 0 {
             match self.batches.settle(partition, current, claim, size).await {
                 Ok(BatchOutcome::Applied) => {}
-                // Another node settled meanwhile, or this node did and missed the reply: the state is loaded again.
+                // Another node settled the batch, or this node did and missed the reply: the state is loaded again.
                 Ok(BatchOutcome::Moved) => {
                     *state = None;
                     return Ok(SettlerPoll::More);
@@ -204,7 +204,7 @@ impl Settlers {
         Ok(if many == limit { SettlerPoll::More } else { SettlerPoll::Settled(many) })
     }
 
-    /// Removes entries from the queue that are settled and published.
+    /// Removes settled and published entries from the queue.
     async fn trim(&self, partition: u16, state: &mut SettlerState) -> Result<()> {
         let before = state.counts.unpublished().unwrap_or_else(|| state.through.next());
         if before > state.trimmed && state.through > QueueOffset::ZERO {

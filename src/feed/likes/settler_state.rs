@@ -7,11 +7,11 @@ use super::reverts::PendingReverts;
 use crate::broker::QueueOffset;
 use crate::model::Epoch;
 
-/// The state of a settler with its partition.
+/// The state of a settler for its partition.
 pub(super) struct SettlerState {
     /// The epoch of the queue.
     pub(super) epoch: Epoch,
-    /// The incarnation of the ledger that all this is about.
+    /// The incarnation of the ledger that this state belongs to.
     pub(super) incarnation: Arc<str>,
     /// The ledger's position of the partition, as text.
     pub(super) position: String,
@@ -19,7 +19,7 @@ pub(super) struct SettlerState {
     pub(super) through: QueueOffset,
     pub(super) counts: PendingCounts,
     pub(super) reverts: PendingReverts,
-    /// Below this the queue is trimmed.
+    /// The queue is trimmed below this offset.
     pub(super) trimmed: QueueOffset,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn position(epoch: &Epoch, place: QueueOffset) -> String {
     format!("{epoch} {place}")
 }
 
-/// The place of a position that the ledger stores; `None` if it is of another epoch.
+/// The queue offset of a stored position; `None` if it belongs to another epoch.
 pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffset> {
     let (of, place) = position.split_once(' ')?;
     (of == &**epoch).then(|| QueueOffset::parse(place)).flatten()

@@ -1,18 +1,18 @@
-//! The rate of work on likes that are acknowledged already.
+//! The rate of background work on likes that are already acknowledged.
 
 use std::time::Duration;
 
 /// Whether such work pauses between two steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
-    /// With pauses: clients that wait for an acknowledgement go first.
+    /// With pauses: clients that wait for an acknowledgement take priority.
     Steady,
-    /// Without pauses, because there is more work than could be done with them.
+    /// Without pauses, because the backlog exceeds the capacity with pauses.
     Unthrottled,
 }
 
 impl Throttle {
-    /// No pauses if the backlog would grow with them.
+    /// Disables pauses if the backlog would grow with them.
     pub(super) fn off_if(is_behind: bool) -> Self {
         if is_behind { Self::Unthrottled } else { Self::Steady }
     }

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 pub(crate) struct SettlerWakers(Vec<Notify>);
 
 impl SettlerWakers {
-    /// Wakers for so many partitions.
+    /// Wakers for this many partitions.
     pub(crate) fn new(partitions: u16) -> Self {
         Self((0..partitions).map(|_| Notify::new()).collect())
     }

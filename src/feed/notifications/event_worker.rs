@@ -1,14 +1,15 @@
 //! The workers of the event queue: they turn events into notifications.
 //!
 //! An event (a post that mentions users, a comment, a follow, a like) is written to the ledger's queue in the
-//! transaction of the write, so that writes do not wait for notifications and none is lost. One process at a time, the
-//! holder of the lease, takes events in order, expands them to their recipients, and notes them in batches. After a
-//! batch it rests as long as the batch took: it shares the disk with posts and likes, and is the least urgent.
+//! transaction of the write. Writes therefore do not wait for notifications, and no event is lost. One process at a
+//! time, the holder of the lease, takes events in order, expands them to their recipients, and records notifications in
+//! batches. After each batch it pauses for as long as the batch took: it shares the disk with posts and likes, and has
+//! the lowest priority.
 //!
-//! Likes have a consumer of their own, with pauses of half a second, so that other events do not wait behind a storm of
-//! likes. While many events of likes wait, no more are written; some likes have no notification then.
+//! Likes have a separate consumer, with pauses of half a second, so that other events do not wait behind a burst of
+//! likes. While many like events wait, no more are written; some likes then have no notification.
 //!
-//! Delivery is at least once. The ledger keeps in each group the last event of each user, so that a repeat changes
+//! Delivery is at least once. Each group in the ledger stores the last event of each user, so that a repeat changes
 //! nothing. An event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.
 //!
 //! Pushes and webhooks will be further consumers of the same queue, see [`EventConsumer`].
@@ -33,31 +34,31 @@ use crate::ledger::{EventConsumer, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
 use crate::model::{Comment, CommentId, DomainEvent, Object, PostId, UserId, What};
 
-/// How long a process keeps the lease without a sign of life, and how old it may be when a batch begins.
+/// How long a process keeps the lease without a renewal, and the maximum age of the lease when a batch begins.
 const LEASE: Duration = Duration::from_secs(5);
 const LEASE_RENEWAL: Duration = Duration::from_secs(1);
 
-/// How often the queue is read without a signal.
+/// The interval at which the queue is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The shortest time between two polls, and between two signals to other nodes.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The longest rest between two batches.
+/// The longest pause between two batches.
 const MAX_REST: Duration = Duration::from_millis(250);
 
-/// Events that are read at once, and the recipients of a batch.
+/// Events that are read at once; also the maximum number of recipients of a batch.
 const BATCH: usize = 200;
 const BATCH_RECIPIENTS: usize = 256;
 
-/// The pause after a batch of likes, the likes of a batch, and the events that are read first: in a storm, those have
-/// more likes than a batch.
+/// The pause after a batch of likes, the likes of a batch, and the events that are read first. In a burst, these events
+/// contain more likes than a batch.
 const LIKES_PAUSE: Duration = Duration::from_millis(500);
 const LIKES_BATCH: usize = 2_000;
 const LIKES_EVENTS: usize = 20;
 
-/// Attempts at a batch as a whole, while the ledger answers with lasting errors. After them each event is tried alone.
+/// Attempts at a whole batch while the ledger returns permanent errors. After that, each event is processed alone.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The longest pause between two attempts while a store cannot be reached.
@@ -68,13 +69,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(3);
 enum PollOutcome {
     /// A batch was processed; there may be more.
     Processed,
-    /// Nothing waits.
+    /// No event waits.
     Empty,
-    /// Events wait, and another process has the lease.
+    /// Events wait, and another process holds the lease.
     LeasedElsewhere,
 }
 
-/// The leases of this process, by consumer: until when it has each for sure.
+/// The leases of this process, by consumer: the time until which each is certainly held.
 #[derive(Default)]
 struct Leases {
     notifications: Mutex<Option<Instant>>,
@@ -158,7 +159,7 @@ impl EventWorker {
                         && signalled_at.is_none_or(|at| at.elapsed() > SIGNAL_INTERVAL)
                     {
                         signalled_at = Some(Instant::now());
-                        // If it is lost, the other process polls.
+                        // If the signal is lost, the other process polls.
                         let _ = self.broker.signal(Signal::EventsWritten).await;
                     }
                     match (outcome, consumer) {
@@ -188,7 +189,7 @@ impl EventWorker {
         }
     }
 
-    /// Processes a batch, if events wait and no other process has the lease.
+    /// Processes a batch, if events wait and no other process holds the lease.
     async fn poll(&self, consumer: EventConsumer, attempts: &mut u32) -> Result<PollOutcome> {
         let most = match consumer {
             EventConsumer::Notifications => BATCH_RECIPIENTS,
@@ -211,7 +212,7 @@ impl EventWorker {
         let batch = self.quarantine_unreadable(consumer, batch).await?;
         match self.process(&batch).await {
             Ok(()) => *attempts = 0,
-            // The stores are there, and something in the batch is wrong.
+            // The stores answer, so the batch itself is at fault.
             Err(FeedError::Internal) => {
                 *attempts += 1;
                 if *attempts < MAX_ATTEMPTS {
@@ -228,7 +229,7 @@ impl EventWorker {
         Ok(PollOutcome::Processed)
     }
 
-    /// The first waiting events, enough for a batch. Measures how many wait.
+    /// The first waiting events, enough for a batch. Also measures how many events wait.
     async fn read_events(&self, consumer: EventConsumer, most: usize) -> Result<Vec<QueuedEvent>> {
         let limit = match consumer {
             EventConsumer::Notifications => BATCH,
@@ -324,9 +325,9 @@ impl EventWorker {
         self.notifications.notify(notices).await
     }
 
-    /// Each recipient of a comment is notified once: the user it replies to, the post's author, and mentioned users.
-    /// Whether they may see its ancestors is checked when the notice of a comment is noted; for the post's author it is
-    /// checked here.
+    /// Notifies each recipient of a comment once: the user that it replies to, the post's author, and mentioned users.
+    /// The visibility of its ancestors is checked when the notice is recorded; for the post's author it is checked
+    /// here.
     async fn add_comment_notices(
         &self,
         id: CommentId,
@@ -335,7 +336,7 @@ impl EventWorker {
         notices: &mut Vec<Notice>,
     ) -> Result<()> {
         let DomainEvent::CommentCreated { post, parent, author, mentions, .. } = event else { return Ok(()) };
-        // A comment that is deleted by now has no notices.
+        // A comment that has been deleted has no notices.
         if context.comments.get(&id).is_none_or(|comment| comment.author.is_none()) {
             return Ok(());
         }
@@ -383,7 +384,7 @@ impl EventWorker {
     }
 }
 
-/// The most notifications of an event.
+/// The most notifications that an event can create.
 fn recipients(queued: &QueuedEvent) -> usize {
     queued.event.as_ref().map_or(0, DomainEvent::recipients)
 }
@@ -393,6 +394,6 @@ fn recipients(queued: &QueuedEvent) -> usize {
 struct CommentBatch {
     comments: HashMap<CommentId, Comment>,
     post_authors: HashMap<PostId, UserId>,
-    /// By comment, its author and the authors of its ancestors.
+    /// For each comment, its author and the authors of its ancestors.
     threads: HashMap<CommentId, Vec<UserId>>,
 }

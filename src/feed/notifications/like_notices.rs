@@ -1,8 +1,9 @@
 //! Notices of likes, for the authors.
 //!
-//! Settling writes events of new likes in its own transaction. They are processed in rounds with pauses, so that those
-//! of one author are noted together, and settling, which writes to the same disk, is not slowed. In a storm of likes,
-//! only some hundred likes of one object are noted in a round: notifications are the least urgent part of a like.
+//! The settler writes events of new likes in its own transaction. The events are processed in rounds with pauses, so
+//! that the notices of one author are recorded together, and settling, which writes to the same disk, is not slowed. In
+//! a burst of likes, only some hundred likes of one object are recorded in a round: notifications have the lowest
+//! priority.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use crate::feed::error::Result;
 use crate::feed::visibility::CommentContexts;
 use crate::model::{DomainEvent, NewLikes, Object, PostId, UserId, What};
 
-/// Likes of one object that are noted in one round.
+/// Likes of one object that are recorded in one round.
 const MAX_PER_OBJECT: usize = 500;
 
 /// The notices of the likes among events.
@@ -57,7 +58,7 @@ struct Like<'a> {
     object: Object,
 }
 
-/// The likes that are noted.
+/// The likes that are recorded in this round.
 fn bounded(batch: &[(i64, DomainEvent)]) -> Vec<Like<'_>> {
     let mut by_object: HashMap<Object, usize> = HashMap::new();
     let mut all = Vec::new();

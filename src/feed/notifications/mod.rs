@@ -1,10 +1,10 @@
-//! Notifications: who is notified of what, how notices are grouped, and how far they were read.
+//! Notifications: recipients, grouping, and read state.
 //!
 //! Notices come from the event queue (`event_worker.rs`), so that writes do not wait for them. A batch for one user is
-//! noted in one transaction and pushed once, for any number of likes of the same post.
+//! recorded in one transaction and pushed once, for any number of likes of the same post.
 //!
-//! Visibility is checked when a notice is noted, and again when the notification is read or pushed. So the log of
-//! `notifications:<user>` holds ids.
+//! Visibility is checked when a notice is recorded, and again when the notification is read or pushed. For this reason
+//! the log of `notifications:<user>` holds only ids.
 
 mod event_worker;
 mod like_notices;
@@ -31,37 +31,37 @@ use crate::broker::{Append, Broker};
 use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, UserNotifications};
 use crate::model::{Channel, Entry, Event, Notification, NotificationId, Retention, UserId, What};
 
-/// How long a group grows, counted from its first notice: "alice and 12 others" covers a day.
+/// How long a group collects notices, counted from its first one: "alice and 12 others" covers a day.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// Unread notifications are counted up to this number: it bounds the cost of a list.
+/// Unread notifications are counted up to this number, which limits the cost of a list.
 const MAX_COUNTED: usize = 100;
 
-/// Users whose notices are checked concurrently. Few: they use the same stores as posts and likes, and are the least
-/// urgent.
+/// Users whose notices are checked concurrently. The number is low: they use the same stores as posts and likes, and
+/// have the lowest priority.
 const MAX_CONCURRENT_USERS: usize = 4;
 
-/// Users of one ledger call: SQLite has one writer for all.
+/// Users of one ledger call: SQLite has a single writer.
 const MAX_USERS_PER_CALL: usize = 32;
 
-/// Reads for one page if the reader may not see enough of the groups. After that the page is short, and its cursor
-/// continues.
+/// The most reads for one page if the reader may not see enough of the groups. After that, the page is returned short,
+/// and its cursor continues.
 const MAX_READS: usize = 5;
 
-/// Something that one user is to be notified of.
+/// A notification for one user.
 pub(crate) struct Notice {
     /// The recipient.
     pub(crate) to: UserId,
-    /// What was done, and to which object.
+    /// The action, and its object.
     pub(crate) what: What,
-    /// The user who did it.
+    /// The user whose action it is.
     pub(crate) by: UserId,
-    /// The number of the event that it comes from; 0: none.
+    /// The number of the event that caused it; 0: none.
     pub(crate) event: i64,
 }
 
 impl Notice {
-    /// A notice that comes from no event.
+    /// A notice without an event.
     pub(crate) fn new(to: &UserId, what: What, by: &UserId) -> Self {
         Self { to: to.clone(), what, by: by.clone(), event: 0 }
     }
@@ -114,7 +114,7 @@ pub(crate) struct Notifications {
 }
 
 impl Notifications {
-    /// Notifications that are kept in this ledger and pushed by this broker, in logs of this retention.
+    /// Notifications stored in this ledger and pushed by this broker, in logs with this retention.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
@@ -126,11 +126,11 @@ impl Notifications {
         Self { ledger, broker, ids, visibility, renderer, retention }
     }
 
-    /// Notes and pushes a batch: the notices of one user in order, several users concurrently. Users are not notified
-    /// of what they do themselves, nor of what they may not see or have muted.
+    /// Records and pushes a batch: the notices of one user in order, several users concurrently. Users are not notified
+    /// of their own actions, of objects that they may not see, or of users that they have muted.
     ///
     /// # Errors
-    /// The last error of a part that could not be noted. The other parts are noted.
+    /// The last error of a part that could not be recorded. The other parts are recorded.
     pub(crate) async fn notify(&self, batch: Vec<Notice>) -> Result<()> {
         let mut by_user: HashMap<UserId, Vec<Notice>> = HashMap::new();
         for notice in batch.into_iter().filter(|notice| notice.to != notice.by) {
@@ -169,7 +169,7 @@ impl Notifications {
         }
     }
 
-    /// Those of a user's notices that the user may see and has not muted.
+    /// The notices of a user that the user may see and has not muted.
     async fn wanted(&self, user: &UserId, notices: Vec<Notice>) -> Result<Vec<NotificationEvent>> {
         let subjects = self.renderer.subjects(user, notices.iter().filter_map(|notice| notice.what.object())).await?;
         let people: HashSet<UserId> = notices.iter().map(|notice| notice.by.clone()).collect();
@@ -193,7 +193,7 @@ impl Notifications {
                 failed_push = self.push(&user, &Entry::Notified(group.id)).await.err().or(failed_push);
             }
         }
-        // They are in the list. While the broker is away, further notices are noted.
+        // The notices are in the list. While the broker is down, further notices are still recorded.
         if let Some(error) = failed_push {
             tracing::warn!(%error, "notifications are noted, some of them are not pushed");
         }

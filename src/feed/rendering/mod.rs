@@ -1,6 +1,6 @@
 //! Rendering: posts, notifications and log entries as JSON for their readers.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `post_rendering.rs` | posts with counts, flags, people and expansions |
 //! | `expansions.rs` | the likers, comments and people of a page (`with`) |

@@ -4,7 +4,7 @@
 //! newest *post* first: late arrivals and the posts of a new followee are in their place, and a page boundary (a post
 //! id) does not move whatever arrives. Below the floor the ledger is read; one cursor runs through both.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `inboxes.rs` | opens and fills inboxes, and keeps those of connected users up to date |
 //! | `pull_cursor.rs` | how far this node is with the pull log, and who is connected to it |

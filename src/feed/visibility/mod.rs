@@ -1,6 +1,6 @@
 //! Who may see what: decided here for every way to read.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `access.rs` | the rules, as pure functions of relation, visibility and context |
 //! | `policy.rs` | the rules applied to posts and users, with the stores |
