@@ -1,20 +1,20 @@
-//! Comments, and the threads they are in.
+//! Comments and their threads.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::model::{Comment, CommentId, PostId, Tally, UserId};
 
-/// How deep replies to replies go: the last one that can be replied to no more has this many comments above it.
-/// A deletion may take a whole line of deleted comments along, so there has to be an end to it.
+/// The maximal depth of replies. A comment with this many comments above it cannot be replied to. The limit bounds the
+/// number of deleted comments that one deletion removes.
 pub const MAX_COMMENT_DEPTH: u32 = 100;
 
-/// What stands in one list: the comments on a post, or the replies to one of them.
+/// A list of comments: those on a post, or the replies to one comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// The post.
     pub post: PostId,
-    /// The comment replied to; `None`: those on the post itself.
+    /// The comment whose replies are listed; `None`: the comments on the post itself.
     pub parent: Option<CommentId>,
 }
 
@@ -23,51 +23,54 @@ pub struct Thread {
 pub enum CommentOutcome {
     /// It is stored.
     Stored(Tally),
-    /// It was stored before, by a call like this one; it may be deleted since. Nothing changed.
+    /// It was stored before, by an identical call; it may have been deleted since. Nothing changed.
     Before,
-    /// The post is not there, or deleted.
+    /// The post does not exist or is deleted.
     NoPost,
-    /// What it replies to is not there, deleted, or under another post.
+    /// The parent comment does not exist, is deleted, or is under another post.
     NoParent,
-    /// What it replies to is [`MAX_COMMENT_DEPTH`] already.
+    /// The parent comment is already at depth [`MAX_COMMENT_DEPTH`].
     TooDeep,
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedComment {
     /// `true`: it had replies, so it stays without its author and its text.
     pub stays: bool,
-    /// Deleted comments above it that had stayed, and of which the last reply has gone now: gone too, nearest first.
+    /// Deleted ancestors that had been kept for their replies and have now lost the last one. They are removed as well;
+    /// nearest first.
     pub along: Vec<CommentId>,
     /// The post's counts.
     pub tally: Tally,
 }
 
-/// Comments. A post's deletion leaves them as they are: they are not reachable any more.
+/// Comments. Deleting a post leaves its comments in the store, where they are unreachable.
 #[async_trait]
 pub trait CommentStore: Send + Sync {
-    /// Stores a comment, counts it at its post (`post_counts`: comments and version each grow by one) and at its
-    /// parent, in one transaction. [`CommentOutcome::Before`] comes first of all, if its author has a comment with that
-    /// id or one with that id stays after its deletion. The caller has made sure that the author exists and that the id
-    /// is nobody else's: anything else fails. Its `likes` and `replies` are 0, whatever is said.
+    /// Stores a comment and counts it at its post (`post_counts`: comments and version each grow by one) and at its
+    /// parent, in one transaction. Returns [`CommentOutcome::Before`], before any other check, if its author has a
+    /// comment with that id, or if a comment with that id stays after its deletion. The caller has checked that the
+    /// author exists and that no other comment has the id; otherwise the call fails. Ignores `likes` and `replies` of
+    /// the input and stores 0.
     async fn create_comment(&self, comment: &Comment) -> Result<CommentOutcome>;
 
-    /// Those of `ids` that are there, deleted ones that stay among them, each once, in any order. Any number of ids,
-    /// one round trip. Their posts may be deleted.
+    /// The existing comments among `ids`, including deleted ones that stay; each once, in any order. Accepts any number
+    /// of ids in one round trip. Their posts may be deleted.
     async fn comments(&self, ids: &[CommentId]) -> Result<Vec<Comment>>;
 
-    /// Of each of `ids` those who wrote it and what it replies to, up to the comment on the post itself; each person
-    /// once, in any order. Deleted ones have no author. The cost depends on how deep they are, [`MAX_COMMENT_DEPTH`] at
-    /// most. Any number of ids, one round trip.
+    /// For each of `ids`, the authors of the comment and of its ancestors, up to the comment on the post itself; each
+    /// person once, in any order. Deleted comments have no author. The cost depends on the depth of the comments,
+    /// [`MAX_COMMENT_DEPTH`] at most. Accepts any number of ids in one round trip.
     async fn lines(&self, ids: &[CommentId]) -> Result<Vec<(CommentId, UserId)>>;
 
-    /// A thread's comments below `before`, newest first, deleted ones that stay among them. The cost depends on
-    /// `limit`, not on how many there are.
+    /// The comments of a thread below `before`, newest first, including deleted ones that stay. The cost depends on
+    /// `limit`, not on the size of the thread.
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>>;
 
-    /// Deletes a comment, in one transaction with the counts. With replies it loses author, text and mentions and
-    /// stays; without, it goes, and with it those above it that were deleted and have no other reply.
-    /// The post's `comments` shrinks by one, its version grows by one. `None` if it is not there, or deleted already.
+    /// Deletes a comment, and updates the counts in the same transaction. A comment with replies stays without author,
+    /// text and mentions. A comment without replies is removed, together with its deleted ancestors that have no other
+    /// reply. The post's `comments` shrinks by one and its version grows by one. `None` if the comment does not exist
+    /// or is deleted already.
     async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>>;
 }

@@ -1,4 +1,4 @@
-//! Who follows whom.
+//! Follows between users.
 
 use async_trait::async_trait;
 
@@ -23,28 +23,27 @@ impl Edge {
 /// Edges between two people.
 #[async_trait]
 pub trait FollowStore: Send + Sync {
-    /// `follower` follows `followee` from now on; makes the job that brings the posts in, held by `lease`, in the same
-    /// transaction. `None` if it was so already, or if one of the two blocks the other. The caller has checked that
-    /// both exist.
+    /// Adds a follow, and creates the job that inserts the followee's posts, held by `lease`, in the same transaction.
+    /// `None` if the follow exists already, or if either user blocks the other. The caller has checked that both exist.
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
-    /// Ends it; makes the job that takes the posts out, held by `lease`, in the same transaction. `None` if there was
-    /// nothing to end.
+    /// Removes a follow, and creates the job that removes the posts, held by `lease`, in the same transaction. `None`
+    /// if there is no such follow.
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
-    /// How many `follower` follows.
+    /// The number of users that `follower` follows.
     async fn following_count(&self, follower: &UserId) -> Result<u64>;
 
-    /// Who follows `user`, latest first; `before` is a [`ListPage::next`].
+    /// The followers of `user`, latest first; `before` is a [`ListPage::next`].
     async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;
 
-    /// Whom `user` follows, latest first; `before` is a [`ListPage::next`].
+    /// The users that `user` follows, latest first; `before` is a [`ListPage::next`].
     async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;
 
-    /// The ids of those whom `reader` follows, `limit` at most, in ascending order of id, byte by byte.
+    /// The ids of the users that `reader` follows, `limit` at most, in ascending order of id, byte by byte.
     async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>>;
 
-    /// The ids of followers in ascending order of id, byte by byte, after `cursor` (empty for the first): what a
-    /// fan-out walks.
+    /// The ids of followers in ascending order of id, byte by byte, after `cursor` (empty for the first page). Fan-out
+    /// jobs iterate over followers with it.
     async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>>;
 }

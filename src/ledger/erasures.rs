@@ -1,4 +1,4 @@
-//! The erasure of users: tombstones, and the removal of everything that was theirs, in steps of bounded size.
+//! The erasure of users: tombstones, and the removal of all their data in steps of bounded size.
 
 use std::sync::Arc;
 
@@ -19,50 +19,52 @@ pub struct ErasureLease {
 /// An erasure that is not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Erasure {
-    /// Whose.
+    /// The user to erase.
     pub user: UserId,
     /// When it began, in Unix milliseconds.
     pub at: Millis,
-    /// Since when the user was found to have nothing left; `None` if something was found since.
+    /// The time since which no more rows of the user were found, in Unix milliseconds; `None` if the last look found
+    /// some.
     pub quiet_since: Option<Millis>,
 }
 
-/// Erasures. Each `erase_…` method removes up to `limit` rows in one transaction, so that other writes go between; it
-/// is called until it finds nothing, by any node, in any order: the rows that are left say how far an erasure is.
+/// Erasures. Each `erase_…` method removes up to `limit` rows in one transaction, so that other writes can run in
+/// between. Any node may call it, in any order, until it finds nothing: the remaining rows are the only record of
+/// progress.
 ///
 /// Posts, comments, favourites and follows of the user are removed by the methods that remove those of any user; they
 /// are listed by [`PersonalDataStore`](super::PersonalDataStore).
 #[async_trait]
 pub trait ErasureStore: Send + Sync {
-    /// Makes a user a tombstone and begins the erasure, in one transaction: the profile, what people find the user by,
-    /// and the account with its password go, [`users`](super::PeopleStore::users) and
-    /// [`profile`](super::PeopleStore::profile) do not answer the id any more, and the log of revocations gets an entry
-    /// ([`RevocationKind::Erased`](super::RevocationKind::Erased)). An unused id becomes a tombstone, too. `false`, and
-    /// nothing changes, if the user is a tombstone already.
+    /// Turns a user into a tombstone and begins the erasure, in one transaction. Removes the profile, the search terms
+    /// of the user, and the account with its password. [`users`](super::PeopleStore::users) and
+    /// [`profile`](super::PeopleStore::profile) no longer return the id. The log of revocations gets an entry
+    /// ([`RevocationKind::Erased`](super::RevocationKind::Erased)). An unused id becomes a tombstone as well. Returns
+    /// `false` and changes nothing if the user is a tombstone already.
     async fn begin_erasure(&self, user: &UserId, now: Millis) -> Result<bool>;
 
-    /// Claims the erasure without a lease at `now` that waited longest.
+    /// Claims the erasure that has waited longest among those without a lease at `now`.
     async fn claim_erasure(&self, now: Millis, lease: &ErasureLease) -> Result<Option<Erasure>>;
 
-    /// Holds an erasure for longer and notes since when nothing was found. `false` if another than the lease's holder
-    /// holds it by now: stop.
+    /// Extends the lease of an erasure and stores its `quiet_since`. Returns `false` if another holder has the lease;
+    /// the caller must stop.
     async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool>;
 
-    /// The erasure is finished. Nothing happens if another holds it by now.
+    /// Ends an erasure. Does nothing if another holder has the lease.
     async fn finish_erasure(&self, user: &UserId, holder: &str) -> Result<()>;
 
-    /// Removes posts of the user that were deleted before a time, with the comments, likes and favourites under them,
-    /// whoever made those. How many rows: fewer than `limit` means that there are no more.
+    /// Removes posts of the user that were deleted before a time, with all comments, likes and favourites under them,
+    /// including those of other users. Returns the number of rows; fewer than `limit` means that no more are left.
     async fn erase_deleted_posts(&self, user: &UserId, before: Millis, limit: usize) -> Result<usize>;
 
-    /// Takes back likes of the user. The tallies of what was liked; empty if there are no more.
+    /// Removes likes of the user. Returns the tallies of the liked objects; empty if no likes are left.
     async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(Object, Tally)>>;
 
-    /// Takes the user out of the notifications of others. The groups that changed or went, with their owners; empty if
-    /// there are no more.
+    /// Removes the user from the notifications of others. Returns the groups that changed or were removed, with their
+    /// owners; empty if none are left.
     async fn erase_notices(&self, user: &UserId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;
 
-    /// Removes restrictions and post alerts both ways, notifications to the user, the read marker and idempotency keys.
-    /// How many rows: 0 if there are no more.
+    /// Removes restrictions and post alerts in both directions, notifications to the user, the read marker and
+    /// idempotency keys. Returns the number of rows; 0 if none are left.
     async fn erase_rest(&self, user: &UserId, limit: usize) -> Result<usize>;
 }

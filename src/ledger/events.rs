@@ -1,4 +1,4 @@
-//! The queue of events: what happened, written in the transaction that made it happen, for those who work it off later.
+//! The queue of events. Each event is written in the transaction of its cause and processed later by consumers.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use super::Result;
 use crate::model::{DomainEvent, Millis};
 
-/// Works events off. Each event waits for every consumer that wants it; a new consumer gets the events written from
+/// A consumer of events. Each event is kept for all consumers that want it; a new consumer gets the events written from
 /// then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventConsumer {
-    /// Writes notifications, but for those of likes.
+    /// Writes notifications, except for likes.
     Notifications,
-    /// Writes notifications of likes, at a pace of its own: they are many, and nothing else is to wait for them.
+    /// Writes notifications of likes. They are numerous, so they have their own consumer and do not delay other
+    /// notifications.
     Likes,
 }
 
@@ -26,7 +27,7 @@ impl EventConsumer {
         }
     }
 
-    /// Its bit in the set of those who have not dealt with an event yet.
+    /// The bit of this consumer in the set of consumers that have not processed an event yet.
     pub fn bit(self) -> i32 {
         match self {
             Self::Notifications => 1,
@@ -43,27 +44,27 @@ impl EventConsumer {
     }
 }
 
-/// An event that waits.
+/// An event in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedEvent {
-    /// Its number. Numbers are never given twice; that of an event which was committed later may be smaller.
+    /// Its number. Numbers are never reused. An event that was committed later may have a smaller number.
     pub seq: i64,
     /// When it happened, in Unix milliseconds.
     pub at: Millis,
-    /// The event, or why the row cannot be read.
+    /// The event, or the reason why the row cannot be decoded.
     pub event: std::result::Result<DomainEvent, String>,
 }
 
-/// How much waits for a consumer.
+/// The backlog of a consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventBacklog {
-    /// Events.
+    /// The number of events that wait.
     pub events: u64,
-    /// When the oldest happened, in Unix milliseconds.
+    /// The time of the oldest event, in Unix milliseconds.
     pub oldest: Option<Millis>,
 }
 
-/// How many events that could not be dealt with are kept, the newest, with the reasons.
+/// The number of failed events that are kept with their reasons; older ones are dropped.
 pub const MAX_FAILED_EVENTS: u64 = 10_000;
 
 /// The queue of events. [`PostStore::create_post`](super::PostStore::create_post),
@@ -73,22 +74,22 @@ pub const MAX_FAILED_EVENTS: u64 = 10_000;
 /// write them, each in its own transaction.
 #[async_trait]
 pub trait EventStore: Send + Sync {
-    /// Makes `holder` the one worker of a consumer for `ttl` from now, by the clock of the store, unless another is.
-    /// Whether it is now.
+    /// Leases a consumer to `holder` for `ttl` from now, by the clock of the store, unless another holder has the
+    /// lease. Returns whether `holder` has it.
     async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool>;
 
-    /// Gives the lease up, if `holder` has it.
+    /// Releases the lease if `holder` has it.
     async fn release_events(&self, consumer: EventConsumer, holder: &str) -> Result<()>;
 
-    /// The first events that wait for a consumer, in the order of their numbers.
+    /// The first events that wait for a consumer, ordered by number.
     async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>>;
 
-    /// The consumer has dealt with these events: they go once no other waits for them.
+    /// Marks events as processed by the consumer. An event is removed once no consumer waits for it.
     async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()>;
 
-    /// The consumer gives up on an event. It is kept with the reason, as one of the newest [`MAX_FAILED_EVENTS`].
+    /// Gives up on an event for this consumer. Keeps the event and the reason among the newest [`MAX_FAILED_EVENTS`].
     async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()>;
 
-    /// How much waits.
+    /// The backlog of a consumer.
     async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog>;
 }

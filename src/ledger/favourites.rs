@@ -1,4 +1,4 @@
-//! What users keep among their favourites: objects of any type.
+//! Favourites of users: objects of any type.
 
 use async_trait::async_trait;
 
@@ -8,42 +8,42 @@ use crate::model::{Millis, ObjectId, ObjectType, User, UserId};
 /// An object among a user's favourites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Favourite {
-    /// Its place in lists: what was added later has a larger one.
+    /// Its position in lists: later favourites have larger values.
     pub seq: i64,
-    /// Which.
+    /// The id of the object.
     pub id: ObjectId,
-    /// Since when, in Unix milliseconds.
+    /// When it was added, in Unix milliseconds.
     pub at: Millis,
 }
 
-/// Somebody who has an object among their favourites.
+/// A user with an object among their favourites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FavouriteHolder {
-    /// Its place in lists: who added it later has a larger one.
+    /// The position in lists: later favourites have larger values.
     pub seq: i64,
-    /// Who.
+    /// The user.
     pub user: User,
-    /// Since when, in Unix milliseconds.
+    /// When the object was added, in Unix milliseconds.
     pub at: Millis,
 }
 
 /// The result of adding a favourite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FavouriteOutcome {
-    /// It is there, since then: now, or an earlier time if it was there already.
+    /// The object is a favourite since this time, in Unix milliseconds: now, or earlier if it was one already.
     Since(Millis),
-    /// The user has as many of the type as may be. Nothing was written.
+    /// The user has the maximal number of favourites of this type. Nothing was written.
     Full,
-    /// It is of the type of posts, and there is no such post, or it is deleted. Nothing was written.
+    /// The object is a post, and the post does not exist or is deleted. Nothing was written.
     Absent,
 }
 
-/// Favourites: user × type × object. A user's list, an object's list and the counts of both say the same at any time:
-/// they change in one transaction, and with them, for posts, [`PostCounts::favourites`](crate::model::PostCounts).
+/// Favourites: user × type × object. One transaction changes a user's list, an object's list, the counts of both and,
+/// for posts, [`PostCounts::favourites`](crate::model::PostCounts), so they always agree.
 #[async_trait]
 pub trait FavouriteStore: Send + Sync {
-    /// Adds an object, unless it is there: then the first time stays, even if the user has `most` of the type or more.
-    /// The caller has made sure that the user exists.
+    /// Adds an object. If the user has it already, its first time stays, even if the user has `most` objects of the
+    /// type or more. The caller has checked that the user exists.
     async fn add_favourite(
         &self,
         user: &UserId,
@@ -53,7 +53,7 @@ pub trait FavouriteStore: Send + Sync {
         most: u64,
     ) -> Result<FavouriteOutcome>;
 
-    /// Takes one object out, and no other. Whether it was there.
+    /// Removes one object. Returns whether it was a favourite.
     async fn remove_favourite(&self, user: &UserId, kind: &ObjectType, id: &ObjectId) -> Result<bool>;
 
     /// A user's favourites of a type, latest first, below `before` (a [`Favourite::seq`]).
@@ -65,13 +65,13 @@ pub trait FavouriteStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Favourite>>;
 
-    /// How many of a type a user has.
+    /// The number of a user's favourites of a type.
     async fn favourites_count(&self, user: &UserId, kind: &ObjectType) -> Result<u64>;
 
-    /// Those of `ids` that are among a user's favourites, each once, in any order. Any number of ids, one round trip.
+    /// The favourites of a user among `ids`, each once, in any order. Accepts any number of ids in one round trip.
     async fn favourites_among(&self, user: &UserId, kind: &ObjectType, ids: &[ObjectId]) -> Result<Vec<Favourite>>;
 
-    /// Who has an object, latest first, below `before` (a [`FavouriteHolder::seq`]).
+    /// The users that have an object, latest first, below `before` (a [`FavouriteHolder::seq`]).
     async fn holders(
         &self,
         kind: &ObjectType,
@@ -80,11 +80,12 @@ pub trait FavouriteStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<FavouriteHolder>>;
 
-    /// How many have an object.
+    /// The number of users that have an object.
     async fn holders_count(&self, kind: &ObjectType, id: &ObjectId) -> Result<u64>;
 
-    /// What of a type both have, as it stands in the list of `user`: latest first, below `before`. The cost is a
-    /// look-up for each favourite of `user` that is passed, at most as many as a user may have.
+    /// The favourites of a type that both users have, in the order of the list of `user`: latest first, below `before`.
+    /// The cost is one look-up for each favourite of `user` that is scanned, at most the maximal number of favourites
+    /// of a user.
     async fn common_favourites(
         &self,
         user: &UserId,
@@ -94,10 +95,11 @@ pub trait FavouriteStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Favourite>>;
 
-    /// How many of a type both have. The cost is a look-up for each favourite of the one who has fewer.
+    /// The number of favourites of a type that both users have. The cost is one look-up for each favourite of the user
+    /// with fewer.
     async fn common_favourites_count(&self, user: &UserId, other: &UserId, kind: &ObjectType) -> Result<u64>;
 
-    /// Takes an object that is no more out of the favourites of up to `limit` users. Answers of how many: fewer than
-    /// `limit` means that no user has it any more.
+    /// Removes an object that no longer exists from the favourites of up to `limit` users. Returns the number of users;
+    /// fewer than `limit` means that no user has it any more.
     async fn forget_object(&self, kind: &ObjectType, id: &ObjectId, limit: usize) -> Result<usize>;
 }

@@ -1,4 +1,4 @@
-//! What became of writes that their callers named, so that a repeat does nothing and answers as the first did.
+//! Idempotency keys: the outcomes of writes with a key, so that a repeat changes nothing and returns the first answer.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -6,66 +6,67 @@ use bytes::Bytes;
 use super::Result;
 use crate::model::{Millis, PostId, UserId};
 
-/// A write under its caller's name for it.
+/// A write with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotentWrite {
-    /// Who asks.
+    /// The caller.
     pub user: UserId,
-    /// The caller's name for the write, unique among the user's.
+    /// The idempotency key, unique among the keys of the user.
     pub key: String,
-    /// What is to be done.
+    /// The name of the operation.
     pub operation: &'static str,
-    /// A digest of what it is to be done with.
+    /// A digest of the input.
     pub input: [u8; 32],
 }
 
 /// The right of one process to run a write, until it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteLease {
-    /// Now.
+    /// The time now, in Unix milliseconds.
     pub now: Millis,
-    /// After that, others may try; one that ended badly or with its process does not block its repeats for longer.
+    /// The end of the lease, in Unix milliseconds. After it, a repeat may run the write. A failed attempt or a crashed
+    /// process therefore blocks repeats until this time at most.
     pub until: Millis,
-    /// What was begun before that is forgotten.
+    /// Rows begun before this time, in Unix milliseconds, count as absent.
     pub since: Millis,
 }
 
-/// What is known of a write.
+/// The state of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BeginOutcome {
-    /// It was never asked for: it is the caller's to do now.
+    /// The key is new: the caller runs the write.
     Fresh,
-    /// It was tried, and nobody knows whether it was done: it is the caller's to do now, with the id that was reserved
-    /// then.
+    /// The write was attempted, with an unknown outcome: the caller runs it, with the id reserved by the first attempt.
     Again(PostId),
-    /// It was done, and answered so.
+    /// The write is done; its answer.
     Answered(Bytes),
-    /// Somebody else is at it.
+    /// Another process is running the write.
     Running,
     /// The key was used for another operation, or another input.
     Reused,
 }
 
-/// Named writes and their answers. A row is one user's key.
+/// Idempotency keys and their answers. Each row is one key of one user.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Asks to do a write, in one transaction: of several that ask at once, one gets it. With [`BeginOutcome::Fresh`],
-    /// and then only, `reserved` is kept as the id of what the write creates. A row begun before `turn.since` counts as
-    /// none, and is replaced. Another operation or input is [`BeginOutcome::Reused`] whether or not there is an answer;
-    /// of the same, an answer comes first, then a turn that has not ended at `turn.now` ([`BeginOutcome::Running`]),
-    /// then [`BeginOutcome::Again`], which takes the turn until `turn.until`.
+    /// Claims a write, in one transaction. Of several concurrent calls one gets the claim. [`BeginOutcome::Fresh`]
+    /// stores `reserved` as the id of the object that the write creates; no other outcome does. A row begun before
+    /// `turn.since` counts as absent and is replaced. Another operation or input is [`BeginOutcome::Reused`], with or
+    /// without an answer. For the same operation and input, a stored answer comes first, then a lease that has not
+    /// ended at `turn.now` ([`BeginOutcome::Running`]), then [`BeginOutcome::Again`], which takes the lease until
+    /// `turn.until`.
     async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome>;
 
-    /// The answer to exactly this write, if there is one and it was begun at `since` or later. Changes nothing.
+    /// The answer to exactly this write, if it is stored and the write began at `since` or later. Changes nothing.
     async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>>;
 
-    /// Keeps the answer. Of several the first stays. Nothing happens if there is no such row.
+    /// Stores the answer. The first answer stays. Does nothing if the row does not exist.
     async fn finish(&self, user: &UserId, key: &str, answer: &[u8]) -> Result<()>;
 
-    /// Moves the end of a turn from one time to another: later to go on, to 0 to give it back, so that a repeat need
-    /// not wait. Nothing happens if the turn that ends at `from` is not the row's any more.
+    /// Moves the end of a lease from one time to another: to a later time to renew it, to 0 to release it, so that a
+    /// repeat need not wait. Does nothing if the lease of the row does not end at `from` any more.
     async fn move_write_lease(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()>;
 
-    /// Removes up to `limit` rows begun before a time, oldest first. How many there were.
+    /// Removes up to `limit` rows begun before a time, oldest first. Returns the number of rows.
     async fn delete_old_keys(&self, before: Millis, limit: usize) -> Result<usize>;
 }

@@ -1,4 +1,4 @@
-//! The jobs that writes submit, decided once for every store.
+//! The jobs that writes submit. All stores share these decisions.
 
 use super::edges::Edge;
 use super::jobs::{VisibilityChange, Work};
@@ -22,14 +22,14 @@ pub(super) fn post_edited(before: &Post, after: &Post) -> Vec<Work> {
     jobs
 }
 
-/// The job of a deleted post. With `content` `None` the post cannot be decoded: the removal goes to everybody who may
-/// have it.
+/// The job of a deleted post. If `content` is `None`, the post cannot be decoded, and the removal goes to all inboxes
+/// that may contain it.
 pub(super) fn post_deleted(post: PostId, author: &UserId, content: Option<(Vec<String>, Visibility)>) -> Work {
     let (topics, visibility) = content.unwrap_or((Vec::new(), Visibility::Public));
     Work::Delete { post, author: author.clone(), topics, visibility }
 }
 
-/// The job of a new follow, and of an inbox that a restriction does not concern any more.
+/// The job of a new follow, and of an inbox that is no longer affected by a restriction.
 pub(super) fn followed(edge: &Edge) -> Work {
     Work::Follow { reader: edge.reader.clone(), author: edge.author.clone() }
 }
@@ -39,12 +39,12 @@ pub(super) fn unfollowed(edge: &Edge) -> Work {
     Work::Unfollow { reader: edge.reader.clone(), author: edge.author.clone() }
 }
 
-/// The job of an inbox that a restriction concerns.
+/// The job of an inbox that is affected by a restriction.
 pub(super) fn restricted(edge: &Edge) -> Work {
     Work::Detach { reader: edge.reader.clone(), author: edge.author.clone() }
 }
 
-/// The inboxes that a restriction concerns, each with the author whose posts leave it.
+/// The inboxes that a restriction affects, each with the author whose posts leave it.
 pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, whom: &UserId) -> Vec<Edge> {
     let of_maker = Edge { reader: maker.clone(), author: whom.clone() };
     let of_other = Edge { reader: whom.clone(), author: maker.clone() };
@@ -55,7 +55,7 @@ pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, whom:
     }
 }
 
-/// Whether a restriction ends the follows between the two.
+/// Whether a restriction ends the follows between the two users.
 pub(super) fn ends_follows(restriction: Restriction) -> bool {
     restriction == Restriction::Block
 }

@@ -43,7 +43,7 @@ pub enum Work {
         /// Its visibility before the edit.
         visibility: Visibility,
     },
-    /// The visibility of a post changed: it leaves the inboxes of users who cannot see it any more.
+    /// The visibility of a post changed: the post leaves the inboxes of users that can no longer see it.
     RevokeVisibility {
         /// The post.
         post: PostId,
@@ -53,7 +53,7 @@ pub enum Work {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change: Option<VisibilityChange>,
     },
-    /// The visibility of a post changed: it enters the inboxes of users who can see it now.
+    /// The visibility of a post changed: the post enters the inboxes of users that can see it now.
     GrantVisibility {
         /// The post.
         post: PostId,
@@ -115,8 +115,8 @@ impl Work {
         matches!(self, Self::Post { .. } | Self::GrantVisibility { .. })
     }
 
-    /// Whether the job is done after all earlier jobs of its author that are ordered. Jobs that concern one inbox
-    /// compare it with the ledger when they run, so their order does not matter.
+    /// Whether the job runs after all earlier ordered jobs of its author. A job that concerns one inbox compares the
+    /// inbox with the ledger when it runs, so its order does not matter.
     pub fn is_ordered(&self) -> bool {
         !matches!(self, Self::Follow { .. } | Self::Unfollow { .. } | Self::Detach { .. })
     }
@@ -127,12 +127,12 @@ impl Work {
 pub struct Job {
     /// Its id.
     pub id: i64,
-    /// What is to be done.
+    /// The work of the job.
     pub work: Work,
     /// The last follower served, in the order of [`FollowStore::followers_after`](super::FollowStore::followers_after);
     /// empty before the first.
     pub cursor: String,
-    /// When it was made, in Unix milliseconds.
+    /// When it was created, in Unix milliseconds.
     pub created_at: Millis,
     /// Counts the leases of the job: every claim raises it. A worker whose generation is not the job's has lost the
     /// lease. 0: no process has held the job yet.
@@ -146,13 +146,14 @@ impl Job {
     }
 }
 
-/// The right of one process to work on a job. Leases are measured by the clock of the ledger (that of PostgreSQL, or of
-/// the machine of a SQLite file), so the clocks of nodes do not matter.
+/// The right of one process to work on a job. The clock of the ledger measures leases (the clock of PostgreSQL, or of
+/// the machine with the SQLite file), so the clocks of nodes do not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Names the worker's process.
+    /// The name of the worker's process.
     pub holder: Arc<str>,
-    /// How long no other process may claim the job. A job created with a lease of length zero waits for a claim.
+    /// The time during which no other process may claim the job. A job created with a lease of length zero waits for a
+    /// claim.
     pub length: Duration,
 }
 
@@ -172,40 +173,38 @@ pub struct Finished {
     pub more: bool,
 }
 
-/// How much fan-out waits.
+/// The backlog of fan-out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Jobs not finished.
+    /// The number of unfinished jobs.
     pub jobs: u64,
-    /// When the oldest was made, in Unix milliseconds.
+    /// When the oldest was created, in Unix milliseconds.
     pub oldest: Option<Millis>,
 }
 
-/// How many jobs of one author a holder has at a time. An author's jobs are done one after the other anyway, and
-/// others' jobs must not wait behind all of a prolific author's.
+/// The maximal number of jobs of one author that a holder has at a time. Jobs of one author run one after the other,
+/// and jobs of other authors must not wait behind all jobs of a prolific author.
 pub const MAX_JOBS_OF_AUTHOR: usize = 8;
 
-/// How many of the jobs that wait a claim chooses from: it costs more, the more it looks at.
+/// The number of waiting jobs that a claim examines. A larger window makes claims more expensive.
 pub const CLAIM_WINDOW: usize = 2_048;
 
-/// Fan-out jobs. They are made by the writes that need them, in the same transaction, with the lease of the writing
-/// node.
+/// Fan-out jobs. The writes that need them create them in the same transaction, with the lease of the writing node.
 ///
-/// [Ordered](Work::is_ordered) jobs of one author are done in the order of their ids, whichever nodes wrote them: at
-/// most one node holds leases of an author's ordered jobs at a time, and a job may be begun when no earlier one is
-/// left. A lease that ran out cannot be renewed. A job that is created while another node holds an earlier one, or
-/// while an earlier one waits, waits as well, whatever lease it was created with.
+/// [Ordered](Work::is_ordered) jobs of one author run in the order of their ids, regardless of the node that wrote
+/// them: at most one node holds leases of an author's ordered jobs at a time, and a job may begin only when no earlier
+/// one is left. An expired lease cannot be renewed. A job also waits, regardless of the lease it was created with, if
+/// another node holds an earlier job of its author or if an earlier one waits.
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// Leases up to `limit` jobs, oldest first: those that wait, and those whose lease ran out. Skips ordered jobs of
-    /// authors of whom another node holds one, and jobs beyond [`MAX_JOBS_OF_AUTHOR`]. Looks at the oldest
-    /// [`CLAIM_WINDOW`] jobs only.
+    /// Leases up to `limit` jobs without a valid lease, oldest first. Skips ordered jobs of authors with an ordered job
+    /// held by another node, and jobs beyond [`MAX_JOBS_OF_AUTHOR`]. Examines only the oldest [`CLAIM_WINDOW`] jobs.
     async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
 
-    /// Notes how far a job is, and renews its lease. `false`, and nothing changed, if the lease ran out, if the job was
-    /// claimed since this generation or is finished, or if it is ordered and an earlier ordered job of its author is
-    /// left: stop. If the store crashes before anything else is written, it may not have happened, and some of the job
-    /// is done again.
+    /// Stores the progress of a job and renews its lease. Returns `false` and changes nothing if the lease expired, if
+    /// the job was claimed since this generation or is finished, or if the job is ordered and an earlier ordered job of
+    /// its author is left; the caller must stop. If the store crashes before another write, the progress may be lost,
+    /// and a part of the job runs again.
     async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool>;
 
     /// Renews the leases of many jobs, given with their generations. Returns the ids of those that are still held:
@@ -213,14 +212,14 @@ pub trait JobStore: Send + Sync {
     /// same holder. A lease of length zero releases the jobs of these generations, whether or not they are still held.
     async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>>;
 
-    /// The job is done. If the store crashes before anything else is written, it may not have happened, and the job is
-    /// done again.
+    /// Removes a finished job. If the store crashes before another write, the removal may be lost, and the job runs
+    /// again.
     async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished>;
 
-    /// Whether a post of the author's is still being put into inboxes by a job ([`Work::Post`],
-    /// [`Work::GrantVisibility`]) older than this one.
+    /// Whether an older job ([`Work::Post`], [`Work::GrantVisibility`]) is still inserting a post of the author into
+    /// inboxes.
     async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool>;
 
-    /// How much waits.
+    /// The backlog of fan-out.
     async fn backlog(&self) -> Result<Backlog>;
 }

@@ -1,8 +1,8 @@
-//! The durable store: accounts, posts, edges, and the jobs that bring posts to inboxes.
+//! The durable store: accounts, posts, edges, and the jobs that deliver posts to inboxes.
 //!
-//! One trait, a part of it in a file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is
-//! embedded: WAL, one writer with group commit, a few readers. [`PostgresLedger`] is for several nodes: every method
-//! one statement, over a few shared connections. Nothing outside this folder knows SQL.
+//! One trait with one file for each concept, and one conformance suite (`tests/ledger/`). [`SqliteLedger`] is embedded:
+//! WAL, one writer with group commit, a few readers. [`PostgresLedger`] serves several nodes: every method is one
+//! statement, over a few shared connections. Only this folder contains SQL.
 
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
@@ -81,7 +81,7 @@ pub enum LedgerError {
     /// Its queue is full, or another process holds a lock for too long. Nothing was written.
     #[error("the ledger is busy")]
     Busy,
-    /// It answered with an error that persists when the call is repeated.
+    /// It returned an error that persists when the call is repeated.
     #[error("the ledger failed: {0}")]
     Failed(String),
 }
@@ -98,9 +98,9 @@ pub struct ListPage<T> {
     pub next: Option<i64>,
 }
 
-/// The durable store. Every method returns within the configured timeout, if need be with an error. A write has
-/// happened, durably, when its method returns; but how far a job is ([`JobStore::advance_job`],
-/// [`JobStore::finish_job`]) may be lost in a crash of the store, if no write came after it.
+/// The durable store. Every method returns within the configured timeout, with an error if necessary. A write is
+/// durable when its method returns. The exception is the progress of a job ([`JobStore::advance_job`],
+/// [`JobStore::finish_job`]): a crash of the store may lose it if no other write followed.
 #[async_trait]
 pub trait Ledger:
     PeopleStore

@@ -14,22 +14,22 @@ pub const MAX_GROUP_PEOPLE: usize = 16;
 /// An event that causes a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationEvent {
-    /// The id of the group, should it begin one.
+    /// The id of the group if the event begins one.
     pub id: NotificationId,
-    /// What.
+    /// The kind of event and its object.
     pub what: What,
-    /// Who did it.
+    /// The user that caused it.
     pub by: UserId,
-    /// The number of the [event](super::QueuedEvent) that it comes from; 0: of none.
+    /// The number of the [event](super::QueuedEvent) that caused it; 0: none.
     pub event: i64,
 }
 
 /// The notifications of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserNotifications {
-    /// To whom.
+    /// The recipient.
     pub to: UserId,
-    /// What, in order.
+    /// The events, in order.
     pub happenings: Vec<NotificationEvent>,
 }
 
@@ -38,63 +38,63 @@ pub struct UserNotifications {
 pub struct NotificationGroup {
     /// Its id; it stays while the group grows.
     pub id: NotificationId,
-    /// What they did.
+    /// The kind of event and its object.
     pub what: What,
-    /// Its place in the list: grows whenever the group does, and is never the same as another's of that user.
+    /// Its position in the list. It grows whenever the group does, and is unique among the groups of the user.
     pub seq: i64,
-    /// Who did it: the newest [`MAX_GROUP_PEOPLE`], newest first.
+    /// The users that caused it: the newest [`MAX_GROUP_PEOPLE`], newest first.
     pub people: Vec<UserId>,
-    /// How many did it.
+    /// The number of users that caused it.
     pub count: u64,
-    /// When the first did it, in Unix milliseconds.
+    /// When the first event happened, in Unix milliseconds.
     pub created_at: Millis,
-    /// When the last did it, in Unix milliseconds.
+    /// When the last event happened, in Unix milliseconds.
     pub updated_at: Millis,
     /// Whether its owner has read it.
     pub read: bool,
-    /// Whether its owner has seen that it is there.
+    /// Whether its owner has seen it in the list.
     pub seen: bool,
 }
 
-/// What a user says of notifications.
+/// A mark that a user sets on notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotificationMark {
-    /// Seen in passing.
+    /// The user has seen the notifications in the list.
     Seen,
-    /// Read, and so seen.
+    /// The user has read the notifications. They count as seen as well.
     Read,
 }
 
 /// The result of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkOutcome {
-    /// It says something new.
+    /// The mark moved forward.
     Anew,
-    /// It was so already.
+    /// The mark was set already.
     Before,
     /// The user has no such notification.
     Nothing,
 }
 
-/// Notifications. A user's groups have an order: what happened last is first (see [`NotificationGroup::seq`]). How far
-/// they are read and seen are two places in that order, so a group that grows after it was seen is unseen again.
+/// Notifications. The groups of a user are ordered by their last event, newest first (see [`NotificationGroup::seq`]).
+/// The read and seen marks are two positions in that order, so a group that grows after it was seen is unseen again.
 #[async_trait]
 pub trait NotificationStore: Send + Sync {
-    /// Notes what happened to `to`, in the order given, in one transaction; transactions for the same user come one
-    /// after the other. Both users of each happening exist.
+    /// Stores the events in `happenings` for `to`, in the order given, in one transaction. Transactions for the same
+    /// user run one after the other. Both users of each event exist.
     ///
-    /// A happening joins the newest group of the same user and [`What`] if that is unread and its first happening was
-    /// less than `window` milliseconds before `now`; else it begins a group. If the person is in the group that it
-    /// would join, nothing changes; and unless [`What::is_new_each_time`], nothing changes either if the person is in
-    /// the newest such group, begun within the window, though it was read.
+    /// An event joins the newest group of the same user and [`What`] if the group is unread and its first event was
+    /// less than `window` milliseconds before `now`; otherwise it begins a group. If the person is in the group that
+    /// the event would join, nothing changes. Unless [`What::is_new_each_time`], nothing changes either if the person
+    /// is in the newest such group and that group began within the window, even if it was read.
     ///
-    /// A happening whose event the person's place in the newest such group knows already, or a later one, was noted
-    /// before: nothing changes, and the group counts as changed, so that its owner is informed in any case.
+    /// If the newest such group already records this event number or a later one for the person, the event was stored
+    /// before: nothing changes, but the group counts as changed, so that its owner is notified in any case.
     ///
-    /// Then the user's groups but the newest [`MAX_NOTIFICATION_GROUPS`] go. What they leave behind (their people) may
-    /// go later, so that no call has to clear up without bound.
+    /// Then only the newest [`MAX_NOTIFICATION_GROUPS`] groups of the user are kept. The people of removed groups may
+    /// be removed later, so that the work of one call is bounded.
     ///
-    /// Answers with the groups that changed, each once, as they are now, least recent first.
+    /// Returns the groups that changed, each once, in their new state, least recent first.
     async fn notify(
         &self,
         to: &UserId,
@@ -103,8 +103,8 @@ pub trait NotificationStore: Send + Sync {
         window: Millis,
     ) -> Result<Vec<NotificationGroup>>;
 
-    /// Notes what happened to several users, as [`notify`](Self::notify) does for each, with as few commits as the
-    /// store needs. With an error some of it may be noted.
+    /// Stores the events of several users, as [`notify`](Self::notify) does for each, with as few commits as the store
+    /// needs. After an error some of the events may be stored.
     async fn notify_many(
         &self,
         batch: &[UserNotifications],
@@ -112,16 +112,16 @@ pub trait NotificationStore: Send + Sync {
         window: Millis,
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>>;
 
-    /// A user's groups whose place is below `before` (`None`: from the first), what happened last first.
+    /// The groups of a user below the position `before` (`None`: from the first), the last event first.
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>>;
 
-    /// Those of `ids` that are the user's, each once, in any order. Any number of ids, one round trip.
+    /// The groups of the user among `ids`, each once, in any order. Accepts any number of ids in one round trip.
     async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<NotificationGroup>>;
 
-    /// The first `limit` of those that are not read.
+    /// The first `limit` unread groups.
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>>;
 
-    /// Marks a user's groups up to this one, as far as it has grown by now (`None`: all). Marks only ever grow.
+    /// Marks all groups of a user up to this one, at its current position (`None`: all). Marks never move back.
     async fn mark_notifications(
         &self,
         user: &UserId,

@@ -1,71 +1,71 @@
-//! Users, and the accounts of those who sign in here.
+//! Users, and the accounts of users that sign in with a password.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::model::{Millis, Profile, User, UserId, UserOrigin};
 
-/// An account to be made.
+/// A new account.
 #[derive(Clone, Debug)]
 pub struct NewAccount {
     /// Its id.
     pub user: UserId,
-    /// What to call them.
+    /// The display name.
     pub name: String,
     /// argon2id, in PHC form.
     pub password: String,
-    /// Now.
+    /// The time now, in Unix milliseconds.
     pub created_at: Millis,
 }
 
-/// What signing in needs of an account.
+/// The data that a sign-in needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAccount {
     /// argon2id, in PHC form.
     pub password: String,
-    /// How often all sessions were ended: a session opened now carries it.
+    /// The number of times that all sessions were ended. New sessions carry it.
     pub generation: u64,
 }
 
-/// What a user changes of what others see of them.
+/// A change of a user's profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileChange {
-    /// What to call them, if that changes.
+    /// The new display name, if it changes.
     pub name: Option<String>,
-    /// Where their picture is (`Some(None)`: nowhere any more), if that changes.
+    /// The new URL of the picture, if it changes; `Some(None)` removes it.
     pub avatar: Option<Option<String>>,
 }
 
-/// Somebody found by the beginning of their id or name.
+/// A user whose id or name begins with the search term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserMatch {
-    /// What they were found by: the id or the name, as [`fold`] makes it.
+    /// The matched text: the id or the name, as returned by [`fold`].
     pub term: String,
-    /// Who.
+    /// The user.
     pub user: User,
 }
 
-/// How far a look at those whom one's followees follow goes. Together they bound what it costs.
+/// The limits of a search for follow suggestions. Together they bound its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuggestionLimits {
-    /// How many followees, the latest.
+    /// The number of followees to examine, the latest.
     pub followees: usize,
-    /// How many that each of them follows, the latest.
+    /// The number of users to examine for each followee: those that it followed last.
     pub each: usize,
-    /// The maximal number of results, those followed by most.
+    /// The maximal number of results, those followed by most of the followees.
     pub people: usize,
 }
 
-/// A text as people are found by it: in lower case, of whatever script.
+/// Normalises text for search: lower case, in all scripts.
 pub fn fold(text: &str) -> String {
     text.to_lowercase()
 }
 
-/// The least text after all those that begin with `prefix`, in the order of code points. `None` if there is none.
+/// The least text after all texts with the prefix `prefix`, in the order of code points. `None` if there is none.
 pub fn past(prefix: &str) -> Option<String> {
     let mut rest = prefix.to_owned();
     while let Some(last) = rest.pop() {
-        // What lies between the two is no character: surrogates.
+        // The code points in between are surrogates, not characters.
         let next = if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(u32::from(last) + 1) };
         if let Some(next) = next {
             rest.push(next);
@@ -75,55 +75,54 @@ pub fn past(prefix: &str) -> Option<String> {
     None
 }
 
-/// How many posts of an author that name a viewer a profile counts, of `only_to` and of `not_to` each.
+/// The maximal number of posts naming the viewer that a profile counts, for each of `only_to` and `not_to`.
 pub const MAX_NAMED: usize = 1_000;
 
 /// People.
 #[async_trait]
 pub trait PeopleStore: Send + Sync {
-    /// Makes an account and its user. `false` if the account exists (or a user with that id does: an id that an
-    /// application's token brought cannot be taken over by signing up).
+    /// Creates an account and its user. Returns `false` if the account exists, or if a user with that id exists: a
+    /// sign-up cannot take over an id that came from an application's token.
     async fn create_account(&self, account: NewAccount) -> Result<bool>;
 
-    /// An account; `None` if there is none with that id.
+    /// An account; `None` if no account has that id.
     async fn account(&self, user: &UserId) -> Result<Option<StoredAccount>>;
 
-    /// Makes sure that a user exists, as one does whose first token just came, and answers where the id comes from.
-    /// Changes nothing if the user exists. Of a sign-up and a first visit at the same time, one wins and both callers
-    /// learn which.
+    /// Creates a user, for example on their first token, unless the user exists. Returns the origin of the id. If a
+    /// sign-up and a first token race, one wins, and both callers get the winner's origin.
     async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin>;
 
-    /// Where a user's id comes from; `None` if there is no such user.
+    /// The origin of a user's id; `None` if the user does not exist.
     async fn user_origin(&self, user: &UserId) -> Result<Option<UserOrigin>>;
 
-    /// Those of `ids` that exist, each once, in any order. Any number of ids, one round trip.
+    /// The existing users among `ids`, each once, in any order. Accepts any number of ids in one round trip.
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>>;
 
-    /// A user with counts, and the edges seen from `viewer` (`None`: anonymous). The posts counted are those
-    /// that the viewer may see where they ask for them: all of them if it is their own profile, none where a hide or
-    /// a block stands between the two. The count is exact unless the author names the viewer in more than
-    /// [`MAX_NAMED`] posts: then it leaves out the other posts that `only_to` opens to the viewer, or all posts with
-    /// `not_to`. The cost does not depend on how many posts there are.
+    /// A user with counts, and the edges seen from `viewer` (`None`: anonymous). Counts the posts that the viewer can
+    /// see when reading the author's posts: all of them on the viewer's own profile, none if a hide or a block
+    /// separates the two. The count is exact unless the author names the viewer in more than [`MAX_NAMED`] posts: then
+    /// it omits the other posts that `only_to` opens to the viewer, or all posts with `not_to`. The cost does not
+    /// depend on the number of posts.
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>>;
 
-    /// Changes what is said of a user, and what they are found by, in one transaction; the user as they are then.
-    /// `None` if there is no such user.
+    /// Changes the profile of a user and its search terms, in one transaction. Returns the user after the change;
+    /// `None` if the user does not exist.
     async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<User>>;
 
-    /// People whose id or name, folded, begins with `prefix`, which the caller has folded: each once, by the lesser of
-    /// the two where both do, in the order of (term, id) by code points, after `after`. The cost depends on `limit`,
-    /// not on how many people there are.
+    /// Users whose folded id or name begins with `prefix`, which the caller has folded. Each user appears once, under
+    /// the lesser of the two if both match. Ordered by (term, id), by code points; begins after `after`. The cost
+    /// depends on `limit`, not on the number of users.
     async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<UserMatch>>;
 
-    /// Whom those follow whom `reader` follows, with how many of them do: neither the reader nor anybody whom the
-    /// reader follows. The most first, equals in the order of their ids, byte by byte.
+    /// The users followed by the followees of `reader`, each with the number of those followees. Omits the reader and
+    /// the users that the reader follows. The greatest number first, equal numbers ordered by id, byte by byte.
     async fn second_degree(&self, reader: &UserId, reach: SuggestionLimits) -> Result<Vec<(UserId, u64)>>;
 
-    /// Enables notifications of the author's posts for `user`; both exist. Idempotent. `false` if the
-    /// user asked for that of `most` others or more.
+    /// Enables alerts of the author's posts for `user`; both exist. Idempotent. Returns `false` if the user has such
+    /// alerts for `most` other authors or more.
     async fn enable_post_alerts(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool>;
 
-    /// Disables them. Idempotent.
+    /// Disables such alerts. Idempotent.
     async fn disable_post_alerts(&self, user: &UserId, author: &UserId) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! Rows that belong to one user, of every kind, in pages: what an export holds and an erasure looks for.
+//! Rows that belong to one user, by kind and in pages. Exports and erasures read them.
 
 use async_trait::async_trait;
 
@@ -24,7 +24,7 @@ pub enum PersonalData {
     Followers,
     /// Users that the user hides from, mutes or blocks: `kind`, `user`, `at`.
     Restrictions,
-    /// Authors whose posts the user wants to be alerted of: `user`, `at`.
+    /// Authors whose posts the user gets alerts of: `user`, `at`.
     PostAlerts,
     /// Idempotency keys of the user's writes: `key`, `operation`, `at`.
     IdempotencyKeys,
@@ -49,19 +49,20 @@ impl PersonalData {
 /// A row that belongs to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonalRow {
-    /// Its place among the user's rows of this kind: where the next page begins. Opaque.
+    /// Its position among the user's rows of this kind: the start of the next page. Opaque.
     pub key: String,
     /// The row as a JSON object. Times are Unix milliseconds.
     pub json: String,
-    /// The other user, in a row about two of them.
+    /// The other user, in a row about two users.
     pub other: Option<UserId>,
 }
 
-/// Everything of one user, by kind.
+/// All rows of one user, by kind.
 #[async_trait]
 pub trait PersonalDataStore: Send + Sync {
-    /// The first `limit` rows of a kind after `after` (the key of the last row of the page before; empty for the first
-    /// page). An empty page is the end; a short one is not. The cost depends on the page, not on how much there is.
+    /// The first `limit` rows of a kind after `after` (the key of the last row of the previous page; empty for the
+    /// first page). Only an empty page is the end; a short page is not. The cost depends on the page, not on the number
+    /// of rows.
     async fn personal_rows(
         &self,
         user: &UserId,

@@ -1,11 +1,11 @@
-//! Posts, and the lists they are in.
+//! Posts, and the lists that contain them.
 
 use async_trait::async_trait;
 
 use super::{Job, Lease, Result};
 use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 
-/// The part of a timeline that is read.
+/// The range of a timeline to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelineRange {
     /// Posts below this one.
@@ -35,20 +35,19 @@ pub struct PostOwner {
     pub post: PostId,
     /// Its author.
     pub author: UserId,
-    /// Whether it is for everyone.
+    /// Whether everyone can see the post.
     pub public: bool,
 }
 
-/// How many posts that are hidden from a viewer one look at an author's posts passes at most.
+/// The maximal number of hidden posts that one scan of an author's posts skips.
 pub const MAX_HIDDEN: usize = 1_000;
 
-/// An author's posts as far as a viewer may see them.
+/// The posts of an author that a viewer can see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VisiblePosts {
     /// The posts, newest first.
     pub posts: Vec<PostId>,
-    /// Where the look stopped because it had passed [`MAX_HIDDEN`] posts: what lies below this post is still to be
-    /// read.
+    /// The post at which the scan stopped after skipping [`MAX_HIDDEN`] posts. Posts below it have not been read yet.
     pub stopped_at: Option<PostId>,
 }
 
@@ -71,24 +70,25 @@ impl FromIterator<(PostId, bool)> for VisiblePosts {
 #[async_trait]
 pub trait PostStore: Send + Sync {
     /// Stores a post, its topics, its [event](DomainEvent::post_created) and its fan-out job, held by `lease`, in one
-    /// transaction. Answers with the job. `None`, and nothing changes, if the author has this very post already, or had
-    /// one with its id that is deleted: this call was made before. The caller has made sure that the author exists and
-    /// that the id is nobody else's: anything else fails.
+    /// transaction. Returns the job. Returns `None` and changes nothing if the author has this very post already, or
+    /// had a post with its id that is deleted: the call is a repeat. The caller has checked that the author exists and
+    /// that no other post has the id; otherwise the call fails.
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>>;
 
-    /// Those of `ids` that exist and are not deleted, each once, in any order. Any number of ids, one round trip.
+    /// The posts among `ids` that exist and are not deleted, each once, in any order. Accepts any number of ids in one
+    /// round trip.
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>>;
 
-    /// Those of `ids` that exist and are not for everyone, each once, in any order. Any number of ids, one round trip.
-    /// What it costs beyond a look-up for each does not depend on the others.
+    /// The existing posts among `ids` that are not public, each once, in any order. Accepts any number of ids in one
+    /// round trip. The cost is one look-up for each id, and otherwise depends only on the restricted posts found.
     async fn restricted_among(&self, ids: &[PostId]) -> Result<Vec<PostId>>;
 
-    /// Whose those of `ids` are that exist and are not deleted, each once, in any order. Any number of ids, one round
-    /// trip. No body is read.
+    /// The authors of the posts among `ids` that exist and are not deleted, each post once, in any order. Accepts any
+    /// number of ids in one round trip. Reads no bodies.
     async fn post_owners(&self, ids: &[PostId]) -> Result<Vec<PostOwner>>;
 
-    /// Deletes a post of `author` and makes the job that takes it out of inboxes, in one transaction.
-    /// `None` if there is no such post of theirs, or it is deleted already.
+    /// Deletes a post of `author` and creates the job that removes it from inboxes, in one transaction. `None` if the
+    /// author has no such post, or it is deleted already.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
 
     /// Replaces `before` by `after`, which has the same id and author, together with its topics, and submits the jobs
@@ -112,9 +112,9 @@ pub trait PostStore: Send + Sync {
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
-    /// The posts of an author below `before` that `viewer` (`None`: anonymous) may see where they ask for
-    /// them, newest first, at most `limit` (1 or more). No other post is looked at, except for posts that name the
-    /// viewer in `not_to`: a look stops after [`MAX_HIDDEN`] of these.
+    /// The posts of an author below `before` that `viewer` (`None`: anonymous) can see when reading the author's posts,
+    /// newest first, at most `limit` (1 or more). Scans no other posts, except posts that name the viewer in `not_to`:
+    /// a scan stops after [`MAX_HIDDEN`] of these.
     async fn visible_posts(
         &self,
         author: &UserId,
@@ -126,8 +126,8 @@ pub trait PostStore: Send + Sync {
     /// A topic's posts below `before`, newest first.
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
-    /// What a timeline consists of: posts by those whom `reader` follows and by the reader, newest first, without those
-    /// whom the reader mutes or who hide from the reader. The cost depends on the number of followees and the limit,
-    /// not on how much they ever wrote.
+    /// The posts of a timeline: posts by the users that `reader` follows and by the reader, newest first. Omits authors
+    /// that the reader mutes and authors that hide from the reader. The cost depends on the number of followees and the
+    /// limit, not on the number of their posts.
     async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>>;
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::Result;
 use crate::model::{Comment, PostId, UserId};
 
-/// The maximal numbers for each post; 0: none.
+/// The maximal numbers for each post; 0 means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviewLimits {
     /// Likers.
@@ -17,18 +17,18 @@ pub struct PreviewLimits {
 /// The newest likers and comments of some posts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreviewRows {
-    /// Each liker with the post; those of one post latest first.
+    /// Each liker with the post. The likers of one post are ordered latest first.
     pub likers: Vec<(PostId, UserId)>,
-    /// Comments on them, deleted ones that stay among them; those on the same post newest first.
+    /// Comments on the posts, including deleted ones that stay. The comments on one post are ordered newest first.
     pub comments: Vec<Comment>,
 }
 
 /// Previews of many posts at once.
 #[async_trait]
 pub trait PreviewStore: Send + Sync {
-    /// Of each of `posts` what [`LikeStore::likers`](super::LikeStore::likers) and
-    /// [`CommentStore::comments_in`](super::CommentStore::comments_in) begin with. Whether a post is deleted does not
-    /// matter. The cost depends on how many posts there are and on `most`, not on how much is under them. Any number of
-    /// posts, one round trip.
+    /// For each of `posts`, the first rows of [`LikeStore::likers`](super::LikeStore::likers) and
+    /// [`CommentStore::comments_in`](super::CommentStore::comments_in). Deleted posts are treated alike. The cost
+    /// depends on the number of posts and on `most`, not on the number of likes and comments. Accepts any number of
+    /// posts in one round trip.
     async fn newest_previews(&self, posts: &[PostId], most: PreviewLimits) -> Result<PreviewRows>;
 }

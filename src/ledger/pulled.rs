@@ -1,7 +1,7 @@
-//! The pulled log: what authors did who have too many followers for a worker to write to each of them.
+//! The pull log: entries of authors with too many followers for a worker to write to each of them.
 //!
-//! A log of the ledger's, with a *mark* for each entry. A node reads it from where it stands, and an inbox is brought
-//! from its own mark to the end, so marks must grow in the order in which entries become visible: see
+//! The log is part of the ledger and has a *mark* for each entry. A node reads it from its last position, and an inbox
+//! catches up from its own mark to the end. Marks must therefore grow in the order in which entries become visible: see
 //! [`PullLogStore::pull`].
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use crate::model::{Entry, Millis, UserId};
 /// How the posts of an author reach inboxes: pushed or pulled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FanoutMode {
-    /// The author's followers.
+    /// The number of followers of the author.
     pub followers: u64,
     /// Whether the pull log contains entries of the author.
     pub pulled: bool,
@@ -23,13 +23,13 @@ pub struct FanoutMode {
 pub struct PullLogEntry {
     /// Its position in the log.
     pub mark: u64,
-    /// The author, whose followers it is for.
+    /// The author. The entry is for the followers of this author.
     pub author: UserId,
     /// The entry for their inboxes.
     pub entry: Entry,
-    /// Whether a worker may have begun to write it to inboxes, so that each must be looked into first.
+    /// Whether a worker may have begun to write the entry to inboxes, so that each inbox must be checked for it first.
     pub repeated: bool,
-    /// When it was put in, in Unix milliseconds.
+    /// When it was added, in Unix milliseconds.
     pub at: Millis,
 }
 
@@ -40,22 +40,21 @@ pub struct DueEntries {
     pub entries: Vec<Entry>,
     /// The mark up to which the inbox is complete with these entries.
     pub mark: u64,
-    /// Whether there is more beyond it.
+    /// Whether the log has more entries for the inbox after that mark.
     pub more: bool,
 }
 
 /// The pull log.
 #[async_trait]
 pub trait PullLogStore: Send + Sync {
-    /// How an author's posts reach inboxes. Of an unknown user: no followers, not pulled.
+    /// The fan-out mode of an author. An unknown user has no followers and is not pulled.
     async fn fanout_mode(&self, author: &UserId) -> Result<FanoutMode>;
 
-    /// Puts what a job carries at the end of the log, and answers with its mark. Done again for the same job, it
-    /// changes nothing and answers with the same mark. Refuses ([`LedgerError::Failed`](super::LedgerError::Failed))
-    /// `Data`.
+    /// Appends the entry of a job to the log and returns its mark. A repeat for the same job changes nothing and
+    /// returns the same mark. Refuses `Data` ([`LedgerError::Failed`](super::LedgerError::Failed)).
     ///
-    /// After a read up to a mark, no entry appears at or below it. Where several transactions can write at once, marks
-    /// must be made under a lock that is held until the commit.
+    /// After a read up to a mark, no entry appears at or below that mark. Stores with concurrent transactions must
+    /// assign marks under a lock that is held until the commit.
     async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64>;
 
     /// The mark of the last entry; 0 if there is none.
@@ -64,16 +63,16 @@ pub trait PullLogStore: Send + Sync {
     /// The first `limit` entries after a mark, in order.
     async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<PullLogEntry>>;
 
-    /// The first `limit` entries after a mark that are of authors whom `reader` follows, and up to where they reach:
-    /// the edges and the log as they were at one moment. The cost depends on how many `reader` follows and on what is
-    /// found.
+    /// The first `limit` entries after a mark by authors that `reader` follows, and the mark up to which they are
+    /// complete. The edges and the log are read in one snapshot. The cost depends on the number of authors that
+    /// `reader` follows and on the number of entries found.
     async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<DueEntries>;
 
-    /// Those of `users` who follow `author`, in any order. Any number, one round trip. The cost does not depend on how
-    /// many others do.
+    /// The users among `users` that follow `author`, in any order. Accepts any number in one round trip. The cost does
+    /// not depend on the number of other followers.
     async fn followers_among(&self, author: &UserId, users: &[UserId]) -> Result<Vec<UserId>>;
 
-    /// Drops up to `limit` of the oldest entries that were put in before `before`. Answers how many. Marks go on from
-    /// where they were.
+    /// Removes up to `limit` of the oldest entries that were added before `before`. Returns their number. Marks are not
+    /// reused.
     async fn forget_pulled(&self, before: Millis, limit: usize) -> Result<usize>;
 }

@@ -1,5 +1,5 @@
 //! The quarantine: jobs and likes that cannot be decoded or always fail. They are set aside with the reason, so that
-//! everything behind them goes on.
+//! they do not block the entries behind them.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,16 +87,16 @@ pub trait QuarantineStore: Send + Sync {
     /// The oldest entries, oldest first.
     async fn quarantined(&self, limit: usize) -> Result<Vec<Quarantined>>;
 
-    /// Moves a job back among the jobs, where any node may claim it. The job then compares the post with the inboxes as
-    /// they are, because later jobs of its author may have run meanwhile. `false` if there is no such job.
+    /// Moves a job back among the jobs, where any node may claim it. The job then compares the post with the current
+    /// state of the inboxes, because later jobs of its author may have run since. `false` if there is no such job.
     async fn release_job(&self, id: i64) -> Result<bool>;
 
     /// The number of entries.
     async fn quarantine_size(&self) -> Result<u64>;
 }
 
-/// The work of a released job. A change of visibility may be out of date by now: without it the job goes by the current
-/// visibility of the post. `None`: as it was.
+/// The work of a released job. Its change of visibility may be out of date, so it is removed, and the job uses the
+/// current visibility of the post. `None`: the work stays as it is.
 pub(super) fn released_work(content: &str) -> Option<String> {
     let job: Value = serde_json::from_str(content).ok()?;
     let mut work: Work = serde_json::from_str(job.get("work")?.as_str()?).ok()?;

@@ -1,4 +1,4 @@
-//! How far users have read their timelines.
+//! The read markers of users in their timelines.
 
 use async_trait::async_trait;
 
@@ -8,10 +8,10 @@ use crate::model::{PostId, UserId};
 /// Read markers.
 #[async_trait]
 pub trait ReadMarkerStore: Send + Sync {
-    /// Moves a user's marker to `id`, unless it is further already: it never goes back. Answers where it is then. The
-    /// caller has made sure that the user exists.
+    /// Moves a user's marker to `id`, unless the marker is further already: it never moves back. Returns its position
+    /// after the call. The caller has checked that the user exists.
     async fn mark_read(&self, user: &UserId, id: PostId) -> Result<PostId>;
 
-    /// Where a user's marker is; [`PostId::ZERO`] before the first mark.
+    /// The position of a user's marker; [`PostId::ZERO`] before the first mark.
     async fn read_marker(&self, user: &UserId) -> Result<PostId>;
 }

@@ -1,4 +1,4 @@
-//! Restrictions between users: hide, mute and block; and their relations.
+//! Restrictions between users: hide, mute and block; and the relations that result.
 
 use async_trait::async_trait;
 
@@ -8,14 +8,15 @@ use crate::model::{Millis, Relation, Restriction, UserId};
 /// Restrictions between users.
 #[async_trait]
 pub trait RestrictionStore: Send + Sync {
-    /// `maker` puts it between themselves and `whom`. In the same transaction:
+    /// Adds a restriction by `maker` against `whom`. In the same transaction:
     ///
-    /// - of a block, the follows end both ways, with their tallies;
-    /// - the jobs are made, held by `lease`, that take out of inboxes what is not to be seen there any more
-    ///   ([`Work::Detach`](super::Work::Detach)): a mute takes the posts of `whom` out of the inbox of `maker`, hiding
-    ///   takes those of `maker` out of the inbox of `whom`, a block does both, in that order.
+    /// - a block ends the follows in both directions, and updates their tallies;
+    /// - jobs ([`Work::Detach`](super::Work::Detach)), held by `lease`, are created that remove hidden posts from
+    ///   inboxes: a mute removes the posts of `whom` from the inbox of `maker`, a hide removes the posts of `maker`
+    ///   from the inbox of `whom`, a block does both, in that order.
     ///
-    /// `None` if it was so already: then nothing changes. The caller has checked that both exist.
+    /// Returns `None` and changes nothing if the restriction exists already. The caller has checked that both users
+    /// exist.
     async fn restrict(
         &self,
         restriction: Restriction,
@@ -25,9 +26,9 @@ pub trait RestrictionStore: Send + Sync {
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>>;
 
-    /// Takes it away. In the same transaction jobs are made, held by `lease`, that bring the posts back
-    /// ([`Work::Follow`](super::Work::Follow)), for the same inboxes as in [`restrict`](Self::restrict), where the
-    /// reader follows the author: after a block there are none. `None` if there was nothing to take away.
+    /// Removes a restriction. In the same transaction jobs ([`Work::Follow`](super::Work::Follow)), held by `lease`,
+    /// are created that restore the posts, for the same inboxes as in [`restrict`](Self::restrict), if the reader
+    /// follows the author. After a block no such follow exists. Returns `None` if there is no such restriction.
     async fn unrestrict(
         &self,
         restriction: Restriction,
@@ -37,11 +38,11 @@ pub trait RestrictionStore: Send + Sync {
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>>;
 
-    /// What is between each reader and author, in the order of `pairs` (reader, author), which may repeat. Those who do
-    /// not exist have nothing between them. Any number of pairs, one round trip.
+    /// The relation of each reader and author, in the order of `pairs` (reader, author), which may repeat. Users that
+    /// do not exist have no relation. Accepts any number of pairs in one round trip.
     async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>>;
 
-    /// Those of `authors`, each once, in any order, whose posts are not for everyone alike: they hide from somebody,
-    /// block somebody, or somebody blocks or mutes them. Any number of authors, one round trip.
+    /// The users among `authors` whose posts are not visible to all readers alike: they hide from a user or block a
+    /// user, or a user blocks or mutes them. Each once, in any order. Accepts any number of authors in one round trip.
     async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>>;
 }

@@ -1,6 +1,7 @@
-//! Databases of the schema before 0001_initial.sql.
+//! Databases with a schema older than 0001_initial.sql.
 
-/// Why a database of the development versions before the first release is refused: their migrations had other numbers.
+/// The reason for refusing a database of a development version before the first release: its migrations had other
+/// numbers.
 pub(super) fn old_numbering(version: i64) -> String {
     format!(
         "its schema is version {version} of a development version of Feedline, which this program cannot use; \

@@ -1,42 +1,42 @@
-//! Topics, by their latest activity.
+//! Topics, ordered by their latest activity.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::model::PostId;
 
-/// A topic as the public sees it.
+/// A topic with its public posts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     /// Its name, without the `#`.
     pub name: String,
-    /// How many public posts are about it.
+    /// The number of public posts with the topic.
     pub posts: u64,
-    /// The newest of them; in a list, the newest when the list was begun.
+    /// The newest of these posts; in a list, the newest when the list was begun.
     pub last: PostId,
 }
 
-/// Where a list of topics goes on.
+/// The position after which a list of topics continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicCursor {
-    /// The newest post when the list was begun: topics stand where they stood then.
+    /// The newest post when the list was begun. Topics keep the order of that time.
     pub begun: PostId,
-    /// The newest post of the last topic of the page, as of then.
+    /// The newest post of the last topic of the page, at that time.
     pub last: PostId,
     /// The last topic of the page.
     pub name: String,
 }
 
-/// Topics. A topic is there as long as a post with [`Visibility::Public`](crate::model::Visibility::Public) is about
-/// it; number and newest change in the transaction that makes, edits or deletes the post.
+/// Topics. A topic exists as long as a post with [`Visibility::Public`](crate::model::Visibility::Public) has it. The
+/// transaction that creates, edits or deletes a post updates the number and the newest post of its topics.
 #[async_trait]
 pub trait TopicStore: Send + Sync {
-    /// Topics, the one with the newest post first (of two with the same newest post, the one whose name is greater byte
-    /// by byte). After `cursor` come those below it in the order of when the list was begun: one that became active
-    /// since then keeps its place, so it is returned once. Of at most [`MAX_MOVED_TOPICS`] such topics this is known,
-    /// the most active ones.
+    /// Topics, the one with the newest post first (of two with the same newest post, the one with the greater name,
+    /// byte by byte). With `cursor`, the topics after it, in the order of the time when the list was begun: a topic
+    /// that became active since then keeps its position, so the list returns it once. At most [`MAX_MOVED_TOPICS`] such
+    /// topics, the most active ones, keep their positions.
     async fn topics(&self, cursor: Option<TopicCursor>, limit: usize) -> Result<Vec<Topic>>;
 }
 
-/// How many topics that became active while a list is read keep their places in it.
+/// The number of topics that keep their positions when they become active while a list is read.
 pub const MAX_MOVED_TOPICS: usize = 1_000;
