@@ -75,7 +75,7 @@ impl ChannelKind {
     }
 }
 
-/// A channel, as its name says.
+/// A channel, parsed from its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// The timeline of a user, for this user alone.
@@ -88,13 +88,13 @@ pub enum Channel {
     Topic(Arc<str>),
     /// The comments, counts and changes of one post.
     Post(PostId),
-    /// A channel of the application. Its namespace may not be configured.
+    /// A channel of the application. Its namespace is not necessarily configured.
     App(AppChannel),
 }
 
 impl Channel {
-    /// The channel of this name; `None` if no channel can have it. Names of topics and posts under which nothing can be
-    /// published are not accepted: each subscription to one would cost memory for nothing.
+    /// Parses the name of a channel; `None` if no channel can have it. Rejects names of topics and posts that nothing
+    /// can be published under, because each subscription to one would waste memory.
     pub fn parse(name: &str) -> Option<Self> {
         for kind in ChannelKind::ALL {
             let Some(id) = kind.id_of(name) else { continue };
@@ -109,9 +109,9 @@ impl Channel {
         AppChannel::parse(name).map(Self::App)
     }
 
-    /// How much of its log is kept. `notifications` is the retention of notifications, see
-    /// [`Retention::notifications`]. `None` for timelines, whose inboxes have a bound of their own, and for channels of
-    /// the application, where the namespace decides.
+    /// The retention of its log. `notifications` is the retention of notifications, see [`Retention::notifications`].
+    /// `None` for timelines, whose inboxes have a bound of their own, and for channels of the application, where the
+    /// namespace decides.
     pub fn retention(&self, notifications: Retention) -> Option<Retention> {
         match self {
             Self::Notifications(_) => Some(notifications),
@@ -159,7 +159,7 @@ impl AppChannel {
         self.name.starts_with('$')
     }
 
-    /// Whether a user (`None`: an anonymous client) may have any right there.
+    /// Whether a user (`None`: an anonymous client) can have any right in the channel.
     pub fn admits(&self, user: Option<&UserId>) -> bool {
         match split(&self.name).1.split_once('#') {
             // An anonymous client is not a member, even if the list has an empty name.

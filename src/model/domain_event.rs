@@ -1,4 +1,4 @@
-//! What happened in the feed that others outside the write are to hear of: notifications now, pushes and webhooks
+//! Domain events: changes in the feed that other parts react to. Notifications use them now, pushes and webhooks will
 //! later.
 
 use std::collections::HashMap;
@@ -7,58 +7,59 @@ use serde::{Deserialize, Serialize};
 
 use super::{Comment, CommentId, Object, Post, PostId, UserId};
 
-/// How many of the users whom one text mentions are notified: more names than that are not meant for each of them.
+/// The maximal number of users that one text notifies by mentioning them. Texts with more mentions are not addressed to
+/// each of these users.
 pub const MAX_MENTIONED: usize = 50;
 
-/// How many likes one event holds.
+/// The maximal number of likes in one event.
 pub const MAX_LIKES: usize = 256;
 
-/// Something that happened. Stores keep it as JSON: variants and members are added, never changed.
+/// A domain event. Stores keep it as JSON: variants and members may be added, but never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DomainEvent {
-    /// A post was written that mentions others.
+    /// A post that mentions other users was written.
     PostCreated {
         /// The post.
         post: PostId,
         /// Its author.
         author: UserId,
-        /// Other users whom it mentions, at most [`MAX_MENTIONED`].
+        /// The other users that it mentions, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
     },
-    /// A post was edited and mentions others whom it did not mention before.
+    /// An edit added mentions of other users to a post.
     PostEdited {
         /// The post.
         post: PostId,
         /// Its author.
         author: UserId,
-        /// Those others, at most [`MAX_MENTIONED`].
+        /// The newly mentioned users, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
     },
     /// A comment was written.
     CommentCreated {
         /// The comment.
         comment: CommentId,
-        /// The post that it is under.
+        /// The post of the comment.
         post: PostId,
         /// The comment that it replies to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<CommentId>,
         /// Its author.
         author: UserId,
-        /// Other users whom it mentions, at most [`MAX_MENTIONED`].
+        /// The other users that it mentions, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
     },
-    /// Somebody follows somebody new.
+    /// A user followed another user.
     Followed {
-        /// Who follows.
+        /// The follower.
         follower: UserId,
-        /// Whom.
+        /// The followee.
         followee: UserId,
     },
-    /// Likes were settled that are new, at most [`MAX_LIKES`].
+    /// New likes were settled, at most [`MAX_LIKES`].
     Liked {
-        /// Them, by what is liked.
+        /// The new likes, grouped by object.
         likes: Vec<NewLikes>,
     },
 }
@@ -66,34 +67,34 @@ pub enum DomainEvent {
 /// New likes of one post or comment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewLikes {
-    /// What is liked.
+    /// The liked object.
     pub object: Object,
-    /// Who likes it from now on, in order.
+    /// The users that like it now, in order.
     pub by: Vec<UserId>,
 }
 
 impl DomainEvent {
-    /// The event of a new post; `None` if nobody is to hear of it.
+    /// The event of a new post; `None` if the post mentions no other users.
     pub fn post_created(post: &Post) -> Option<Self> {
         let mentions = others(&post.mentions, &post.author);
         (!mentions.is_empty()).then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions })
     }
 
-    /// The event of an edit; `None` if it mentions nobody new.
+    /// The event of an edit; `None` if the edit adds no mentions.
     pub fn post_edited(before: &Post, after: &Post) -> Option<Self> {
         let new: Vec<UserId> = after.mentions.iter().filter(|user| !before.mentions.contains(user)).cloned().collect();
         let mentions = others(&new, &after.author);
         (!mentions.is_empty()).then(|| Self::PostEdited { post: after.id, author: after.author.clone(), mentions })
     }
 
-    /// The event of a new comment; `None` of one that is deleted.
+    /// The event of a new comment; `None` if the comment is deleted.
     pub fn comment_created(comment: &Comment) -> Option<Self> {
         let author = comment.author.clone()?;
         let mentions = others(&comment.mentions, &author);
         Some(Self::CommentCreated { comment: comment.id, post: comment.post, parent: comment.parent, author, mentions })
     }
 
-    /// The events of settled likes: who likes what from now on. Of one object the first `of_each` count.
+    /// The events of settled likes, in order. Only the first `of_each` likes of each object are included.
     pub fn liked(added: &[(UserId, Object)], of_each: usize) -> Vec<Self> {
         let mut of: HashMap<Object, usize> = HashMap::new();
         let mut all: Vec<NewLikes> = Vec::new();
@@ -125,7 +126,7 @@ impl DomainEvent {
         events
     }
 
-    /// How many notifications may come of it.
+    /// The maximal number of notifications that the event causes.
     pub fn recipients(&self) -> usize {
         match self {
             Self::PostCreated { mentions, .. } | Self::PostEdited { mentions, .. } => mentions.len(),
@@ -136,7 +137,7 @@ impl DomainEvent {
     }
 }
 
-/// Those of the mentioned users who count: without the author, at most [`MAX_MENTIONED`].
+/// The mentioned users without the author, at most [`MAX_MENTIONED`].
 pub fn others(mentions: &[UserId], author: &UserId) -> Vec<UserId> {
     mentions.iter().filter(|user| *user != author).take(MAX_MENTIONED).cloned().collect()
 }

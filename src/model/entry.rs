@@ -1,4 +1,4 @@
-//! What a channel's log holds.
+//! The entries of the logs of channels.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{NotificationId, PostId, UserId, Visibility};
 
-/// Names one life of a log. When a log is lost and made anew, its offsets begin at 1 again under another
-/// epoch, so a reader never mistakes the new log for the old one. 1 to 32 of `A-Z a-z 0-9`.
+/// Identifies one incarnation of a log. When a log is lost and created again, its offsets restart at 1 under another
+/// epoch, so a reader never confuses the new log with the old one. 1 to 32 of `A-Z a-z 0-9`.
 pub type Epoch = Arc<str>;
 
-/// A place in a log: everything up to and including `offset` has been seen.
+/// A position in a log. The reader has seen everything up to and including `offset`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Position {
     /// The last offset seen; 0 before the first.
     pub offset: u64,
-    /// The life of the log that the offset belongs to.
+    /// The epoch of the log that the offset belongs to.
     #[serde(with = "epoch_text")]
     #[schemars(with = "String")]
     pub epoch: Epoch,
@@ -35,7 +35,7 @@ mod epoch_text {
     }
 }
 
-/// Why a post left a timeline.
+/// The reason why a post left a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GoneReason {
@@ -43,46 +43,46 @@ pub enum GoneReason {
     Deleted,
     /// The reader no longer follows its author.
     Unfollowed,
-    /// The reader may not, or does not want to, see it any more.
+    /// The reader can no longer see the post, or mutes its author.
     Hidden,
 }
 
-/// One entry of a log: ids, not bodies. A body is put in when the entry is delivered.
+/// One entry of a log. It holds ids; the bodies are loaded when the entry is delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A post arrived.
     Post(PostId),
-    /// A post that is already here changed.
+    /// A post in the channel was edited.
     Edited(PostId),
-    /// A post left.
+    /// A post left the channel.
     Gone(PostId, GoneReason),
-    /// An application's own publication: the members of its JSON object without the braces
-    /// (`"data":…,"info":…,"tags":…`), no line break anywhere.
+    /// A publication of an application: the members of its JSON object without the braces
+    /// (`"data":…,"info":…,"tags":…`), without line breaks.
     Data(Bytes),
-    /// A notification is there, or has grown.
+    /// A notification group is new or has grown.
     Notified(NotificationId),
-    /// What happened, as members like those of `Data`, for those who may see all of these people: who did it, and below
-    /// whose comments.
+    /// An event, as members like those of `Data`, for readers that can see all of these people: the author of the event
+    /// and the authors of the comments above it.
     By(Vec<UserId>, Bytes),
-    /// A post left a channel that many read: for those who could see it there.
+    /// A post left a channel with many readers. The entry is for readers that could see the post in it.
     Left(Box<Left>),
 }
 
-/// A post that left a channel, and who could see it before.
+/// A post that left a channel, and its former visibility.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// Which.
+    /// The post.
     pub post: PostId,
-    /// Whose.
+    /// Its author.
     pub author: UserId,
-    /// Who could see it.
+    /// Its visibility before it left.
     pub visibility: Visibility,
-    /// Why it left. One that was `Hidden` may still be there for some.
+    /// The reason. A post that is `Hidden` may still be visible to some readers.
     pub reason: GoneReason,
 }
 
 impl Entry {
-    /// The entry as a broker stores it: a letter for the kind, and a body.
+    /// Encodes the entry for a broker: a letter for the kind, and a body.
     pub fn encode(&self) -> (u8, Bytes) {
         let body = match self {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => id.to_string().into(),
@@ -92,7 +92,7 @@ impl Entry {
                 let people: Vec<&str> = people.iter().map(UserId::as_str).collect();
                 [people.join(" ").as_bytes(), b"\n", members].concat().into()
             }
-            // Names and numbers are always JSON.
+            // Names and numbers can always be encoded as JSON.
             Self::Left(left) => serde_json::to_vec(left).unwrap_or_default().into(),
         };
         (self.kind(), body)
@@ -113,7 +113,7 @@ impl Entry {
         }
     }
 
-    /// The entry of this kind on a post; `None` if those of this kind are not on posts, or there is no such kind.
+    /// The entry of this kind for a post; `None` if the kind is unknown or does not concern posts.
     pub fn of_post(kind: u8, post: PostId) -> Option<Self> {
         Some(match kind {
             b'p' => Self::Post(post),
@@ -125,8 +125,8 @@ impl Entry {
         })
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. `None` if it is not an entry, as one written by a newer
-    /// version could be: a reader steps over it.
+    /// Decodes the result of [`encode`](Self::encode). `None` if it is not a known entry, for example one written by a
+    /// newer version: readers skip it.
     pub fn decode(kind: u8, body: Bytes) -> Option<Self> {
         let id = || std::str::from_utf8(&body).ok().and_then(PostId::parse);
         Some(match kind {
@@ -142,7 +142,7 @@ impl Entry {
         })
     }
 
-    /// The post that an inbox's entry speaks of; `None` of what no inbox holds.
+    /// The post of an inbox entry; `None` for kinds that inboxes do not contain.
     pub fn post(&self) -> Option<PostId> {
         match self {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => Some(*id),

@@ -1,5 +1,5 @@
-//! Events: what is pushed to clients, as the `data` of publications. The table in
-//! `docs/events.md` is generated from this enum.
+//! Events that are pushed to clients, as the `data` of publications. The table in `docs/events.md` is generated from
+//! this enum.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +144,7 @@ impl Event<'_> {
         Self::Counts { id: post, likes, comments, version }
     }
 
-    /// The members of the publication, `"data":{…}`: what logs store, and what connections frame.
+    /// Encodes the members of the publication, `"data":{…}`, as logs store them and connections frame them.
     pub fn encode(&self) -> Bytes {
         const PREFIX: &[u8] = b"\"data\":";
         let mut members = Vec::with_capacity(128);

@@ -1,4 +1,4 @@
-//! Who and which: the ids of users, posts, comments and notifications.
+//! The ids of users, posts, comments and notifications.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -18,14 +18,14 @@ impl UserId {
     /// The longest id, in characters (all of them one byte).
     pub const MAX_LEN: usize = 64;
 
-    /// The id, if the text is one.
+    /// Parses an id; `None` if the text is not a valid one.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=Self::MAX_LEN).contains(&text.len());
         let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
         (fits && plain).then(|| Self(text.into()))
     }
 
-    /// Whether it means something else where an id may stand in a path: nobody comes in as one of these.
+    /// Whether the text has another meaning in paths that contain an id. Users cannot have a reserved id.
     pub fn is_reserved(&self) -> bool {
         matches!(&*self.0, "me" | "suggested")
     }
@@ -80,22 +80,22 @@ impl JsonSchema for UserId {
 /// The largest id that is a number: 2^53 - 1.
 const LARGEST: u64 = (1 << 53) - 1;
 
-/// A post's id: 53 bits, so exact as a JavaScript number, as a ZSET score and as a compact Redis integer.
+/// The id of a post: 53 bits, so it is exact as a JavaScript number, as a ZSET score and as a compact Redis integer.
 ///
-/// 41 bits of milliseconds since 2025-01-01, 6 of the node that made it, 6 of a sequence. Ids made by one
-/// node only ever grow; ids of several nodes agree with the clock.
+/// 41 bits of milliseconds since 2025-01-01, 6 bits of the node that created it, 6 bits of a sequence. Ids of one node
+/// always grow; ids of several nodes are ordered by their clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostId(pub u64);
 
 impl PostId {
-    /// 2025-01-01T00:00:00Z in Unix milliseconds: time zero of ids.
+    /// 2025-01-01T00:00:00Z in Unix milliseconds: the epoch of ids.
     pub const TIME_ZERO: Millis = 1_735_689_600_000;
     /// Bits of the node number.
     pub const NODE_BITS: u32 = 6;
     /// Bits of the sequence within one millisecond.
     pub const SEQUENCE_BITS: u32 = 6;
 
-    /// Puts an id together. `time` is in Unix milliseconds and must not lie before [`Self::TIME_ZERO`].
+    /// Composes an id. `time` is in Unix milliseconds and must not be before [`Self::TIME_ZERO`].
     pub fn from_parts(time: Millis, node: u8, sequence: u8) -> Self {
         let millis = time.saturating_sub(Self::TIME_ZERO);
         let low = (u64::from(node) << Self::SEQUENCE_BITS) | u64::from(sequence);
@@ -103,29 +103,29 @@ impl PostId {
     }
 }
 
-/// A comment's id: made as a post's is, and never equal to one.
+/// The id of a comment: generated like a post's id, and never equal to one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommentId(pub u64);
 
-/// A notification's id: made as a post's is.
+/// The id of a notification: generated like a post's id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NotificationId(pub u64);
 
-/// What all ids have that are numbers: bounds, the time in them, their text and their JSON.
+/// The common part of all numeric ids: bounds, time, text form and JSON.
 macro_rules! numbers {
     ($($id:ident $name:literal)*) => {$(
         impl $id {
-            /// The largest id there can be: 2^53 - 1, JavaScript's largest exact integer.
+            /// The largest possible id: 2^53 - 1, JavaScript's largest exact integer.
             pub const MAX: Self = Self(LARGEST);
-            /// Below every id.
+            /// Less than every id.
             pub const ZERO: Self = Self(0);
 
-            /// When the id was made, in Unix milliseconds.
+            /// The time of its creation, in Unix milliseconds.
             pub fn time(self) -> Millis {
                 (self.0 >> (PostId::NODE_BITS + PostId::SEQUENCE_BITS)) + PostId::TIME_ZERO
             }
 
-            /// The id, if the text is one.
+            /// Parses an id; `None` if the text is not a valid one.
             pub fn parse(text: &str) -> Option<Self> {
                 text.parse().ok().map(Self).filter(|id| *id <= Self::MAX)
             }
@@ -149,7 +149,7 @@ macro_rules! numbers {
             }
         }
 
-        /// Reads a number, or (paths and queries are text) its digits.
+        /// Reads a number, or its digits as a string, because paths and queries are text.
         impl<'de> Deserialize<'de> for $id {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_any(Number).map(Self)

@@ -1,49 +1,48 @@
-//! Likes, and what came of what can be liked.
+//! Likes, and the counts of posts and comments.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Millis, Object, UserId};
 
-/// What came of an object, at one moment.
+/// The counts of an object at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many like it.
+    /// The number of likes.
     pub likes: u64,
-    /// How many comments are under a post, at any depth, or how many replies a comment has; those that were deleted do
-    /// not count.
+    /// The number of comments under a post, at any depth, or of replies to a comment. Deleted ones do not count.
     pub comments: u64,
-    /// Of two tallies of an object the one with the larger version is the later one.
+    /// The version: of two tallies of an object the one with the larger version is the later one.
     pub version: u64,
 }
 
-/// Somebody likes something, or does not any more.
+/// A like, or the removal of a like.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LikeChange {
-    /// Who.
+    /// The user.
     pub user: UserId,
-    /// What.
+    /// The liked object.
     pub object: Object,
-    /// Whether they like it from then on.
+    /// Whether the user likes the object after the change.
     pub liked: bool,
     /// When it was acknowledged, in Unix milliseconds.
     pub at: Millis,
 }
 
-/// Why an acknowledged like could not be settled.
+/// The reason why an acknowledged like could not be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RevertReason {
-    /// The post or comment was deleted, or the post that the comment is under.
+    /// The post or comment was deleted, or the comment's post was deleted.
     Gone,
-    /// The user can no longer see it: a restriction, or another visibility.
+    /// The user can no longer see the object, because of a restriction or a changed visibility.
     Hidden,
-    /// The server cannot store the like: it is in the quarantine.
+    /// The server cannot store the like, which is in the quarantine.
     Failed,
 }
 
 impl RevertReason {
-    /// The reason as clients and the ledger read it.
+    /// The reason as text, for clients and the ledger.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gone => "gone",
@@ -52,7 +51,7 @@ impl RevertReason {
         }
     }
 
-    /// Parses what [`as_str`](Self::as_str) returned.
+    /// Parses the result of [`as_str`](Self::as_str).
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Gone, Self::Hidden, Self::Failed].into_iter().find(|reason| reason.as_str() == text)
     }

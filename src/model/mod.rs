@@ -1,6 +1,6 @@
-//! The vocabulary of a feed: the things that the ledger keeps, the broker carries and the feed works on.
+//! The data model of a feed: the types that the ledger stores, the broker carries and the services use.
 //!
-//! Nothing here does anything: these are types, their limits and their text forms.
+//! It contains types, their limits and their text forms, and no behaviour.
 
 mod channel;
 mod comment;

@@ -1,10 +1,10 @@
-//! What people are notified of.
+//! The kinds of notifications, and their objects.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Channel, CommentId, PostId};
 
-/// Something that others do something with.
+/// A post or comment that users act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Object {
@@ -15,7 +15,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// The number that clients know it by. Ids of all kinds come from one maker: none is given twice.
+    /// The number that clients know it by. One generator creates the ids of all kinds, so no number is used twice.
     pub fn number(self) -> u64 {
         match self {
             Self::Post(id) => id.0,
@@ -39,7 +39,7 @@ impl Object {
         }
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote.
+    /// Parses the result of [`to_text`](Self::to_text).
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_at_checked(1)? {
             ("p", id) => PostId::parse(id).map(Self::Post),
@@ -63,18 +63,18 @@ impl TryFrom<String> for Object {
     }
 }
 
-/// What somebody did that somebody else is notified of.
+/// The cause of a notification: an action of a user that concerns another user, the recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum What {
-    /// Liked something of theirs.
+    /// A like of a post or comment of the recipient.
     Like(Object),
-    /// Commented on their post.
+    /// A comment on a post of the recipient.
     Comment(PostId),
-    /// Replied to their comment.
+    /// A reply to a comment of the recipient.
     Reply(CommentId),
-    /// Follows them.
+    /// A follow of the recipient.
     Follow,
-    /// Named them, there.
+    /// A mention of the recipient in a post or comment.
     Mention(Object),
 }
 
@@ -90,7 +90,7 @@ impl What {
         }
     }
 
-    /// What it was done with, if with anything.
+    /// The object of the action; `None` for a follow.
     pub fn object(self) -> Option<Object> {
         match self {
             Self::Like(object) | Self::Mention(object) => Some(object),
@@ -100,7 +100,7 @@ impl What {
         }
     }
 
-    /// Puts kind and object together again. `None` if they do not fit.
+    /// Combines kind and object. `None` if they do not match.
     pub fn from_parts(kind: &str, object: Option<Object>) -> Option<Self> {
         Some(match (kind, object) {
             ("like", Some(object)) => Self::Like(object),
@@ -112,7 +112,7 @@ impl What {
         })
     }
 
-    /// Whether the same person doing it once more is something new: another comment is, another like is not.
+    /// Whether a repetition by the same person is a new event: another comment is, another like is not.
     pub fn is_new_each_time(self) -> bool {
         matches!(self, Self::Comment(_) | Self::Reply(_))
     }

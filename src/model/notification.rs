@@ -1,27 +1,27 @@
-//! Notifications as clients read them.
+//! Notifications in the form that clients receive.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CommentId, Millis, NotificationId, Person, PostId};
 
-/// A notification: a group of users who did the same with the same object.
+/// A notification: a group of users with the same action on the same object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Notification {
     /// Its id; it stays while more people do the same.
     pub id: NotificationId,
-    /// What they did: `like`, `comment`, `reply`, `follow` or `mention`.
+    /// The kind of action: `like`, `comment`, `reply`, `follow` or `mention`.
     pub kind: &'static str,
-    /// What they did it with; absent of `follow`. Of `comment` the post, of `reply` the comment that was replied to.
+    /// The object of the action; absent for `follow`. For `comment` it is the post, for `reply` the parent comment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<NotificationSubject>,
-    /// Who did it: the newest, at most 8.
+    /// The users of the group: the newest, at most 8.
     pub people: Vec<Person>,
-    /// How many did it.
+    /// The number of users in the group.
     pub count: u64,
-    /// When the first did it, in Unix milliseconds.
+    /// When the first action happened, in Unix milliseconds.
     pub created_at: Millis,
-    /// When the last did it, in Unix milliseconds.
+    /// When the last action happened, in Unix milliseconds.
     pub updated_at: Millis,
     /// Whether it was read.
     pub read: bool,
@@ -43,13 +43,13 @@ pub enum NotificationSubject {
     Comment {
         /// Its id.
         id: CommentId,
-        /// The post that it is under.
+        /// The post of the comment.
         post: PostId,
     },
 }
 
 impl NotificationSubject {
-    /// The post, or the post that the comment is under.
+    /// The post itself, or the post of the comment.
     pub fn post(self) -> PostId {
         match self {
             Self::Post { id } => id,

@@ -1,4 +1,4 @@
-//! Things of any type: what can be a favourite.
+//! Objects of any type: posts, and objects of the application. They can be favourites.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use serde::{Serialize, Serializer};
 
 use super::PostId;
 
-/// The type of an object: `post`, or whatever an application calls its own. A letter, then up to 31 letters, digits and
-/// underscores, all small.
+/// The type of an object: `post`, or a type defined by the application. A letter, then up to 31 letters, digits and
+/// underscores, all in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectType(Box<str>);
 
 impl ObjectType {
-    /// The type of posts, the only one that Feedline knows more of than the name.
+    /// The type of posts. Feedline knows only the names of all other types.
     pub const POST: &str = "post";
 
-    /// The type, if the text is one.
+    /// Parses a type; `None` if the text is not a valid one.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=32).contains(&text.len()) && text.starts_with(|c: char| c.is_ascii_lowercase());
         let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         (fits && plain).then(|| Self(text.into()))
     }
 
-    /// Whether it is that of posts.
+    /// Whether it is the type of posts.
     pub fn is_post(&self) -> bool {
         &*self.0 == Self::POST
     }
@@ -52,20 +52,20 @@ impl JsonSchema for ObjectType {
     }
 }
 
-/// The id of an object among those of its type: 1 to 200 characters that can be seen, without a slash, which does not
-/// survive every way that a path takes. Numbers are read as their digits.
+/// The id of an object, unique within its type: 1 to 200 visible characters without a slash, because some proxies and
+/// libraries change slashes in paths. Numbers are read as their digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectId(Box<str>);
 
 impl ObjectId {
-    /// The id, if the text is one.
+    /// Parses an id; `None` if the text is not a valid one.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=200).contains(&text.chars().count());
         let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != '/');
         (fits && plain).then(|| Self(text.into()))
     }
 
-    /// The post that it is, if it is a post's.
+    /// The id as that of a post, if it has the form of one.
     pub fn post(&self) -> Option<PostId> {
         PostId::parse(&self.0)
     }

@@ -6,24 +6,24 @@ use serde_json::{Map, Value};
 
 use super::{Millis, PostId, UserId};
 
-/// Who may see a post.
+/// The users that can see a post.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Visibility {
     /// Everyone.
     #[default]
     Public,
-    /// Those who follow the author.
+    /// The followers of the author.
     Followers,
-    /// Those who follow the author and whom the author follows.
+    /// The followers of the author that the author follows back.
     Friends,
-    /// Those named, as far as they follow the author.
+    /// The named users, if they follow the author.
     OnlyTo(Vec<UserId>),
-    /// Everyone but those named.
+    /// Everyone except the named users.
     NotTo(Vec<UserId>),
 }
 
-/// What a piece of media is.
+/// The kind of a piece of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MediaKind {
@@ -39,10 +39,10 @@ pub enum MediaKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Media {
-    /// What it is.
+    /// The kind of media.
     #[serde(rename = "type")]
     pub kind: MediaKind,
-    /// Where it is: `http` or `https`.
+    /// The URL, `http` or `https`.
     pub url: String,
     /// Width in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct Media {
     /// Height in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u32>,
-    /// What it shows, for those who cannot see it.
+    /// A text alternative, for users that cannot see the media.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alt: Option<String>,
 }
@@ -63,39 +63,39 @@ pub struct Location {
     pub lat: f64,
     /// Degrees east, -180 to 180.
     pub lon: f64,
-    /// What the place is called.
+    /// The name of the place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// A post as its author made it: what is stored once and shown to everyone alike.
+/// A post in the form that its author wrote. It is stored once and is the same for all readers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Post {
     /// Its id; newer posts have larger ones.
     pub id: PostId,
-    /// Who wrote it.
+    /// The author.
     pub author: UserId,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// What it shows.
+    /// The media.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<Media>,
     /// Where it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
-    /// What it is about: given, and `#words` of the text; lower case.
+    /// The topics, in lower case: those given explicitly, and the `#words` of the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
-    /// Whom it names (`@user`).
+    /// The mentioned users (`@user`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<UserId>,
-    /// What it was written with.
+    /// The client or platform that it was written with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// Who may see it.
+    /// The users that can see it.
     #[serde(default)]
     pub visibility: Visibility,
-    /// The application's own part.
+    /// Additional data of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Map<String, Value>>,
     /// When it was written, in Unix milliseconds.
@@ -105,18 +105,18 @@ pub struct Post {
     pub edited_at: Option<Millis>,
 }
 
-/// What came of a post, counted.
+/// The counts of a post.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PostCounts {
-    /// How many like it.
+    /// The number of likes.
     pub likes: u64,
-    /// How many comments are under it.
+    /// The number of comments.
     pub comments: u64,
-    /// How many have it among their favourites.
+    /// The number of users that have it among their favourites.
     pub favourites: u64,
 }
 
-/// What a reader did with a post.
+/// The reader's own actions on a post.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PostFlags {
     /// The reader likes it.
@@ -125,17 +125,17 @@ pub struct PostFlags {
     pub favourited: bool,
 }
 
-/// A post as it is shown: with what came of it, and, to somebody signed in who asks for it, what they did with it.
-/// What is pushed is the same for everyone, and so without the latter.
+/// A post with its counts and, if a signed-in caller asks for them, the caller's flags. Pushed posts are the same for
+/// all readers and have no flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShownPost {
     /// The post.
     #[serde(flatten)]
     pub post: Post,
-    /// What came of it.
+    /// The counts of the post.
     #[serde(flatten)]
     pub counts: PostCounts,
-    /// What the reader did with it.
+    /// The reader's own actions on the post.
     #[serde(flatten)]
     pub flags: Option<PostFlags>,
 }

@@ -1,16 +1,16 @@
-//! What is between a reader and an author.
+//! Relations between a reader and an author.
 
 use serde::{Deserialize, Serialize};
 
-/// What one person puts between themselves and another.
+/// A restriction by one user, the maker, against another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restriction {
-    /// I do not show my posts to them.
+    /// The maker's posts are hidden from the other user.
     Hide,
-    /// I do not look at theirs.
+    /// The other user's posts are hidden from the maker.
     Mute,
-    /// Both, and neither follows the other any more.
+    /// Both, and the follows between the two end.
     Block,
 }
 
@@ -18,7 +18,7 @@ impl Restriction {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Hide, Self::Mute, Self::Block];
 
-    /// As ledgers write it.
+    /// Its name in ledgers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hide => "hide",
@@ -28,7 +28,7 @@ impl Restriction {
     }
 }
 
-/// All that is between a reader and an author that says what the one may see of the other's.
+/// The relation between a reader and an author. It determines which posts of the author the reader can see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Relation {
     /// The reader follows the author.
@@ -46,7 +46,7 @@ pub struct Relation {
 }
 
 impl Relation {
-    /// Whether nothing of the author's is for the reader, wherever it is.
+    /// Whether the reader must not see anything of the author, in any place.
     pub fn is_barred(self) -> bool {
         self.hidden || self.blocks || self.blocked
     }

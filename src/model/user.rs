@@ -1,36 +1,36 @@
-//! People, and what is between two of them.
+//! Users, and the edges between two of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Millis, UserId};
 
-/// A user as others see one.
+/// The public data of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct User {
     /// Its id.
     pub id: UserId,
-    /// What to call them; the id until they say otherwise.
+    /// The display name; the id until the user sets one.
     pub name: String,
-    /// Where their picture is.
+    /// The URL of the picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub avatar: Option<String>,
-    /// When Feedline first heard of them, in Unix milliseconds.
+    /// When Feedline created the user, in Unix milliseconds.
     pub created_at: Millis,
 }
 
-/// Where a user's id comes from. It never changes: an account cannot take the id of an application's user, nor the
-/// other way round.
+/// The origin of a user's id. It never changes: an account cannot take the id of an application's user, nor the other
+/// way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UserOrigin {
-    /// Signed up here, with a password.
+    /// A sign-up with a password.
     Account,
-    /// A token of the application, or a backend, brought it.
+    /// A token or a backend of the application.
     Application,
 }
 
-/// What is between the asking user and another, seen from the asking one. Whether the other hides, mutes or blocks is
-/// not told.
+/// The edges between the caller and another user, from the caller's side. They do not show whether the other user
+/// hides, mutes or blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edges {
     /// I follow them.
@@ -43,34 +43,34 @@ pub struct Edges {
     pub muting: bool,
     /// I block them.
     pub blocking: bool,
-    /// I want to be told when they post.
+    /// I get alerts of their posts.
     pub notify: bool,
 }
 
-/// A user with counts and the edges to whoever asked.
+/// A user with counts and the edges to the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
-    /// Who it is.
+    /// The user.
     #[serde(flatten)]
     pub user: User,
-    /// How many follow them.
+    /// The number of followers.
     pub followers: u64,
-    /// How many they follow.
+    /// The number of followees.
     pub following: u64,
-    /// How many posts of theirs whoever asked may see.
+    /// The number of the user's posts that the caller can see.
     pub posts: u64,
-    /// What is between the two.
+    /// The edges between the caller and the user.
     pub edges: Edges,
 }
 
-/// Someone as lists name them: as much as a name beside a post needs.
+/// The short form of a user in lists: id, name and picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Person {
-    /// Who.
+    /// The id.
     pub id: UserId,
-    /// What to call them.
+    /// The display name.
     pub name: String,
-    /// Where their picture is.
+    /// The URL of the picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avatar: Option<String>,
 }
