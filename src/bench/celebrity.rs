@@ -1,8 +1,8 @@
-//! A post of somebody whom 1,000,000 follow, of whom 1,000 are connected: from its acceptance to the last socket.
+//! A post of an author with 1,000,000 followers, 1,000 of them connected: latency from acceptance to the last socket.
 //!
-//! Beside it, in turn, a post of somebody whom twice as many follow as are connected, and the same 1,000 are. Both are
-//! past the limit from which on authors are pulled, so that what differs is the number of those who are not there: the
-//! ratio says what they cost.
+//! The comparison, in the same run, is a post of an author who has only twice as many followers as are connected; the
+//! same 1,000 are connected. Both authors are above the push limit, so their posts are pulled. The two differ only in
+//! the number of offline followers, and the ratio shows the cost of those.
 
 use std::time::{Duration, Instant};
 
@@ -20,45 +20,45 @@ use super::process::Process;
 use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
 
-/// Whom few follow.
+/// The author with few followers.
 const FEW: &str = "few";
-/// How many people come into the ledger at once.
+/// Users that are loaded into the ledger at a time.
 const USERS_PER_LOAD: usize = 10_000;
-/// Posts before those that are measured, in each run.
+/// Posts before the measurement of each run.
 const WARM_UP: usize = 3;
-/// How long a post may take to the last of those who are connected, in milliseconds.
+/// The maximum latency to the last connected follower, in milliseconds.
 const GOAL: f64 = 100.0;
-/// What is reported of each run's times.
+/// The reported latencies of each run.
 const FIGURES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
-/// How many people there are, and how many posts.
+/// The numbers of users and posts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CelebritySize {
-    /// Who follow the celebrity.
+    /// The number of followers of the celebrity.
     pub followers: usize,
-    /// Those of them who are connected.
+    /// The number of connected followers.
     pub connected: usize,
-    /// How many posts of each of the two are measured in a run.
+    /// The number of measured posts of each author in a run.
     pub posts: usize,
 }
 
 impl CelebritySize {
-    /// Every so many-th follower is connected.
+    /// One follower in this many is connected.
     fn step(self) -> usize {
         self.followers / self.connected
     }
 
-    /// The numbers of those who are.
+    /// The numbers of the connected followers.
     fn connected(self) -> impl Iterator<Item = usize> {
         (0..self.followers).step_by(self.step()).take(self.connected)
     }
 
-    /// Whether somebody follows the other author too: who is connected, and the next.
+    /// Whether a follower also follows the other author: the connected followers do, and the one after each.
     fn is_among_few(self, person: usize) -> bool {
         person / self.step() < self.connected && person % self.step() < 2
     }
 
-    /// How many those are.
+    /// The number of followers of the other author.
     fn few(self) -> usize {
         2 * self.connected
     }
@@ -69,7 +69,7 @@ pub(super) async fn run(bench: &BenchContext, size: CelebritySize) -> Result<Rep
     ensure!(size.followers >= size.few(), "--followers is at least twice --connected");
     let mut report = Report::new("celebrity");
     let mut setup = bench.server_setup_noted(&mut report).await?;
-    // Both authors are past it.
+    // Both authors are above the limit.
     setup.push_limit = Some(size.few() - 1);
     let begun = Instant::now();
     load(bench, &setup.ledger, size).await?;
@@ -95,7 +95,7 @@ pub(super) async fn run(bench: &BenchContext, size: CelebritySize) -> Result<Rep
     bench.start_progress(2 * bench.options.runs * (WARM_UP + size.posts));
     for run in 0..bench.options.runs {
         bench.bar.set_message(format!("run {}", run + 1));
-        // Who goes first alternates.
+        // The author that goes first alternates.
         for turn in [run % 2, (run + 1) % 2] {
             sides[turn].measure(bench, &mut audience, &server.process, size.posts).await?;
         }
@@ -107,7 +107,7 @@ pub(super) async fn run(bench: &BenchContext, size: CelebritySize) -> Result<Rep
     Ok(report)
 }
 
-/// Puts the people into a ledger before its server starts, and lets them follow.
+/// Loads the users and their follows into a ledger before its server starts.
 async fn load(bench: &BenchContext, ledger: &str, size: CelebritySize) -> Result<()> {
     let ledger = ledger::open(ledger).await?;
     let id = |name: &str| UserId::parse(name).context("a name that is no id");
@@ -132,14 +132,14 @@ async fn load(bench: &BenchContext, ledger: &str, size: CelebritySize) -> Result
 /// One of the two authors.
 struct CelebritySide {
     author: PostAuthor,
-    /// Of each run, each of [`FIGURES`], in milliseconds.
+    /// Each of [`FIGURES`] of each run, in milliseconds.
     times: [Vec<f64>; 3],
-    /// Of each run, the server's CPU time for a post, in milliseconds.
+    /// The server's CPU time a post in each run, in milliseconds.
     cpu: Vec<f64>,
 }
 
 impl CelebritySide {
-    /// Writes one post after the other.
+    /// Writes one post after another.
     async fn measure(
         &mut self,
         bench: &BenchContext,

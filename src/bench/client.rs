@@ -1,7 +1,7 @@
 //! A WebSocket client that needs little CPU time, so that the server is the bottleneck.
 //!
-//! A socket is a `TcpStream` and 40 bytes of reader; all sockets of a thread read into one buffer. Its source address
-//! is one of `127.0.x.y`, so that ports do not run out however many connections come and go.
+//! A socket is a `TcpStream` and 40 bytes of reader; all sockets of a thread read into one buffer. Source addresses are
+//! spread over `127.0.x.y`, so that ports do not run out.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -158,8 +158,8 @@ fn source() -> SocketAddr {
     SocketAddr::new(IpAddr::V4(ip), 0)
 }
 
-/// Opens a socket for each of `greetings`, sends the greeting, and waits for `answer`. Answers with the sockets and
-/// what each was told, in order.
+/// Opens a socket for each of `greetings`, sends the greeting, and waits for `answer`. Returns the sockets and the text
+/// that each received, in order.
 pub(super) async fn open_all(
     target: SocketTarget,
     greetings: &[String],

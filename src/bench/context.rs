@@ -1,4 +1,4 @@
-//! What every scenario uses: the options, the progress bar, and the servers to start.
+//! The context of all scenarios: the options, the progress bar, and the servers to start.
 
 use anyhow::Result;
 use indicatif::ProgressBar;

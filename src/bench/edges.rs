@@ -1,7 +1,7 @@
-//! Follow, unfollow and block with full inboxes: what each takes, and whether live delivery stalls meanwhile.
+//! Follow, unfollow and block with full inboxes: the latency of each, and whether live delivery stalls during them.
 //!
-//! One author writes all the time, one of their followers listens. First nothing else happens; then people who have
-//! full inboxes follow, unfollow and block, one call after the other on each of a few connections.
+//! One author posts continuously, and one follower of the author listens. First there is no other load; then users with
+//! full inboxes follow, unfollow and block, one call after another on each of a few connections.
 
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ use super::target::SocketTarget;
 const READERS: usize = 200;
 /// Connections that change edges.
 const CONNECTIONS: usize = 4;
-/// How often the author writes.
+/// The interval between the author's posts.
 const POST_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is measured of each operation, in the order in which each hand does them.
+/// The measured operations, in the order in which each connection calls them.
 const STEPS: [(&str, Method, &str); 5] = [
     ("follow", Method::PUT, "follow"),
     ("unfollow", Method::DELETE, "follow"),
@@ -86,7 +86,7 @@ fn millis(micros: u64) -> f64 {
     micros as f64 / 1e3
 }
 
-/// An author, and a follower who listens.
+/// An author and a connected follower.
 struct LiveProbe {
     author: LoadClient,
     follower: LoadClient,
@@ -108,7 +108,7 @@ impl LiveProbe {
         Ok(Self { author, follower, last: 1 })
     }
 
-    /// Writes for so long. The slowest post's way to the follower, in milliseconds.
+    /// Posts for `length`. Returns the highest latency to the follower, in milliseconds.
     async fn worst(&mut self, length: Duration) -> Result<f64> {
         let (start, mut worst) = (Instant::now(), Duration::ZERO);
         let mut ticks = interval(POST_INTERVAL);
@@ -126,7 +126,7 @@ impl LiveProbe {
     }
 }
 
-/// Changes edges for so long. What each kind of step took, in microseconds.
+/// Changes edges for `length`. Returns the latencies of each kind of step, in microseconds.
 async fn change(server: &ServerProcess, secret: &str, length: Duration) -> Result<Vec<Histogram<u64>>> {
     let start = Instant::now();
     let mut hands = JoinSet::new();
@@ -135,12 +135,12 @@ async fn change(server: &ServerProcess, secret: &str, length: Duration) -> Resul
         hands.spawn(async move {
             let mut http = HttpClient::open(addr).await?;
             let mut times = new_times()?;
-            // The first reader listens.
+            // The first reader is the connected follower.
             let mut turns = (1..READERS).skip(hand).step_by(CONNECTIONS).cycle();
             while start.elapsed() < length {
                 let reader = turns.next().context("nobody")?;
                 let token = seed::token(&secret, &seed::user(reader))?;
-                // See how the crowd follows: this is one whom the reader does not.
+                // By the way in which the dataset assigns followees, the reader does not follow this author.
                 let other = author(reader * 7 + 1);
                 for ((_, method, edge), times) in STEPS.iter().zip(&mut times) {
                     let asked = Instant::now();

@@ -1,7 +1,7 @@
-//! A post goes to 10,000 full inboxes on Redis; nobody is connected: followers a second.
+//! A post goes to 10,000 full inboxes on Redis without connected users: followers a second.
 //!
-//! Beside it, in the same run, Redis alone: the same script, the same inboxes, pipelined over one connection. The
-//! difference is what the ledger, the jobs and their bookkeeping cost.
+//! The baseline, in the same run, is Redis alone: the same script and the same inboxes, pipelined over one connection.
+//! The difference is the cost of the ledger, the jobs and their bookkeeping.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
 use super::target::SocketTarget;
 
-/// Posts in flight: accepted, but not yet with the last follower.
+/// Posts in flight: accepted, but not yet delivered to the last follower.
 const WINDOWS: [u64; 2] = [1, 4];
-/// How long it runs before it is measured.
+/// The time before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// After how long without an answer a run has failed.
+/// A run fails after this time without a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the scenario.
@@ -40,7 +40,7 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     Ok(report)
 }
 
-/// The two that are compared.
+/// The server and the baseline.
 struct FanoutComparison<'a> {
     setup: &'a FanoutSetup,
     server: &'a Process,
@@ -50,7 +50,7 @@ struct FanoutComparison<'a> {
 }
 
 impl FanoutComparison<'_> {
-    /// All runs with so many posts in flight, each of the two in turn.
+    /// Measures every run with this many posts in flight, the server and the baseline in turn.
     async fn measure(&mut self, bench: &BenchContext, report: &mut Report, window: u64) -> Result<()> {
         let length = Duration::from_secs(bench.options.seconds);
         let redis = self.setup.redis.as_ref().map(|redis| &redis.process);
@@ -97,7 +97,7 @@ impl FanoutComparison<'_> {
     }
 }
 
-/// What a process uses of a core.
+/// The CPU usage of a process, as a part of a core.
 struct CpuUsage<'a> {
     process: &'a Process,
     before: Duration,
@@ -114,7 +114,7 @@ impl<'a> CpuUsage<'a> {
     }
 }
 
-/// Whoever writes the posts.
+/// The author of the posts.
 pub(super) struct PostAuthor {
     socket: LoadClient,
     /// The id of the last command.
@@ -137,7 +137,7 @@ impl PostAuthor {
         self.socket.expect(&format!("\"id\":{},\"rpc\"", self.last)).await.map(drop)
     }
 
-    /// Keeps `window` posts in flight for so long, and waits for the last. Answers with followers a second.
+    /// Keeps `window` posts in flight for `length`, then waits for the last one. Returns followers a second.
     async fn write(&mut self, hints: &HintCounter, length: Duration, window: u64) -> Result<f64> {
         let (start, first) = (Instant::now(), hints.heard());
         let deadline = tokio::time::Instant::now() + length;

@@ -26,11 +26,11 @@ pub(super) const FOLLOWERS: usize = 10_000;
 const MAX_CONCURRENT_FILLS: usize = 16;
 /// The bench subscribes to every n-th inbox.
 const SUBSCRIPTION_STRIDE: usize = 500;
-/// Followers a page, as the server does it.
+/// Followers a page, as in the server.
 pub(super) const PAGE_SIZE: usize = 500;
-/// Pages in flight when Redis is measured alone: two posts' worth.
+/// Pages in flight when Redis is measured alone: the pages of two posts.
 const MAX_PAGES_IN_FLIGHT: usize = 2 * FOLLOWERS / PAGE_SIZE;
-/// After how long without an entry nothing more comes.
+/// No more entries are expected after this time without one.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
 
 /// The state of the setup.
@@ -50,7 +50,7 @@ pub(super) struct FanoutSetup {
 }
 
 impl FanoutSetup {
-    /// Starts a Redis (or takes the one given), puts the followers into a ledger and fills their inboxes.
+    /// Starts a Redis, or uses the given one, loads the followers into a ledger and fills their inboxes.
     pub(super) async fn prepare(bench: &BenchContext) -> Result<Self> {
         let (redis, url) = bench.start_redis().await?;
         let mut setup = bench.server_setup().await?;
@@ -64,14 +64,14 @@ impl FanoutSetup {
         hearing.listen(Arc::clone(&hints) as Arc<dyn MessageListener>);
         bench.bar.set_message(format!("filling {FOLLOWERS} inboxes"));
         fill(bench, &*hearing, &followers).await?;
-        // Every so many, and the last, which is the last to be written.
+        // Every n-th follower from the end. This includes the last one, whose inbox is written last.
         for user in followers.iter().rev().step_by(SUBSCRIPTION_STRIDE) {
             hearing.subscribe(&inbox_channel(user)).await?;
         }
         Ok(Self { redis, server: setup, incarnation, followers, hints, _hearing: hearing })
     }
 
-    /// Takes down what was set up, but for the server.
+    /// Stops and removes everything that was set up, except the server.
     pub(super) async fn tear_down(self, bench: &BenchContext) -> Result<()> {
         bench.tear_down(self.server).await?;
         match self.redis {
@@ -81,7 +81,7 @@ impl FanoutSetup {
     }
 }
 
-/// Fills the inboxes to the brim, as those of active people are.
+/// Fills the inboxes to their full length, as those of active users are.
 pub(super) async fn fill(bench: &BenchContext, broker: &dyn Broker, users: &[UserId]) -> Result<()> {
     bench.start_progress(users.len());
     let hour_ago = now()?.saturating_sub(3_600_000);
@@ -161,12 +161,12 @@ impl RedisBaseline {
         Ok(Self { connection, prefix: prefix.to_owned(), post: PostId::ZERO })
     }
 
-    /// Sends the pages of one post after the other, pipelined, for so long. Answers with followers a second.
+    /// Sends the pages of one post after another, pipelined, for `length`. Returns followers a second.
     pub(super) async fn measure(&mut self, followers: &[UserId], length: Duration) -> Result<f64> {
         let start = Instant::now();
         let (mut in_flight, mut written) = (FuturesUnordered::new(), 0);
         while start.elapsed() < length {
-            // Posts are younger than those written before, so that Redis never has to look for them.
+            // Each post is newer than all earlier ones, so Redis never has to search for its place.
             self.post = self.post.max(PostId::from_parts(now()?, 0, 0));
             self.post.0 += 1;
             for (n, users) in followers.chunks(PAGE_SIZE).enumerate() {
@@ -190,7 +190,7 @@ impl RedisBaseline {
     }
 }
 
-/// How many inboxes a page was written to: all, or the comparison means nothing.
+/// The number of inboxes that a page was written to. Fails unless it is all of them: the comparison would be void.
 fn receipts(answer: Option<redis::RedisResult<Vec<i64>>>) -> Result<usize> {
     let receipts = answer.transpose()?.unwrap_or_default();
     let missing = receipts.iter().filter(|receipt| **receipt < 0).count();
@@ -198,7 +198,7 @@ fn receipts(answer: Option<redis::RedisResult<Vec<i64>>>) -> Result<usize> {
     Ok(receipts.len())
 }
 
-/// How long one post to all followers takes at such a rate, in milliseconds.
+/// The time that one post to all followers takes at a rate, in milliseconds.
 pub(super) fn millis_a_post(rate: f64) -> f64 {
     FOLLOWERS as f64 / rate * 1e3
 }

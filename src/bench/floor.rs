@@ -1,7 +1,7 @@
-//! What a server could do at best: the same sockets, the same batching, no protocol.
+//! An upper bound for any server: the same sockets and the same batching, without a protocol.
 //!
-//! Each socket has a queue and a waker; whatever is queued is fed and flushed once. Whoever says `+` is answered `+`
-//! and hears from then on everything that anyone else says. A message is encoded once, all queues share its bytes.
+//! Each socket has a queue and a waker; all queued messages are fed and flushed once. A client that sends `+` receives
+//! `+`, and from then on every message of the other clients. A message is encoded once, and all queues share its bytes.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,10 +18,10 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, accept_async_with_config};
 
-/// What a socket says to hear the others.
+/// The message with which a socket joins the room.
 pub(super) const JOIN: &str = "+";
 
-/// What waits for one socket.
+/// The messages queued for one socket.
 #[derive(Default)]
 struct FloorOutbox {
     queue: Mutex<VecDeque<Utf8Bytes>>,
@@ -35,7 +35,7 @@ impl FloorOutbox {
         self.waker.wake();
     }
 
-    /// Swaps all that waits into `batch`, which is empty.
+    /// Swaps all queued messages into `batch`, which is empty.
     fn poll_take(&self, context: &Context<'_>, batch: &mut VecDeque<Utf8Bytes>) -> Poll<()> {
         self.waker.register(context.waker());
         let mut queue = self.queue.lock();
@@ -47,10 +47,10 @@ impl FloorOutbox {
     }
 }
 
-/// Those who listen.
+/// The sockets that joined.
 type FloorRoom = Arc<Mutex<Vec<Arc<FloorOutbox>>>>;
 
-/// Accepts for ever.
+/// Accepts connections until the process ends.
 async fn serve(listener: TcpListener) -> Result<()> {
     let room = FloorRoom::default();
     loop {
@@ -59,7 +59,7 @@ async fn serve(listener: TcpListener) -> Result<()> {
         let room = Arc::clone(&room);
         tokio::spawn(async move {
             let outbox = Arc::new(FloorOutbox::default());
-            // A socket that fails is gone; whoever measures notices that on the other side.
+            // A socket that fails is dropped; the client notices it on its side.
             let _gone = converse(stream, &room, &outbox).await;
             room.lock().retain(|other| !Arc::ptr_eq(other, &outbox));
         });
@@ -92,7 +92,7 @@ async fn converse(stream: TcpStream, room: &FloorRoom, outbox: &Arc<FloorOutbox>
     }
 }
 
-/// Feeds all that is queued and flushes once.
+/// Feeds all queued messages and flushes once.
 async fn deliver(socket: &mut WebSocketStream<TcpStream>, batch: &mut VecDeque<Utf8Bytes>) -> Result<(), Error> {
     for message in batch.drain(..) {
         socket.feed(Message::Text(message)).await?;
@@ -100,7 +100,7 @@ async fn deliver(socket: &mut WebSocketStream<TcpStream>, batch: &mut VecDeque<U
     socket.flush().await
 }
 
-/// Runs the floor in this process until its standard input ends, as it does when whoever started it is gone.
+/// Runs the floor in this process until its standard input ends, which happens when the parent process ends.
 pub(super) async fn run(listen: SocketAddr) -> Result<()> {
     let listener = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
     let (ended, end) = tokio::sync::oneshot::channel();

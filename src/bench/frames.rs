@@ -1,40 +1,40 @@
-//! What a load generator wants to know of the bytes a server sends: how many deliveries are in them.
+//! Counts the deliveries in the bytes that a server sends.
 //!
-//! Decoding a message costs more than sending it, so nothing is decoded. Each delivered item carries [`MARK`] exactly
-//! once, a byte that occurs nowhere else in what the server says, and those are counted, wherever reads and frames cut
-//! the stream.
+//! Decoding a message costs more than sending it, so messages are not decoded. Each delivered item contains [`MARK`]
+//! exactly once. The server sends this byte nowhere else, so the number of marks is the number of deliveries, wherever
+//! reads and frames split the stream.
 
-/// The byte that each payload of the bench holds once.
+/// The byte that each payload of the bench contains once.
 pub(super) const MARK: u8 = b'~';
 
-/// What was in some bytes.
+/// The counts for some bytes of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FrameCounts {
     /// Deliveries.
     pub marks: u32,
-    /// The server's pings, each of which wants a pong: `{}` alone on a line.
+    /// The server's pings, each of which requires a pong: `{}` alone on a line.
     pub pings: u32,
-    /// Data frames that ended.
+    /// Completed data frames.
     pub frames: u32,
-    /// The code with which the server closes, 1005 if it gives none.
+    /// The close code of the server; 1005 if it sends none.
     pub close: Option<u16>,
 }
 
-/// Reads the frames of one server, cut anywhere.
+/// Reads the frames of one server, split anywhere.
 #[derive(Debug, Default)]
 pub(super) struct FrameReader {
-    /// The frame header so far.
+    /// The bytes of the frame header so far.
     header: [u8; 10],
-    /// How many bytes of it are there; 0 while a payload is being read.
+    /// The number of header bytes read; 0 while a payload is being read.
     have: usize,
-    /// How much of the payload is still to come.
+    /// The number of payload bytes that are still to come.
     left: usize,
-    /// The last two bytes of the payload so far; a line break stands before the first.
+    /// The last two bytes of the payload so far; initially a line break.
     last: [u8; 2],
 }
 
 impl FrameReader {
-    /// Takes the next bytes of the stream; `payload` is shown the text in them.
+    /// Reads the next bytes of the stream, and passes the text in them to `payload`.
     pub(super) fn feed(&mut self, mut bytes: &[u8], mut payload: impl FnMut(&[u8])) -> FrameCounts {
         let mut seen = FrameCounts::default();
         while !bytes.is_empty() {
@@ -60,12 +60,12 @@ impl FrameReader {
         seen
     }
 
-    /// Whether the last frame has ended and the next not begun.
+    /// Whether the last frame has ended and the next has not begun.
     pub(super) fn is_between_frames(&self) -> bool {
         self.left == 0 && self.have == 0
     }
 
-    /// Looks whether the header is complete, and if so begins with the payload.
+    /// Starts the payload if the header is complete.
     fn begin(&mut self, seen: &mut FrameCounts) {
         let length = self.header[1] & 0x7f;
         let size = match length {
@@ -93,7 +93,7 @@ impl FrameReader {
         self.header[0] & 0x0f == 8
     }
 
-    /// How many times `{}` begins a line and ends within the segment.
+    /// The number of times that `{}` begins a line and ends within the segment.
     fn pings(&mut self, segment: &[u8]) -> u32 {
         let is_ping = |a: u8, b: u8, c: u8| u8::from((a == b'\n') & (b == b'{') & (c == b'}'));
         let mut pings = u32::from(is_ping(self.last[0], self.last[1], segment[0]));
@@ -103,7 +103,7 @@ impl FrameReader {
         };
         pings += u32::from(is_ping(self.last[1], segment[0], *second));
         self.last = [segment[segment.len() - 2], segment[segment.len() - 1]];
-        // Three slices beside each other, in pieces whose sum fits a byte: the compiler makes vectors of it.
+        // Three overlapping slices, in chunks whose sum fits a byte: the compiler vectorises the loop.
         let triples = segment.len() - 2;
         for from in (0..triples).step_by(128) {
             let to = triples.min(from + 128);
@@ -114,12 +114,12 @@ impl FrameReader {
     }
 }
 
-/// How many marks are in the segment.
+/// The number of marks in the segment.
 fn count(segment: &[u8]) -> u32 {
     segment.chunks(128).map(|piece| u32::from(piece.iter().map(|byte| u8::from(*byte == MARK)).sum::<u8>())).sum()
 }
 
-/// Appends a client's text frame. The mask is zero: it protects proxies, and there is none on a loopback.
+/// Appends a client's text frame. The mask is zero: masking protects proxies, and a loopback connection has none.
 pub(super) fn push_text(frame: &mut Vec<u8>, text: &[u8]) {
     frame.push(0x81);
     match text.len() {

@@ -28,7 +28,7 @@ impl HttpClient {
         let stream = TcpStream::connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // It ends with the sender; what went wrong with it, the request says.
+        // The task ends with the sender; the request reports its errors.
         tokio::spawn(connection);
         Ok(Self { sender, host: addr.to_string() })
     }

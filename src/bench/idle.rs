@@ -1,4 +1,4 @@
-//! 10,000 people signed in, two channels each, and nothing happens: bytes a connection.
+//! 10,000 idle signed-in connections with two channels each: bytes a connection.
 
 use anyhow::Result;
 
@@ -7,9 +7,9 @@ use super::context::BenchContext;
 use super::report::{Better, Goal, Report, Row};
 use super::seed;
 
-/// How many connections.
+/// The number of connections.
 const CONNECTIONS: usize = 10_000;
-/// Connections opened and closed first, so that what a server needs once is not counted.
+/// Connections opened and closed first, so that memory that a server allocates only once is not counted.
 const WARM_UP: usize = 100;
 
 /// Runs the scenario.

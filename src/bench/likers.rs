@@ -14,30 +14,30 @@ use tokio::time::{Instant, sleep_until};
 use super::client::LoadClient;
 use super::frames::push_text;
 
-/// Likes that one person asks for before the first is answered, where the top rate is measured.
+/// Likes of one user in flight while the maximum rate is measured.
 const WINDOW: usize = 4;
-/// After how long without an answer a run has failed.
+/// A run fails after this time without a reply.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often somebody with nothing to say looks up.
+/// The interval at which an idle client checks the load.
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
-/// Two people begin so many posts apart, so that they do not all like the same one at the same time.
+/// The distance in posts between the starts of two users, so that they do not all like the same post at the same time.
 const START_STRIDE: usize = 7_919;
 
-/// What is liked: all people like all of it in turn, take it back in turn, and begin again.
+/// The posts to like. Each user likes all of them in turn, then removes the likes in turn, and starts again.
 #[derive(Clone)]
 pub(super) struct LikeTargets {
     /// The posts.
     pub posts: Arc<[u64]>,
-    /// Which of the counters of [`Liker::asked`] counts.
+    /// The counter in [`Liker::asked`] that counts these posts.
     pub which: usize,
 }
 
-/// How fast.
+/// The pace of a load.
 #[derive(Clone, Copy)]
 pub(super) enum LoadPace {
-    /// [`WINDOW`] likes of each person are always under way.
+    /// Each user always has [`WINDOW`] likes in flight.
     FlatOut,
-    /// So many likes a second, of all people together, whether or not earlier ones are answered.
+    /// Likes a second of all users together, whether or not earlier ones have been answered.
     Rate(f64),
 }
 
@@ -47,22 +47,22 @@ pub(super) struct LikeLoad {
     aim: LikeTargets,
     people: usize,
     start: Instant,
-    /// From when it counts.
+    /// The start of the measurement, after the warm-up.
     warm: Instant,
-    /// When nothing new is asked for any more.
+    /// No new likes are sent from this time on.
     until: Instant,
-    /// Everything is settled: nobody has to listen any more.
+    /// Everything is settled, and the clients can stop.
     pub over: AtomicBool,
-    /// Acknowledged while it counts.
+    /// Likes acknowledged during the measurement.
     pub acknowledged: AtomicU64,
-    /// Microseconds from when a like was due until it was acknowledged.
+    /// Microseconds from the time a like was due until its acknowledgement.
     pub answers: Mutex<Histogram<u64>>,
-    /// Microseconds from there until its person was told that it is settled.
+    /// Microseconds from the acknowledgement until the client receives the settlement.
     pub settling: Mutex<Histogram<u64>>,
 }
 
 impl LikeLoad {
-    /// Begins now.
+    /// Starts the load.
     pub(super) fn begin(
         pace: LoadPace,
         aim: LikeTargets,
@@ -85,12 +85,12 @@ impl LikeLoad {
         }))
     }
 
-    /// Waits until it counts.
+    /// Waits for the start of the measurement.
     pub(super) async fn warmed_up(&self) {
         sleep_until(self.warm).await;
     }
 
-    /// Waits until nothing new is asked for.
+    /// Waits until no new likes are sent.
     pub(super) async fn asked(&self) {
         sleep_until(self.until).await;
     }
@@ -104,26 +104,26 @@ impl LikeLoad {
 pub(super) struct Liker {
     socket: LoadClient,
     number: usize,
-    /// How many likes, and takings back, were asked for of each aim.
+    /// The number of likes and unlikes sent for each set of posts.
     asked: [usize; 2],
     /// The id of the last command.
     last: u64,
-    /// What is not acknowledged yet, oldest first.
+    /// Unacknowledged commands, oldest first.
     waiting: VecDeque<SentLike>,
-    /// What was acknowledged and is not settled yet, by post, oldest first: since when.
+    /// The acknowledgement times of unsettled likes by post, oldest first.
     unsettled: HashMap<u64, VecDeque<Instant>>,
-    /// What was heard of the frame under way.
+    /// The text of the current frame so far.
     text: Vec<u8>,
 }
 
-/// A like that was asked for, or a taking back.
+/// A like or unlike that was sent.
 struct SentLike {
     due: Instant,
     post: u64,
 }
 
 impl Liker {
-    /// Somebody who is connected.
+    /// A client of a user on a connected socket.
     pub(super) fn new(socket: LoadClient, number: usize) -> Self {
         Self {
             socket,
@@ -143,7 +143,7 @@ impl Liker {
         loop {
             let now = Instant::now();
             if load.over.load(Ordering::Relaxed) && self.waiting.is_empty() {
-                // What nobody was told of does not count; see the bounds of what the server remembers.
+                // Likes without a settlement message are not counted: the server remembers only a limited number.
                 self.unsettled.clear();
                 return Ok(self);
             }
@@ -181,7 +181,7 @@ impl Liker {
         }
     }
 
-    /// Writes a command down.
+    /// Appends the next command.
     fn append_command(&mut self, aim: &LikeTargets, due: Instant, commands: &mut String) {
         let (asked, many) = (self.asked[aim.which], aim.posts.len());
         let post = aim.posts[(self.number * START_STRIDE + asked) % many];
@@ -194,7 +194,7 @@ impl Liker {
         self.waiting.push_back(SentLike { due, post });
     }
 
-    /// Reads what has come, once it is whole. Answers come in the order of the commands.
+    /// Reads the received replies, once the last one is complete. Replies come in the order of the commands.
     fn read_replies(&mut self, load: &LikeLoad) -> Result<()> {
         if !self.socket.is_between_frames() {
             return Ok(());
@@ -213,7 +213,7 @@ impl Liker {
         for settled in text.split("\"like.settled\",\"id\":").skip(1) {
             let (digits, rest) = settled.split_once(',').unwrap_or_default();
             let post = digits.parse().with_context(|| format!("not a post's id: {digits}"))?;
-            // One word may be of several likes and takings back in turn; it says of how many.
+            // One message can settle several likes and unlikes of a post; `asks` is their number.
             let asks = rest.split_once("\"asks\":").map_or("", |(_, rest)| rest);
             let asks: usize = asks.split(',').next().unwrap_or_default().parse().context("not a number of asks")?;
             let Some(unsettled) = self.unsettled.get_mut(&post) else { continue };
@@ -231,7 +231,7 @@ impl Liker {
     }
 }
 
-/// Has everybody like until the load is over.
+/// Runs all clients until the load is over.
 pub(super) async fn all(people: Vec<Liker>, load: &Arc<LikeLoad>) -> Result<Vec<Liker>> {
     let mut liking: JoinSet<Result<Liker>> = people.into_iter().map(|person| person.run(Arc::clone(load))).collect();
     let mut people = Vec::with_capacity(load.people);

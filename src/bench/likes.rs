@@ -1,9 +1,9 @@
-//! 1,000 people like 10,000 posts, or all of them one: likes acknowledged a second, and how long until they are
+//! 1,000 users like 10,000 posts, or all of them one post: likes acknowledged a second, and the time until they are
 //! settled.
 //!
-//! First as fast as they are answered; then at half that rate (or another part), which is when it is measured how long
-//! an acknowledgement takes and how long it is until the person is told that the like is settled. On Redis, beside it
-//! and in the same run, what the same Redis does with nothing but `XADD`s of the same size, pipelined.
+//! The first load runs at the maximum rate. The second runs at half that rate (or another part), and measures the
+//! latency of acknowledgements and the time until the user receives the settlement. With Redis, the baseline in the
+//! same run is the rate of pipelined `XADD`s of the same size on the same Redis.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,23 +30,23 @@ use super::process::{Process, ServerProcess};
 use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
 
-/// How many like, each over a socket: more than a batch of settling takes from one post would need to repeat somebody.
+/// Users, each with a socket: enough that a settlement batch of one post need not contain a user twice.
 const PEOPLE: usize = 1_000;
-/// How many posts there are, and who wrote them.
+/// The number of posts and their author.
 const POSTS: usize = 10_000;
 const AUTHORS: usize = 100;
-/// How long it runs before it is measured.
+/// The time before the measurement.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// How often it is looked whether everything is settled, and how long that may take.
+/// The interval of checks for completed settlement, and their time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(50);
-/// `XADD`s in a pipeline of the floor, and such pipelines under way.
+/// `XADD`s in a pipeline of the baseline, and pipelines in flight.
 const PIPELINE_LENGTH: usize = 200;
 const MAX_PIPELINES: usize = 8;
-/// Streams of the floor: as many as the queue has.
+/// Streams of the baseline: as many as the queue has.
 const STREAMS: usize = 8;
 
-/// What keeps what is acknowledged.
+/// The store of acknowledged likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum QueueKind {
     /// Memory and files
@@ -55,29 +55,29 @@ pub(super) enum QueueKind {
     Redis,
 }
 
-/// What one load came to.
+/// The figures of one load.
 struct LikeRun {
-    /// Acknowledged a second.
+    /// Likes acknowledged a second.
     rate: f64,
-    /// Settled a second meanwhile.
+    /// Likes settled a second in the same time.
     settled: f64,
     /// Likes that one transaction of the ledger settled.
     batch: f64,
-    /// Milliseconds until a like was acknowledged: half of them, 99 of 100.
+    /// Milliseconds until a like is acknowledged: p50 and p99.
     answers: [f64; 2],
-    /// Milliseconds from there until its person was told that it is settled.
+    /// Milliseconds from the acknowledgement until the user receives the settlement: p50 and p99.
     settling: [f64; 2],
-    /// Of a core, what the server and the clients took.
+    /// The CPU usage of the server and the clients, as parts of a core.
     cpu: [f64; 2],
 }
 
-/// Reads a part of the top rate.
+/// Parses the part of the maximum rate.
 pub(super) fn part(text: &str) -> std::result::Result<f64, String> {
     let part = text.parse().ok().filter(|part| (0.01..=1.0).contains(part));
     part.ok_or_else(|| "a part of the top rate is a number from 0.01 to 1".to_owned())
 }
 
-/// Runs the scenario; times are taken at `load` times the top rate.
+/// Runs the scenario; latencies are measured at `load` times the maximum rate.
 pub(super) async fn run(bench: &BenchContext, kept: Option<QueueKind>, load: f64) -> Result<Report> {
     let on_redis = kept.map_or(bench.options.redis.is_some(), |kept| kept == QueueKind::Redis);
     let mut report = Report::new("likes");
@@ -159,7 +159,7 @@ fn rows(
     };
     let least = what.contains("one post").then_some(Goal::AtLeast(500.0));
     row("likes a transaction of the ledger", "likes", Better::More, each(tops, |tally| tally.batch), least);
-    // The goals are for half the top rate.
+    // The goals hold for half the maximum rate.
     let goal = |most: f64| load.total_cmp(&0.5).is_eq().then_some(Goal::AtMost(most));
     for (place, name, most) in [(0, "half", None), (1, "99 of 100", goal(10.0))] {
         let name = format!("at {load} of that, {name} acknowledged within");
@@ -183,7 +183,7 @@ fn rows(
     }
 }
 
-/// Fills a ledger before its server starts: [`POSTS`] posts, and one more.
+/// Fills a ledger with [`POSTS`] posts and one more, before its server starts.
 async fn write(bench: &BenchContext, ledger: &str) -> Result<Vec<u64>> {
     bench.bar.set_message(format!("writing {POSTS} posts"));
     let ledger = ledger::open(ledger).await?;
@@ -201,11 +201,11 @@ async fn write(bench: &BenchContext, ledger: &str) -> Result<Vec<u64>> {
     Ok(ids.into_iter().map(|id| id.0).collect())
 }
 
-/// Those who like, and the server at which they do.
+/// The clients that like posts, and their server.
 struct LikeClients<'a> {
     people: Vec<Liker>,
     server: &'a ServerProcess,
-    /// With which the server is asked for what it counts.
+    /// The token for requests of the server's metrics.
     token: String,
 }
 
@@ -227,7 +227,7 @@ impl<'a> LikeClients<'a> {
         Ok(tally)
     }
 
-    /// Sees what comes of a load, and ends it once everything is settled.
+    /// Measures a load, and ends it once everything is settled.
     async fn watch(&self, load: &LikeLoad, length: Duration) -> Result<LikeRun> {
         load.warmed_up().await;
         let before = self.counted().await?;
@@ -240,7 +240,7 @@ impl<'a> LikeClients<'a> {
             ensure!(start.elapsed() < TIMEOUT, "not settled in {TIMEOUT:?}");
             sleep(POLL_INTERVAL).await;
         }
-        // The last words are on their way.
+        // The last messages are still on their way.
         sleep(POLL_INTERVAL).await;
         load.over.store(true, Ordering::Relaxed);
         let seconds = length.as_secs_f64();
@@ -255,7 +255,7 @@ impl<'a> LikeClients<'a> {
     }
 
     async fn counted(&self) -> Result<LikeCounters> {
-        // A connection of its own each time: one that is not used for long is closed.
+        // A new connection each time: the server closes idle ones.
         let mut http = HttpClient::open(self.server.addr).await?;
         let text = String::from_utf8(http.call(Method::GET, "/metrics", &self.token).await?.into())?;
         let value = |name: &str| {
@@ -270,7 +270,7 @@ impl<'a> LikeClients<'a> {
     }
 }
 
-/// What a server counted since it started.
+/// The counters of a server since its start.
 struct LikeCounters {
     acknowledged: f64,
     settled: f64,
@@ -283,13 +283,13 @@ impl LikeCounters {
     }
 }
 
-/// In milliseconds.
+/// p50 and p99 in milliseconds.
 fn middle_and_tail(micros: &Mutex<Histogram<u64>>) -> [f64; 2] {
     let micros = micros.lock();
     [0.5, 0.99].map(|part| micros.value_at_quantile(part) as f64 / 1e3)
 }
 
-/// What Redis does with nobody in between.
+/// The baseline: Redis alone.
 struct XaddBaseline {
     connection: MultiplexedConnection,
     streams: Vec<String>,
@@ -301,7 +301,7 @@ impl XaddBaseline {
         Ok(Self { connection: seed::connection(url).await?, streams })
     }
 
-    /// Appends likes as the queue keeps them for so long, pipelined. Answers how many a second.
+    /// Appends likes in the form of the queue, pipelined, for `length`. Returns the number a second.
     async fn measure(&mut self, post: u64, length: Duration) -> Result<f64> {
         let body = format!("+ p{post} {} {}", feedline::feed::now(), seed::user(0));
         let mut pipe = redis::pipe();

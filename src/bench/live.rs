@@ -1,6 +1,6 @@
-//! A post goes to 10,000 followers on Redis, of whom 1,000 are connected: from its acceptance to the last socket.
+//! A post goes to 10,000 followers on Redis, 1,000 of them connected: latency from acceptance to the last socket.
 //!
-//! Compared with what it consists of at best: twice the floor's broadcast to 1,000 sockets, and Redis's time for the
+//! The baseline is the sum of its parts at best: twice the floor's broadcast to 1,000 sockets, and Redis's time for the
 //! same script over the same number of inboxes.
 
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use super::fanout_setup::{FOLLOWERS, FanoutSetup, RedisBaseline, fill, millis_a_
 use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
 
-/// How long a post may take to the last socket.
+/// The time limit of a post to the last socket.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Posts before it is measured.
+/// Posts before the measurement.
 const WARM_UP: usize = 3;
 
 /// Runs the scenario.
 pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let setup = FanoutSetup::prepare(bench).await?;
-    // Redis alone writes to inboxes of its own: what it writes is not to reach the sockets.
+    // The baseline of Redis has its own inboxes, so that its writes do not reach the sockets.
     let prefix = format!("{}-alone", setup.server.prefix);
     fill(bench, &*seed::broker(&setup.server.broker, &prefix, &setup.incarnation).await?, &setup.followers).await?;
     let mut alone = RedisBaseline::connect(&setup.server.broker, &prefix).await?;
@@ -71,7 +71,7 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     Ok(report)
 }
 
-/// Writes one post after the other for so long. Answers with the median time from acceptance to the last socket, in
+/// Writes one post after another for `length`. Returns the median latency from acceptance to the last socket, in
 /// milliseconds.
 async fn posts(author: &mut PostAuthor, audience: &mut ReceiverGroup, length: Duration) -> Result<f64> {
     let (mut times, start) = (Vec::new(), Instant::now());
@@ -81,7 +81,7 @@ async fn posts(author: &mut PostAuthor, audience: &mut ReceiverGroup, length: Du
     Ok(median(&times[WARM_UP..]))
 }
 
-/// Writes one post. Answers with the time from its acceptance to the last socket.
+/// Writes one post. Returns the latency from its acceptance to the last socket.
 pub(super) async fn post(author: &mut PostAuthor, audience: &mut ReceiverGroup) -> Result<Duration> {
     let arrivals = Arc::clone(&audience.arrivals);
     let wanted = arrivals.complete() + 1;
@@ -93,7 +93,7 @@ pub(super) async fn post(author: &mut PostAuthor, audience: &mut ReceiverGroup) 
             return Ok(Instant::saturating_duration_since(&arrived, accepted));
         }
         tokio::select! {
-            // Whichever comes first: a post may be on its way before its author hears that it is accepted.
+            // A post can be delivered before its author receives the acceptance, so both are awaited together.
             written = &mut writing, if accepted.is_none() => { written?; accepted = Some(Instant::now()); }
             () = arrivals.changed.notified(), if arrived.is_none() => {
                 arrived = (arrivals.complete() >= wanted).then(Instant::now);

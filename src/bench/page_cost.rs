@@ -1,4 +1,4 @@
-//! What a page of a timeline costs near its top, at the end of the inbox, and far below it.
+//! The cost of a timeline page near the top, at the end of the inbox, and far below it.
 
 use std::time::Instant;
 
@@ -17,12 +17,12 @@ use super::seed;
 const PAGE: usize = 30;
 /// The pages that are compared, from 1. The inbox ends at page 34.
 const PAGES: [usize; 3] = [1, 30, 200];
-/// How often each is read in a run.
+/// The number of reads of each page in a run.
 const READS: usize = 200;
-/// Whoever reads.
+/// The number of readers.
 const READERS: usize = 20;
 
-/// A page, as far as it matters here.
+/// The parts of a page that the bench reads.
 #[derive(Deserialize)]
 struct PageBody {
     items: Vec<Value>,
@@ -78,7 +78,7 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     Ok(report)
 }
 
-/// Walks from the first page to the last of [`PAGES`]: how each of those is asked for.
+/// Reads from the first page to the last of [`PAGES`]. Returns the path of each of those.
 async fn walk(http: &mut HttpClient, token: &str) -> Result<Vec<String>> {
     let mut path = format!("/api/v1/timeline?limit={PAGE}");
     let mut paths = Vec::new();

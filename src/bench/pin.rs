@@ -1,7 +1,7 @@
-//! Which process runs on which core.
+//! Pins processes to cores.
 //!
-//! A thread can only be put on a core by a system call, which needs unsafe code; a process can be started there by
-//! `taskset`. So the bench starts itself again.
+//! Pinning a thread takes a system call, which needs unsafe code; `taskset` can start a process on a core. So the bench
+//! starts itself again.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -9,15 +9,15 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 
-/// Set once the bench runs where it was told to.
+/// Set in the process that runs on its core.
 const PINNED: &str = "FEEDLINE_BENCH_PINNED";
 
-/// A core for what is measured and one for what measures it.
+/// A core for the measured server and one for the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cores {
-    /// The server's, and the floor's.
+    /// The core of the server or the floor.
     pub server: usize,
-    /// The clients'.
+    /// The core of the clients.
     pub clients: usize,
 }
 
@@ -31,14 +31,14 @@ impl FromStr for Cores {
     }
 }
 
-/// Whether what was asked for is so.
+/// The state of the pinning.
 #[derive(Clone, Debug)]
 pub(super) enum Pinning {
-    /// Nobody asked.
+    /// Not requested.
     Free,
-    /// It is.
+    /// Pinned to these cores.
     Pinned(Cores),
-    /// It cannot be, for this reason.
+    /// Requested but impossible, with the reason.
     Impossible(String),
 }
 
@@ -51,7 +51,7 @@ impl Pinning {
         }
     }
 
-    /// What is to be said of it.
+    /// The state as a note of the report.
     pub(super) fn note(&self) -> String {
         match self {
             Self::Free => "not pinned: server and clients share the cores as the system likes".to_owned(),
@@ -61,8 +61,8 @@ impl Pinning {
     }
 }
 
-/// Puts this process on core `own` by starting it again there, with the same arguments. Returns in the process that is
-/// where it should be, or where that is impossible.
+/// Starts this process again on core `own`, with the same arguments. Returns in the process that runs there, or if
+/// pinning is impossible.
 pub(super) fn pin(asked: Option<Cores>, own: impl Fn(Cores) -> usize) -> Result<Pinning> {
     let Some(cores) = asked else { return Ok(Pinning::Free) };
     if std::env::var_os(PINNED).is_some() {

@@ -1,4 +1,4 @@
-//! A PostgreSQL of the bench's own, with settings as they come but for the memory it may use.
+//! A PostgreSQL server that the bench starts, with default settings except for memory and connections.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,18 +10,18 @@ use super::process::{Process, ServerProcess, free_address};
 
 /// The user and the database.
 const NAME: &str = "feedline";
-/// Where Debian keeps `initdb` and `postgres`, apart for each version.
+/// Debian's folder with `initdb` and `postgres` of each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// What it may use of the machine, and how many may connect. That a commit is on the disk before it is answered stays
-/// as it is.
+/// Limits of memory and connections. Durability settings keep their defaults: a commit is flushed to disk before it is
+/// acknowledged.
 const SETTINGS: [&str; 3] = ["shared_buffers=512MB", "max_wal_size=4GB", "max_connections=200"];
 
-/// Its data. They may belong to another user, so they go as a whole.
+/// The data folder. Its files may belong to another user, so the folder is removed as a whole.
 #[derive(Debug)]
 pub(super) struct PostgresData(PathBuf);
 
 impl PostgresData {
-    /// How much they take, in bytes.
+    /// The size of the data, in bytes.
     pub(super) fn size(&self) -> Result<u64> {
         fn below(folder: &Path) -> std::io::Result<u64> {
             std::fs::read_dir(folder)?.try_fold(0, |sum, entry| {
@@ -36,12 +36,12 @@ impl PostgresData {
 
 impl Drop for PostgresData {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to remove: it is in the folder for temporary files.
+        // Files that cannot be removed stay in the temporary folder, which the system cleans.
         let _left = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Starts one, on one core if told to. Answers with it and the address of its database.
+/// Starts a server, on one core if given. Returns it and the URL of its database.
 pub(super) async fn start(core: Option<usize>) -> Result<(ServerProcess, PostgresData, String)> {
     let programs = programs()?;
     let made = said(command(Path::new("mktemp")).args(["-d", "--suffix=-feedline-bench"])).await?;
@@ -60,7 +60,7 @@ pub(super) async fn start(core: Option<usize>) -> Result<(ServerProcess, Postgre
     Ok((start.await?, data, url))
 }
 
-/// Whether the database is there. The first time it answers it is made.
+/// Whether the database is ready. Creates it once the server accepts connections.
 async fn is_ready(url: &str) -> bool {
     let connect = async |url: &str| {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
@@ -72,13 +72,13 @@ async fn is_ready(url: &str) -> bool {
     }
     let Some((server, _)) = url.rsplit_once('/') else { return false };
     match connect(&format!("{server}/postgres")).await {
-        // Whether it worked is seen at the next look.
+        // The next check shows whether the database was created.
         Ok(client) => client.batch_execute(&format!("CREATE DATABASE {NAME}")).await.is_ok(),
         Err(_) => false,
     }
 }
 
-/// Runs a command to its end. What it printed.
+/// Runs a command to its end, and returns its output.
 async fn said(command: &mut Command) -> Result<String> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().await.with_context(|| format!("cannot start {program}"))?;
@@ -86,7 +86,7 @@ async fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A command as a user that PostgreSQL runs as: it refuses root.
+/// A command that runs as a user that PostgreSQL accepts: it refuses root.
 fn command(program: &Path) -> Command {
     let mut command = if Process::is_of_root() {
         let mut command = Command::new("setpriv");
@@ -95,12 +95,12 @@ fn command(program: &Path) -> Command {
     } else {
         Command::new(program)
     };
-    // The working directory may be closed to that user.
+    // That user may have no access to the working directory.
     command.current_dir("/");
     command
 }
 
-/// Where `initdb` and `postgres` are. The newest are taken.
+/// The folder of the newest `initdb` and `postgres`.
 fn programs() -> Result<PathBuf> {
     let versions = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten().map(|entry| entry.path());
     let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();

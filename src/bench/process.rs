@@ -17,7 +17,7 @@ use super::target::SocketTarget;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of readiness checks.
 const POLL: Duration = Duration::from_millis(25);
-/// Linux counts CPU time for `/proc` in hundredths of a second, whatever the machine.
+/// The unit of CPU time in `/proc`: Linux uses hundredths of a second on all machines.
 const TICKS_A_SECOND: f64 = 100.0;
 /// Linux's pages, on the machines this runs on.
 const KIB: u64 = 1024;
@@ -80,12 +80,12 @@ impl Process {
     /// CPU time it used so far, with the processes it started.
     pub(super) fn family_cpu(&self) -> Result<Duration> {
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid))?;
-        // One that has ended since is not counted.
+        // A child that has ended since is not counted.
         let children: Duration = children.split_whitespace().filter_map(|pid| cpu(pid).ok()).sum();
         Ok(self.cpu()? + children)
     }
 
-    /// Whether this process may do everything.
+    /// Whether this process runs as root.
     pub(super) fn is_of_root() -> bool {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let user = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until `ready` says so.
+    /// Waits until `ready` returns `true`.
     async fn wait_until(&mut self, ready: impl AsyncFn() -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready().await {
@@ -139,7 +139,7 @@ impl Process {
 
     /// Sends SIGTERM, and SIGKILL if the process does not end in time.
     pub(super) async fn stop(mut self) -> Result<()> {
-        // There is no way to send a signal in safe Rust; every shell has one.
+        // Safe Rust cannot send a signal; every shell can.
         let ask = Command::new("sh").args(["-c", "kill -TERM \"$1\"", "sh", &self.pid.to_string()]).status().await;
         let asked = ask.is_ok_and(|status| status.success());
         if !asked || timeout(TIMEOUT, self.child.wait()).await.is_err() {
@@ -151,13 +151,13 @@ impl Process {
 
 fn cpu(pid: &str) -> Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name, in parentheses, may hold anything; after it, utime and stime are the 12th and 13th.
+    // The process name, in parentheses, may contain any characters; after it, utime and stime are fields 12 and 13.
     let after = stat.rsplit_once(')').context("no name in /proc/pid/stat")?.1;
     let ticks = after.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
     Ok(Duration::from_secs_f64(ticks as f64 / TICKS_A_SECOND))
 }
 
-/// The command, on one core if told to.
+/// The command, on one core if given.
 fn pinned(command: Command, core: Option<usize>) -> Command {
     let Some(core) = core else { return command };
     let plain = command.into_std();
@@ -238,7 +238,7 @@ impl ServerProcess {
     }
 }
 
-/// A loopback address that nobody listens on. Somebody else may take it first; then the start fails and says so.
+/// A free loopback address. Another process may take it first; the start of the server then fails.
 pub(super) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

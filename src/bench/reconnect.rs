@@ -1,4 +1,4 @@
-//! 10,000 people lose their connections, miss 5 posts, and come back at once: reconnects a second of the server's CPU.
+//! 10,000 clients lose their connections, miss 5 posts and reconnect at once: reconnects a second of the server's CPU.
 
 use std::time::Instant;
 
@@ -13,22 +13,22 @@ use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
 use super::target::SocketTarget;
 
-/// How many connections.
+/// The number of connections.
 const CONNECTIONS: usize = 10_000;
-/// What each missed.
+/// The number of posts that each client missed.
 const MISSED: u32 = 5;
-/// Handshakes at a time.
+/// Concurrent handshakes.
 const MAX_HANDSHAKES: usize = 512;
 
-/// What a run came to.
+/// The figures of a run.
 struct ReconnectRun {
     /// Reconnects a second of the server's CPU time.
     per_core: f64,
-    /// Reconnects a second of time.
+    /// Reconnects a second of elapsed time.
     rate: f64,
-    /// Of a core, what the server took.
+    /// The server's part of a core.
     server: f64,
-    /// Of a core, what the clients took.
+    /// The clients' part of a core.
     clients: f64,
 }
 
@@ -71,7 +71,7 @@ async fn measure(bench: &BenchContext, report: &mut Report) -> Result<ReconnectR
     let returns: Vec<String> =
         sockets.iter().enumerate().map(|(n, (_, told))| comeback(&setup.secret, n, told)).collect::<Result<_>>()?;
     drop(sockets);
-    // The last in order of id is the last to be written to: what this second socket of theirs has, all have.
+    // The last user by id is written to last: once their second socket has an entry, all users have it.
     let mut witness = LoadClient::open(target).await?;
     witness.send(&greet(CONNECTIONS - 1)?).await?;
     witness.expect("\"connect\":").await?;
@@ -91,7 +91,7 @@ async fn measure(bench: &BenchContext, report: &mut Report) -> Result<ReconnectR
     Ok(ReconnectRun { per_core: count / used, rate: count / took, server: used / took, clients: own / took })
 }
 
-/// What person `n` says on return, from what it was told when it first came.
+/// The connect command with which client `n` returns, from the reply to its first connect.
 fn comeback(secret: &str, n: usize, told: &str) -> Result<String> {
     let user = seed::user(n);
     let told: Value =
@@ -104,7 +104,7 @@ fn comeback(secret: &str, n: usize, told: &str) -> Result<String> {
     seed::connect_with(secret, &user, Value::Object(subs))
 }
 
-/// The author writes what the others miss.
+/// Writes the posts that the other clients miss.
 async fn write_posts(target: SocketTarget, secret: &str) -> Result<()> {
     let mut author = LoadClient::open(target).await?;
     author.send(&seed::connect(secret, AUTHOR)?).await?;
@@ -117,7 +117,7 @@ async fn write_posts(target: SocketTarget, secret: &str) -> Result<()> {
     Ok(())
 }
 
-/// All return, and each gets what it missed.
+/// Reconnects all clients, and checks that each receives the missed entries.
 async fn come_back(bench: &BenchContext, target: SocketTarget, returns: &[String]) -> Result<Vec<LoadClient>> {
     bench.start_progress(returns.len());
     stream::iter(returns)

@@ -115,7 +115,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// An empty one.
+    /// An empty report.
     pub(super) fn new(scenario: &'static str) -> Self {
         Self { scenario, rows: Vec::new(), notes: Vec::new() }
     }
@@ -131,7 +131,7 @@ impl Report {
             let mut line = String::new();
             for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
                 let gap = " ".repeat(width - cell.chars().count());
-                // Numbers stand to the right, words to the left.
+                // Numbers are aligned to the right, text to the left.
                 line += &if matches!(at, 1 | 3 | 4) { format!("{gap}{cell}  ") } else { format!("{cell}{gap}  ") };
             }
             text += line.trim_end();
@@ -150,7 +150,7 @@ impl Report {
     }
 }
 
-/// The middle one; of an even number, the mean of the two in the middle. Not a number for none.
+/// The median; of an even number of runs, the mean of the middle two. NaN for no runs.
 pub(super) fn median(runs: &[f64]) -> f64 {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -161,7 +161,7 @@ pub(super) fn median(runs: &[f64]) -> f64 {
     }
 }
 
-/// Three or more digits, thousands apart.
+/// Formats a number with three or more digits and separated thousands.
 fn number(value: f64) -> String {
     if value.is_nan() {
         return "–".to_owned();

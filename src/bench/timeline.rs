@@ -1,13 +1,12 @@
-//! The first page of a timeline, for people who follow 300: pages a second, and how long one takes at 80 % of that
-//! rate.
+//! The first page of a timeline of users who follow 300: pages a second, and latency at 80 % of that rate.
 //!
-//! *Warm*: the inbox is there. *After 14 days away*: it is not, and is rebuilt from the ledger before the page is
-//! answered.
+//! *Warm*: the inbox exists. *After 14 days away*: the inbox has expired, and is rebuilt from the ledger before the
+//! response.
 //!
-//! Both are measured in short rounds, the rate and then at once the times at 80 % of it. What a core of a shared
-//! machine does in a second changes by a third within seconds, as others use what it shares with them; at 80 % of what
-//! it did a while ago it may be asked for more than it can do now, and what is measured then is for how long. A run's
-//! figures are the medians of its rounds; the worst round is told too.
+//! Both are measured in short rounds: the maximum rate, then at once the latency at 80 % of it. The speed of a core of
+//! a shared machine varies by a third within seconds. A load of 80 % of an earlier maximum can exceed the current
+//! maximum, and would then measure only how long the overload lasts. The figures of a run are the medians of its
+//! rounds; the report also shows the worst round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,32 +25,32 @@ use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
 use super::server::ServerSetup;
 
-/// How many people there are. Each can come back from 14 days away once a run.
+/// The number of readers. Each can return from 14 days away once a run.
 const READERS: usize = 4_000;
 /// Posts on a page.
 const PAGE: usize = 30;
-/// Requests at a time when the top rate is measured.
+/// Concurrent requests while the maximum rate is measured.
 const MAX_IN_FLIGHT: usize = 16;
-/// Connections that share the load at a given rate: more than ever wait for an answer.
+/// Connections that share the load at a given rate: more than requests ever wait for a response.
 const CONNECTIONS: usize = 64;
-/// The part of the top rate at which times are taken.
+/// The part of the maximum rate at which latencies are measured.
 const LOAD_FACTOR: f64 = 0.8;
 /// Rounds of a run.
 const ROUNDS: usize = 10;
-/// The part of a round in which the top rate is found.
+/// The part of a round that measures the maximum rate.
 const RATE_PART: f64 = 0.25;
 
-/// What a round came to.
+/// The figures of a round.
 struct TimelineRound {
-    /// Pages a second, as fast as they are answered.
+    /// The maximum rate, in pages a second.
     rate: f64,
-    /// Milliseconds within which 99 of 100 are answered, at [`LOAD_FACTOR`] of it.
+    /// The p99 latency at [`LOAD_FACTOR`] of that rate, in milliseconds.
     p99: f64,
-    /// Milliseconds of CPU time a page: the server's, and its PostgreSQL's.
+    /// CPU time a page, in milliseconds: of the server and of its PostgreSQL.
     cost: [f64; 2],
 }
 
-/// What a run came to: the medians of its rounds.
+/// The figures of a run: the medians of its rounds.
 struct TimelineRun {
     rate: f64,
     p99: f64,
@@ -80,7 +79,7 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let length = Duration::from_secs(bench.options.seconds) / ROUNDS as u32;
     bench.start_progress(bench.options.runs * ROUNDS * 2);
     for run in 1..=bench.options.runs {
-        // A new server, and nobody's inbox is there.
+        // A new server without inboxes.
         bench.remove_keys(&setup).await?;
         let server = bench.start_server(&setup).await?;
         let mut crowd = TimelineReaders::connect(&server, &setup, &tokens).await?;
@@ -118,19 +117,19 @@ fn rows(report: &mut Report, what: &str, tallies: &[TimelineRun], most: f64) {
     report.notes.push(format!("{what}: {:.3} ms of the server's CPU time a page{of_postgres}", cost[0]));
 }
 
-/// In a round, who comes to find the top rate, and who at [`LOAD_FACTOR`] of it: everybody comes once a run.
+/// The readers of a round for the maximum rate and for [`LOAD_FACTOR`] of it. Each reader reads once a run.
 fn everybody_once(round: usize) -> [ReaderSequence; 2] {
     let (first, many) = (round * READERS / ROUNDS, READERS / ROUNDS);
     let finding = (RATE_PART * many as f64) as usize;
     [ReaderSequence::new(first, finding, None), ReaderSequence::new(first + finding, many - finding, None)]
 }
 
-/// The same, for those who have been here.
+/// The same with warm inboxes, limited by time.
 fn for_so_long(length: Duration) -> [ReaderSequence; 2] {
     [RATE_PART, 1.0 - RATE_PART].map(|part| ReaderSequence::new(0, usize::MAX, Some(length.mul_f64(part))))
 }
 
-/// Those who read, and whom they ask.
+/// The readers and their server.
 struct TimelineReaders<'a> {
     connections: Vec<HttpClient>,
     tokens: Arc<[String]>,
@@ -173,14 +172,14 @@ impl<'a> TimelineReaders<'a> {
         Ok(TimelineRound { rate, p99, cost })
     }
 
-    /// What the server used so far, and its PostgreSQL.
+    /// The CPU time so far of the server and of its PostgreSQL.
     fn cpu(&self) -> Result<[Duration; 2]> {
         let postgres = self.setup.postgres.as_ref().map(|(postgres, _)| postgres.process.family_cpu());
         Ok([self.server.process.cpu()?, postgres.transpose()?.unwrap_or_default()])
     }
 
-    /// Reads over so many connections: so many pages a second, whether or not earlier ones are answered, or as fast as
-    /// they are. How many microseconds each took, from when it was due.
+    /// Reads pages over this many connections: either at this many pages a second, whether or not earlier requests are
+    /// answered, or at the maximum rate. Returns the latencies in microseconds, each from the time its request was due.
     async fn read(&mut self, connections: usize, take: &ReaderSequence, rate: Option<f64>) -> Result<Histogram<u64>> {
         let start = Instant::now();
         let mut working = JoinSet::new();
@@ -208,7 +207,7 @@ impl<'a> TimelineReaders<'a> {
     }
 }
 
-/// Numbers handed out to whoever asks next, so many of them or for so long.
+/// A sequence of reader numbers, limited by count or by time. Connections take the next number.
 #[derive(Clone)]
 struct ReaderSequence {
     next: Arc<AtomicUsize>,
@@ -223,12 +222,12 @@ impl ReaderSequence {
         Self { next: Arc::default(), first, count, length, until: None }
     }
 
-    /// Its time runs from now on.
+    /// Starts the time limit.
     fn begin(&mut self) {
         self.until = self.length.map(|length| Instant::now() + length);
     }
 
-    /// The place in the order, from 0, and the reader whose turn it is.
+    /// The index of the request, from 0, and the number of its reader.
     fn one(&self) -> Option<(usize, usize)> {
         let place = self.next.fetch_add(1, Ordering::Relaxed);
         let over = place >= self.count || self.until.is_some_and(|until| Instant::now() >= until);
@@ -246,12 +245,14 @@ impl ReaderSequence {
 
 async fn page(http: &mut HttpClient, token: &str) -> Result<()> {
     let body = http.call(Method::GET, &format!("/api/v1/timeline?limit={PAGE}"), token).await?;
-    // Every post holds so much text. Counting them would cost the clients more than the server needs to make them.
+    // Each post contains this much text. Parsing the page would cost the clients more than the server needs to create
+    // it.
     ensure!(body.len() > PAGE * TEXT, "not a whole page: {}", String::from_utf8_lossy(&body));
     Ok(())
 }
 
-/// Timers are a millisecond coarse, which is a good part of what is measured: the last of them is waited for awake.
+/// Waits for a time. Timers have a resolution of a millisecond, too coarse here, so the last millisecond is busy
+/// waiting.
 async fn wait_until(due: Instant) {
     let early = due - Duration::from_millis(1).min(due.saturating_duration_since(Instant::now()));
     tokio::time::sleep_until(early.into()).await;
