@@ -64,10 +64,10 @@ pub struct JobAttempt {
     pub job: i64,
     /// The generation of the lease, from the ledger.
     pub generation: u64,
-    /// How often this worker began again because a store failed.
+    /// The number of retries of this worker after a failure of a store.
     pub retry: u32,
-    /// The [run](super::InboxStore::run) of the broker in which the attempt began. In another one its pages are
-    /// refused.
+    /// The [run](super::InboxStore::run) of the broker in which the attempt began. Its pages are refused in another
+    /// run.
     pub run: Arc<str>,
 }
 

@@ -9,7 +9,7 @@ use super::{FanOut, FannedOut, JobAttempt, JobProgress, Pull, Receipt, Result};
 use crate::model::{Channel, ChannelKind, Entry, Epoch, GoneReason, Position, PostId, UserId};
 
 /// An inbox is trimmed to its length when its offset is a multiple of this, and after a fill, merge or purge that left
-/// it longer by this. So it exceeds its length by at most twice this and the posts of one merge.
+/// it longer by this. So it exceeds its length by at most twice this value and the posts of one merge.
 pub(super) const SLACK: u64 = 100;
 
 /// The state of an inbox that was opened.
@@ -77,11 +77,11 @@ pub trait InboxStore: Send + Sync {
     /// An inbox contains a post if its last entry for the post, except edits, is `Post`. `Post` is written to inboxes
     /// that do not contain the post and have not recorded its deletion. `Edited` and `Gone` are written to every inbox,
     /// whether it contains the post or not: the search would cost hundreds of times the write. The caller selects users
-    /// who may have received the post. `Edited` is not written to an unfilled inbox; `Gone` is, since the past posts
+    /// that may have received the post. `Edited` is not written to an unfilled inbox; `Gone` is, since the past posts
     /// could otherwise contain the post. A `Post` at or below the floor of an inbox is not written. Refused for `Data`.
     ///
     /// Pages of one attempt have no user in common. An attempt knows the pages that earlier attempts wrote, and later
-    /// pages of those are refused, so an inbox receives the entry once however many attempts there are.
+    /// pages of those are refused, so an inbox receives the entry once, regardless of the number of attempts.
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut>;
 
     /// The run of the engine together with the incarnation of the ledger. Data that was written under another run

@@ -1,10 +1,10 @@
-//! Cache invalidation across nodes: what is invalidated, and the lease under which a node may use its caches.
+//! Cache invalidation across nodes: invalidations, and the lease under which a node may use its caches.
 //!
 //! A node serves from its caches only while it holds a [`CacheLease`]. The broker renews the lease each time the node
-//! has applied all invalidations of the shared log; a node that is paused, cut off or behind loses it within
-//! [`CACHE_LEASE`] and reads the ledger until it has caught up. So a change is in force on every node as soon as each
-//! live node has confirmed its invalidation, or [`CACHE_LEASE`] after the invalidation was appended, whichever comes
-//! first. [`Confirmation::wait`] waits for that.
+//! has applied all invalidations of the shared log. A node that is paused, disconnected or behind loses the lease
+//! within [`CACHE_LEASE`], and reads the ledger until it has caught up. So a change is in force on every node as soon
+//! as each live node has confirmed its invalidation, or [`CACHE_LEASE`] after the invalidation was appended, whichever
+//! comes first. [`Confirmation::wait`] waits for that.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use futures::future::BoxFuture;
 
 use crate::model::{CommentId, PostId, UserId};
 
-/// How long a node may use its caches after it asked the broker for the state of the log, if it had caught up with it.
+/// The time for which a node may use its caches after it requested the state of the log, if it had caught up with it.
 pub const CACHE_LEASE: Duration = Duration::from_millis(500);
 
-/// Something whose cached copies must not be used any more.
+/// An object whose cached copies must not be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invalidation {
     /// A post was edited or deleted, or its visibility changed.
@@ -26,9 +26,9 @@ pub enum Invalidation {
     Comment(CommentId),
     /// The relation between two users changed, in either direction.
     Relation(UserId, UserId),
-    /// A user was erased: everything of theirs is hidden.
+    /// A user was erased: all of their content is hidden.
     Erased(UserId),
-    /// Anything that is known of a user, their posts and their relations may have changed.
+    /// Any cached data of a user, their posts and their relations may have changed.
     User(UserId),
 }
 
@@ -45,12 +45,12 @@ impl fmt::Display for Invalidation {
 }
 
 impl Invalidation {
-    /// Some of them as text, one a line.
+    /// Encodes invalidations as text, one a line.
     pub(super) fn encode_all(all: &[Self]) -> String {
         all.iter().map(Self::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    /// The opposite; `None` if a newer version wrote one that this version does not know.
+    /// Decodes them; `None` if a newer version wrote one that this version does not know.
     pub(super) fn decode_all(text: &str) -> Option<Vec<Self>> {
         text.lines().map(Self::decode).collect()
     }
@@ -71,7 +71,7 @@ impl Invalidation {
     }
 }
 
-/// An invalidation that was appended to the log and may not be in force on every node yet.
+/// An invalidation that was appended to the log. Some nodes may not have applied it yet.
 #[must_use = "the change is in force on every node after `wait` only"]
 pub struct Confirmation(Option<BoxFuture<'static, usize>>);
 
@@ -82,7 +82,7 @@ impl fmt::Debug for Confirmation {
 }
 
 impl Confirmation {
-    /// Of a change that is in force already.
+    /// The confirmation of a change that is in force already.
     pub fn immediate() -> Self {
         Self(None)
     }
@@ -97,8 +97,8 @@ impl Confirmation {
         self.0.is_some()
     }
 
-    /// Waits until the change is in force on every node: at most [`CACHE_LEASE`] and a small margin. Answers with the
-    /// number of nodes that did not confirm; they do not use their caches now.
+    /// Waits until the change is in force on every node: at most [`CACHE_LEASE`] and a small margin. Returns the number
+    /// of nodes that did not confirm; they do not use their caches now.
     pub async fn wait(self) -> usize {
         match self.0 {
             Some(pending) => pending.await,
@@ -109,16 +109,16 @@ impl Confirmation {
 
 /// Whether this node may use its caches.
 ///
-/// Two clocks measure the lease: the monotonic one, which the wall clock's steps do not move, and the wall clock, which
-/// goes on while a virtual machine is suspended. The lease is held as long as both say so.
+/// Two clocks measure the lease: the monotonic clock, which steps of the wall clock do not affect, and the wall clock,
+/// which continues while a virtual machine is suspended. The lease is held until either of them reaches its end.
 #[derive(Debug)]
 pub struct CacheLease {
     origin: Instant,
-    /// Until when it is held, in microseconds since `origin`.
+    /// The end of the lease, in microseconds since `origin`.
     until: AtomicU64,
-    /// When it was last renewed, in Unix milliseconds.
+    /// The time of the last renewal, in Unix milliseconds.
     renewed: AtomicU64,
-    /// How often something was invalidated here.
+    /// The number of invalidations applied on this node.
     invalidations: AtomicU64,
 }
 
@@ -135,7 +135,7 @@ impl CacheLease {
         }
     }
 
-    /// A lease that does not end: there is one node, and it hears of everything at once.
+    /// A lease that does not end: there is a single node, which applies every invalidation at once.
     pub fn unlimited() -> Self {
         Self::new(UNLIMITED)
     }
@@ -145,7 +145,7 @@ impl CacheLease {
         Self::new(0)
     }
 
-    /// Whether it is held.
+    /// Whether the lease is held.
     pub fn is_held(&self) -> bool {
         let until = self.until.load(Ordering::Acquire);
         if until == UNLIMITED {
@@ -156,23 +156,23 @@ impl CacheLease {
         self.micros(Instant::now()) < until && unix_millis().checked_sub(renewed).is_some_and(|since| since < lease)
     }
 
-    /// Renews the lease by a look at the log that began then, by both clocks.
+    /// Renews the lease after a read of the log that began at this time, by both clocks.
     pub(crate) fn renew(&self, (asked, asked_unix): (Instant, u64)) {
         self.renewed.store(asked_unix, Ordering::Release);
         self.until.store(self.micros(asked + CACHE_LEASE), Ordering::Release);
     }
 
-    /// Gives the lease up: the node is behind.
+    /// Ends the lease: the node is behind.
     pub(super) fn revoke(&self) {
         self.until.store(0, Ordering::Release);
     }
 
-    /// Both clocks now, for [`renew`](Self::renew).
+    /// The time now by both clocks, for [`renew`](Self::renew).
     pub(crate) fn clocks() -> (Instant, u64) {
         (Instant::now(), unix_millis())
     }
 
-    /// Grows with every invalidation that this node applied.
+    /// The number of invalidations that this node has applied.
     pub fn invalidations(&self) -> u64 {
         self.invalidations.load(Ordering::SeqCst)
     }
@@ -224,7 +224,7 @@ mod tests {
         let Some(before) = now.checked_sub(CACHE_LEASE) else { return };
         lease.renew((before, unix));
         assert!(!lease.is_held());
-        // The machine was suspended, and its monotonic clock with it; then its clock was set back.
+        // The machine was suspended together with its monotonic clock; then its wall clock was set back.
         lease.renew((now, unix - 600));
         assert!(!lease.is_held());
         lease.renew((now, unix + 600_000));

@@ -45,7 +45,7 @@ pub trait LedgerRecord: Send + Sync {
 pub(crate) fn is_behind<'a>(ledger: &HighWaterMarks, mut remembered: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     remembered.any(|(name, value)| match ledger.iter().find(|(other, _)| other == name) {
         Some((_, number)) => value > number.as_str(),
-        // The ledger has no offset of a queue of likes that was lost.
+        // The ledger does not know offsets of a queue of likes that was lost.
         None => !name.starts_with(LIKES),
     })
 }

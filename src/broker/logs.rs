@@ -1,4 +1,4 @@
-//! Logs behind channels: what is appended and read.
+//! Logs behind channels: the parameters and results of appends and reads.
 
 use std::time::Duration;
 

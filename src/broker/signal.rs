@@ -1,5 +1,4 @@
-//! Signals: what a node says to all nodes, itself included. They may be lost; receivers check their stores from time to
-//! time.
+//! Signals: messages of a node to all nodes, itself included. They may be lost; receivers poll their stores as well.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +23,7 @@ pub enum Signal {
     RevocationsAppended,
     /// A batch of likes was settled.
     LikesSettled(SettlementEvent),
-    /// Connections are to be closed.
+    /// A backend closes connections.
     Disconnect(DisconnectRequest),
 }
 
@@ -43,7 +42,7 @@ pub struct SettlementEvent {
     pub reverted: Vec<(UserId, Object)>,
 }
 
-/// Which connections a backend wants closed, and how.
+/// Connections that a backend closes, and the close code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisconnectRequest {
     /// The user whose connections are closed; empty: anonymous ones.
@@ -80,7 +79,7 @@ impl Signal {
         serde_json::from_slice(message)
             .inspect_err(|error| {
                 let unreadable = UNREADABLE.fetch_add(1, Ordering::Relaxed) + 1;
-                // The first, the second, the fourth: a newer node may send many.
+                // Logs the first, the second, the fourth and so on: a newer node may send many.
                 if unreadable.is_power_of_two() {
                     tracing::warn!(%error, unreadable, "ignores signals of another version");
                 }

@@ -16,8 +16,8 @@ pub const TALLY_TTL: std::time::Duration = super::POSITION_TTL;
 #[async_trait]
 pub trait TallyStore: Send + Sync {
     /// Writes tallies that are newer than the stored ones, each atomically. Returns for each object, in their order,
-    /// whether its counts are to be appended to its channel, which is so if the channel has a log or a subscriber.
-    /// Otherwise clients that return to the channel receive `recovered: false`.
+    /// whether its counts are to be appended to its channel: `true` if the channel has a log or a subscriber. Otherwise
+    /// clients that return to the channel receive `recovered: false`.
     async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>>;
 
     /// The tally of each of `objects`, in their order; `None` where none is kept.

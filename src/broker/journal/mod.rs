@@ -1,15 +1,15 @@
 //! The durable queue of a single process, in files that survive a crash.
 //!
 //! Waiting entries are kept in memory; the files are read only at the start. A batch of entries is appended with one
-//! write and, if it must survive a power failure, one flush. The queue has a folder of its own, so that likes can be
+//! write and, if it must survive a power failure, one flush. The queue has its own folder, so that likes can be
 //! acknowledged while the ledger cannot be written.
 //!
-//! A file (`segment`) is named by the number of its first entry. A new one is begun at each start and whenever one has
-//! become large; those of which nothing waits any more are removed.
+//! A file (`segment`) is named by the number of its first entry. A new file is created at each start and whenever the
+//! current one has become large. Files without waiting entries are removed.
 //!
-//! Numbers of entries are never given out twice, whatever copies of these files and of the ledger are put beside each
-//! other: each start begins at the clock (in microseconds), or after what is there, and a number that the ledger knows
-//! is passed.
+//! Entry numbers are never reused, even if copies of these files and of the ledger from different times are combined:
+//! each start continues at the clock (in microseconds), or after the last entry in the files, and skips numbers that
+//! the ledger has recorded.
 
 mod segment;
 
@@ -30,17 +30,17 @@ use super::{BrokerError, Claim, DurableQueue, QueueItem, QueueOffset, QueuedEntr
 use crate::broker::epoch::new_epoch;
 use crate::model::Epoch;
 
-/// A file past this many bytes is followed by a new one.
+/// A new file is created once the current one exceeds this many bytes.
 const SEGMENT_BYTES: u64 = 4 << 20;
 
-/// How long the start waits for another process to let the folder go.
+/// The time for which the start waits for another process to release the folder.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// A durable queue of one partition, for a single process.
 pub struct Journal {
     shared: Arc<JournalState>,
     life: Epoch,
-    /// Held as long as this lives: a second process must not write here.
+    /// Held for the lifetime of the queue: a second process must not write to the folder.
     _lock: File,
 }
 
@@ -59,7 +59,7 @@ struct PendingEntries {
 }
 
 struct SegmentFiles {
-    /// The one that is appended to.
+    /// The file that entries are appended to.
     current: Segment,
     /// The first entries of all files, `current` last.
     firsts: VecDeque<u64>,
@@ -68,11 +68,11 @@ struct SegmentFiles {
 }
 
 impl Journal {
-    /// Opens the folder, made if missing, and reads what waits there.
+    /// Opens the folder, creates it if missing, and reads the waiting entries.
     ///
     /// # Errors
-    /// Names the folder and says why: not to be read or written, or in use by another process. What is damaged is
-    /// left out, and logged.
+    /// The error names the folder and the reason: it cannot be read or written, or another process uses it. Damaged
+    /// entries are skipped and logged.
     pub async fn open(folder: impl Into<PathBuf>, flush: Flush) -> Result<Self> {
         let folder = folder.into();
         blocking(move || {
@@ -93,8 +93,8 @@ impl Journal {
         let mut firsts = segment::list(&folder)?;
         let (entries, read) = read_all(&folder, &firsts)?;
         let next = read.max(clock());
-        // The last file may end in the half of an entry: a new one has the room. If it held nothing else, it is that
-        // one.
+        // The last file may end in a partial entry: a new file is created. If the last file has no entries, the new
+        // file has the same name.
         firsts.retain(|first| *first != next);
         let mut current = Segment::create(&folder, next)?;
         current.note_skipped(read)?;
@@ -111,7 +111,7 @@ impl Journal {
     }
 }
 
-/// Takes the lock. A process that is about to end may still have it for a moment.
+/// Takes the lock. A process that is about to end may hold it for a moment.
 fn take(lock: &File) -> io::Result<()> {
     let until = Instant::now() + LOCK_WAIT;
     while lock.try_lock().is_err() {
@@ -123,8 +123,8 @@ fn take(lock: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The name of this life of the queue, made if there is none. One that is damaged is replaced: what waits is settled in
-/// a new life then, some of it for the second time, which changes nothing.
+/// The epoch of the queue; created if there is none. A damaged one is replaced: waiting entries are then settled under
+/// the new epoch. Some of them may be settled twice, which has no effect.
 fn life(folder: &Path) -> io::Result<Epoch> {
     let path = folder.join("life");
     match fs::read(&path).map(String::from_utf8) {
@@ -146,7 +146,7 @@ fn life(folder: &Path) -> io::Result<Epoch> {
     Ok(life)
 }
 
-/// Whether a text may name a life of the queue.
+/// Whether a text is a valid epoch of the queue.
 fn is_life(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -157,13 +157,13 @@ fn clock() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or_default()
 }
 
-/// What waits in the files, and the number of the next entry. What is damaged is left out, and said.
+/// The waiting entries in the files, and the number of the next entry. Damaged entries are skipped and logged.
 fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64, Bytes)>, u64)> {
     let (mut entries, mut next) = (VecDeque::new(), firsts.front().copied().unwrap_or(1));
     for (at, first) in firsts.iter().enumerate() {
         let content = read_file(folder, *first)?;
         let mut missing = content.records.first() != Some(&SegmentRecord::Skipped(next));
-        // What lies beyond the next file's first entry was never acknowledged.
+        // Entries from the next file's first entry on were never acknowledged.
         let end = firsts.get(at + 1).copied().unwrap_or(u64::MAX);
         for record in content.records {
             match record {
@@ -192,7 +192,7 @@ fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64,
 /// Reads a file as far as it can be read.
 fn read_file(folder: &Path, first: u64) -> io::Result<SegmentContent> {
     let content = match segment::read(folder, first) {
-        // The operator can mend that.
+        // The operator can fix permissions.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
         Err(error) => {
             tracing::error!(%error, first, "a file of the queue of likes cannot be read, it is left out");
@@ -219,10 +219,10 @@ fn drop_below(entries: &mut VecDeque<(u64, Bytes)>, before: u64) {
 }
 
 impl JournalState {
-    /// Writes entries and lets them be read. Blocks.
+    /// Writes entries and makes them readable. Blocks.
     fn append(&self, bodies: &[Bytes], most: u64) -> io::Result<Vec<Option<u64>>> {
         let mut files = self.files.lock();
-        // Only whoever holds the files adds entries, so these stay so.
+        // Only the holder of `files` adds entries, so these values do not change.
         let (first, room) = {
             let waiting = self.waiting.lock();
             (waiting.next, most.saturating_sub(waiting.entries.len() as u64))
@@ -240,7 +240,7 @@ impl JournalState {
         Ok(places)
     }
 
-    /// Forgets what lies below an entry. Blocks.
+    /// Removes the entries below a number. Blocks.
     fn trim(&self, before: u64) -> io::Result<()> {
         let mut files = self.files.lock();
         let before = {
@@ -276,7 +276,7 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// Notes what is not waited for any more, and removes the files that hold nothing else.
+    /// Records that entries below this number are no longer waiting, and removes files without waiting entries.
     fn trim(&mut self, folder: &Path, before: u64) -> io::Result<()> {
         self.current.note_trimmed(before)?;
         while self.firsts.get(1).is_some_and(|second| *second <= before) {
@@ -293,7 +293,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
     done.unwrap_or_else(|error| Err(BrokerError::Refused(format!("the queue's files: {error}"))))
 }
 
-/// A full disk or a failing one: another try may find it mended.
+/// The disk is full or failing: a retry may succeed.
 fn failed(error: &io::Error) -> BrokerError {
     BrokerError::Unreachable(format!("the queue's files: {error}"))
 }
@@ -317,8 +317,7 @@ impl DurableQueue for Journal {
 
     async fn claim(&self, _: u16, _: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>> {
         let mut waiting = self.shared.waiting.lock();
-        // SegmentFiles that were restored, or lost their end, must not give numbers out again that the ledger knows as
-        // settled.
+        // Files that were restored or truncated must not assign numbers again that the ledger has recorded as settled.
         waiting.next = waiting.next.max(after.major.saturating_add(1));
         let from = waiting.entries.partition_point(|(number, _)| place(*number) <= after);
         let entries = waiting.entries.range(from..).take(limit);
@@ -335,7 +334,7 @@ impl DurableQueue for Journal {
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
-        // The first entry that is kept.
+        // The number of the first entry to keep.
         let first = before.major + u64::from(before.minor > 0);
         blocking(move || shared.trim(first).map_err(|error| failed(&error))).await
     }

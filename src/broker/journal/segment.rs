@@ -1,4 +1,4 @@
-//! One file of the journal: records, each with its length and a checksum, so that the half of one is told from a whole.
+//! One file of the journal: records, each with its length and a checksum, so that partial records are detected.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -7,57 +7,57 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BufMut, Bytes};
 
-/// When what is written is flushed to the disk.
+/// When writes are flushed to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// Before it is acknowledged: it survives a loss of power.
+    /// Before the acknowledgement: acknowledged entries survive a power failure.
     Always,
-    /// When the system does so: it survives the end of the process.
+    /// When the operating system flushes them: acknowledged entries survive the end of the process.
     Never,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SegmentRecord {
-    /// An entry: its number, what it says.
+    /// An entry: its number and its body.
     Entry(u64, Bytes),
-    /// Entries below this number are not waited for any more.
+    /// Entries below this number are no longer waiting.
     Trimmed(u64),
-    /// The first record of a file whose entries do not follow those of the file before: numbers from this one to the
-    /// file's first were never given out.
+    /// The first record of a file whose entries do not follow those of the file before: numbers from this one up to the
+    /// file's first were never assigned.
     Skipped(u64),
 }
 
 /// The body of a [`SegmentRecord::Skipped`]. No entry looks like it.
 const SKIPPED: &[u8] = &[0];
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SegmentContent {
-    /// The records that are whole, in order.
+    /// The complete records, in order.
     pub(super) records: Vec<SegmentRecord>,
-    /// Bytes between whole records that are none: the file is damaged.
+    /// The number of bytes between complete records that belong to no record: the file is damaged.
     pub(super) damaged: usize,
-    /// Bytes after the last whole record: a crash cut it off.
+    /// The number of bytes after the last complete record: a partial write before a crash.
     pub(super) torn: usize,
 }
 
-/// Length of what follows it, checksum, number. The body of an entry is never empty, that of a trim mark always.
+/// The length of the body, a checksum, the number. The body of an entry is never empty, that of a trim mark always.
 const HEAD: usize = 4 + 4 + 8;
 
-/// A file that is appended to.
+/// A file that records are appended to.
 pub(super) struct Segment {
     file: File,
-    /// How much of it is whole.
+    /// The size of its complete records, in bytes.
     bytes: u64,
-    /// A write failed half way and could not be undone.
+    /// A write failed halfway and could not be undone.
     broken: bool,
 }
 
 impl Segment {
-    /// Begins the file whose first entry will have this number.
+    /// Creates the file whose first entry will have this number.
     pub(super) fn create(folder: &Path, first: u64) -> io::Result<Self> {
-        // What an unfinished one of the same name holds was never acknowledged.
+        // Records in an unfinished file of the same name were never acknowledged.
         match fs::remove_file(path(folder, first)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -86,7 +86,8 @@ impl Segment {
         self.write(&buffer, flush)
     }
 
-    /// Notes that entries below this number are done with. It may be forgotten in a crash: they are read again then.
+    /// Records that entries below this number are processed. A crash may lose the record: the entries are then read
+    /// again.
     pub(super) fn note_trimmed(&mut self, before: u64) -> io::Result<()> {
         if self.broken {
             return Ok(());
@@ -96,7 +97,7 @@ impl Segment {
         self.write(&buffer, Flush::Never)
     }
 
-    /// Notes, as the first record, that the numbers from this one to the file's first are not used.
+    /// Records, as the first record, that the numbers from this one up to the file's first are not used.
     pub(super) fn note_skipped(&mut self, from: u64) -> io::Result<()> {
         let mut buffer = Vec::new();
         encode(&mut buffer, from, SKIPPED);
@@ -110,7 +111,7 @@ impl Segment {
         });
         match written {
             Ok(()) => self.bytes += buffer.len() as u64,
-            // Whoever reads it stops at the first half record, so nothing may come after one.
+            // A reader stops at the first partial record, so no record may follow one.
             Err(_) => self.broken = self.file.set_len(self.bytes).is_err(),
         }
         written
@@ -128,7 +129,7 @@ fn encode(buffer: &mut Vec<u8>, number: u64, body: &[u8]) {
     buffer.put_slice(body);
 }
 
-/// Reads a file. Whole records after a damaged place are found by their checksums.
+/// Reads a file. Complete records after a damaged section are found by their checksums.
 pub(super) fn read(folder: &Path, first: u64) -> io::Result<SegmentContent> {
     let mut rest = Bytes::from(fs::read(path(folder, first))?);
     let (mut content, mut skipped) = (SegmentContent::default(), 0);
@@ -148,7 +149,7 @@ pub(super) fn read(folder: &Path, first: u64) -> io::Result<SegmentContent> {
     Ok(content)
 }
 
-/// Keeps a damaged file for whoever wants to look into it: it would go once nothing in it is waited for.
+/// Keeps a damaged file for inspection; it would otherwise be removed once it has no waiting entries.
 pub(super) fn keep_damaged(folder: &Path, first: u64) -> io::Result<PathBuf> {
     let (from, to) = (path(folder, first), folder.join(format!("{first:020}.damaged")));
     fs::copy(from, &to)?;
@@ -188,12 +189,12 @@ pub(super) fn remove(folder: &Path, first: u64) -> io::Result<()> {
     fs::remove_file(path(folder, first))
 }
 
-/// Makes new, renamed and removed files of a folder survive a loss of power.
+/// Flushes created, renamed and removed files of a folder, so that the changes survive a power failure.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Opens a file for appending, made if missing, for its owner alone.
+/// Opens a file for appending, and creates it if missing. Only its owner has access.
 pub(super) fn open_own(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.append(true).create(true);

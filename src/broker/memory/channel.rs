@@ -70,8 +70,8 @@ impl ChannelState {
         inbox
     }
 
-    /// Drops its inbox, and replaces its log by an empty one: the epoch derived for the channel may be the one that the
-    /// log had. `until`: from then on the derived epoch is a later one.
+    /// Drops the inbox, and replaces the log by an empty one: the epoch derived for the channel may be the one that the
+    /// log had. From `until` on, the derived epoch is a later one.
     pub(super) fn drop_log(&mut self, now: Instant, until: Instant) {
         self.inbox = None;
         if self.log(now).is_some() {

@@ -15,7 +15,7 @@ pub(super) struct ChannelPresence {
     pub(super) clients: HashMap<Arc<str>, ClientEntry>,
     /// The number of clients of each user.
     pub(super) users: HashMap<Box<str>, u64>,
-    /// The same clients by when their entries expire.
+    /// The same clients by the expiry of their entries.
     expiries: BTreeSet<(Instant, Arc<str>)>,
 }
 
@@ -60,7 +60,7 @@ impl ChannelPresence {
         self.clients.is_empty()
     }
 
-    /// Those that expire last.
+    /// The clients whose entries expire last.
     pub(super) fn latest(&self, now: Instant, limit: usize) -> Vec<(String, Bytes)> {
         let valid = self.expiries.iter().rev().take(limit).take_while(|(until, _)| *until > now);
         valid.filter_map(|(_, name)| Some((name.to_string(), self.clients.get(name)?.info.clone()))).collect()

@@ -1,4 +1,4 @@
-//! The epochs of logs that nothing was written to; see `broker/epoch.rs`.
+//! The epochs of logs without a write; see `broker/epoch.rs`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,26 +9,26 @@ use parking_lot::Mutex;
 use crate::broker::epoch::{period, posted_on};
 use crate::model::{Epoch, PostId};
 
-/// Posts whose counts changed unseen that are remembered in one period. Past this, all derived epochs change.
+/// The number of posts with unseen changes of counts that one period records. Beyond it, all derived epochs change.
 const MAX_UNSEEN: usize = 500_000;
 
 /// Derives epochs.
 pub(super) struct DerivedEpochs {
     started: Instant,
     period: Duration,
-    /// Its keys are random: another process derives other epochs.
+    /// The keys are random: another process derives other epochs.
     hasher: RandomState,
     unseen: Mutex<Unseen>,
 }
 
-/// Versions of counts that were not appended because nobody was subscribed, by post: those of this period and of the
-/// one before. Epochs derived earlier do not continue any more.
+/// The versions of counts that were not appended because no node was subscribed, by post, in this period and the one
+/// before. Epochs derived before such a change do not continue after it.
 #[derive(Default)]
 struct Unseen {
     period: u64,
     current: HashMap<PostId, u64>,
     previous: HashMap<PostId, u64>,
-    /// How often all were dropped.
+    /// The number of times that all versions were dropped.
     dropped: u64,
 }
 
@@ -38,7 +38,7 @@ impl DerivedEpochs {
         Self { started, period: period(position_ttl), hasher, unseen: Mutex::default() }
     }
 
-    /// The epoch of a log that nothing was written to.
+    /// The epoch of a log without a write.
     pub(super) fn derive(&self, channel: &str, now: Instant) -> Epoch {
         let number = self.number(now);
         let unseen = {
@@ -49,8 +49,8 @@ impl DerivedEpochs {
         format!("{:x}.{number}", self.hasher.hash_one((channel, unseen))).into()
     }
 
-    /// Notes that counts changed and were not appended. A version that comes late changes nothing: it must not bring an
-    /// earlier epoch back.
+    /// Records that counts changed without an append. A late, older version has no effect: it must not restore an
+    /// earlier epoch.
     pub(super) fn note_unseen(&self, post: PostId, version: u64, now: Instant) {
         let mut unseen = self.unseen.lock();
         unseen.rotate(self.number(now));
@@ -63,7 +63,7 @@ impl DerivedEpochs {
         unseen.current.insert(post, version);
     }
 
-    /// All logs were lost: no epoch is derived again.
+    /// All logs were lost: earlier epochs are not derived again.
     pub(super) fn renew(&self) {
         self.unseen.lock().drop_all();
     }

@@ -9,7 +9,7 @@ use crate::broker::epoch::new_epoch;
 use crate::broker::inboxes::SLACK;
 use crate::model::{Entry, Epoch, GoneReason, Millis, Position, PostId};
 
-/// An entry in eight bytes: an inbox of a thousand takes 8 KiB. The id is in the low 53 bits, its kind above.
+/// An entry in eight bytes: an inbox of a thousand entries takes 8 KiB. The id is in the low 53 bits, its kind above.
 #[derive(Clone, Copy)]
 struct CompactEntry(u64);
 
@@ -49,18 +49,18 @@ pub(super) struct MemoryInbox {
     epoch: Epoch,
     /// The offset of the last entry ever written; 0 before the first.
     top: u64,
-    /// The newest ones; the last of them is at `top`.
+    /// The newest entries; the last of them is at `top`.
     words: VecDeque<CompactEntry>,
-    /// Every post with a larger id that was ever put in is told of by `words`.
+    /// `words` has an entry for every post with a larger id that was ever added.
     floor: PostId,
-    /// Posts with a larger id came by fan-out alone, so they need not be looked for. The largest there is while
-    /// the inbox is unfilled, which is how one knows.
+    /// Posts with a larger id were added by fan-out only, so they need not be searched for. The maximum value marks an
+    /// unfilled inbox.
     fence: PostId,
-    /// Up to which mark of the pulled log it has been brought.
+    /// The mark of the pull log up to which the inbox has caught up.
     mark: u64,
-    /// When something else than a fan-out last put posts in, in Unix milliseconds.
+    /// The last time that an operation other than a fan-out added posts, in Unix milliseconds.
     arrival: Millis,
-    /// When the inbox goes.
+    /// When the inbox expires.
     until: Instant,
 }
 
@@ -71,61 +71,61 @@ impl MemoryInbox {
         Self { epoch: new_epoch(), top: 0, words: VecDeque::new(), floor, fence, mark: 0, arrival: 0, until }
     }
 
-    /// Whether its time has not run out.
+    /// Whether the inbox has not expired.
     pub(super) fn is_live(&self, now: Instant) -> bool {
         now < self.until
     }
 
-    /// Its owner was here.
+    /// Extends the life of the inbox: its owner is active.
     pub(super) fn keep_until(&mut self, until: Instant) {
         self.until = until;
     }
 
-    /// Whether its past has been put in.
+    /// Whether the past posts have been added.
     pub(super) fn is_filled(&self) -> bool {
         self.fence != PostId::MAX
     }
 
-    /// Which life this is.
+    /// The epoch of the inbox.
     pub(super) fn epoch(&self) -> &Epoch {
         &self.epoch
     }
 
-    /// Above which id it is complete.
+    /// The inbox is complete for posts with larger ids.
     pub(super) fn floor(&self) -> PostId {
         self.floor
     }
 
-    /// Up to which mark of the pulled log it has been brought.
+    /// The mark of the pull log up to which the inbox has caught up.
     pub(super) fn mark(&self) -> u64 {
         self.mark
     }
 
-    /// Notes that it has been brought up to a mark. `false` if it had been.
+    /// Raises the mark. `false` if the inbox has already caught up to it.
     pub(super) fn raise_mark(&mut self, mark: u64) -> bool {
         let below = self.mark < mark;
         self.mark = self.mark.max(mark);
         below
     }
 
-    /// Where it stands.
+    /// The last position.
     pub(super) fn position(&self) -> Position {
         Position { offset: self.top, epoch: self.epoch.clone() }
     }
 
-    /// A part of it.
+    /// A part of the inbox.
     pub(super) fn entries(&self, span: Span) -> Vec<(u64, Entry)> {
         cut(&self.words, self.top, span, |word| word.unpack())
     }
 
-    /// The newest entry on a post. Edits do not count: they are written without a look into the inbox, so they do not
-    /// show that it holds the post.
+    /// The newest entry on a post. Edits do not count: they are written without a search, so they do not show that the
+    /// inbox contains the post.
     fn last_word(&self, id: PostId) -> Option<Entry> {
         let mut entries = self.words.iter().rev().filter(|word| word.post() == id).map(|word| word.unpack());
         entries.find(|entry| !matches!(entry, Entry::Edited(_)))
     }
 
-    /// Whether the entry says something new to an inbox that is looked into.
+    /// Whether the entry changes the state of the inbox.
     fn takes(&self, entry: &Entry) -> bool {
         let Some(id) = entry.post() else { return false };
         let is_post = matches!(entry, Entry::Post(_));
@@ -136,19 +136,18 @@ impl MemoryInbox {
             Some(Entry::Post(_)) => !is_post,
             Some(Entry::Gone(_, GoneReason::Deleted)) => false,
             Some(_) => is_post,
-            // The past of an unfilled inbox could bring the post in after it has gone.
+            // The past posts of an unfilled inbox could add the post again after its removal.
             None => is_post || (matches!(entry, Entry::Gone(..)) && !self.is_filled()),
         }
     }
 
-    /// Writes the entry if it says something new. Answers where.
+    /// Writes the entry if it changes the state of the inbox. Returns its position.
     pub(super) fn offer(&mut self, entry: &Entry) -> Option<Position> {
         self.takes(entry).then(|| self.push(entry)).flatten()
     }
 
-    /// The same for an entry that is fanned out: above the fence nobody but its own page can have brought the post, and
-    /// edits and removals are written without a look. `since`: before that, nothing else can have brought the post
-    /// either.
+    /// The same for an entry of a fan-out: above the fence only the page itself can have added the post, and edits and
+    /// removals are written without a search. Before `since`, no other operation can have added the post either.
     pub(super) fn fan(&mut self, entry: &Entry, since: Option<Millis>) -> Option<Position> {
         match entry {
             Entry::Post(id) if *id > self.fence => self.push(entry),
@@ -169,44 +168,44 @@ impl MemoryInbox {
         Some(self.position())
     }
 
-    /// Notes that something else than a fan-out puts posts in.
+    /// Records that an operation other than a fan-out adds posts.
     pub(super) fn note_arrival(&mut self) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.arrival = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     }
 
-    /// Says that posts up to `id` may have come otherwise than by fan-out.
+    /// Records that posts up to `id` may have been added by other operations than fan-outs.
     pub(super) fn raise_fence(&mut self, id: PostId) {
         self.fence = self.fence.max(id);
     }
 
-    /// Says that posts up to `id` may be missing: they are for the ledger to tell.
+    /// Records that posts up to `id` may be missing: they are read from the ledger.
     pub(super) fn raise_floor(&mut self, id: PostId) {
         self.floor = self.floor.max(id);
         self.fence = self.fence.max(self.floor);
     }
 
-    /// To be called after each entry: cuts the inbox back now and then.
+    /// Trims the inbox at certain offsets. Called after each entry.
     pub(super) fn trim_in_passing(&mut self, length: u64) {
         if self.top.is_multiple_of(SLACK) {
             self.trim(length);
         }
     }
 
-    /// To be called after many entries: cuts the inbox back if it has grown too far.
+    /// Trims the inbox if it has grown too long. Called after many entries.
     pub(super) fn trim_overgrown(&mut self, length: u64) {
         if self.words.len() as u64 >= length + SLACK {
             self.trim(length);
         }
     }
 
-    /// Puts the past in, below what came meanwhile.
+    /// Adds the past posts, below the entries that have arrived since the inbox was opened.
     pub(super) fn fill(&mut self, posts: &[PostId], floor: PostId, length: u64) {
         let present = std::mem::take(&mut self.words);
         let told: HashSet<PostId> = present.iter().map(|word| word.post()).collect();
         let past = posts.iter().filter(|id| !told.contains(id)).map(|id| CompactEntry(id.0));
         self.words = past.chain(present.iter().copied()).collect();
-        // Offsets go on: what was heard at an offset before must not be something else now.
+        // Offsets continue: an offset that clients have received must not name another entry.
         self.top += self.words.len() as u64;
         self.note_arrival();
         self.floor = self.floor.max(floor);

@@ -14,17 +14,17 @@ use crate::broker::{
 };
 use crate::model::{ChannelKind, Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
 
-/// By what way an entry comes to an inbox.
+/// The operation that adds an entry to an inbox.
 #[derive(Clone, Copy)]
 enum EntrySource {
-    /// By a page. What a fill or merge brought since then may hold the post.
+    /// A page of a fan-out. Fills and merges since this time may have added the post.
     FannedOut { since: Millis },
-    /// By the pulled log.
+    /// The pull log.
     Pulled { mark: u64, attempt: Attempt },
 }
 
 impl MemoryBroker {
-    /// Writes an entry to an inbox if it is news there, and tells of it.
+    /// Writes an entry to an inbox if it changes the inbox, and notifies the listener.
     fn fan(&self, channel: &str, entry: &Entry, how: EntrySource) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
@@ -46,7 +46,7 @@ impl MemoryBroker {
         Receipt::Written(self.notify(&state, channel, Some(&position), entry))
     }
 
-    /// Writes to an inbox those entries that are news there, at one moment, and tells of them.
+    /// Writes to an inbox those entries that change it, atomically, and notifies the listener.
     fn amend(&self, user: &UserId, entries: impl ExactSizeIterator<Item = Entry>, floor: PostId) -> u64 {
         if entries.len() == 0 && floor == PostId::ZERO {
             return 0;
@@ -64,7 +64,7 @@ impl MemoryBroker {
         written.len() as u64
     }
 
-    /// Writes those entries that are news in an inbox. Answers which, and where.
+    /// Writes those entries that change an inbox. Returns them with their positions.
     fn offer_all(inbox: &mut inbox::MemoryInbox, entries: impl Iterator<Item = Entry>) -> Vec<(Position, Entry)> {
         let written: Vec<_> =
             entries.filter_map(|entry| inbox.offer(&entry).map(|position| (position, entry))).collect();
@@ -77,7 +77,7 @@ impl MemoryBroker {
         written
     }
 
-    /// Does something with a filled inbox, if there is one.
+    /// Runs `work` on a filled inbox, if it exists.
     fn with_inbox<T>(&self, user: &UserId, work: impl FnOnce(&mut inbox::MemoryInbox) -> T) -> Option<T> {
         let found = self.find(&inbox_channel(user))?;
         let mut state = found.state.lock();
@@ -158,7 +158,7 @@ impl InboxStore for MemoryBroker {
     }
 
     fn run(&self) -> Result<Arc<str>> {
-        // The engine runs as long as the process.
+        // The run of the engine is the lifetime of the process.
         Ok(self.incarnation.lock().as_str().into())
     }
 

@@ -1,4 +1,4 @@
-//! What is remembered of jobs of fan-out: the last attempt at each, and the pages that were written.
+//! The progress of fan-out jobs: the last attempt at each, and the pages that were written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,14 +10,13 @@ use parking_lot::Mutex;
 use crate::broker::fan_out::JOB_TTL;
 use crate::broker::{FanOut, JobAttempt, JobProgress};
 
-/// How many jobs are remembered at most.
+/// The maximum number of jobs that are kept.
 const MAX_JOBS: u64 = 200_000;
 
-/// The jobs of a broker, by run and id. Those under way are used all the time, so they are not the ones that are
-/// evicted.
+/// The jobs of a broker, by run and id. Running jobs are used continuously, so they are not evicted.
 pub(super) struct JobRegistry(Cache<(Arc<str>, i64), Arc<Mutex<JobPages>>>);
 
-/// One of them. Pages are kept as in Redis: a field and a value each.
+/// The progress of a job. Pages are stored as in Redis: a field and a value each.
 #[derive(Default)]
 pub(super) struct JobPages {
     token: u64,
@@ -25,7 +24,7 @@ pub(super) struct JobPages {
 }
 
 impl JobPages {
-    /// Notes a page. `false` if a later attempt has begun.
+    /// Records a page. `false` if a later attempt has begun.
     pub(super) fn note(&mut self, page: &FanOut<'_>) -> bool {
         let token = page.attempt.token();
         if self.token > token {
@@ -59,7 +58,7 @@ impl JobRegistry {
         Some(progress)
     }
 
-    /// Frees the pages. The token stays, so that earlier attempts are refused.
+    /// Removes the pages. The token is kept, so that earlier attempts are refused.
     pub(super) fn retire(&self, attempt: &JobAttempt) {
         self.get(attempt).lock().pages = HashMap::new();
     }

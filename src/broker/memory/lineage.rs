@@ -1,4 +1,4 @@
-//! What is remembered of the ledger for as long as the process lives.
+//! The record of the ledger in memory.
 
 use async_trait::async_trait;
 
@@ -28,7 +28,7 @@ impl LedgerRecord for MemoryBroker {
         self.idempotency.invalidate_all();
         self.jobs.forget_all();
         self.tallies.invalidate_all();
-        // All channels: this happens only when a ledger was restored.
+        // All channels: this happens only after a ledger was restored.
         for channel in &self.channels {
             channel.state.lock().discard();
         }

@@ -1,4 +1,4 @@
-//! A log that comes into being with its first entry.
+//! A log that its first entry creates.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use crate::broker::{Append, Span};
 use crate::model::{Entry, Epoch, Position};
 
-/// One life of such a log.
+/// One life of a log.
 pub(super) struct MemoryLog {
     epoch: Epoch,
     /// The offset of the last entry ever written; 0 before the first.
     top: u64,
-    /// The newest ones; the last of them is at `top`.
+    /// The newest entries; the last of them is at `top`.
     entries: VecDeque<Entry>,
-    /// The last version written, and the life it belongs to.
+    /// The last version written, and its epoch.
     version: Option<(u64, Box<str>)>,
-    /// When the entries go.
+    /// When the entries expire.
     entries_until: Instant,
-    /// When offset and epoch go as well.
+    /// When the offset and the epoch expire.
     known_until: Instant,
 }
 
@@ -27,7 +27,7 @@ impl MemoryLog {
         Self { epoch, top: 0, entries: VecDeque::new(), version: None, entries_until: now, known_until: now }
     }
 
-    /// Lets go what has had its time. `false` if that is the whole log.
+    /// Drops expired entries. `false` if the whole log has expired.
     pub(super) fn is_live(&mut self, now: Instant) -> bool {
         if now >= self.entries_until {
             self.entries = VecDeque::new();
@@ -35,12 +35,12 @@ impl MemoryLog {
         now < self.known_until
     }
 
-    /// Someone builds on the position: it stays for its time from now on.
+    /// Extends the life of the position: a caller has received it.
     pub(super) fn keep_position(&mut self, until: Instant) {
         self.known_until = self.known_until.max(until);
     }
 
-    /// Whether the version says that the entry is no news.
+    /// Whether the log already has the entry, or a later one, by its version.
     pub(super) fn knows(&self, append: &Append<'_>) -> bool {
         match (append.version, &self.version) {
             (Some((version, life)), Some((known, same))) => life == &**same && version <= *known,
@@ -48,7 +48,7 @@ impl MemoryLog {
         }
     }
 
-    /// Appends, and drops what the log need not keep.
+    /// Appends an entry, and drops entries beyond the retention.
     pub(super) fn push(&mut self, append: &Append<'_>, now: Instant, position_ttl: Duration) {
         self.top += 1;
         self.entries.push_back(append.entry.clone());
@@ -62,27 +62,27 @@ impl MemoryLog {
         self.known_until = later(self.entries_until, position_ttl);
     }
 
-    /// Where it stands.
+    /// The last position.
     pub(super) fn position(&self) -> Position {
         Position { offset: self.top, epoch: self.epoch.clone() }
     }
 
-    /// A part of it.
+    /// A part of the log.
     pub(super) fn entries(&self, span: Span) -> Vec<(u64, Entry)> {
         cut(&self.entries, self.top, span, Entry::clone)
     }
 }
 
-/// When something that stays for `ttl` goes; a time too long to reckon with is a century.
+/// The time `ttl` after `now`; a century if that cannot be represented.
 pub(super) fn later(now: Instant, ttl: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     now + ttl.min(CENTURY)
 }
 
-/// The part of `entries` that `span` asks for, where the last of them is at offset `top`.
+/// The part of `entries` that `span` selects, where the last entry is at offset `top`.
 pub(super) fn cut<T>(entries: &VecDeque<T>, top: u64, span: Span, entry: impl Fn(&T) -> Entry) -> Vec<(u64, Entry)> {
     let first = top + 1 - entries.len() as u64;
-    // How many entries lie below an offset; the deque's length fits a usize, so the result does.
+    // The number of entries below an offset; the deque's length fits a usize, so the result does.
     let below = |offset: u64| offset.saturating_sub(first).min(entries.len() as u64) as usize;
     let at = |index: usize| (first + index as u64, entry(&entries[index]));
     match span {

@@ -22,7 +22,7 @@ impl Broker for MemoryBroker {
     }
 
     fn listen(&self, listener: Arc<dyn MessageListener>) {
-        // A second listener is a mistake of the caller's; the first one stays.
+        // A second listener is an error of the caller; the first one stays.
         let _ = self.listener.set(listener);
     }
 

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use crate::broker::{Permit, PermitRequest};
 use crate::limiter::{BoundedStore, BucketKey, SWEEP_INTERVAL};
 
-/// How many buckets are kept apart; see [`BoundedStore`].
+/// The maximum number of separate buckets; see [`BoundedStore`].
 const CAPACITY: usize = 200_000;
 
-/// The buckets: when each is full again, in nanoseconds since the start.
+/// The buckets: the time at which each is full again, in nanoseconds since the start.
 pub(super) struct PermitBuckets {
     start: Instant,
     hasher: RandomState,
@@ -45,7 +45,7 @@ impl PermitBuckets {
         taken.map_or_else(|retry_after| Permit::Denied { retry_after }, |()| Permit::Granted)
     }
 
-    /// Drops buckets that are full again if a key found no room, and that was not done just now: it visits all of them.
+    /// Drops full buckets if a key found no room, unless a sweep has just run: a sweep visits all buckets.
     fn sweep(&self, now: Instant, full_by: Nanos) {
         if let Some(mut swept_at) = self.swept_at.try_lock()
             && now.duration_since(*swept_at) >= SWEEP_INTERVAL
@@ -66,7 +66,7 @@ mod tests {
         let start = Instant::now();
         let buckets = PermitBuckets::with_capacity(64, start);
         let mut asked = 0;
-        // Each is full again a moment later, and there are more than find room.
+        // Each bucket is full again a moment later, and there are more buckets than the capacity.
         let mut crowd = |millis: u64| {
             for _ in 0..2_000 {
                 let key = asked.to_string();

@@ -17,31 +17,31 @@ use crate::broker::logs::IDEMPOTENCY_TTL;
 use crate::broker::{CacheLease, InboxOptions, MessageListener, POSITION_TTL, inbox_owner};
 use crate::model::{Entry, Position};
 
-/// How many idempotency keys are kept at most.
+/// The maximum number of idempotency keys that are kept.
 const MAX_IDEMPOTENCY_KEYS: u64 = 200_000;
 
-/// Below this many channels nothing is swept.
+/// Sweeps start at this number of channels.
 const SWEEP_FROM: usize = 1024;
 
-/// The broker of a single process: nothing to install, nothing kept when it ends.
+/// The broker of a single process: no installation, and no data after the process ends.
 pub struct MemoryBroker {
     pub(super) options: InboxOptions,
-    /// How long positions stay known.
+    /// The time for which positions are kept.
     pub(super) position_ttl: Duration,
-    /// Of logs that nothing was written to.
+    /// The epochs of logs without a write.
     pub(super) derived: DerivedEpochs,
     pub(super) listener: OnceLock<Arc<dyn MessageListener>>,
     pub(super) channels: DashMap<Box<str>, Arc<MemoryChannel>>,
     /// The size of the map at which it is swept next.
     pub(super) sweep_at: AtomicUsize,
-    /// By channel and key: where the first write of that key is.
+    /// The position of the first write of each idempotency key, by channel and key.
     pub(super) idempotency: Cache<(Box<str>, Box<str>), Position>,
     pub(super) jobs: jobs::JobRegistry,
     pub(super) tallies: tally_cache::TallyCache,
     pub(super) lease: Arc<CacheLease>,
     pub(super) permits: permit_buckets::PermitBuckets,
     pub(super) ledger: Mutex<LedgerSnapshot>,
-    /// The incarnation of the ledger that all of this belongs to.
+    /// The incarnation of the ledger that the data belongs to.
     pub(super) incarnation: Mutex<String>,
 }
 
@@ -71,7 +71,7 @@ impl MemoryBroker {
         Self { position_ttl, derived: DerivedEpochs::new(position_ttl), ..self }
     }
 
-    /// How many channels it keeps something of.
+    /// The number of channels with state.
     pub fn channels(&self) -> usize {
         self.channels.len()
     }
@@ -92,17 +92,17 @@ impl MemoryBroker {
     fn sweep(&self) {
         let at = self.sweep_at.load(Ordering::Relaxed);
         let size = self.channels.len();
-        // Whoever moves the mark sweeps.
+        // The thread that changes `sweep_at` runs the sweep.
         if size < at || self.sweep_at.compare_exchange(at, usize::MAX, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
         let now = Instant::now();
-        // An `Arc` that somebody else holds is in use: clones are only made under the shard's lock.
+        // An `Arc` with another holder is in use: clones are only made under the shard's lock.
         self.channels.retain(|_, channel| Arc::get_mut(channel).is_none_or(|it| !it.state.get_mut().is_idle(now)));
         self.sweep_at.store((2 * self.channels.len()).max(SWEEP_FROM), Ordering::Relaxed);
     }
 
-    /// Tells the listener of an entry if it subscribed. Answers how many were told.
+    /// Passes an entry to the listener if the node is subscribed. Returns the number of receivers.
     pub(super) fn notify(
         &self,
         state: &ChannelState,
@@ -119,7 +119,7 @@ impl MemoryBroker {
         }
     }
 
-    /// Where a log or inbox stands; `None` of an inbox that is absent or not filled.
+    /// The last position of a log or inbox; `None` for an inbox that does not exist or is not filled.
     pub(super) fn position_of(&self, channel: &str) -> Option<Position> {
         let (found, now) = (self.find(channel), Instant::now());
         let mut state = found.as_ref().map(|found| found.state.lock());
@@ -136,7 +136,7 @@ impl MemoryBroker {
         ))
     }
 
-    /// Where a log stands that nothing was written to.
+    /// The position of a log without a write.
     pub(super) fn empty_log_position(&self, channel: &str, now: Instant) -> Position {
         Position { offset: 0, epoch: self.derived.derive(channel, now) }
     }
@@ -148,7 +148,7 @@ impl MemoryBroker {
         })
     }
 
-    /// Drops what is kept of a channel if nothing would be lost with it.
+    /// Drops a channel if it has no state.
     pub(super) fn drop_if_idle(&self, channel: &str) {
         let now = Instant::now();
         let unused = |found: &Arc<MemoryChannel>| Arc::strong_count(found) == 1 && found.state.lock().is_idle(now);

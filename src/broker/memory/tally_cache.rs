@@ -8,12 +8,11 @@ use parking_lot::Mutex;
 use crate::broker::TALLY_TTL;
 use crate::model::{Object, Tally};
 
-/// How many are kept; the others are read from the ledger.
+/// The maximum number of cached tallies; the others are read from the ledger.
 const MAX_TALLIES: u64 = 500_000;
 
-/// Behind a lock of its own, because to put something into the cache again costs several times what it costs to look at
-/// it. One that the cache lets go just then is written in vain: it comes from the ledger again, and with the next that
-/// is settled.
+/// Each tally has its own lock, because an insert into the cache costs several times a lookup. A write to a tally that
+/// the cache evicts at that moment is lost: the tally is then read from the ledger, and updated by the next settlement.
 pub(super) type TallyCache = Cache<Object, Arc<Mutex<Tally>>>;
 
 pub(super) fn tally_cache() -> TallyCache {

@@ -74,14 +74,14 @@ pub(super) fn receipts(answer: Value) -> Result<Vec<Receipt>> {
     receipts.into_iter().map(receipt).collect()
 }
 
-/// Which of so many channels have a subscriber: what `PUBSUB NUMSUB` answers, name and number in turn.
+/// For each channel, whether it has a subscriber: parses the reply of `PUBSUB NUMSUB`, alternating names and numbers.
 pub(super) fn subscribed(answer: Value, channels: usize) -> Result<Vec<bool>> {
     let Value::Array(pairs) = answer else { return Err(strange("numbers of subscribers")) };
     let numbers: Vec<bool> = pairs.into_iter().skip(1).step_by(2).map(|number| number != Value::Int(0)).collect();
     if numbers.len() == channels { Ok(numbers) } else { Err(strange("a number of subscribers is missing")) }
 }
 
-/// What `scripts/read.lua` answers.
+/// Parses the reply of `scripts/read.lua`.
 pub(super) fn part(answer: Value) -> Result<Option<StreamSlice>> {
     if answer == Value::Nil {
         return Ok(None);
@@ -91,7 +91,7 @@ pub(super) fn part(answer: Value) -> Result<Option<StreamSlice>> {
     Ok(Some(StreamSlice { top: at(&top, &epoch)?, floor, mark, entries: entries(found)? }))
 }
 
-/// All of an inbox, if it is there, can be read, and is not empty: `about` is its run, head, floor and mark.
+/// A whole inbox, if it exists, is filled and is not empty: `about` is its run, head, floor and mark.
 pub(super) fn inbox(about: Value, all: Value, run: &str) -> Result<Option<Inbox>> {
     let (wrote, head, floor, mark): (Option<String>, Option<String>, Option<String>, Option<u64>) = parse(about)?;
     let Some((head, floor)) = head.zip(floor) else { return Ok(None) };
@@ -124,7 +124,7 @@ fn offset(entry: &Value) -> Option<u64> {
 /// An entry of the invalidation log.
 pub(super) struct InvalidationEntry {
     pub(super) sequence: u64,
-    /// Which node appended it.
+    /// The node that appended it.
     pub(super) origin: String,
     /// The invalidations, encoded.
     pub(super) text: String,

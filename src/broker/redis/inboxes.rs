@@ -19,7 +19,7 @@ use crate::broker::{
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
-/// What is known of an inbox outlives it a little, so that an inbox is never without.
+/// The metadata of an inbox expires a little later than its entries, so that an inbox always has metadata.
 const META_MORE: Duration = Duration::from_secs(60);
 
 impl RedisBroker {
@@ -37,7 +37,7 @@ impl RedisBroker {
         answers::parse(answer.await?)
     }
 
-    /// Reads an inbox on from where it was read before; `None` if that does not go.
+    /// Reads the entries since the cached ones; `None` if the cache cannot be continued.
     async fn read_since(&self, keys: &[String; 2], known: &CachedInbox) -> Result<Option<Inbox>> {
         let mut link = self.commands.link()?;
         let commands = [about(keys), range(keys, &format!("0-{}", known.top()), None), range(keys, "-", Some(1))];
@@ -48,14 +48,14 @@ impl RedisBroker {
     }
 }
 
-/// Asks what an inbox is.
+/// The command that reads the metadata of an inbox.
 fn about(keys: &[String; 2]) -> Cmd {
     let mut command = redis::cmd("HMGET");
     command.arg(&keys[1]).arg("r").arg("h").arg("f").arg("w");
     command
 }
 
-/// Asks for an inbox's entries.
+/// The command that reads the entries of an inbox.
 fn range(keys: &[String; 2], from: &str, most: Option<usize>) -> Cmd {
     let mut command = redis::cmd("XRANGE");
     command.arg(&keys[0]).arg(from).arg("+");
@@ -119,7 +119,7 @@ impl InboxStore for RedisBroker {
             }
             self.inbox_cache.forget(user);
         }
-        // A thousand entries by way of Lua cost Redis several times what they cost directly.
+        // Reading a thousand entries through Lua costs Redis several times as much as reading them directly.
         let mut link = self.commands.link()?;
         let commands = [about(&keys), range(&keys, "-", None)];
         let (about, all) = self.commands.send_atomic(&mut link, commands).await?;
@@ -127,7 +127,7 @@ impl InboxStore for RedisBroker {
             self.inbox_cache.put(user, &inbox);
             return Ok(Some(inbox));
         }
-        // It is empty or not there; which of them takes more to find out.
+        // The inbox is empty or does not exist; the script distinguishes the two.
         let part = self.read_part(&keys, Span::After(0, usize::MAX)).await?;
         Ok(part.map(|part| Inbox { top: part.top, floor: part.floor, mark: part.mark, entries: part.entries }))
     }

@@ -24,14 +24,14 @@ use crate::broker::listener::ListenerCell;
 use crate::broker::{CACHE_LEASE, CacheLease, Confirmation, Invalidation, MessageListener, Result};
 use crate::model::Epoch;
 
-/// How often the log is polled: several times a lease, so that one slow answer does not end it.
+/// The interval of polls: a fraction of the lease, so that one slow reply does not end the lease.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
 
-/// How long a node stays registered after its last poll. Its lease has ended long before; the rest is for steps of the
-/// clock of Redis.
+/// The time for which a node stays registered after its last poll. Its lease has ended long before; the rest covers
+/// steps of the clock of Redis.
 const REGISTRATION: Duration = Duration::from_millis(1_500);
 
-/// Added to the lease where another node's clock measures it.
+/// Added to a lease that another node's clock measures.
 const CLOCK_MARGIN: Duration = Duration::from_millis(20);
 
 /// Entries kept in the log. A node that is further behind drops all of its caches.
@@ -40,7 +40,7 @@ const LOG_LENGTH: u64 = 10_000;
 /// Entries read at once.
 const BATCH: usize = 500;
 
-/// How far this node has applied the log.
+/// The position up to which this node has applied the log.
 #[derive(Clone, Debug)]
 struct LogCursor {
     epoch: Epoch,
@@ -57,7 +57,7 @@ struct Waiter {
 /// Confirmations of other nodes, and the invalidations that wait for them.
 #[derive(Default)]
 struct Confirmations {
-    /// By node, how far it has applied the log.
+    /// The position up to which each node has applied the log.
     latest: HashMap<String, LogCursor>,
     /// By sequence number.
     waiting: BTreeMap<u64, Waiter>,
@@ -68,11 +68,11 @@ pub(super) struct InvalidationLog {
     commands: Arc<Commands>,
     keys: Keys,
     listener: ListenerCell,
-    /// Names this node in the registry.
+    /// The name of this node in the registry.
     node: String,
     lease: Arc<CacheLease>,
     cursor: Mutex<Option<LogCursor>>,
-    /// The log is to be polled at once.
+    /// Requests an immediate poll of the log.
     pub(super) poll_now: Notify,
     confirmations: Mutex<Confirmations>,
     /// Nodes whose invalidations were applied here and are not confirmed yet.
@@ -96,7 +96,7 @@ impl InvalidationLog {
         })
     }
 
-    /// Follows the log and confirms what it applies, as long as the handles are kept.
+    /// Follows the log and confirms applied invalidations while the handles exist.
     pub(super) fn start(self: &Arc<Self>) -> [AbortOnDropHandle<()>; 2] {
         let (following, confirming) = (Arc::clone(self), Arc::clone(self));
         [
@@ -127,7 +127,7 @@ impl InvalidationLog {
         let now = Instant::now();
         let (epoch, sequence, age, nodes): (String, u64, u64, Vec<String>) = answers::parse(answer)?;
         let lease = CACHE_LEASE + CLOCK_MARGIN;
-        // Nodes that polled a Redis that was replaced since are not registered, and may hold their lease still.
+        // Nodes that polled a Redis that has since been replaced are not registered, but may still hold their lease.
         let unregistered = lease.saturating_sub(Duration::from_millis(age));
         Ok(self.confirmation(
             LogCursor { epoch: epoch.into(), applied: sequence },
@@ -161,7 +161,7 @@ impl InvalidationLog {
                 confirmations.waiting.insert(appended.applied, waiter);
             }
         }
-        // Removes the waiter also if nobody waits to the end.
+        // The guard removes the waiter even if the caller stops waiting.
         let waiting = ConfirmationGuard { log: Arc::clone(self), sequence: appended.applied };
         Confirmation::pending(async move {
             let _ = tokio::time::timeout_at(deadline, confirmed).await;
@@ -170,7 +170,7 @@ impl InvalidationLog {
         })
     }
 
-    /// Another node said how far it has applied the log.
+    /// Handles another node's confirmation of the position up to which it has applied the log.
     pub(super) fn on_confirmation(&self, message: &[u8]) {
         let parsed = std::str::from_utf8(message).ok().and_then(|text| {
             let mut words = text.split(' ');
@@ -187,7 +187,7 @@ impl InvalidationLog {
         }
         for sequence in complete {
             if let Some(waiter) = confirmations.waiting.remove(&sequence) {
-                // Nobody may be waiting any more.
+                // The caller may have stopped waiting.
                 let _ = waiter.done.send(());
             }
         }
@@ -213,7 +213,7 @@ impl InvalidationLog {
         }
     }
 
-    /// Reads the log on; `true` if there is no more now.
+    /// Reads the next entries of the log; `true` if there are no more for now.
     async fn poll(&self) -> Result<bool> {
         // Without a listener there are no caches.
         let Some(listener) = self.listener.get() else { return Ok(true) };
@@ -234,7 +234,7 @@ impl InvalidationLog {
         Ok(caught_up)
     }
 
-    /// Applies what a poll read; `true` if this node has applied the log up to `last`.
+    /// Applies the entries of a poll; `true` if this node has applied the log up to `last`.
     fn take(
         &self,
         listener: &dyn MessageListener,
@@ -257,7 +257,7 @@ impl InvalidationLog {
             }
         }
         if known.applied < last && !more {
-            // What lies between is not in the log any more.
+            // The log no longer contains the entries in between.
             tracing::warn!(behind = last - known.applied, "too far behind the invalidation log, dropping all caches");
             listener.invalidate_all();
             known.applied = last;
@@ -265,7 +265,7 @@ impl InvalidationLog {
         known.applied >= last
     }
 
-    /// An invalidation was published.
+    /// Handles a published invalidation.
     pub(super) fn on_published(&self, message: &Bytes) {
         let Some(listener) = self.listener.get() else { return };
         let parsed = std::str::from_utf8(message).ok().and_then(|text| {
@@ -289,7 +289,7 @@ impl InvalidationLog {
         self.owe(origin);
     }
 
-    /// A confirmation is owed to this node.
+    /// Records that this node owes a confirmation to another one.
     fn owe(&self, origin: &str) {
         if *origin != *self.node {
             self.to_confirm.lock().insert(origin.to_owned());
@@ -301,7 +301,7 @@ impl InvalidationLog {
         loop {
             self.confirm_now.notified().await;
             let origins = std::mem::take(&mut *self.to_confirm.lock());
-            // All of it is applied by now.
+            // Everything received so far is applied.
             let Some(LogCursor { epoch, applied }) = self.cursor.lock().clone() else { continue };
             let said = format!("{} {epoch} {applied}", self.node);
             let sent = origins.iter().map(async |origin| {
@@ -311,7 +311,7 @@ impl InvalidationLog {
                 self.commands.send_uncounted(&mut link, &publish).await
             });
             if let Err(error) = futures::future::try_join_all(sent).await {
-                // Who waits for it waits for the end of this node's lease instead.
+                // The waiting node waits for the end of this node's lease instead.
                 tracing::debug!(%error, "an invalidation could not be confirmed");
             }
         }
@@ -340,7 +340,7 @@ impl Drop for ConfirmationGuard {
 fn apply(listener: &dyn MessageListener, text: &str) {
     match Invalidation::decode_all(text) {
         Some(what) => listener.invalidate(&what),
-        // Of a newer version: this one may have cached the object under another name.
+        // Written by a newer version: this version may have cached the object under another name.
         None => listener.invalidate_all(),
     }
 }

@@ -43,7 +43,8 @@ impl Keys {
         ["l", "m"].map(|what| format!("{}{channel}}}:{what}", self.open))
     }
 
-    /// The counts of the object whose changes the channel carries. Of a channel without one, a key that has no counts.
+    /// The tally of the object whose changes the channel carries. For a channel without an object, a key that has no
+    /// tally.
     pub(super) fn counts(&self, channel: &str, incarnation: &str) -> String {
         posted_on(channel)
             .map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(Object::Post(id), incarnation))
@@ -64,17 +65,17 @@ impl Keys {
         ["l", "m"].map(|what| format!("{}timeline:{user}}}:{what}", self.open))
     }
 
-    /// Where an inbox's hints are published.
+    /// The pub/sub channel of an inbox's hints.
     pub(super) fn inbox_hints(&self, user: &UserId) -> String {
         format!("{}timeline:{user}}}:l", self.open)
     }
 
-    /// Where a channel's hints are published.
+    /// The pub/sub channel of a channel's hints.
     pub(super) fn hints(&self, channel: &str) -> String {
         format!("{}{channel}}}:l", self.open)
     }
 
-    /// The channel whose hints are published there.
+    /// The channel whose hints are published on a pub/sub channel.
     pub(super) fn channel<'a>(&self, hints: &'a str) -> Option<&'a str> {
         hints.strip_prefix(&*self.open)?.strip_suffix("}:l")
     }
@@ -88,7 +89,7 @@ impl Keys {
         ["p", "q", "u"].map(|what| format!("{}{channel}}}:{what}", self.open))
     }
 
-    /// The job of an attempt. Another incarnation of the ledger may give its number to another job.
+    /// The job of an attempt. The name includes the run, since another incarnation of the ledger may reuse the number.
     pub(super) fn job(&self, attempt: &JobAttempt) -> String {
         format!("{}:job:{}:{}", self.prefix, attempt.run, attempt.job)
     }
@@ -121,7 +122,7 @@ impl Keys {
         ["l", "m", "n"].map(|what| format!("{}invalidation}}:{what}", self.open))
     }
 
-    /// Where invalidations are published.
+    /// The pub/sub channel of invalidations.
     pub(super) fn invalidations(&self) -> String {
         format!("{}:invalidation", self.prefix)
     }

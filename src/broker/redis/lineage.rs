@@ -1,4 +1,4 @@
-//! What Redis remembers of the ledger.
+//! The record of the ledger in Redis.
 
 use async_trait::async_trait;
 use redis::Value;

@@ -132,18 +132,19 @@ impl RedisBroker {
         Self { position_ttl, ..self }
     }
 
-    /// What scripts need to know of a log: its keys, its counts, the seed.
+    /// The keys of a log for scripts: its entries and metadata, its counts, the seed.
     fn log_keys(&self, channel: &str) -> [String; 4] {
         let [log, meta] = self.keys.log(channel);
         [log, meta, self.keys.counts(channel, &self.incarnation.read()), self.keys.seed()]
     }
 
-    /// The run of Redis together with the incarnation of the ledger: what was written under another one counts as lost.
+    /// The run of Redis together with the incarnation of the ledger. Data that was written under another run counts as
+    /// lost.
     fn run(&self, link: &RedisLink) -> String {
         format!("{}{}", link.server.run, self.incarnation.read())
     }
 
-    /// Calls a script of which the first argument is the run.
+    /// Calls a script whose first argument is the run.
     async fn call_with_run(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
         call.arg(self.run(&link));
@@ -168,7 +169,7 @@ impl RedisBroker {
     async fn read_part(&self, keys: &[String], span: Span) -> Result<Option<answers::StreamSlice>> {
         let (command, from, to, count) = match span {
             Span::After(offset, count) => ("XRANGE", format!("(0-{offset}"), "+".to_owned(), count),
-            // There is no offset 0, and nothing below it could be asked for.
+            // Offset 0 does not exist, and no offset is below it.
             Span::Before(0, count) => ("XREVRANGE", "0-0".to_owned(), "-".to_owned(), count),
             Span::Before(offset, count) => ("XREVRANGE", format!("(0-{offset}"), "-".to_owned(), count),
         };
@@ -181,7 +182,7 @@ impl RedisBroker {
     }
 }
 
-/// Warns unless Redis keeps every key.
+/// Logs a warning unless Redis keeps every key.
 fn warn_of_eviction(policy: Option<&str>) {
     match policy {
         Some(NO_EVICTION) => {}
@@ -259,7 +260,7 @@ impl Broker for RedisBroker {
             let (kind, body) = append.entry.encode();
             call.arg(&[kind][..]).arg(&body[..]).arg(append.retention.size);
             call.arg(millis(append.retention.ttl)).arg(millis(append.retention.ttl.saturating_add(self.position_ttl)));
-            // 20 digits compare as text as they do as numbers.
+            // Numbers of 20 digits sort as text in numeric order.
             let version = append.version.map_or(String::new(), |(version, _)| format!("{version:020}"));
             call.arg(version).arg(append.version.map_or("", |(_, life)| life)).arg(IDEMPOTENCY_TTL.as_secs());
         });
@@ -309,7 +310,7 @@ impl Broker for RedisBroker {
     }
 
     async fn drop_logs(&self, channels: &[String]) -> Result<()> {
-        // One command a channel: its keys are in one slot.
+        // One command for each channel: the keys of a channel are in one slot.
         for channel in channels {
             let mut call = SCRIPTS.drop.call(2);
             call.arg(&self.keys.log(channel)[..]);

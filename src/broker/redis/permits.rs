@@ -1,4 +1,4 @@
-//! Rate limits that all nodes share.
+//! Rate limits that all nodes share, in Redis.
 
 use std::time::Duration;
 

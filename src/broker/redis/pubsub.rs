@@ -54,7 +54,7 @@ pub(super) struct PubSub {
 }
 
 impl PubSub {
-    /// Connects and starts the task. Fails if the first connection does: later ones come back by themselves.
+    /// Connects and starts the task. Fails if the first connection does; later connections are retried automatically.
     pub(super) async fn connect(
         endpoint: Arc<RedisEndpoint>,
         commands: Arc<Commands>,
@@ -242,7 +242,7 @@ impl PubSubTask {
                 }
                 taken = self.requests.recv_many(&mut batch, BATCH) => {
                     if taken == 0 {
-                        // The handle is gone; the task is about to be.
+                        // The handle was dropped; the task ends soon.
                         return std::future::pending().await;
                     }
                     if let Err(error) = self.apply(connection, &mut batch).await {

@@ -1,4 +1,4 @@
-//! The queue in Streams: one a partition, with ids that Redis makes.
+//! The queue in Streams: one for each partition, with ids that Redis generates.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,14 +11,14 @@ use crate::broker::epoch::new_epoch;
 use crate::broker::{BrokerError, Claim, DurableQueue, PARTITION_LEASE, QueueItem, QueueOffset, QueuedEntry, Result};
 use crate::model::Epoch;
 
-/// How many partitions there are. With another number entries that wait would be looked for in the wrong ones.
+/// The number of partitions. After a change of the number, waiting entries would be read from the wrong partitions.
 const PARTITIONS: u16 = 8;
 
 fn strange(what: &str) -> BrokerError {
     BrokerError::Refused(format!("cannot make sense of an answer: {what}"))
 }
 
-/// `[id, [field, value]]`. Of something else that somebody put there the body is empty, which no like is.
+/// Parses `[id, [field, value]]`. An entry that another program added has an empty body, which no like has.
 fn waiting(entry: Value) -> Option<QueuedEntry> {
     let (id, fields): (String, Vec<Vec<u8>>) = redis::from_redis_value(entry).ok()?;
     let is_ours = fields.first().is_some_and(|field| field == b"b");

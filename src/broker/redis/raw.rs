@@ -1,4 +1,4 @@
-//! The fan-out as Redis sees it, for who wants to measure Redis without what is around it.
+//! The fan-out as commands of Redis, for measurements of Redis alone.
 
 use redis::Cmd;
 
@@ -8,13 +8,13 @@ use crate::broker::FanOut;
 use crate::broker::fan_out::{JOB_TTL, padded};
 use crate::model::PostId;
 
-/// Makes a server know the fan-out script.
+/// Loads the fan-out script into a server.
 pub fn load_fan_out() -> Cmd {
     SCRIPTS.fan_out.load()
 }
 
-/// Writes one page, exactly as [`RedisBroker`](super::RedisBroker) does for the same `prefix` and inbox `length`, to a
-/// server that [knows the script](load_fan_out).
+/// Writes one page, exactly as [`RedisBroker`](super::RedisBroker) does for the same `prefix` and inbox `length`, on a
+/// server that has [loaded the script](load_fan_out).
 pub fn fan_out(prefix: &str, length: u64, page: &FanOut<'_>) -> Cmd {
     command(&Keys::new(prefix), length, page)
 }

@@ -1,4 +1,4 @@
-//! The Lua that runs inside Redis.
+//! The Lua scripts that run inside Redis.
 
 use std::sync::LazyLock;
 
@@ -15,14 +15,14 @@ impl Script {
         Self { code, digest: redis::Script::new(code).get_hash().to_owned() }
     }
 
-    /// A call with so many keys; keys and arguments follow.
+    /// A call with this many keys; keys and arguments follow.
     pub(super) fn call(&self, keys: usize) -> Cmd {
         let mut call = redis::cmd("EVALSHA");
         call.arg(&self.digest).arg(keys);
         call
     }
 
-    /// Makes the server know the script.
+    /// Loads the script into the server.
     pub(super) fn load(&self) -> Cmd {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(self.code);
@@ -30,7 +30,7 @@ impl Script {
     }
 }
 
-/// All of them.
+/// All scripts.
 pub(super) struct Scripts {
     pub(super) append: Script,
     pub(super) position: Script,
@@ -95,7 +95,7 @@ impl Scripts {
     }
 }
 
-/// A script that writes to inboxes, with what all of those share.
+/// A script that writes to inboxes, with the prelude of inboxes.
 macro_rules! inbox_script {
     ($name:literal) => {
         Script::new(concat!(include_str!("scripts/prelude.lua"), "\n", include_str!(concat!("scripts/", $name))))
@@ -113,7 +113,7 @@ macro_rules! presence_script {
     };
 }
 
-/// A script that may meet a log that nothing was written to.
+/// A script that may read a log without a write.
 macro_rules! log_script {
     ($name:literal) => {
         Script::new(concat!(include_str!("scripts/derived.lua"), "\n", include_str!(concat!("scripts/", $name))))

@@ -1,4 +1,4 @@
-//! What came of objects.
+//! Tallies in Redis.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl TallyStore for RedisBroker {
         let mut call = SCRIPTS.tally.call(3 * tallies.len());
         for (object, _) in tallies {
             let tally = self.keys.tally(*object, &incarnation);
-            // An object without a channel has no log: its tally stands in for the names.
+            // An object without a channel has no log: the key of its tally takes the place of the log's keys.
             let log = object
                 .channel()
                 .map_or_else(|| [tally.clone(), tally.clone()], |channel| self.keys.log(&channel.to_string()));

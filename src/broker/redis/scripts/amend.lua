@@ -1,4 +1,4 @@
--- Merges posts into an inbox, or says that they have gone.
+-- Adds posts to an inbox, or records their removal.
 -- KEYS: log, meta
 -- ARGV: run, kind, length, length with slack, least floor, posts (oldest first)
 -- Returns how many entries were written.

@@ -1,4 +1,4 @@
--- Appends to a log that comes into being with it. Its meta is a HASH:
+-- Appends to a log, and creates it if it does not exist. Its meta is a HASH:
 --   e  epoch   t  last offset   r  the run of Redis that wrote it   v, l  last version (20 digits) and its life
 -- KEYS: log, meta, counts, seed, and the idempotency key's mark if there is one
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, kind, body, size, milliseconds the entries stay, the
@@ -11,10 +11,10 @@ if mark then
   if epoch then return {epoch, offset, 0} end
 end
 local run, epoch, offset, version, life = unpack(call('HMGET', meta, 'r', 'e', 't', 'v', 'l'))
--- A log that another run of Redis wrote may lack its end, and offsets must not be handed out twice.
+-- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
 if run ~= ARGV[1] then
   call('DEL', log, meta)
-  -- Clients that came before the first entry have this epoch.
+  -- Clients that subscribed before the first entry have this epoch.
   epoch, offset, version = derived_epoch(log, KEYS[3], KEYS[4]), '0', false
   call('HSET', meta, 'r', ARGV[1], 'e', epoch)
 end

@@ -1,6 +1,6 @@
 -- Begins an attempt at a job of fan-out: pages of earlier attempts are refused from now on.
 -- KEYS: job
--- ARGV: token of the attempt, seconds the job is remembered
+-- ARGV: token of the attempt, seconds that the job is kept
 -- Returns all fields of the job with their values, nil if a later attempt has begun.
 local call = redis.call
 local last = call('HGET', KEYS[1], 't')

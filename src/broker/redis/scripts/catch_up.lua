@@ -1,4 +1,4 @@
--- Brings a filled inbox up to a mark of the pulled log, unless it is there already.
+-- Catches a filled inbox up to a mark of the pull log, unless it has already caught up.
 -- KEYS: log, meta
 -- ARGV: run, epoch, mark, length, length with slack, then kind and post of each entry
 -- Returns {entries written, last offset}, nil if this is not the inbox meant.

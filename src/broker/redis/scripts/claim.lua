@@ -1,7 +1,7 @@
--- Holds a partition of the queue and reads from it.
--- KEYS: lease, Stream, life
--- ARGV: holder, milliseconds, place, how many, new life
--- Returns {life, entries}, nothing if another holds it.
+-- Leases a partition of the queue and reads from it.
+-- KEYS: lease, Stream, epoch
+-- ARGV: holder, milliseconds of the lease, offset, maximum number of entries, new epoch
+-- Returns {epoch, entries}, nothing if another holder has the lease.
 local call = redis.call
 local lease, stream = KEYS[1], KEYS[2]
 local holder = call('GET', lease)
@@ -13,7 +13,7 @@ if not life then
   call('SET', KEYS[3], life)
 end
 
--- Whether one id lies below another.
+-- Whether an id is less than another.
 local function below(one, other)
   local major, minor = string.match(one, '^(%d+)-(%d+)$')
   local than_major, than_minor = string.match(other, '^(%d+)-(%d+)$')
@@ -23,7 +23,7 @@ end
 
 local entries = call('XRANGE', stream, '(' .. ARGV[3], '+', 'COUNT', ARGV[4])
 if #entries == 0 and call('EXISTS', stream) == 1 then
-  -- A Stream that lost its end in a crash must not give ids out again that have been read, should the clock stand back.
+  -- A Stream that lost its end in a crash must not reuse ids that have been read if the clock is behind.
   local info = call('XINFO', 'STREAM', stream)
   for i = 1, #info, 2 do
     if info[i] == 'last-generated-id' and below(info[i + 1], ARGV[3]) then call('XSETID', stream, ARGV[3]) end

@@ -1,7 +1,7 @@
 -- Appends entries to the partitions of the queue.
 -- KEYS: the Stream of each partition
--- ARGV: how many may wait in all, then for each entry its partition (from 1) and what it says
--- Returns the id of each entry, '' for those that found no room.
+-- ARGV: the maximum number of entries in all partitions, then the partition (from 1) and the body of each entry
+-- Returns the id of each entry, '' for refused ones: the queue is full.
 local call = redis.call
 local room = tonumber(ARGV[1])
 for i = 1, #KEYS do room = room - call('XLEN', KEYS[i]) end

@@ -1,11 +1,9 @@
--- One entry to many inboxes: a page of one attempt at a job.
+-- Writes one entry to many inboxes: a page of one attempt at a job.
 -- KEYS: job; then log, meta of each inbox
--- ARGV: token of the attempt, field and value by which the page is remembered, seconds the job is remembered, kind,
--- post,
---       post padded, length, milliseconds since when a fill or merge may have brought the post
+-- ARGV: token of the attempt, field and value of the page in the job, seconds that the job is kept, kind, post, post
+-- padded, length, time in milliseconds since when a fill or merge may have added the post
 -- Returns nil if a later attempt has begun; else for each inbox the number of receivers, -1 if nothing was written, -2
--- if there
--- is no inbox.
+-- if there is no inbox.
 -- The job is a HASH: t is the token of the last attempt, all other fields are pages that were written.
 local job, last = KEYS[1], call('HGET', KEYS[1], 't')
 if last and tonumber(last) > tonumber(ARGV[1]) then return false end

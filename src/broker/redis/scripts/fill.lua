@@ -1,4 +1,4 @@
--- Puts the past into an unfilled inbox.
+-- Adds the past posts to an unfilled inbox.
 -- KEYS: log, meta
 -- ARGV: run, epoch, floor, length, length with slack, mark, posts (oldest first)
 -- Returns the last offset, nil if this is not the inbox meant.
@@ -8,8 +8,8 @@ local head = found[1]
 if not head or found[2] ~= ARGV[1] or sub(head, 17) ~= ARGV[2] or call('EXISTS', log) == 0 then return false end
 if sub(head, 1, 16) ~= UNFILLED then return top(log) end
 
--- What came meanwhile (bounded, see the prelude) goes above the past. Its offsets are not used again: somebody may have
--- heard of them.
+-- Entries that have arrived since the inbox was opened (bounded, see the prelude) go above the past posts. Their old
+-- offsets are not reused: a client may have received them.
 local present, told = call('XRANGE', log, '-', '+'), {}
 local floor = pad(ARGV[3])
 if pad(found[3]) > floor then floor = pad(found[3]) end

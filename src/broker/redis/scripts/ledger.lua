@@ -1,7 +1,7 @@
--- Compares a ledger with what is remembered of it; see LedgerRecord.
+-- Compares a ledger with the record; see LedgerRecord.
 -- KEYS: record, a HASH: i identity, n:<kind> the greatest number of that kind that was used, as text of one length
--- ARGV: what to do (match, replace, note), identity, the identity to replace, then kind and number in turn
--- Returns {1} if it is done, else {0, known identity, kinds and numbers in turn}.
+-- ARGV: the operation (match, replace, note), identity, the identity to replace, then alternating kinds and numbers
+-- Returns {1} on success, else {0, known identity, alternating kinds and numbers}.
 local call = redis.call
 local record, act, identity = KEYS[1], ARGV[1], ARGV[2]
 local known = call('HGET', record, 'i') or ''
@@ -21,7 +21,7 @@ for i = 4, #ARGV, 2 do given['n:' .. ARGV[i]] = ARGV[i + 1] end
 local answer, fits = {0, known}, known == identity
 for i = 1, #all, 2 do
   if all[i] ~= 'i' then
-    -- Of a queue of likes that was lost the ledger says nothing any more.
+    -- The ledger no longer has offsets of a queue of likes that was lost.
     local forgotten = not given[all[i]] and string.sub(all[i], 1, 8) == 'n:likes:'
     if act == 'match' and not forgotten and (given[all[i]] or '') < all[i + 1] then fits = false end
     if given[all[i]] and given[all[i]] <= all[i + 1] then given[all[i]] = nil end

@@ -5,7 +5,7 @@
 local log, meta = KEYS[1], KEYS[2]
 local found = call('HMGET', meta, 'h', 'r', 'w')
 local head = found[1]
--- One that another run of Redis wrote may lack its end: the file it was read from may have been behind.
+-- An inbox that another run of Redis wrote may lack its end: Redis may have loaded an outdated file.
 if not head or found[2] ~= ARGV[1] or call('EXISTS', log) == 0 then
   call('DEL', log, meta)
   call('XGROUP', 'CREATE', log, '-', '$', 'MKSTREAM')

@@ -8,7 +8,7 @@ local now = time[1] * 1000000 + time[2]
 local interval, full, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full_at = tonumber(redis.call('GET', KEYS[1]) or '0')
 if full_at < now then full_at = now end
--- After the clock went back nobody waits for longer than a bucket takes to fill.
+-- If the clock went back, the wait is at most the time in which a bucket fills.
 if full_at > now + full then full_at = now + full end
 local wait = full_at + math.max(cost, interval) - full - now
 if wait > 0 then return wait end

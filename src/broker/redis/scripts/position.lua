@@ -1,4 +1,4 @@
--- Where a log stands. Writes nothing for a log that nothing was written to.
+-- The position of a log. Writes nothing for a log without a write.
 -- KEYS: log, meta, counts, seed
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds the position stays at least
 -- Returns {epoch, offset}.

@@ -1,4 +1,4 @@
--- Where logs and inboxes stand. Who asks builds on the position of a log: it stays known for its time from now on.
+-- The positions of logs and inboxes. The position of a log is kept for its full time from now on.
 -- KEYS: seed, then log, meta, counts of each
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds that a position stays known, then for
 --       each 1 if it is an inbox

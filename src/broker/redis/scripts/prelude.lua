@@ -1,12 +1,12 @@
--- Put before every script that writes to inboxes.
+-- Included before every script that writes to inboxes.
 --
 -- An inbox is a Stream (ids 0-<offset>, one field an entry: kind letter = post id) and a HASH beside it:
---   h  head: the fence as 16 digits, then the epoch. Posts above the fence came by fan-out alone. A fence of UNFILLED
---      says that the past is missing. 16 digits compare as text as they do as numbers.
---   f  floor: every post above it that was ever put in is told of by the Stream
+--   h  head: the fence as 16 digits, then the epoch. Posts above the fence were added by fan-out only. A fence of
+--      UNFILLED means that the past posts are missing. Numbers of 16 digits sort as text in numeric order.
+--   f  floor: the Stream has an entry for every post above it that was ever added
 --   r  the run of Redis that wrote it
---   n  when something else than a fan-out last put posts in, in Unix milliseconds
---   w  the mark of the pulled log up to which it was brought; absent is 0
+--   n  the last time that an operation other than a fan-out added posts, in Unix milliseconds
+--   w  the mark of the pull log up to which it has caught up; absent is 0
 -- Post ids stay text: Lua would print a large number with 14 digits.
 local call, sub = redis.call, string.sub
 local UNFILLED = '9007199254740991'
@@ -15,11 +15,10 @@ local function pad(id)
   return string.rep('0', 16 - #id) .. id
 end
 
--- Reading all of an inbox is bounded: it is trimmed to its length, with some slack, whenever it has grown by 100
--- entries.
+-- Reading a whole inbox is bounded: it is trimmed to its length, with some slack, whenever it has grown by 100 entries.
 
 -- The kind letter of the newest entry on a post, nil if there is none. Edits do not count: they are written without a
--- look into the inbox, so they do not show that it holds the post.
+-- search, so they do not show that the inbox contains the post.
 local function last_word(log, post)
   local to, count = '+', 20
   while true do
@@ -33,7 +32,7 @@ local function last_word(log, post)
   end
 end
 
--- The last word on each post of an inbox.
+-- The last entry on each post of an inbox.
 local function last_words(log)
   local words, all = {}, call('XRANGE', log, '-', '+')
   for i = 1, #all do
@@ -43,7 +42,7 @@ local function last_words(log)
   return words
 end
 
--- Whether an entry says something new to an inbox that was looked into. `word` is the last one on the post.
+-- Whether an entry changes the state of an inbox. `word` is the last entry on the post.
 local function is_news(kind, word, head)
   if word == 'p' then return kind ~= 'p' end
   if word == 'x' then return false end
@@ -51,21 +50,20 @@ local function is_news(kind, word, head)
   return kind == 'p' or (kind ~= 'e' and sub(head, 1, 16) == UNFILLED)
 end
 
--- Whether an edit or a removal is written: both are, without a look into the inbox. But the past of an unfilled inbox
--- is
--- read later than the edit, so it does not need the edit; it could bring a removed post back.
+-- Whether an edit or a removal is written without a search. The past posts of an unfilled inbox are read later than the
+-- edit, so it does not need the edit; but they could add a removed post again.
 local function applies(kind, head)
   return kind ~= 'e' or sub(head, 1, 16) ~= UNFILLED
 end
 
--- Notes that something else than a fan-out puts posts in.
+-- Records that an operation other than a fan-out adds posts.
 local function note_arrival(meta)
   local time = call('TIME')
   call('HSET', meta, 'n', time[1] .. string.format('%03d', math.floor(time[2] / 1000)))
 end
 
--- Whether something else than its fan-out may have brought a post that was made later than `since`. `last` is what
--- note_arrival noted; inboxes of older versions lack it.
+-- Whether an operation other than the post's fan-out may have added a post that was created later than `since`. `last`
+-- is the time that note_arrival recorded; inboxes of older versions lack it.
 local function may_hold(head, last, since)
   return sub(head, 1, 16) == UNFILLED or not last or tonumber(last) >= since
 end
@@ -78,7 +76,7 @@ local function raise_fence(meta, head, padded)
   return head
 end
 
--- Cuts an inbox back to its length, and says in the floor what it does not tell of any more.
+-- Trims an inbox to its length, and raises the floor to the last removed post.
 local function trim(log, meta, length)
   local excess = call('XLEN', log) - length
   if excess <= 0 then return end

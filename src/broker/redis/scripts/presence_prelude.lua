@@ -1,4 +1,4 @@
--- Put before every script on presence.
+-- Included before every script on presence.
 -- KEYS: entries, clients, users
 --   entries  HASH: c<client> -> user, a space, info; u<user> -> number of the user's clients
 --   clients  ZSET: client -> when its entry expires, in milliseconds of this server's clock

@@ -1,4 +1,4 @@
--- One entry of the pulled log to many inboxes, to each of them once.
+-- Writes one entry of the pull log to many inboxes, to each of them once.
 -- KEYS: log, meta of each inbox
 -- ARGV: kind, post, post padded, length, 1 to look into each inbox, mark
 -- Returns for each inbox the number of receivers, -1 if nothing was written, -2 if there is no inbox.

@@ -1,8 +1,8 @@
--- Reads a part of a log or inbox at one moment.
+-- Reads a part of a log or inbox atomically.
 -- KEYS: log, meta, and of a log counts and seed
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, command (XRANGE or XREVRANGE), from, to, count
--- The caller bounds the count; only inboxes, which are bounded, are read without.
--- Returns {epoch, top, floor, mark, entries}, nil for an inbox that is not there or not filled.
+-- The caller bounds the count; only inboxes, which are bounded, are read without a count.
+-- Returns {epoch, top, floor, mark, entries}, nil for an inbox that does not exist or is not filled.
 local log, meta = KEYS[1], KEYS[2]
 local found = call('HMGET', meta, 'r', 'h', 'f', 'e', 't', 'w')
 local head, epoch, last = found[2], found[4], found[5]

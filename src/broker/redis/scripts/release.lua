@@ -1,4 +1,4 @@
--- Lets a partition of the queue go.
+-- Releases a partition of the queue.
 -- KEYS: lease
 -- ARGV: holder
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end

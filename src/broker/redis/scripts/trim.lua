@@ -1,4 +1,4 @@
--- Drops what has been read from a partition of the queue.
+-- Removes processed entries from a partition of the queue.
 -- KEYS: lease, Stream, life
 -- ARGV: holder, life, the first place to keep
 if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[3]) ~= ARGV[2] then return 0 end
