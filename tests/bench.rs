@@ -1,4 +1,4 @@
-//! `feedline bench`: what its floor delivers, and what it refuses.
+//! Tests of `feedline bench`: the messages that its floor delivers and the options that it rejects.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 type Client = WebSocketStream<TcpStream>;
 
-/// The floor, and a client that waited until it listens.
+/// Starts the floor and a client, and waits until the client has subscribed.
 async fn floor() -> (Child, SocketAddr, Client) {
     let addr = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let floor = Command::new(env!("CARGO_BIN_EXE_feedline"))
@@ -31,7 +31,7 @@ async fn floor() -> (Child, SocketAddr, Client) {
         }
         connect(addr).await
     };
-    let client = timeout(PATIENCE, listening).await.expect("it does not listen");
+    let client = timeout(PATIENCE, listening).await.expect("the client connects");
     (floor, addr, client)
 }
 
@@ -41,7 +41,7 @@ async fn connect(addr: SocketAddr) -> Client {
 }
 
 async fn hear(client: &mut Client) -> String {
-    let message = timeout(PATIENCE, client.next()).await.expect("nothing came").unwrap().unwrap();
+    let message = timeout(PATIENCE, client.next()).await.expect("a message arrives").unwrap().unwrap();
     message.into_text().unwrap().as_str().to_owned()
 }
 
@@ -68,8 +68,8 @@ async fn floor_delivers_every_message_once_in_order() {
             assert_eq!(hear(listener).await, format!("message {n}"));
         }
     }
-    // Nobody got anything twice: what comes next is what is said next. And the publisher, who did not join, got
-    // nothing.
+    // No client received a message twice: the next message is the next one published. The publisher did not subscribe
+    // and received nothing.
     say(&mut publisher, "end").await;
     for listener in &mut listeners {
         assert_eq!(hear(listener).await, "end");
@@ -87,7 +87,7 @@ async fn floor_exits_with_its_parent() {
         .spawn()
         .unwrap();
     drop(floor.stdin.take());
-    assert!(timeout(PATIENCE, floor.wait()).await.expect("it goes on").unwrap().success());
+    assert!(timeout(PATIENCE, floor.wait()).await.expect("the bench exits").unwrap().success());
 }
 
 #[tokio::test]

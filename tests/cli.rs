@@ -1,4 +1,4 @@
-//! The command line, as its users run it: in an empty directory, with an empty environment.
+//! The command line as users run it: in an empty directory, with an empty environment.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -44,7 +44,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// The configuration and the secrets as a process that is started in the directory has them.
+/// The configuration and the secrets as a process started in the directory loads them.
 fn configured(dir: &TempDir, text: &str) -> (Config, Secrets) {
     let data = dir.path().join("data").display().to_string();
     let env = [("FEEDLINE__SERVER__DATA_DIR".to_owned(), data)];
@@ -91,7 +91,7 @@ fn invalid_configurations_exit_with_2_and_list_every_error() {
     assert_eq!(entries(dir.path()), ["config.toml"], "nothing was created");
 }
 
-/// Serves, until what it says at the start has been read; then asks it to stop. Answers its greeting and its log.
+/// Starts the server, reads its startup output, and stops it. Returns the greeting lines and the log.
 fn serve(dir: &TempDir, args: &[&str]) -> (Vec<String>, String) {
     let mut serve = feedline(dir, args);
     serve.env("FEEDLINE__SERVER__LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -154,7 +154,7 @@ fn configured_secrets_win_over_generated_ones() {
     assert_eq!(err(&issued), "signed with the configured auth.hmac_secret\n");
     let (config, secrets) = configured(&dir, &format!("auth.hmac_secret = \"{CONFIGURED}\""));
     assert_eq!(secrets.hmac_secret.as_ref().unwrap().reveal(), CONFIGURED);
-    assert_eq!(secrets.api_keys.len(), 1, "nobody configured one");
+    assert_eq!(secrets.api_keys.len(), 1, "no key is configured");
     let verifier = Verifier::new(&config.auth, &secrets).unwrap();
     assert!(verifier.verify_connect(out(&issued).trim_end(), now()).is_ok());
 
@@ -162,7 +162,7 @@ fn configured_secrets_win_over_generated_ones() {
     let all = format!("auth = {{ hmac_secret = \"{CONFIGURED}\", api_keys = [\"key\"] }}");
     let (_, secrets) = configured(&untouched, &all);
     assert_eq!((secrets.file, secrets.created), (None, false));
-    assert!(entries(untouched.path()).is_empty(), "everything is configured, nothing is made");
+    assert!(entries(untouched.path()).is_empty(), "all secrets are configured: none is generated");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn secrets_files_without_a_session_key_get_one() {
     let old: String = whole.lines().filter(|line| !line.contains("session")).map(|line| format!("{line}\n")).collect();
     assert_eq!(old.lines().count(), 4, "{old}");
     fs::write(&path, &old).unwrap();
-    // Where there are no accounts, nothing is changed.
+    // Without accounts nothing is changed.
     let (_, secrets) = configured(&dir, "accounts.enabled = false");
     assert!(secrets.session_key.is_none() && fs::read_to_string(&path).unwrap() == old);
     let started: Vec<_> = (0..8)
@@ -188,9 +188,9 @@ fn secrets_files_without_a_session_key_get_one() {
         })
         .collect();
     let keys: Vec<_> = started.into_iter().map(|start| start.join().unwrap()).collect();
-    assert!(keys.iter().all(|key| *key == keys[0] && key.reveal().len() == 43), "they agree on one");
+    assert!(keys.iter().all(|key| *key == keys[0] && key.reveal().len() == 43), "all processes use the same key");
     let new = fs::read_to_string(&path).unwrap();
-    assert!(new.starts_with(old.trim_end()) && new.contains(keys[0].reveal()), "the others stay");
+    assert!(new.starts_with(old.trim_end()) && new.contains(keys[0].reveal()), "the existing lines are kept");
     assert_eq!((mode(&path), entries(&dir.path().join("data"))), (0o600, vec!["secrets.toml".to_owned()]));
 }
 
@@ -206,7 +206,7 @@ fn secrets_readable_by_others_stop_the_start() {
         assert!(err(&refused).starts_with("data/secrets.toml: others may "), "{refused:?}");
     }
     fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
-    assert!(run(&dir, &["token", "--user", "ann"]).status.success(), "narrower is fine");
+    assert!(run(&dir, &["token", "--user", "ann"]).status.success(), "narrower permissions are accepted");
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn backups_are_one_file_and_overwrite_nothing() {
         !missing.status.success() && err(&missing).contains("data/feedline.db: there is no such file"),
         "{missing:?}"
     );
-    // A server's first start would make it.
+    // The first start of a server would create this ledger.
     let options = feedline::ledger::SqliteOptions::new(dir.path().join("data/feedline.db"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ledger = runtime.block_on(feedline::ledger::SqliteLedger::open(options)).unwrap();
@@ -306,7 +306,7 @@ fn backups_are_one_file_and_overwrite_nothing() {
     assert!(made.status.success() && err(&made).contains("secrets.toml"), "{made:?}");
     let path = dir.path().join(out(&made).trim_end());
     assert!(path.starts_with(dir.path().join("data/backups")) && mode(&path) == 0o600, "{path:?}");
-    assert_eq!(entries(path.parent().unwrap()).len(), 1, "nothing stands beside it");
+    assert_eq!(entries(path.parent().unwrap()).len(), 1, "no other file is created");
     let again = run(&dir, &["backup", "--to", path.to_str().unwrap()]);
     assert!(!again.status.success() && err(&again).contains("exists already"), "{again:?}");
 
@@ -354,7 +354,7 @@ fn erasure_logs_are_applied_once_and_listed() {
     }
     let listed = run(&dir, &["erasures", "list"]);
     assert_eq!((listed.status.code(), out(&listed)), (Some(0), log), "{listed:?}");
-    // What can be read of a damaged log is applied, and the rest is an error.
+    // Readable lines of a damaged log are applied; the others are reported as errors.
     fs::write(dir.path().join("damaged.log"), "{\"user\":\"cy\",\"at\":3}\n{\"user\":\"../../x\",\"at\":1}\n{\"us")
         .unwrap();
     let damaged = run(&dir, &["erasures", "apply", "damaged.log"]);

@@ -1,4 +1,4 @@
-//! The configuration: what is documented is what exists, and what is wrong is said with its place.
+//! The configuration: every documented key exists, and every error names its place.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use feedline::config::{AllowedOrigins, BrokerUrl, Config, Durability, LedgerUrl,
 
 const DEFAULTS: &str = include_str!("../config.toml");
 
-/// Every key with a valid value that is not its default, as the environment writes it.
+/// Every key with a valid value other than its default, in the syntax of environment variables.
 const OTHERS: &[(&str, &str)] = &[
     ("server.listen", "0.0.0.0:9000"),
     ("server.data_dir", "elsewhere"),
@@ -125,7 +125,7 @@ fn example() -> String {
 
 #[test]
 fn every_documented_key_exists_and_every_key_is_documented() {
-    // A key that no struct asks for is unknown; a key that one asks for and the file lacks has no default.
+    // A key that no struct reads is unknown; a key that a struct reads and the file lacks has no default.
     assert_eq!(parse(DEFAULTS).unwrap(), parse("").unwrap());
     let others: BTreeSet<String> = OTHERS.iter().map(|(key, _)| (*key).to_owned()).collect();
     assert_eq!(others, documented(), "the table of this test");
@@ -148,7 +148,7 @@ fn every_key_can_be_set_by_the_environment() {
     let defaults = parse("").unwrap();
     for (key, value) in OTHERS {
         let config = parse_env(&[(&variable(key), value)]).unwrap();
-        // There is no other valid value of a key that names a file: tests/tokens.rs sets those.
+        // Keys that name a file have no other valid value here; tests/tokens.rs sets them.
         assert_eq!(config != defaults, !value.is_empty(), "{key}");
     }
 }
@@ -269,7 +269,7 @@ fn the_commented_example_is_valid_and_shows_every_key() {
         (NamespaceAccess::Anyone, NamespaceAccess::Subscriber, NamespaceAccess::Subscriber)
     );
     assert!(chat.presence && chat.join_leave);
-    // Debug names the fields of the struct, and those are the keys.
+    // The `Debug` output names the fields of the struct, which are the keys.
     let fields = format!("{chat:#?}").lines().filter(|line| line.contains(": ")).count();
     assert_eq!(example().lines().filter(|line| !line.starts_with('#') && line.contains(" = ")).count(), fields);
 }

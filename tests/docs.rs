@@ -25,7 +25,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every page, by its path below the repository.
+/// Every page, keyed by its path in the repository.
 fn pages() -> BTreeMap<String, String> {
     let files = |folder: &str| {
         let entries = fs::read_dir(root().join(folder)).unwrap();
@@ -37,7 +37,7 @@ fn pages() -> BTreeMap<String, String> {
     names.map(|name| (name.clone(), read(&name))).collect()
 }
 
-/// The files of the repository that documents and tests are about, by their paths.
+/// Paths of the repository's files that the documents and tests refer to.
 fn files() -> Vec<String> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =
@@ -118,7 +118,7 @@ fn unsubscribe_codes() -> String {
     table
 }
 
-/// The keys of a part of `config.toml`: section, key, default, meaning.
+/// The keys of one part of `config.toml`: section, key, default, meaning.
 fn configuration(text: &str) -> Vec<(String, String, String, String)> {
     let (mut keys, mut section, mut meaning) = (Vec::new(), String::new(), String::new());
     for line in text.lines() {
@@ -136,7 +136,7 @@ fn configuration(text: &str) -> Vec<(String, String, String, String)> {
     keys
 }
 
-/// The sections, and the example of a namespace without its comment signs.
+/// The sections, and the example namespace without its comment marks.
 fn configuration_file() -> (String, String) {
     let text = read("config.toml");
     let (sections, namespaces) = text.split_once("# [[namespaces]]\n").unwrap();
@@ -160,7 +160,7 @@ fn namespace_keys() -> String {
     table
 }
 
-/// Every metric has its line of help only once it has a value: each family gets one.
+/// A metric has a help line only once it has a value, so each family gets a value here.
 fn metrics() -> String {
     let metrics = Metrics::new();
     metrics.refused("");
@@ -193,7 +193,7 @@ fn metrics() -> String {
     table
 }
 
-/// The events, by the JSON schema of their enum.
+/// The events, from the JSON schema of their enum.
 fn events() -> String {
     let schema = schemars::schema_for!(Event).to_value();
     let mut table = row(&["type", "channels", "members", "meaning"]) + "|---|---|---|---|\n";
@@ -217,7 +217,8 @@ fn events() -> String {
     table
 }
 
-/// By folder of `src/`, the other folders that it imports from, apart from `model/`, which nearly all use.
+/// For each folder of `src/`: the other folders that it imports from. `model/` is omitted, as nearly all folders use
+/// it.
 fn dependencies() -> String {
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let files = files().into_iter().filter(|path| path.starts_with("src/") && path.ends_with(".rs"));
@@ -245,7 +246,7 @@ fn dependencies() -> String {
     table
 }
 
-/// The contents of the tables, by name.
+/// Generates the table of this name.
 fn generate(name: &str) -> String {
     match name {
         "operations" => operations(),
@@ -262,7 +263,7 @@ fn generate(name: &str) -> String {
     }
 }
 
-/// The page with its generated tables as they should be, and their names.
+/// The page with its tables regenerated, and the names of those tables.
 fn regenerate(page: &str) -> (String, Vec<String>) {
     let (mut new, mut rest, mut names) = (String::new(), page, Vec::new());
     while let Some((before, after)) = rest.split_once("<!-- generated: ") {
@@ -306,14 +307,14 @@ fn generated_tables_match_the_code() {
     assert!(bless || stale.is_empty(), "{stale:?} differ from the code: FEEDLINE_BLESS=1 cargo test --test docs");
 }
 
-/// The anchor that GitHub gives a heading.
+/// The anchor that GitHub generates for a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The lines of a page that are not in a block of code.
+/// The lines of a page outside code blocks.
 fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     page.lines().zip(1..).filter_map(move |(line, number)| {
@@ -357,7 +358,7 @@ fn lines_outside_of_tables_are_short() {
     let mut long = Vec::new();
     let is_text = |path: &String| {
         let plain = ["web/", "scripts/", ".ci/"].iter().any(|folder| path.starts_with(folder));
-        // JSON has no line breaks in texts; the types of the API are generated.
+        // JSON strings cannot contain line breaks, and the API types are generated.
         (plain && ![".png", ".json", "api.d.ts"].iter().any(|end| path.ends_with(end))) || path.ends_with(".toml")
     };
     let others = ["Cargo.toml", "Makefile", "clippy.toml", "config.toml"].map(str::to_owned);
@@ -371,7 +372,7 @@ fn lines_outside_of_tables_are_short() {
     assert!(long.is_empty(), "longer than {MAX_LINE_LENGTH} characters: {long:#?}");
 }
 
-/// Paths may begin below any folder (`broker/epoch.rs`); `*` and `<concept>` stand for any one name.
+/// Paths may start below any folder (`broker/epoch.rs`); `*` and `<concept>` match any one name.
 #[test]
 fn paths_in_documents_exist() {
     let files = files();

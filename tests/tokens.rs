@@ -1,4 +1,4 @@
-//! Tokens: which are taken, which are refused, and as what.
+//! Tokens: which are accepted, which are rejected, and with which kind and user.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const NOW: u64 = 1_800_000_000;
 const SECRET: &str = "a secret that is long enough for HS256";
 
-/// Keys made for this run: none is kept anywhere.
+/// Keys generated for this run; none is stored.
 struct Keys {
     rsa_private: String,
     rsa_public: String,
@@ -56,7 +56,7 @@ fn try_config(env: &[(&str, &str)]) -> Result<Config, String> {
     let env = env.iter().map(|(key, value)| (format!("FEEDLINE__AUTH__{key}"), (*value).to_owned()));
     let accounts = ("FEEDLINE__ACCOUNTS__ENABLED".to_owned(), "false".to_owned());
     let keys = ("FEEDLINE__AUTH__API_KEYS".to_owned(), "key".to_owned());
-    // Short forms, unless a test says otherwise: tokens that say `sub` alone, and end when they say.
+    // Short-lived tokens with `sub` alone are accepted and expire exactly at `exp`, unless a test overrides it.
     let forms = [("REQUIRE_EXP", "false"), ("LEEWAY", "0s")]
         .map(|(key, value)| (format!("FEEDLINE__AUTH__{key}"), value.to_owned()));
     Config::parse("", forms.into_iter().chain(env).chain([accounts, keys])).map_err(|error| error.to_string())
@@ -87,7 +87,7 @@ fn es256(claims: &Value) -> String {
     encode(&Header::new(Algorithm::ES256), claims, &key).unwrap()
 }
 
-/// A token put together by hand, with a header that no library would write.
+/// A token assembled by hand, with a header that no library would write.
 fn by_hand(header: &Value, claims: &Value, signature: &str) -> String {
     let part = |json: &Value| URL_SAFE_NO_PAD.encode(json.to_string());
     format!("{}.{}.{signature}", part(header), part(claims))
@@ -256,7 +256,7 @@ fn foreign_tokens_are_rejected() {
             encode(&Header::new(Algorithm::HS256), &json!({ "exp": 1 }), &key).unwrap()
         }),
     ];
-    assert!(all.verify_connect(&good, NOW).is_ok(), "the one they are made from is good");
+    assert!(all.verify_connect(&good, NOW).is_ok(), "the token that they are derived from is valid");
     for (what, token) in bad {
         for verifier in [&all, &rsa] {
             let refused = verifier.verify_connect(&token, NOW);
@@ -319,7 +319,7 @@ fn clocks_may_differ_by_the_leeway() {
     let lenient = verifier(&[("HMAC_SECRET", SECRET), ("LEEWAY", "60s")]);
     let verify = |claims: Value| lenient.verify_connect(&signed(&claims), NOW).map(|claims| claims.expire_at);
     assert_eq!(verify(json!({ "exp": NOW + 1, "iat": NOW + 60, "nbf": NOW + 60 })), Ok(Some(NOW + 1)));
-    assert_eq!(verify(json!({ "exp": NOW })), Ok(Some(NOW + 60)), "what the leeway allows ends with it");
+    assert_eq!(verify(json!({ "exp": NOW })), Ok(Some(NOW + 60)), "the connection ends with the leeway");
     assert_eq!(verify(json!({ "exp": NOW - 59 })), Ok(Some(NOW + 1)));
     for wrong in [json!({ "exp": NOW - 60 }), json!({ "nbf": NOW + 61 }), json!({ "iat": NOW + 61 })] {
         assert_eq!(verify(wrong.clone()), Err(TokenError::Expired), "{wrong}");
@@ -385,17 +385,20 @@ fn session_and_application_tokens_are_distinguished_by_key() {
     };
     assert_eq!(plain.unwrap().identity, expected);
 
-    // Claims and headers of the one kind under the key of the other.
+    // Claims and headers of one token kind, signed with the key of the other.
     let claims = json!({ "sub": "ann", "iat": NOW, "exp": exp, "jti": "7", "token_use": "session", "feedline_gen": 3 });
     let named = |kid: &str| Header { kid: Some(kid.to_owned()), ..Header::new(Algorithm::HS256) };
     let sign = |header: &Header, claims: &Value, key: &str| {
         encode(header, claims, &EncodingKey::from_secret(key.as_bytes())).unwrap()
     };
     let kid = "feedline-session";
-    assert!(verifier.verify_connect(&sign(&named(kid), &claims, SESSION_KEY), NOW).is_ok(), "the model of the others");
+    assert!(
+        verifier.verify_connect(&sign(&named(kid), &claims, SESSION_KEY), NOW).is_ok(),
+        "the valid token that the others are derived from"
+    );
     let forged = sign(&named("other"), &claims, SECRET);
     let kind = verifier.verify_connect(&forged, NOW).unwrap().identity.kind;
-    assert_eq!(kind, TokenKind::Application, "whatever its claims");
+    assert_eq!(kind, TokenKind::Application, "the claims do not change the kind");
     let mut without = Vec::new();
     for claim in ["iat", "exp", "jti", "token_use", "sub"] {
         let mut claims = claims.clone();
@@ -417,9 +420,9 @@ fn session_and_application_tokens_are_distinguished_by_key() {
         let refused = verifier.verify_connect(token, NOW);
         assert!(matches!(refused, Err(TokenError::Invalid(_))), "{what}: {refused:?}");
     }
-    // Where accounts are off there are no sessions.
+    // Without accounts there are no sessions.
     assert!(matches!(hs256().verify_connect(session, NOW), Err(TokenError::Invalid(_))));
-    // A shorter life holds for those that are open.
+    // A shorter session lifetime also applies to open sessions.
     let mut shorter = config.auth;
     shorter.token_ttl = Duration::from_secs(60);
     shorter.leeway = Duration::ZERO;
@@ -435,7 +438,7 @@ fn parsed(env: &[(&str, &str)]) -> Config {
 
 #[test]
 fn accounts_are_disabled_with_an_application_key_unless_enabled() {
-    assert!(parsed(&[]).accounts_enabled(), "a secret that Feedline makes is none of an application");
+    assert!(parsed(&[]).accounts_enabled(), "a generated secret is not an application's key");
     let keys = [
         ("AUTH__HMAC_SECRET", SECRET),
         ("AUTH__HMAC_SECRET_PREVIOUS", SECRET),

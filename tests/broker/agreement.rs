@@ -1,4 +1,4 @@
-//! Whatever is done to an inbox, both brokers make the same of it.
+//! Both brokers return the same results for the same operations on an inbox.
 
 use feedline::broker::Attempt;
 use feedline::model::{Entry, GoneReason, PostId};
@@ -7,15 +7,15 @@ use proptest::prelude::*;
 use crate::engine::{Engine, ids, post, user};
 use crate::pulled::pull;
 
-/// Something done to an inbox; ids are small so that they meet.
+/// One operation on an inbox. Ids come from a small range so that operations collide.
 #[derive(Clone, Debug)]
 enum Step {
     Fan(Entry),
-    /// Posts, and the least floor.
+    /// Posts, and the lowest allowed floor.
     Merge(Vec<u64>, u64),
     Purge(Vec<u64>),
     Fill(Vec<u64>),
-    /// An entry of the pulled log, and its mark.
+    /// An entry of the pull log, and its pull cursor.
     Pull(Entry, u64, Attempt),
     CatchUp(Vec<Entry>, u64),
 }
@@ -45,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-/// Does the steps to a new inbox and tells all that came of them.
+/// Applies the steps to a new inbox and returns all results.
 async fn do_all(engine: &Engine, name: &str, steps: &[Step]) -> Vec<String> {
     let ann = user(name);
     let epoch = engine.open_unfilled(&ann).await;
@@ -70,7 +70,7 @@ async fn do_all(engine: &Engine, name: &str, steps: &[Step]) -> Vec<String> {
     came
 }
 
-/// A word that the inbox is up to date, without entries, leaves it as long as it is.
+/// A catch-up without entries does not change the length of the inbox.
 #[test]
 fn both_brokers_agree_on_full_inboxes() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -82,9 +82,9 @@ fn both_brokers_agree_on_full_inboxes() {
     assert!(memory.last().is_some_and(|inbox| inbox.contains("Post(#6))") && inbox.contains("Post(#200))")));
 }
 
-/// Two engines that share no line of code do the same, whatever is done to an inbox.
+/// Two engines that share no code return the same results for any sequence of operations on an inbox.
 ///
-/// The seed differs each time; a failure is reported with the fewest steps that reproduce it.
+/// The seed differs on each run; a failure is reported with the fewest steps that reproduce it.
 #[test]
 fn both_brokers_agree_on_inboxes() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! A broker of either kind with somebody listening.
+//! A broker of either kind with a listener.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 
 use crate::redis_server::RedisServer;
 
-/// How many entries an inbox keeps in these tests.
+/// Maximum number of entries of an inbox in these tests.
 pub(crate) const LENGTH: u64 = 50;
 
-/// How long anything may take.
+/// The longest time that any operation may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a listener was received.
+/// One notification that the listener received.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Entry(String, Option<Position>, Entry),
@@ -32,7 +32,7 @@ struct Ear(mpsc::UnboundedSender<Heard>);
 
 impl Ear {
     fn hear(&self, heard: Heard) {
-        // The test may be over.
+        // The test may have ended.
         let _ = self.0.send(heard);
     }
 }
@@ -55,7 +55,7 @@ impl MessageListener for Ear {
     }
 }
 
-/// A broker, what its listener hears, and the server behind it.
+/// A broker, the notifications that its listener received, and the Redis server, if any.
 pub(crate) struct Engine {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) heard: mpsc::UnboundedReceiver<Heard>,
@@ -68,7 +68,7 @@ pub(crate) fn inbox_options() -> InboxOptions {
     InboxOptions { length: LENGTH, idle: Duration::from_secs(3600) }
 }
 
-/// Options with patience for a busy machine, but not for a silent server.
+/// Options with timeouts long enough for a busy machine, but not for an unresponsive server.
 pub(crate) fn redis_options(server: &RedisServer) -> RedisOptions {
     RedisOptions {
         url: server.url(),
@@ -101,7 +101,7 @@ impl Engine {
         Self::listening(Arc::new(broker), Some(server), inbox)
     }
 
-    /// The same kind of broker, empty, with other inboxes.
+    /// A new, empty broker of the same kind with other inbox options.
     pub(crate) async fn with_inboxes(self, inbox: InboxOptions) -> Self {
         let Some(server) = self.server else {
             return Self::of_memory(MemoryBroker::new(inbox), inbox);
@@ -116,7 +116,7 @@ impl Engine {
         Self { broker, heard, server, memory: None, inbox }
     }
 
-    /// The same kind of broker, empty, that remembers positions for another time.
+    /// A new, empty broker of the same kind with another TTL for positions.
     pub(crate) async fn with_position_ttl(self, ttl: Duration) -> Self {
         let Some(server) = self.server else {
             return Self::of_memory(MemoryBroker::new(self.inbox).with_position_ttl(ttl), self.inbox);
@@ -125,7 +125,7 @@ impl Engine {
         Self::listening(Arc::new(broker), Some(server), self.inbox)
     }
 
-    /// How many things it keeps: keys of topics in Redis, channels in memory.
+    /// Number of stored items: keys of topics in Redis, channels in memory.
     pub(crate) fn kept(&self) -> u64 {
         match (&self.server, &self.memory) {
             (Some(server), _) => {
@@ -133,7 +133,7 @@ impl Engine {
                 count.trim_start_matches(':').parse().expect("a number")
             }
             (None, Some(memory)) => memory.channels() as u64,
-            (None, None) => panic!("a broker of neither kind"),
+            (None, None) => panic!("an engine without a broker"),
         }
     }
 
@@ -145,13 +145,13 @@ impl Engine {
         self.inbox.length
     }
 
-    /// The next thing heard.
+    /// The next notification.
     pub(crate) async fn hear(&mut self) -> Heard {
         let heard = tokio::time::timeout(PATIENCE, self.heard.recv()).await;
-        heard.expect("something to hear in time").expect("the broker lives")
+        heard.expect("a notification before the timeout").expect("the listener is open")
     }
 
-    /// Everything heard until now: a signal of one's own comes after it.
+    /// All notifications so far: sends a signal and reads up to it.
     pub(crate) async fn all_pushes(&mut self) -> Vec<Heard> {
         self.broker.signal(Signal::EventsWritten).await.expect("a signal");
         let mut all = Vec::new();
@@ -165,52 +165,52 @@ impl Engine {
 
     pub(crate) async fn append(&self, channel: &str, text: &'static str) -> AppendOutcome {
         let entry = data(text);
-        self.broker.append(Append { channel, ..to(&entry) }).await.expect("to append")
+        self.broker.append(Append { channel, ..to(&entry) }).await.expect("append succeeds")
     }
 
-    /// Opens an inbox and fills it with nothing.
+    /// Opens an inbox and fills it without posts.
     pub(crate) async fn open(&self, user: &UserId) -> Position {
         self.open_with(user, &[]).await
     }
 
-    /// Opens an inbox and fills it.
+    /// Opens an inbox and fills it with posts.
     pub(crate) async fn open_with(&self, user: &UserId, past: &[u64]) -> Position {
         let epoch = self.open_unfilled(user).await;
-        self.fill(user, &epoch, past, 0).await.expect("it is there")
+        self.fill(user, &epoch, past, 0).await.expect("the inbox exists")
     }
 
     pub(crate) async fn open_unfilled(&self, user: &UserId) -> Epoch {
-        match self.broker.open_inbox(user).await.expect("to open") {
+        match self.broker.open_inbox(user).await.expect("open_inbox succeeds") {
             InboxState::Unfilled(epoch) => epoch,
-            InboxState::Ready(..) => panic!("it is filled already"),
+            InboxState::Ready(..) => panic!("the inbox is already filled"),
         }
     }
 
     pub(crate) async fn fill(&self, user: &UserId, epoch: &Epoch, past: &[u64], floor: u64) -> Option<Position> {
         let past = ids(past);
-        self.broker.fill_inbox(user, epoch, &past, PostId(floor), 0).await.expect("to fill")
+        self.broker.fill_inbox(user, epoch, &past, PostId(floor), 0).await.expect("fill_inbox succeeds")
     }
 
     /// The first attempt at a job.
     pub(crate) fn attempt(&self, job: i64) -> JobAttempt {
-        JobAttempt { job, generation: 1, retry: 0, run: self.broker.run().expect("a run") }
+        JobAttempt { job, generation: 1, retry: 0, run: self.broker.run().expect("the broker has a run") }
     }
 
-    /// Fans one entry out to one user, by a job of its own. Inboxes are searched for a post that may have come
-    /// otherwise.
+    /// Fans one entry out to one user in a job of its own. The inbox is searched for a post that another path may have
+    /// written.
     pub(crate) async fn fan(&self, user: &UserId, entry: Entry) -> Receipt {
         let attempt = self.attempt(i64::from(rand::random::<u32>()) << 16);
         let users = std::slice::from_ref(user);
         let page = FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users, created_at: 0 };
-        match self.broker.fan_out(page).await.expect("to fan out") {
+        match self.broker.fan_out(page).await.expect("fan_out succeeds") {
             FannedOut::Written(receipts) => receipts[0],
-            FannedOut::Fenced => panic!("there is no other attempt"),
+            FannedOut::Fenced => panic!("the job has no other attempt"),
         }
     }
 
     /// All entries of an inbox.
     pub(crate) async fn entries(&self, user: &UserId) -> Vec<Entry> {
-        let inbox = self.broker.read_inbox(user).await.expect("to read").expect("it is there");
+        let inbox = self.broker.read_inbox(user).await.expect("read_inbox succeeds").expect("the inbox exists");
         inbox.entries.into_iter().map(|(_, entry)| entry).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! A Redis that drops keys when its memory is full.
+//! A Redis server that evicts keys when its memory is full.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use feedline::broker::continues;
 use crate::engine::{Engine, PATIENCE, redis_options};
 use crate::redis_server::RedisServer;
 
-/// Nothing is left of a log that was evicted, so no epoch that was derived before may be derived again.
+/// An eviction leaves nothing of a log, so no epoch derived before it may be derived again.
 #[tokio::test]
 async fn evicted_logs_do_not_reuse_their_epoch() {
     let server = RedisServer::start();
-    // The seed has no expiry, so it stays.
+    // The seed has no expiry, so it is not evicted.
     assert_eq!(server.ask("CONFIG SET maxmemory-policy volatile-lru"), "+OK");
     let options = redis_options(&server);
     let engine = Engine::redis_with(server, options).await;

@@ -1,4 +1,4 @@
-//! Inboxes: opened, filled, fanned out to, merged into, purged.
+//! Inboxes: opening, filling, fan-out, merging and purging.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) async fn absent_inboxes_take_no_entries(engine: Engine) {
 pub(crate) async fn inboxes_are_filled_once(engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
-    assert_eq!(engine.open_unfilled(&ann).await, epoch, "opened again it is the same");
+    assert_eq!(engine.open_unfilled(&ann).await, epoch, "reopening keeps the epoch");
     assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
     assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
     assert_eq!(engine.fill(&ann, &"other".into(), &[1], 0).await, None);
@@ -43,7 +43,7 @@ pub(crate) async fn inboxes_are_filled_once(engine: Engine) {
     assert_eq!(inbox.entries, [(1, post(3)), (2, post(5)), (3, post(8))]);
     assert_eq!(engine.broker.positions(&["timeline:ann".into()]).await.unwrap(), [Some(filled)]);
 
-    // Nothing to fill with: still there, still readable.
+    // A backfill without posts: the inbox exists and can be read.
     let bo = user("bo");
     let empty = engine.open(&bo).await;
     assert_eq!(empty.offset, 0);
@@ -59,12 +59,12 @@ pub(crate) async fn posts_fanned_out_during_a_fill_appear_once(engine: Engine) {
         assert!(matches!(engine.fan(&ann, post(id)).await, Receipt::Written(_)));
         assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Unchanged);
     }
-    // 6 was in the ledger when the past was read, 7 was not; 8 is fanned out only after.
+    // 6 was in the ledger when the backfill was read, 7 was not; 8 is fanned out only later.
     let top = engine.fill(&ann, &epoch, &[4, 5, 6, 8], 0).await.unwrap();
     assert_eq!(engine.fan(&ann, post(8)).await, Receipt::Unchanged);
     assert_eq!(engine.fan(&ann, post(4)).await, Receipt::Unchanged);
     assert_eq!(engine.fan(&ann, post(9)).await, Receipt::Written(0));
-    // Made before 8 and stored after the past was read.
+    // Created before 8 and stored after the backfill was read.
     assert_eq!(engine.fan(&ann, post(3)).await, Receipt::Written(0));
     let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
     let entries: Vec<_> = inbox.entries.iter().map(|(_, entry)| entry.clone()).collect();
@@ -121,7 +121,7 @@ pub(crate) async fn posts_return_unless_deleted(engine: Engine) {
 pub(crate) async fn edits_and_removals_reach_every_inbox_of_the_post(mut engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
-    assert_eq!(engine.fan(&ann, edited(6)).await, Receipt::Unchanged, "the past is read later than the edit");
+    assert_eq!(engine.fan(&ann, edited(6)).await, Receipt::Unchanged, "the backfill is read after the edit");
     engine.fill(&ann, &epoch, &[3, 4], 2).await.unwrap();
     engine.broker.subscribe("timeline:ann").await.unwrap();
     let removed = GoneReason::Deleted;
@@ -133,7 +133,7 @@ pub(crate) async fn edits_and_removals_reach_every_inbox_of_the_post(mut engine:
     assert_eq!(engine.all_pushes().await.len(), written.len());
 }
 
-/// An edit may reach an inbox before the merge that brings the post in.
+/// An edit may reach an inbox before the merge that adds the post.
 pub(crate) async fn edits_do_not_reveal_membership(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &[10]).await;
@@ -145,12 +145,12 @@ pub(crate) async fn edits_do_not_reveal_membership(engine: Engine) {
     assert_eq!(engine.fan(&ann, post(6)).await, Receipt::Written(0));
     let epoch = engine.broker.read_inbox(&ann).await.unwrap().unwrap().top.epoch;
     let brought = engine.broker.catch_up_inbox(&ann, &epoch, &[edited(7), post(7)], 1).await.unwrap();
-    assert_eq!(brought.expect("it is there").1, 1);
+    assert_eq!(brought.expect("the inbox exists").1, 1);
     assert_eq!(engine.entries(&ann).await[4..], posts(&[5, 6, 7]));
     assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[5, 6, 7]), PostId::ZERO).await.unwrap(), 0);
 }
 
-/// Edits take up entries, but a reader finds all posts above the floor, and the floor says where to go on.
+/// Edits use up entries, but readers still find all posts above the floor, and the floor says where to continue.
 pub(crate) async fn many_edits_keep_the_post(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &(1..=40).collect::<Vec<_>>()).await;
@@ -166,7 +166,7 @@ pub(crate) async fn many_edits_keep_the_post(engine: Engine) {
     assert_eq!(engine.fan(&ann, edited(41)).await, Receipt::Written(0));
 }
 
-/// An edit or a removal costs what a post costs, however deep the post is.
+/// The cost of an edit or a removal is that of a post and does not depend on the depth of the post.
 #[tokio::test]
 async fn edits_and_removals_do_not_scan_inboxes_in_redis() {
     let mut engine = Engine::redis().await;
@@ -211,32 +211,32 @@ pub(crate) async fn later_attempts_skip_completed_pages(mut engine: Engine) {
     assert_eq!(fan(&first, &PageRecipients::Users(1), &[]).await, FannedOut::Written(vec![]));
 
     let second = JobAttempt { generation: 2, ..first.clone() };
-    let progress = engine.broker.begin_attempt(&second).await.unwrap().expect("the last one");
+    let progress = engine.broker.begin_attempt(&second).await.unwrap().expect("the latest attempt");
     assert_eq!((&progress.ranges[..], progress.own), (&[(String::new(), "cy".to_owned())][..], false));
     assert_eq!(progress.users.iter().collect::<Vec<_>>(), [&users[1]]);
     assert!(users.iter().all(|user| progress.covers(user)) && !progress.covers(&user("cyd")));
     assert!(
         progress.covers_author(&user("zoe")) && progress.advance("") == Some("cy") && progress.advance("cy").is_none()
     );
-    // What the first one still writes is refused, whichever page it is, and so is a new try of it.
+    // All later pages of the first attempt are refused, and so is a retry of it.
     assert_eq!(fan(&first, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
     assert_eq!(engine.broker.begin_attempt(&JobAttempt { retry: 7, ..first.clone() }).await.unwrap(), None);
     assert_eq!(fan(&second, &PageRecipients::Own, &users[1..2]).await, FannedOut::Written(vec![Receipt::Absent]));
-    // The same generation begins anew after an error: what is on its way by then is refused.
+    // A retry of the same generation starts over after an error: pages still in flight are refused.
     let again = JobAttempt { retry: 1, ..second.clone() };
-    let progress = engine.broker.begin_attempt(&again).await.unwrap().expect("the last one");
+    let progress = engine.broker.begin_attempt(&again).await.unwrap().expect("the latest attempt");
     assert!(progress.own && progress.users.len() == 1);
     assert_eq!(fan(&second, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
-    // A finished job is remembered for some time, so that pages on their way are refused.
+    // A finished job is remembered for some time, so that pages in flight are refused.
     engine.broker.retire_job(&again).await.unwrap();
     assert_eq!(fan(&second, &range("cy", "zoe"), &users[..1]).await, FannedOut::Fenced);
     assert_eq!(engine.entries(&users[0]).await, posts(&[7]));
     assert_eq!(engine.all_pushes().await.len(), 1);
-    // Another job, of which nothing is known.
-    assert!(engine.broker.begin_attempt(&engine.attempt(2)).await.unwrap().expect("the last one").is_empty());
+    // Another job, which the broker does not know.
+    assert!(engine.broker.begin_attempt(&engine.attempt(2)).await.unwrap().expect("the latest attempt").is_empty());
 }
 
-/// A restored ledger gives numbers of jobs out again.
+/// A restored ledger reuses job numbers.
 pub(crate) async fn attempts_are_scoped_to_a_ledger_incarnation(engine: Engine) {
     engine.broker.use_incarnation("first");
     let users = [user("ann")];
@@ -250,11 +250,19 @@ pub(crate) async fn attempts_are_scoped_to_a_ledger_incarnation(engine: Engine) 
     engine.broker.use_incarnation("second");
     assert_eq!(fan(&JobAttempt { generation: 6, ..before }).await, FannedOut::Fenced);
     let after = JobAttempt { generation: 2, ..engine.attempt(1) };
-    assert!(engine.broker.begin_attempt(&after).await.unwrap().expect("the first of its life").is_empty());
+    assert!(
+        engine
+            .broker
+            .begin_attempt(&after)
+            .await
+            .unwrap()
+            .expect("the first attempt under this ledger identity")
+            .is_empty()
+    );
     assert_eq!(fan(&after).await, FannedOut::Written(vec![Receipt::Absent]));
 }
 
-/// What nothing but a fan-out brought since a job was created is written without a search.
+/// If only fan-out has written to an inbox since a job was created, the job writes without a search.
 pub(crate) async fn inboxes_are_scanned_only_after_other_writes(engine: Engine) {
     let users = ["ann", "bo"].map(user);
     for user in &users {
@@ -268,12 +276,12 @@ pub(crate) async fn inboxes_are_scanned_only_after_other_writes(engine: Engine) 
         engine.broker.fan_out(page).await.unwrap()
     };
     let both = |receipt| FannedOut::Written(vec![receipt; 2]);
-    // The past was put in a moment ago: clocks may differ by that much.
+    // The backfill was stored a moment ago; clocks may differ by that much.
     assert_eq!(fan(1, 5, now).await, both(Receipt::Unchanged));
     assert_eq!(fan(2, 6, now).await, both(Receipt::Written(0)));
-    // As if it had been long ago.
+    // As if the backfill had been stored long ago.
     let later = now + 3_600_000;
-    assert_eq!(fan(3, 5, later).await, both(Receipt::Written(0)), "the caller knows that they do not hold it");
+    assert_eq!(fan(3, 5, later).await, both(Receipt::Written(0)), "no search is needed");
     for user in &users {
         assert_eq!(engine.entries(user).await, posts(&[5, 9, 6, 5]));
     }
@@ -310,11 +318,11 @@ pub(crate) async fn purged_posts_are_removed_and_pushed(mut engine: Engine) {
     assert_eq!(heard.collect::<Vec<_>>(), expected);
 }
 
-/// One engine would trim where the other was not even asked: found by their agreement.
+/// A regression test: one engine trimmed in cases in which the other did nothing. The agreement test found it.
 pub(crate) async fn empty_changes_leave_oversized_inboxes_unchanged(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &[]).await;
-    // To where trimming is due, but not at an offset at which it is done in passing.
+    // Up to the length at which trimming is due, but not to an offset at which a write trims anyway.
     for id in 1..=99 {
         engine.fan(&ann, post(id)).await;
     }
@@ -329,8 +337,8 @@ pub(crate) async fn empty_changes_leave_oversized_inboxes_unchanged(engine: Engi
     assert_eq!(engine.entries(&ann).await, before);
 }
 
-/// Every post above the floor that was ever put in is in the log, whatever the order they came in; the floor is one
-/// of those that are not.
+/// The log contains every post above the floor that was ever inserted, in any order of insertion. The floor is the id
+/// of a dropped post.
 pub(crate) async fn inboxes_are_bounded_and_report_what_they_drop(engine: Engine) {
     let ann = user("ann");
     engine.open_with(&ann, &(1..=40).map(|id| id * 10).collect::<Vec<_>>()).await;
@@ -358,10 +366,10 @@ pub(crate) async fn inboxes_are_bounded_and_report_what_they_drop(engine: Engine
         assert!(inbox.floor.0 == 0 || (put.contains(&inbox.floor.0) && !received.contains(&inbox.floor.0)));
     }
     let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
-    assert!(inbox.floor.0 > 0, "nothing was ever forgotten: the test shows nothing");
-    // What is forgotten is none of the inbox's business any more.
+    assert!(inbox.floor.0 > 0, "nothing was ever dropped: the test proves nothing");
+    // Posts at or below the floor are not written to the inbox any more.
     assert_eq!(engine.fan(&ann, post(inbox.floor.0)).await, Receipt::Unchanged);
-    // A past longer than the inbox is cut as well.
+    // A backfill longer than the inbox is trimmed as well.
     let bo = user("bo");
     let past: Vec<u64> = (1..=LENGTH + 150).collect();
     engine.open_with(&bo, &past).await;
@@ -381,10 +389,10 @@ pub(crate) async fn idle_inboxes_expire(engine: Engine) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, gone).await.expect("it goes, however often it is written to");
+    tokio::time::timeout(PATIENCE, gone).await.expect("it expires in spite of regular writes");
     assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
     assert_ne!(engine.open(&ann).await.epoch, first.epoch);
-    // The other was there before. What was read of it is not taken for a part of the one that has its offsets now.
+    // The other log existed first. Entries read from it are not mistaken for part of the log that now has its offsets.
     engine.open_with(&bo, &[4, 5, 6, 7]).await;
     assert_eq!(engine.entries(&bo).await, posts(&[4, 5, 6, 7]));
 }

@@ -1,4 +1,4 @@
-//! The invalidation log: what is in force on every node when the wait for it ends.
+//! The invalidation log: an invalidation applies on every node when the wait for it ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::engine::{PATIENCE, inbox_options, redis_options, user};
 use crate::redis_server::RedisServer;
 
-/// The keys a node was received to invalidate; `None` means all.
+/// The keys that a node was asked to invalidate; `None` means all keys.
 #[derive(Default)]
 struct Caches(Mutex<Vec<Option<Invalidation>>>);
 
@@ -42,9 +42,9 @@ impl Caches {
     }
 }
 
-/// A node with caches that may be used.
+/// A node that holds a cache lease.
 async fn node(server: &RedisServer) -> (RedisBroker, Arc<Caches>) {
-    let broker = RedisBroker::connect(redis_options(server)).await.expect("to connect");
+    let broker = RedisBroker::connect(redis_options(server)).await.expect("connect succeeds");
     let caches = Arc::new(Caches::default());
     broker.listen(Arc::clone(&caches) as Arc<dyn MessageListener>);
     holds_lease(&broker).await;
@@ -59,7 +59,7 @@ async fn holds_lease(broker: &RedisBroker) {
     }
 }
 
-/// Past the time in which nodes may hold leases that this Redis knows nothing of.
+/// Waits until all leases that this Redis server does not know have expired.
 async fn registry_is_known() {
     tokio::time::sleep(CACHE_LEASE + Duration::from_millis(50)).await;
 }
@@ -83,8 +83,8 @@ async fn every_node_has_invalidated_when_the_wait_ends() {
     let (a, _) = node(&server).await;
     let (b, at_b) = node(&server).await;
     let (c, at_c) = node(&server).await;
-    // Without a listener there are no caches, and nothing to confirm.
-    let _deaf = RedisBroker::connect(redis_options(&server)).await.expect("to connect");
+    // Without a listener a broker has no caches and no invalidations to confirm.
+    let _deaf = RedisBroker::connect(redis_options(&server)).await.expect("connect succeeds");
     let all = [
         Invalidation::Post(PostId(7)),
         Invalidation::Comment(CommentId(8)),
@@ -97,9 +97,9 @@ async fn every_node_has_invalidated_when_the_wait_ends() {
         assert_eq!(a.invalidate(&what).await.unwrap().wait().await, 0, "round {round}");
         assert!(at_b.has_dropped(&what) && at_c.has_dropped(&what), "round {round}");
     }
-    // And a few of the probe.
+    // Plus a few round trips of the probe.
     assert!((200..220).contains(&(a.round_trips() - trips)), "{}", a.round_trips() - trips);
-    // Both ways at once.
+    // Both nodes invalidate at the same time.
     for round in 0..100 {
         let (from_b, from_c) = (post(2 * round), post(2 * round + 1));
         let (one, other) = tokio::join!(async { b.invalidate(&from_b).await.unwrap().wait().await }, async {
@@ -130,7 +130,7 @@ async fn lost_nodes_are_waited_for_until_their_lease_ends() {
     let took = begun.elapsed();
     assert!((CACHE_LEASE..2 * CACHE_LEASE).contains(&took), "took {took:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(!a.invalidate(&post(2)).await.unwrap().is_pending(), "it is not registered any more");
+    assert!(!a.invalidate(&post(2)).await.unwrap().is_pending(), "the other node is no longer registered");
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn invalidations_lost_by_pub_sub_are_read_from_the_log() {
     let (_b, at_b) = node(&server).await;
     for round in 0..20 {
         server.ask("CLIENT KILL TYPE pubsub");
-        // Its own confirmations may be lost, too; then the wait is as long as the lease.
+        // The node's own confirmations may be lost as well; then the wait lasts as long as the lease.
         a.invalidate(&post(round)).await.unwrap().wait().await;
         assert!(at_b.has_dropped(&post(round)), "round {round}");
     }
@@ -169,8 +169,8 @@ async fn caches_are_not_used_without_redis() {
     assert!(a.invalidate(&post(1)).await.is_err());
     server.start_again();
     holds_lease(&a).await;
-    assert_eq!(at_a.times_all(), 2, "it may have missed something");
-    // Nodes that have not come back yet may hold a lease from before: nobody is answered before that has ended.
+    assert_eq!(at_a.times_all(), 2, "it may have missed an invalidation");
+    // Nodes that have not reconnected may still hold an older lease, so no wait ends before that lease has expired.
     let begun = Instant::now();
     server.ask("FLUSHALL");
     a.invalidate(&post(2)).await.unwrap().wait().await;

@@ -1,4 +1,4 @@
-//! What a broker remembers of the ledger, and what it forgets when that becomes another one.
+//! The data that a broker stores about the ledger, and what it drops when the ledger is replaced.
 
 use feedline::broker::{InboxState, LedgerMatch, continues};
 use feedline::ledger::{HighWaterMarks, high_water};
@@ -23,27 +23,33 @@ fn sorted(found: LedgerMatch) -> LedgerMatch {
 pub(crate) async fn restored_ledgers_are_detected(engine: Engine) {
     let broker = &engine.broker;
     let compare = async |identity: &str, all: &[(&str, u64)]| {
-        sorted(broker.match_ledger(identity, &numbers(all)).await.expect("an answer"))
+        sorted(broker.match_ledger(identity, &numbers(all)).await.expect("match_ledger succeeds"))
     };
-    assert_eq!(compare("one", &[("jobs", 9), ("pulled", 4)]).await, LedgerMatch::Same, "none was known");
-    assert_eq!(compare("one", &[("jobs", 10), ("pulled", 4)]).await, LedgerMatch::Same, "it went on");
-    // 9 is less than 10 as a number, not as text.
+    assert_eq!(compare("one", &[("jobs", 9), ("pulled", 4)]).await, LedgerMatch::Same, "no ledger was known");
+    assert_eq!(compare("one", &[("jobs", 10), ("pulled", 4)]).await, LedgerMatch::Same, "the ledger advanced");
+    // As numbers 9 is less than 10; as text it is not.
     let known = || LedgerMatch::Other("one".into(), numbers(&[("jobs", 10), ("pulled", 4)]));
-    assert_eq!(compare("one", &[("jobs", 9), ("pulled", 4)]).await, known(), "its tail is lost");
-    assert_eq!(compare("one", &[("jobs", 10)]).await, known(), "of one kind it has no number any more");
+    assert_eq!(compare("one", &[("jobs", 9), ("pulled", 4)]).await, known(), "the ledger lost its tail");
+    assert_eq!(compare("one", &[("jobs", 10)]).await, known(), "the ledger lost the numbers of one kind");
     assert_eq!(compare("other", &[("jobs", 90), ("pulled", 90)]).await, known(), "another ledger");
 
     assert!(broker.note_numbers("one", &numbers(&[("jobs", 12)])).await.unwrap());
-    assert!(broker.note_numbers("one", &numbers(&[("jobs", 11)])).await.unwrap(), "it stays as it is");
+    assert!(broker.note_numbers("one", &numbers(&[("jobs", 11)])).await.unwrap(), "the identity is unchanged");
     assert!(!broker.note_numbers("other", &numbers(&[("jobs", 99)])).await.unwrap());
     assert!(matches!(compare("one", &[("jobs", 11), ("pulled", 4)]).await, LedgerMatch::Other(..)));
     assert_eq!(compare("one", &[("jobs", 12), ("pulled", 4)]).await, LedgerMatch::Same);
 
-    assert!(!broker.replace_ledger("none", "new", &numbers(&[("jobs", 5)])).await.unwrap(), "another was known");
+    assert!(
+        !broker.replace_ledger("none", "new", &numbers(&[("jobs", 5)])).await.unwrap(),
+        "another identity is stored"
+    );
     assert!(broker.replace_ledger("one", "new", &numbers(&[("jobs", 5)])).await.unwrap());
-    assert!(!broker.replace_ledger("one", "newer", &numbers(&[("jobs", 5)])).await.unwrap(), "somebody was first");
-    assert_eq!(compare("new", &[("jobs", 5)]).await, LedgerMatch::Same, "numbers of the other count for nothing");
-    // A partition of a queue that was lost: the ledger speaks of the new one.
+    assert!(
+        !broker.replace_ledger("one", "newer", &numbers(&[("jobs", 5)])).await.unwrap(),
+        "another node replaced it first"
+    );
+    assert_eq!(compare("new", &[("jobs", 5)]).await, LedgerMatch::Same, "numbers of the old ledger are ignored");
+    // A partition of a queue was lost: the ledger reports the numbers of the new one.
     assert!(broker.note_numbers("new", &numbers(&[("likes:1:lost", 7)])).await.unwrap());
     assert_eq!(compare("new", &[("jobs", 5), ("likes:1:new", 1)]).await, LedgerMatch::Same);
     assert!(matches!(compare("new", &[("jobs", 5), ("likes:1:lost", 6)]).await, LedgerMatch::Other(..)));
@@ -53,14 +59,16 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
     let broker = std::sync::Arc::clone(&engine.broker);
     let ann = feedline::model::UserId::parse("ann").expect("a user id");
     broker.use_incarnation("first");
-    let InboxState::Unfilled(epoch) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is new") };
-    broker.fill_inbox(&ann, &epoch, &[PostId(1)], PostId::ZERO, 7).await.unwrap().expect("it is the same");
+    let InboxState::Unfilled(epoch) = broker.open_inbox(&ann).await.unwrap() else {
+        panic!("the inbox is already filled")
+    };
+    broker.fill_inbox(&ann, &epoch, &[PostId(1)], PostId::ZERO, 7).await.unwrap().expect("the epoch is unchanged");
     let log = engine.append("user:ann", "1").await.position;
     let object = Object::Post(PostId(1));
     broker.set_tallies(&[(object, Tally { likes: 5, comments: 0, version: 9 })]).await.unwrap();
 
     broker.use_incarnation("first");
-    assert!(broker.read_inbox(&ann).await.unwrap().is_some(), "it is the same one");
+    assert!(broker.read_inbox(&ann).await.unwrap().is_some(), "the inbox was dropped");
     broker.use_incarnation("second");
     while !matches!(engine.heard.recv().await.expect("the listener"), Heard::Resync) {}
     assert_eq!(broker.read_inbox(&ann).await.unwrap(), None);
@@ -70,9 +78,9 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
     assert!(unwritten.offset == 0 && !continues(&log.epoch, &unwritten.epoch), "{log:?} {unwritten:?}");
     let again = engine.append("user:ann", "1").await.position;
     assert!(!continues(&log.epoch, &again.epoch), "{log:?} {again:?}");
-    let InboxState::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("it is lost") };
+    let InboxState::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("the inbox was not dropped") };
     assert_ne!(new, epoch);
-    // An older version than that of the life before.
+    // A version lower than the one before the replacement.
     let tally = Tally { likes: 1, comments: 0, version: 2 };
     assert_eq!(broker.tallies(&[object]).await.unwrap(), [None]);
     broker.set_tallies(&[(object, tally)]).await.unwrap();

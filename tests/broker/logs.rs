@@ -1,4 +1,4 @@
-//! Logs that come into being with their first entry.
+//! Logs that are created by their first entry.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,13 +46,13 @@ pub(crate) async fn dropped_logs_are_empty(engine: Engine) {
     assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
 }
 
-/// The epoch derived for the channel is the one that the dropped log had: it must not come back.
+/// The epoch derived for the channel is that of the dropped log: it must not be derived again.
 pub(crate) async fn dropped_logs_do_not_reuse_their_epoch(engine: Engine) {
     let unwritten = engine.broker.position("topic:1").await.unwrap().unwrap();
     let kept = engine.kept();
     let channels = ["topic:1".to_owned()];
     engine.broker.drop_logs(&channels).await.unwrap();
-    assert_eq!(engine.kept(), kept, "dropping a log that never was costs nothing");
+    assert_eq!(engine.kept(), kept, "dropping an unwritten log stores nothing");
     assert_eq!(engine.broker.position("topic:1").await.unwrap().unwrap(), unwritten);
     let written = engine.append("topic:1", "1").await.position;
     assert_eq!(written.epoch, unwritten.epoch);
@@ -80,7 +80,7 @@ pub(crate) async fn position_reads_create_nothing(engine: Engine) {
     assert_eq!(engine.broker.positions(&[]).await.unwrap(), []);
 }
 
-/// Subscribing to a channel that nothing was written to, and looking at it, costs the broker nothing.
+/// Subscribing to and reading a channel without entries stores nothing in the broker.
 pub(crate) async fn unwritten_channels_use_no_memory(engine: Engine) {
     let before = engine.kept();
     let names: Vec<Arc<str>> = (0..10_000).map(|n| format!("topic:t{n}").into()).collect();
@@ -97,7 +97,7 @@ pub(crate) async fn unwritten_channels_use_no_memory(engine: Engine) {
         assert_eq!(again, positions.into_iter().map(Some).collect::<Vec<_>>());
     }
     if engine.server.is_some() {
-        assert_eq!(engine.kept(), before, "keys while everybody is there");
+        assert_eq!(engine.kept(), before, "keys while the clients are subscribed");
     }
     for some in names.chunks(500) {
         join_all(some.iter().map(|name| async { engine.broker.unsubscribe(name).await.unwrap() })).await;
@@ -109,8 +109,8 @@ pub(crate) async fn unwritten_channels_use_no_memory(engine: Engine) {
     assert_eq!(engine.kept(), before);
 }
 
-/// An unwritten log's epoch moves on with time, in steps that continue one another; once a log was forgotten, no epoch
-/// of its channel continues its.
+/// The epoch of an unwritten log advances with time, and each epoch continues the one before. Once a log was forgotten,
+/// no epoch of its channel continues the epoch of that log.
 pub(crate) async fn expired_logs_are_distinguished_from_new_ones(engine: Engine) {
     let engine = engine.with_position_ttl(Duration::from_millis(600)).await;
     let position = async || engine.broker.position("app:1").await.unwrap().unwrap();
@@ -124,7 +124,7 @@ pub(crate) async fn expired_logs_are_distinguished_from_new_ones(engine: Engine)
                 true => engine.broker.append(Append { retention, ..to(&post(1)) }).await.unwrap().position,
                 false => position().await,
             };
-            // On a busy machine more than a period may have passed.
+            // On a busy machine more than one period may have passed.
             let in_time = asked.elapsed() < Duration::from_millis(300);
             assert!(!in_time || continues(&last.epoch, &next.epoch), "{last:?} {next:?}");
             if written {
@@ -137,7 +137,7 @@ pub(crate) async fn expired_logs_are_distinguished_from_new_ones(engine: Engine)
     let written = tokio::time::timeout(PATIENCE, stepped).await.expect("periods end");
     let forgotten = async {
         loop {
-            // Asking for the position would keep it known.
+            // Reading the position would keep it alive.
             tokio::time::sleep(Duration::from_millis(700)).await;
             let now = position().await;
             if now.offset == 0 {
@@ -145,7 +145,7 @@ pub(crate) async fn expired_logs_are_distinguished_from_new_ones(engine: Engine)
             }
         }
     };
-    let now = tokio::time::timeout(PATIENCE, forgotten).await.expect("the position goes");
+    let now = tokio::time::timeout(PATIENCE, forgotten).await.expect("the position expires");
     assert!(!continues(&written.epoch, &now.epoch), "{written:?} {now:?}");
     assert!(!continues(&last.epoch, &now.epoch), "{last:?} {now:?}");
     let next = engine.broker.append(Append { retention, ..to(&post(2)) }).await.unwrap().position;
@@ -174,7 +174,7 @@ pub(crate) async fn positions_outlive_entries(engine: Engine) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, gone).await.expect("the entries go");
+    tokio::time::timeout(PATIENCE, gone).await.expect("the entries expire");
     assert_eq!(engine.broker.position("app:1").await.unwrap(), Some(here.clone()));
     let next = engine.append("app:1", "2").await.position;
     assert_eq!(next, Position { offset: 2, ..here });
@@ -189,7 +189,7 @@ pub(crate) async fn idempotency_keys_write_once(engine: Engine) {
     assert_eq!(engine.append("app:1", "2").await.position.offset, 2);
     let again = engine.broker.append(keyed).await.unwrap();
     assert_eq!(again, first);
-    // The key belongs to its channel, and to itself.
+    // The idempotency key is scoped to its channel and compared exactly.
     for other in [Append { channel: "app:2", ..keyed }, Append { idempotency_key: Some("l"), ..keyed }] {
         let written = engine.broker.append(other).await.unwrap().position;
         let slice = engine.broker.read(other.channel, Span::Before(u64::MAX, 1)).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What every broker must do, run against each of them, and what Redis must survive.
+//! The conformance tests of every broker, and the failures that the Redis broker must survive.
 
 mod agreement;
 mod engine;

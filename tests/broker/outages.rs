@@ -1,4 +1,4 @@
-//! What Redis does to those who depend on it: restarts empty, restarts without its last second, falls silent.
+//! Redis outages: restarts without data, restarts without the last second of writes, and unresponsive servers.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,19 +8,19 @@ use feedline::model::PostId;
 use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, user};
 use crate::redis_server::RedisServer;
 
-/// Waits until the broker says that hints flow again.
+/// Waits until the broker reports that hints arrive again.
 async fn resynced(engine: &mut Engine) {
     while engine.hear().await != Heard::Resync {}
 }
 
-/// Waits until commands are answered again.
+/// Waits until commands succeed again.
 async fn healed(engine: &Engine) {
     let healed = async {
         while engine.broker.ping().await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, healed).await.expect("it heals by itself");
+    tokio::time::timeout(PATIENCE, healed).await.expect("the broker recovers");
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn truncated_logs_get_a_new_epoch() {
     resynced(&mut engine).await;
     healed(&engine).await;
 
-    // Offset 2 was something else before: it must not be handed out again in the same life.
+    // Offset 2 belonged to another entry before the restart: it must not be reused under the same epoch.
     let channels = ["timeline:ann", "app:1"].map(Into::into);
     let positions = engine.broker.positions(&channels).await.unwrap();
     assert_eq!(positions[0], None);
@@ -98,14 +98,14 @@ async fn flushed_redis_derives_other_epochs() {
     let before = engine.broker.position("app:1").await.unwrap().unwrap();
     let written = engine.append("app:2", "1").await.position;
     assert_eq!(engine.server().ask("FLUSHALL"), "+OK");
-    // The run is the same, and so is the period.
+    // Neither the run nor the period has changed.
     let after = engine.broker.position("app:1").await.unwrap().unwrap();
     assert!(!continues(&before.epoch, &after.epoch), "{before:?} {after:?}");
     let again = engine.append("app:2", "2").await.position;
     assert!(!continues(&written.epoch, &again.epoch), "{written:?} {again:?}");
     let options = redis_options(engine.server());
     let other = RedisBroker::connect(options).await.unwrap();
-    assert_eq!(other.position("app:1").await.unwrap(), Some(after), "all nodes say the same");
+    assert_eq!(other.position("app:1").await.unwrap(), Some(after), "all nodes report the same position");
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn silent_stalls_are_detected() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(waited <= 2, "a silent connection is found out once, then commands fail at once; {waited} waited");
-    assert!(engine.heard.try_recv().is_err(), "nothing flows yet");
+    assert!(engine.heard.try_recv().is_err(), "no notification arrives yet");
     engine.server().resume();
     resynced(&mut engine).await;
     healed(&engine).await;
@@ -168,7 +168,7 @@ async fn node_numbers_are_leased_once_each() {
     let renewed = broker.lease_node("node-7", Some(numbers[3]), 2).await.unwrap();
     assert_eq!((renewed.number, renewed.used_until), (numbers[7], 0), "a renewal keeps the number");
     assert!(matches!(broker.lease_node("one too many", None, 3).await, Err(BrokerError::Refused(_))));
-    // Forgotten, a node keeps its number all the same.
+    // A node keeps its number even if Redis lost its lease.
     assert_eq!(server.ask("FLUSHALL"), "+OK");
     for (node, number) in numbers.iter().enumerate() {
         assert_eq!(broker.lease_node(&format!("node-{node}"), Some(*number), 1).await.unwrap().number, *number);
@@ -184,7 +184,7 @@ async fn new_holders_of_a_node_number_learn_its_last_id() {
     let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
     let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
     let (hour, expire) = (3_600_000, |number: u8| server.ask(&format!("DEL feedline:node:{number}")));
-    // The former holder's clock is an hour ahead.
+    // The clock of the former holder is one hour ahead.
     let former = broker.lease_node("former", None, now + hour).await.unwrap();
     broker.lease_node("former", Some(former.number), now + hour + 5).await.unwrap();
     broker.lease_node("former", Some(former.number), now).await.unwrap();
@@ -197,7 +197,7 @@ async fn new_holders_of_a_node_number_learn_its_last_id() {
     let next = broker.lease_node("next", None, now).await.unwrap();
     assert_eq!((next.number, next.used_until), (former.number, now + hour + 5));
     assert_eq!(broker.lease_node("next", Some(next.number), now).await.unwrap().used_until, 0, "a renewal");
-    // One that lost its lease without noticing gets its number back if nobody has it.
+    // A node whose lease expired unnoticed gets its number back if no other node has taken it.
     assert_eq!(expire(next.number), ":1");
     let again = broker.lease_node("next", Some(next.number), now).await.unwrap();
     assert_eq!((again.number, again.used_until), (next.number, now + hour + 5));

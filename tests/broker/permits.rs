@@ -25,15 +25,19 @@ pub(crate) async fn buckets_are_taken_from_and_refilled(engine: Engine) {
     }
     let denied = wait(&engine, slow).await;
     assert!(denied > Duration::from_secs(900) && denied <= Duration::from_secs(1_000), "{denied:?}");
-    // What is denied costs nothing: it is no later than before.
+    // A denied request uses no permits: the wait does not grow.
     assert!(wait(&engine, slow).await <= denied);
     let quick = request("posts:bo", 200, 3);
     assert_eq!(wait(&engine, quick).await, Duration::ZERO);
     let denied = wait(&engine, request("posts:bo", 200, 1)).await;
     assert!(!denied.is_zero() && denied <= Duration::from_millis(200), "{denied:?}");
     tokio::time::sleep(denied + Duration::from_millis(5)).await;
-    assert_eq!(wait(&engine, request("posts:bo", 200, 1)).await, Duration::ZERO, "the wait was the right one");
-    // More than fits counts as all of it.
+    assert_eq!(
+        wait(&engine, request("posts:bo", 200, 1)).await,
+        Duration::ZERO,
+        "the request succeeds after the announced wait"
+    );
+    // A request larger than the burst counts as the whole burst.
     assert_eq!(wait(&engine, request("posts:cy", 1_000, 1_000)).await, Duration::ZERO);
 }
 

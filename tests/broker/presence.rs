@@ -1,4 +1,4 @@
-//! Clients that are in channels.
+//! Presence: the clients in a channel.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const CHANNEL: &str = "app:1";
 async fn enter(engine: &Engine, client: &str, user: &str, ttl: Duration) {
     let info = Bytes::from(format!("{{\"user\": \"{user}\"}}"));
     let client = PresentClient { client, user, info: &info };
-    engine.broker.present(CHANNEL, client, ttl).await.expect("to enter");
+    engine.broker.present(CHANNEL, client, ttl).await.expect("present succeeds");
 }
 
 async fn stats(engine: &Engine) -> (u64, u64) {
@@ -24,7 +24,7 @@ async fn stats(engine: &Engine) -> (u64, u64) {
     (clients, users)
 }
 
-/// Asks until the counts are these.
+/// Polls until the counts match.
 async fn settle(engine: &Engine, expected: (u64, u64)) {
     let settled = async {
         while stats(engine).await != expected {
@@ -58,7 +58,7 @@ pub(crate) async fn presence_is_added_removed_and_expired(engine: Engine) {
     assert!(found.contains(&("b".to_owned(), info.clone())), "{found:?}");
     engine.broker.absent(CHANNEL, "a").await.unwrap();
     engine.broker.absent(CHANNEL, "nobody").await.unwrap();
-    assert_eq!(stats(&engine).await, (2, 2), "d is ann's, too");
+    assert_eq!(stats(&engine).await, (2, 2), "d is a client of ann as well");
     engine.broker.absent(CHANNEL, "a").await.unwrap();
     engine.broker.absent(CHANNEL, "d").await.unwrap();
     assert_eq!((names(&engine, 9).await, stats(&engine).await), (vec!["b".to_owned()], (1, 1)));
@@ -66,7 +66,7 @@ pub(crate) async fn presence_is_added_removed_and_expired(engine: Engine) {
     assert_eq!((names(&engine, 9).await, stats(&engine).await), (vec![], (0, 0)));
 }
 
-/// A user counts as long as one of their clients does; anonymous clients are one user.
+/// A user counts while at least one of their clients is present; all anonymous clients count as one user.
 pub(crate) async fn presence_counts_users_once(engine: Engine) {
     enter(&engine, "a", "ann", SHORT).await;
     enter(&engine, "b", "ann", LONG).await;
@@ -79,7 +79,7 @@ pub(crate) async fn presence_counts_users_once(engine: Engine) {
     settle(&engine, (1, 1)).await;
 }
 
-/// 20,000 clients: the list is cut, the counts are not, and neither reads all of them.
+/// 20,000 clients: the list is truncated, the counts are exact, and neither call reads all clients.
 pub(crate) async fn presence_of_large_channels_is_read_in_parts(engine: Engine) {
     const CLIENTS: u64 = 20_000;
     let clients: Vec<u64> = (0..CLIENTS).collect();
@@ -110,7 +110,8 @@ pub(crate) async fn presence_of_large_channels_is_read_in_parts(engine: Engine) 
     assert_eq!(names(&engine, 1).await, ["the last"]);
 }
 
-/// A node died with thousands of clients: no call removes all of them, and the counts are right after a while.
+/// A node crashed with thousands of clients: no single call removes all of them, and the counts become correct over
+/// time.
 pub(crate) async fn expired_presence_is_removed_in_steps(engine: Engine) {
     for some in (0..3000).collect::<Vec<u64>>().chunks(1000) {
         let ttl = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What subscribers hear.
+//! The messages that subscribers receive.
 
 use bytes::Bytes;
 use feedline::broker::{PresenceEvent, Signal, Span};
@@ -64,7 +64,7 @@ pub(crate) async fn listened_users_are_connected(engine: Engine) {
     assert_eq!(connected().await, [false; 4]);
     engine.broker.subscribe("timeline:bo").await.unwrap();
     engine.broker.subscribe("timeline:dee").await.unwrap();
-    // Neither another channel of theirs nor an inbox without a listener counts.
+    // Neither another channel of the user nor an inbox without a listener counts.
     engine.broker.subscribe("notifications:cy").await.unwrap();
     engine.open(&users[0]).await;
     assert_eq!(connected().await, [false, true, false, true]);

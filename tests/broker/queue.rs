@@ -1,4 +1,4 @@
-//! The queue: what was acknowledged is there, in order, until it is trimmed.
+//! The queue: acknowledged items stay readable, in order, until they are trimmed.
 
 use bytes::Bytes;
 use feedline::broker::{Claim, DurableQueue, QueueItem, QueueOffset, QueuedEntry};
@@ -15,7 +15,7 @@ async fn enqueue(queue: &dyn DurableQueue, bodies: &[&str]) -> Vec<Option<QueueO
 }
 
 async fn claim(queue: &dyn DurableQueue, after: QueueOffset) -> Claim {
-    queue.claim(0, "me", after, 100).await.expect("to claim").expect("it is mine")
+    queue.claim(0, "me", after, 100).await.expect("to claim").expect("the partition is free")
 }
 
 fn bodies(items: &[QueuedEntry]) -> Vec<&str> {
@@ -24,14 +24,17 @@ fn bodies(items: &[QueuedEntry]) -> Vec<&str> {
 
 pub(crate) async fn entries_wait_in_order_until_trimmed(mut kind: Kind) {
     let queue = kind.open().await;
-    assert_eq!(queue.claim(0, "me", QueueOffset::ZERO, 9).await.expect("to claim").expect("mine").items, []);
+    assert_eq!(
+        queue.claim(0, "me", QueueOffset::ZERO, 9).await.expect("to claim").expect("the partition is free").items,
+        []
+    );
     let places: Vec<QueueOffset> = enqueue(&*queue, &["a", "b", "c"]).await.into_iter().flatten().collect();
     let more: Vec<QueueOffset> = enqueue(&*queue, &["d"]).await.into_iter().flatten().collect();
     assert!(places.is_sorted() && places.len() == 3 && more[0] > places[2]);
     let first = claim(&*queue, QueueOffset::ZERO).await;
     assert_eq!(bodies(&first.items), ["a", "b", "c", "d"]);
     assert_eq!(first.items.iter().map(|item| item.place).collect::<Vec<_>>(), [&places[..], &more].concat());
-    // Reading takes nothing away.
+    // Reading removes nothing.
     let rest = claim(&*queue, places[1]).await;
     assert_eq!((bodies(&rest.items), &rest.life), (vec!["c", "d"], &first.life));
     assert_eq!(bodies(&queue.claim(0, "me", QueueOffset::ZERO, 2).await.unwrap().unwrap().items), ["a", "b"]);
@@ -41,7 +44,7 @@ pub(crate) async fn entries_wait_in_order_until_trimmed(mut kind: Kind) {
     assert_eq!(queue.length().await.expect("a length"), 2);
     queue.trim(0, "me", &first.life, more[0].next()).await.expect("to trim");
     assert_eq!(queue.length().await.expect("a length"), 0);
-    // Places go on where they were.
+    // Offsets continue after the last one.
     let last = enqueue(&*queue, &["e"]).await[0].expect("room");
     assert!(last > more[0]);
     assert_eq!(bodies(&claim(&*queue, more[0]).await.items), ["e"]);
@@ -50,7 +53,7 @@ pub(crate) async fn entries_wait_in_order_until_trimmed(mut kind: Kind) {
 pub(crate) async fn full_queues_accept_what_fits(mut kind: Kind) {
     let queue = kind.open().await;
     let last = queue.partitions() - 1;
-    // The bound is that of all partitions together.
+    // The limit applies to all partitions together.
     let items = [item(0, "a"), item(last, "b"), item(0, "c")];
     let places = queue.enqueue(&items, 2).await.expect("to enqueue");
     assert_eq!(places.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
@@ -73,7 +76,7 @@ pub(crate) async fn waiting_entries_survive_a_restart(mut kind: Kind) {
     assert_eq!((bodies(&after.items), &after.life), (vec!["b", "c"], &before.life));
     let new = enqueue(&*queue, &["d"]).await[0].expect("room");
     assert!(Some(new) > places[2]);
-    // Emptied and restarted, places go on all the same.
+    // Offsets continue even after the queue was emptied and restarted.
     queue.trim(0, "me", &before.life, new.next()).await.expect("to trim");
     drop(queue);
     kind.restart();
