@@ -12,7 +12,7 @@ import { poll } from "../support/wait.mjs";
 
 const PATIENCE_MS = 10_000;
 const ELEMENT = "element-6066-11e4-a52e-4f735466cecf";
-/** Pictures that the tests take, to be looked at. */
+/** The folder for the screenshots that the tests take. */
 const SHOTS = fileURLToPath(new URL("../../target/screenshots/", import.meta.url));
 const FLAGS = [
   "--headless",
@@ -25,7 +25,7 @@ const FLAGS = [
   "--lang=en-GB",
 ];
 
-/** What the driver refused; `kind` is WebDriver's name for it. */
+/** An error of the driver; `kind` is its WebDriver name. */
 class DriverError extends Error {
   constructor(message, kind) {
     super(message);
@@ -33,7 +33,7 @@ class DriverError extends Error {
   }
 }
 
-/** A chromedriver of the tests' own. */
+/** A chromedriver process for the tests. */
 export class Driver {
   static async start() {
     const driver = new Driver();
@@ -63,7 +63,7 @@ export class Driver {
     return value;
   }
 
-  /** A browser with an empty profile. */
+  /** Opens a browser with an empty profile. */
   async browser({ width = 1180, height = 900 } = {}) {
     const profile = await mkdtemp(path.join(tmpdir(), "feedline-profile-"));
     const args = [...FLAGS, `--user-data-dir=${profile}`, `--window-size=${width},${height}`];
@@ -73,13 +73,13 @@ export class Driver {
   }
 }
 
-/** One browser window. Elements are named by their `data-testid`, or by a selector. */
+/** One browser window. Elements are identified by their `data-testid` or by a selector. */
 export class Browser {
   #kill;
 
   constructor(driver, id, profile, pid) {
     Object.assign(this, { driver, id, profile });
-    // A test that ends half-way leaves no browser behind: the driver does not take it along.
+    // chromedriver does not stop its browsers on exit, so an aborted test kills the browser here.
     this.#kill = () => process.kill(pid, "SIGKILL");
     process.once("exit", this.#kill);
   }
@@ -96,15 +96,12 @@ export class Browser {
     return this.call("POST", "/refresh", {});
   }
 
-  /** Runs a function in the page. What it is given and answers is JSON. */
+  /** Runs a function in the page. Its arguments and its result are JSON. */
   run(inPage, ...args) {
     return this.call("POST", "/execute/sync", { script: `return (${inPage})(...arguments)`, args });
   }
 
-  /**
-   * Does something to an element, once it is there and to be seen. One that the page replaces meanwhile is looked for
-   * anew.
-   */
+  /** Acts on an element once it exists and is displayed. If the page replaces the element, it is looked up again. */
   async #act(name, action, body) {
     const value = selector(name);
     const attempt = async () => {
@@ -124,12 +121,12 @@ export class Browser {
     return this.#act(name, "click", {});
   }
 
-  /** Writes into an empty field. */
+  /** Types into an empty field. */
   type(name, text) {
     return this.#act(name, "value", { text });
   }
 
-  /** Presses a key where the focus is. */
+  /** Presses a key on the focused element. */
   press(key) {
     const actions = [
       { type: "keyDown", value: key },
@@ -138,12 +135,12 @@ export class Browser {
     return this.call("POST", "/actions", { actions: [{ type: "key", id: "keyboard", actions }] });
   }
 
-  /** The text of everything that a name fits. */
+  /** The texts of all elements that match a name. */
   texts(name) {
     return this.run((query) => [...document.querySelectorAll(query)].map((found) => found.textContent), selector(name));
   }
 
-  /** Waits until `fits` says yes to what `ask` answers. */
+  /** Polls `ask` until `fits` accepts its result. */
   async until(ask, fits, what, ms = PATIENCE_MS) {
     let last;
     const right = async () => fits((last = await ask()));
@@ -151,7 +148,7 @@ export class Browser {
     return last;
   }
 
-  /** Waits for a text in one of the elements that a name fits. */
+  /** Waits for a text in one of the elements that match a name. */
   sees(name, text, ms) {
     return this.until(
       () => this.texts(name),
@@ -161,13 +158,13 @@ export class Browser {
     );
   }
 
-  /** What the page's console said at the level of errors and warnings since the last time. */
+  /** Errors and warnings that the page's console logged since the last call. */
   async complaints() {
     const entries = await this.call("POST", "/se/log", { type: "browser" });
     return entries.filter(({ level }) => level !== "INFO" && level !== "DEBUG").map(({ message }) => message);
   }
 
-  /** Looks as a scheme of colours and a size of window would make it. */
+  /** Emulates a colour scheme and a window size. */
   async emulate({ dark = false, width, height }) {
     const command = (cmd, params) => this.call("POST", "/goog/cdp/execute", { cmd, params });
     await command("Emulation.setEmulatedMedia", {
@@ -176,7 +173,7 @@ export class Browser {
     await command("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
   }
 
-  /** Keeps a picture of the window. */
+  /** Saves a screenshot of the window. */
   async shot(name) {
     await mkdir(SHOTS, { recursive: true });
     await writeFile(path.join(SHOTS, `${name}.png`), Buffer.from(await this.call("GET", "/screenshot"), "base64"));

@@ -1,13 +1,13 @@
-// A line between the browser and the server that can be made slow: what the server sends is held back.
+// A TCP relay between the browser and the server that can delay the data that the server sends.
 
 import net from "node:net";
 import { once } from "node:events";
 
-/** A TCP relay to `port`. WebSockets of it are slow on demand, in the direction of the browser. */
+/** A TCP relay to `port`. It delays WebSocket data on demand, in the direction of the browser. */
 export class HeldLine {
   #server;
   #sockets = new Set();
-  /** How long what the server sends is held back, in ms. */
+  /** Delay of data from the server, in ms. */
   holdMs = 0;
 
   static async to(port) {
@@ -35,7 +35,7 @@ export class HeldLine {
       isSocket ||= data.includes("Upgrade: websocket");
       server.write(data);
     });
-    // One after the other: a timer each keeps the order, since all wait equally long.
+    // One timer per chunk keeps the order, since all delays are equal.
     server.on("data", (data) => {
       if (isSocket && this.holdMs > 0) setTimeout(() => browser.writable && browser.write(data), this.holdMs);
       else browser.write(data);

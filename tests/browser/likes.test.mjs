@@ -1,4 +1,4 @@
-// Honest likes: lit at once, pending until settled, and visibly taken back.
+// Optimistic likes: shown at once, pending until settled, and visibly reverted.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -27,7 +27,7 @@ const scene = stage({
   after: () => line?.close(),
 });
 
-/** The like button of a post: whether it is lit, in which state, and its number. */
+/** The like button of a post: whether it is lit, its state, and its number. */
 const like = (browser, id) =>
   browser.run((post) => {
     const button = document.querySelector(`[data-id="${post}"] [data-testid=like]`);
@@ -45,7 +45,7 @@ const becomes = (browser, id, wanted, ms) =>
 test("a like lights within a frame while its acknowledgement is held back, and settles after", async () => {
   const { ann, bo } = scene;
   const id = await idOf(ann, "liked slowly");
-  // Counts are live once a post on screen is watched.
+  // Counts are live once a visible post is watched.
   await bo.click("curtain");
   await bo.sees("frames", `"channel":"post:${id}"`);
   line.holdMs = HELD_MS;
@@ -74,7 +74,7 @@ test("a like lights within a frame while its acknowledgement is held back, and s
   await becomes(ann, id, ["false", "settled", ""], HELD_MS + LIVE_MS);
 });
 
-test("a like that cannot be settled is taken back in every tab, and says why", async () => {
+test("a like that cannot be settled is reverted in every tab, with the reason", async () => {
   const { server, driver, ann } = scene;
   const second = await driver.browser();
   try {
@@ -85,7 +85,7 @@ test("a like that cannot be settled is taken back in every tab, and says why", a
     const gone = await holdLedger(server, `UPDATE posts SET deleted_at = 1, body = NULL WHERE id = ${id}`);
     await ann.click(`[data-id="${id}"] [data-testid=like]`);
     await becomes(ann, id, ["true", "pending", "1"], LIVE_MS);
-    // The queue acknowledged it: the reply has come.
+    // The reply has arrived: the queue acknowledged the like.
     await ann.sees("frames", '"state":"accepted"');
     await gone();
     for (const browser of [ann, second]) {
@@ -101,7 +101,9 @@ test("a like that cannot be settled is taken back in every tab, and says why", a
   }
 });
 
-/** Takes the lock of the ledger, under which nothing is settled; the function it answers changes it, and lets go. */
+/**
+ * Takes the ledger's write lock, so that nothing is settled. The returned function applies the change and releases it.
+ */
 async function holdLedger(server, change) {
   const script =
     "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], isolation_level=None)\n" +

@@ -1,4 +1,4 @@
-// How every view looks and reads: both themes, both widths, axe-core, the keyboard, Chinese.
+// Appearance and accessibility of every view: both themes, both widths, axe-core, the keyboard, Chinese.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -27,7 +27,7 @@ const scene = stage({
   },
 });
 
-/** Every view: its name, address, and what is there once it is complete. */
+/** Every view: its name, its address, and an element that is present once the view is complete. */
 const views = () => [
   ["home", "/", "post-body", "Jam update"],
   ["thread", `/post/${thread}`, "comment-text-shown", "all clocks are opinions"],
@@ -50,7 +50,7 @@ async function at(browser, [, path, name, text]) {
   await browser.run(() => scrollTo(0, 0));
 }
 
-/** What axe-core finds serious or critical on the page. */
+/** Serious and critical findings of axe-core on the page. */
 async function findings(browser) {
   const command = (cmd, params) => browser.call("POST", "/goog/cdp/execute", { cmd, params });
   await command("Runtime.evaluate", { expression: await readFile(AXE, "utf8") });
@@ -62,7 +62,7 @@ async function findings(browser) {
   return JSON.parse(result.value);
 }
 
-/** Nothing sticks out sideways. */
+/** Checks that the page does not overflow horizontally. */
 async function fits(browser, what) {
   const over = await browser.run(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.equal(over, 0, `${what} sticks out`);
@@ -70,7 +70,7 @@ async function fits(browser, what) {
 
 for (const dark of [false, true]) {
   const theme = dark ? "dark" : "light";
-  test(`every view holds in ${theme}, wide and narrow, and axe finds nothing serious`, async () => {
+  test(`every view fits in ${theme}, wide and narrow, and axe finds nothing serious`, async () => {
     const { mira } = scene;
     for (const view of views()) {
       const [name] = view;
@@ -94,7 +94,7 @@ for (const dark of [false, true]) {
   });
 }
 
-test("the drawer, a menu and the form in a dialog hold too", async () => {
+test("the drawer, a menu and the form in a dialog fit too", async () => {
   const { mira } = scene;
   await at(mira, views()[0]);
   await mira.click("curtain");
@@ -120,7 +120,7 @@ test("the drawer, a menu and the form in a dialog hold too", async () => {
   await mira.sees("audience", "Friends");
 });
 
-test("the keyboard is enough", async () => {
+test("all actions work with the keyboard", async () => {
   const { mira } = scene;
   const focus = () => mira.run(() => document.activeElement.dataset.testid ?? document.activeElement.id);
   const press = (key) => mira.press(key);
@@ -156,7 +156,7 @@ test("the keyboard is enough", async () => {
   await mira.until(() => mira.run(() => document.querySelector("dialog") === null), Boolean, "closed");
 });
 
-test("back and forward restore the place", async () => {
+test("back and forward restore the scroll position", async () => {
   const { server, mira } = scene;
   for (let n = 0; n < 25; n += 1) await server.postOf("yuki", `Jar ${n}`);
   await at(mira, ["home", "/", "posts", ""]);
@@ -187,7 +187,7 @@ test("back and forward restore the place", async () => {
   );
 });
 
-test("the page speaks Chinese", async () => {
+test("the page is available in Chinese", async () => {
   const { mira } = scene;
   await go(mira, "/settings");
   await mira.click("choose-zh");
@@ -208,7 +208,7 @@ test("the page speaks Chinese", async () => {
   await mira.sees("nav-home", "Home");
 });
 
-test("the theme is the system's until another is chosen", async () => {
+test("the theme follows the system until the user selects one", async () => {
   const { mira } = scene;
   const paper = () => mira.run(() => getComputedStyle(document.body).backgroundColor);
   await go(mira, "/settings");
@@ -247,7 +247,7 @@ test("settings change the profile and the password, export, and delete the accou
   assert.equal(answer.status, 401);
 });
 
-test("sign in and sign up hold, and axe finds nothing serious", async () => {
+test("sign in and sign up fit, and axe finds nothing serious", async () => {
   const { server, mira } = scene;
   for (const mode of ["sign-in", "sign-up"]) {
     await mira.open(`${server.origin}/${mode}`);

@@ -1,4 +1,4 @@
-// Many arrivals: they wait while somebody reads, and the document stays bounded.
+// Many new posts: they wait while the user reads, and the document stays bounded.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -30,7 +30,7 @@ async function arrive(from, to) {
   }
 }
 
-/** Bytes of the heap after a forced collection. */
+/** Heap size in bytes after a forced collection. */
 async function heap(browser) {
   const command = (cmd, params = {}) => browser.call("POST", "/goog/cdp/execute", { cmd, params });
   await command("HeapProfiler.collectGarbage");
@@ -38,7 +38,7 @@ async function heap(browser) {
   return usedSize;
 }
 
-test("new posts wait behind a bar while somebody reads further down, and come in when asked", async () => {
+test("new posts wait behind a bar while the user reads further down, and are inserted on request", async () => {
   const { ann } = scene;
   await ann.until(
     () => shown(ann),
@@ -86,7 +86,7 @@ test(`after ${ARRIVALS} arrivals the document and the heap are bounded`, async (
   assert.ok(grown <= HEAP_BYTES, `the heap grew by ${grown} bytes`);
 });
 
-test("scrolling down keeps the document bounded, and every post is met once", async () => {
+test("scrolling down keeps the document bounded, and every post is shown once", async () => {
   const { ann } = scene;
   const met = new Set();
   for (let round = 0; round < 60; round += 1) {

@@ -1,4 +1,4 @@
-// A small neighbourhood to look at: people, follows, posts, comments, likes.
+// Sample data for the views: people, follows, posts, comments, likes.
 
 const PEOPLE = {
   yuki: "Yuki Sato",
@@ -10,7 +10,7 @@ const PEOPLE = {
 };
 const PASSWORD = "correct horse battery";
 
-/** Fills a server around `mira`, who has signed up. Answers the id of the post with a thread. */
+/** Fills a server with sample data around `mira`, who has signed up. Returns the id of the post with a thread. */
 export async function neighbours(server) {
   const as = (user, method, route, body) => server.callAs(user, method, route, body);
   const post = (user, draft) => as(user, "POST", "/posts", typeof draft === "string" ? { text: draft } : draft);

@@ -32,7 +32,7 @@ afterEach(async () => {
   expected = [];
 });
 
-test("an empty form says what it wants", async () => {
+test("an empty form names its required fields", async () => {
   await ann.open(server.origin);
   await ann.click("gate-submit");
   await ann.sees("user-error", "Enter an id");
@@ -51,7 +51,7 @@ test("a post is on its author's page at once, and once", async () => {
   await shows(bo, ["Bo’s first"], LIVE_MS);
 });
 
-test("following brings in what was written before", async () => {
+test("following adds the author's earlier posts", async () => {
   await follow(ann, "bo");
   await ann.sees("profile-name", "Bo Diddley");
   await ann.click("nav-home");
@@ -66,7 +66,7 @@ test("a post appears live on a follower's page", async () => {
   await shows(bo, ["Bo’s second", "Bo’s first"]);
 });
 
-test("what users write is text, whatever it looks like", async () => {
+test("user input is shown as plain text", async () => {
   const nasty = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
   await write(bo, nasty);
   await shows(ann, [nasty, "Ann’s first", "Bo’s second", "Bo’s first"], LIVE_MS);
@@ -76,7 +76,7 @@ test("what users write is text, whatever it looks like", async () => {
   await shows(ann, ["Ann’s first", "Bo’s second", "Bo’s first"], LIVE_MS);
 });
 
-test("a dropped connection comes back by itself", async () => {
+test("a dropped connection reconnects automatically", async () => {
   await ann.click("curtain");
   await ann.click("drop");
   await ann.sees("recovered", "Nothing missed");
@@ -84,7 +84,7 @@ test("a dropped connection comes back by itself", async () => {
   await ann.sees("frames", "recovered");
 });
 
-test("what happens while somebody is offline arrives when they are back: once, in order", async () => {
+test("events missed while offline arrive after reconnecting: once, in order", async () => {
   await ann.click("toggle-online");
   await state(ann, "offline");
   await write(bo, "missed one");
@@ -108,7 +108,7 @@ test("a deleted post disappears live, and stays away after a reload", async () =
   await shows(ann, ["missed two", "Ann’s first", "Bo’s first"]);
 });
 
-test("a server that is restarted is found again, with everything", async () => {
+test("a server that is restarted is reconnected to, with all data", async () => {
   expected = ["WebSocket connection to", "ERR_CONNECTION_REFUSED"];
   await server.shutdown();
   await state(ann, "lost");
@@ -143,7 +143,7 @@ test("older posts are loaded page by page, each once", async () => {
   await ann.sees(".feed-end", "seen it all");
 });
 
-test("the page holds on a phone and in the dark", async () => {
+test("the page fits on a phone and in the dark theme", async () => {
   await ann.run(() => scrollTo(0, 0));
   await ann.shot("home");
   await ann.emulate({ dark: true, width: 1180, height: 900 });
@@ -155,7 +155,7 @@ test("the page holds on a phone and in the dark", async () => {
   await ann.emulate({ width: 1180, height: 900 });
 });
 
-test("refusals are shown beside their form", async () => {
+test("errors are shown beside their form", async () => {
   expected = ["the server responded with a status of"];
   await go(ann, "/user/nobody-of-that-name");
   await ann.sees("empty", "There is nothing here");
@@ -180,7 +180,7 @@ test("refusals are shown beside their form", async () => {
   await ann.sees("user-error", "taken");
 });
 
-test("unfollowing takes the posts away; signing in again finds the rest", async () => {
+test("unfollowing removes the posts; signing in again shows the rest", async () => {
   await ann.click("gate-switch");
   await signIn(ann, "ann");
   await live(ann);

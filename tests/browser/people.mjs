@@ -1,4 +1,4 @@
-// What the tests of the page do as people do it.
+// User actions for the tests of the page.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before } from "node:test";
@@ -10,8 +10,8 @@ export const PASSWORD = "correct horse battery";
 export const LIVE_MS = 2_000;
 
 /**
- * A server, and a window for each of `people` (id → name), signed up. What is answered is filled in before the first
- * test. After each test the consoles were quiet, but for what `scene.expected` names.
+ * Starts a server and opens a signed-up window for each of `people` (id → name). The returned object is filled in
+ * before the first test. After each test the consoles must be empty, except for messages that match `scene.expected`.
  */
 export function stage({ people, env, before: prepare, after: tidy }) {
   const scene = { expected: [] };
@@ -43,7 +43,7 @@ export function stage({ people, env, before: prepare, after: tidy }) {
   return scene;
 }
 
-/** The console said nothing but what was expected. */
+/** Checks that the console logged only expected messages. */
 export async function quiet(browser, expected = []) {
   const complaints = await browser.complaints();
   const rest = complaints.filter((message) => !expected.some((part) => message.includes(part)));
@@ -60,7 +60,7 @@ export async function signUp(browser, origin, user, name) {
   await live(browser);
 }
 
-/** Fills in the form that is open. */
+/** Fills in and submits the open form. */
 export async function signIn(browser, user, password = PASSWORD) {
   await browser.sees("gate-submit", "");
   await browser.run(() => document.querySelectorAll("form input").forEach((input) => (input.value = "")));
@@ -71,13 +71,13 @@ export async function signIn(browser, user, password = PASSWORD) {
 
 export const live = (browser) => state(browser, "live");
 
-/** Waits for a state of the connection. */
+/** Waits for a connection state. */
 export function state(browser, name) {
   const ask = () => browser.run(() => document.querySelector("[data-testid=connection]")?.dataset.state);
   return browser.until(ask, (now) => now === name, `the connection is ${name}`);
 }
 
-/** Goes to an address inside the page, as a link does. */
+/** Navigates to an address inside the page, as a link does. */
 export async function go(browser, path) {
   await browser.run((href) => {
     const link = document.createElement("a");
@@ -100,7 +100,7 @@ export async function write(browser, text) {
   await browser.until(left, (now) => now === "", "the form is empty");
 }
 
-/** The texts of the posts that a page shows, as they stand. */
+/** The texts of the displayed posts, in order. */
 export const posts = (browser) => browser.texts("[data-testid=post]:not([data-leaving]) [data-testid=post-body]");
 
 export function shows(browser, wanted, ms) {
@@ -118,7 +118,7 @@ export async function idOf(browser, text) {
   return browser.until(ask, (id) => id !== "", `an id of ${text}`);
 }
 
-/** Deletes the post that shows `text`: the menu asks once more. */
+/** Deletes the post that shows `text` and confirms the deletion in the menu. */
 export async function remove(browser, text) {
   const id = await idOf(browser, text);
   await browser.click(`[data-id="${id}"] [data-testid=more]`);
@@ -126,7 +126,7 @@ export async function remove(browser, text) {
   await browser.click("delete");
 }
 
-/** Finds somebody by searching, and follows them, or ends that. */
+/** Finds a user by search, and follows or unfollows them. */
 export async function follow(browser, user) {
   await browser.click("nav-explore");
   await browser.type("search", `${user}\n`);

@@ -1,4 +1,4 @@
-// One account in two tabs: notifications and the read marker are live in both. Leaving ends both.
+// One account in two tabs: notifications and the read marker are live in both. Signing out ends both.
 
 import { test } from "node:test";
 
@@ -16,7 +16,7 @@ const scene = stage({
   after: () => second?.close(),
 });
 
-/** The badges that show something. */
+/** The visible badges. */
 const badge = (browser) => browser.texts("[data-testid=nav-notifications] [data-testid=badge]:not([hidden])");
 const badges = (browser, wanted) =>
   browser.until(
@@ -51,7 +51,7 @@ test("a notification raises the badge in every tab; reading it in one lowers it 
   await ann.sees("comment-text-shown", "Here, @ann");
 });
 
-test("signing out everywhere ends the other tab, and says so", async () => {
+test("signing out everywhere ends the other tab, with a notice", async () => {
   const { ann } = scene;
   await ann.click("nav-settings");
   await ann.click("sign-out-everywhere");

@@ -1,4 +1,4 @@
-// A post with its thread, live; and what blocking, following and muting do to open pages.
+// A post with its thread, live; and the effect of blocks, follows and mutes on open pages.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ const BLOCKED_MS = 1_000;
 const scene = stage({ people: { ann: "Ann Arbor", bo: "Bo Diddley" } });
 let id;
 
-/** The texts of the comments, as they stand. */
+/** The texts of the comments, in order. */
 const comments = (browser) => browser.texts("comment-text-shown");
 const commented = (browser, wanted, ms) =>
   browser.until(

@@ -1,4 +1,4 @@
-// The client module against the real server: recovery, optimism, markers, bounds.
+// The client module against the real server: recovery, optimistic updates, markers, limits.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -12,7 +12,7 @@ const ids = ({ timeline }) => timeline.entries.map(({ id }) => id);
 const descending = (list) => [...list].sort((a, b) => b - a);
 const entry = ({ timeline }, id) => timeline.entries.find((one) => one.id === id);
 
-/** Two users, of whom the first follows the second. */
+/** Two users; the first follows the second. */
 async function follower({ server }) {
   const [ann, bo] = [someone("ann"), someone("bo")];
   await server.meet(ann, bo);
@@ -20,7 +20,7 @@ async function follower({ server }) {
   return [ann, bo];
 }
 
-/** Every list of ids that a timeline showed, to find what was there for a moment only. */
+/** Every list of ids that a timeline showed, to detect entries that appeared only briefly. */
 function history(feedline) {
   const lists = [];
   feedline.timeline.on("change", () => lists.push(feedline.timeline.entries.map(({ post }) => post.text)));
@@ -80,7 +80,7 @@ describe("the client module", () => {
     assert.deepEqual(ids(feedline), page.items.map(({ id }) => id));
   });
 
-  test("what is written offline is kept, and sent in its order", async () => {
+  test("posts written offline are kept, and sent in order", async () => {
     const ann = someone("ann");
     const feedline = await at.open(ann);
     feedline.connection.close();
@@ -92,7 +92,7 @@ describe("the client module", () => {
     assert.deepEqual(page.items.map(({ text }) => text), ["three", "two", "one"]);
   });
 
-  test("a refused post says why, and can be taken back", async () => {
+  test("a rejected post has a reason, and can be discarded", async () => {
     const feedline = await at.open(someone("ann"));
     const key = feedline.timeline.post({ text: "x".repeat(5001) });
     await until(() => feedline.timeline.entries[0].state === "failed");
@@ -114,7 +114,7 @@ describe("the client module", () => {
     assert.deepEqual(ids(feedline), []);
   });
 
-  test("a like lights at once, is pending, and settles; so does taking it back", async () => {
+  test("a like lights at once, is pending, and settles; so does an unlike", async () => {
     const [ann, bo] = await follower(at);
     const post = await at.server.post(bo, "like me");
     const feedline = await at.open(ann);
@@ -130,7 +130,7 @@ describe("the client module", () => {
     assert.deepEqual([items[0].liked, items[0].likes], [true, 1]);
   });
 
-  test("the last of many quick wishes holds", async () => {
+  test("the last of many quick changes applies", async () => {
     const [ann, bo] = await follower(at);
     const post = await at.server.post(bo, "like me");
     const feedline = await at.open(ann);
@@ -144,7 +144,7 @@ describe("the client module", () => {
     assert.equal((await at.server.done(ann, "GET", `/posts/${post.id}`)).liked, true);
   });
 
-  test("a like of what is gone is reverted, and says so", async () => {
+  test("a like of a deleted post is reverted, with a notice", async () => {
     const [ann, bo] = await follower(at);
     const post = await at.server.post(bo, "going");
     const feedline = await at.open(ann);
@@ -159,7 +159,7 @@ describe("the client module", () => {
     assert.equal(feedline.likes.view(shown).state, "settled");
   });
 
-  test("a like whose connection is lost holds in the end", async () => {
+  test("a like whose connection is lost is applied in the end", async () => {
     const [ann, bo] = await follower(at);
     const feedline = await at.open(ann);
     for (const waits of [false, true]) {
@@ -242,7 +242,7 @@ describe("the client module", () => {
     await feedline.network.wire.find(({ in: message }) => message?.unsubscribe);
   });
 
-  test("2,000 arrivals: nothing twice, in order, and no more kept than agreed", async () => {
+  test("2,000 arrivals: no duplicates, in order, and within the configured limit", async () => {
     const [ann, bo] = await follower(at);
     const feedline = await at.open(ann, { keep: 200 });
     const reader = await at.open(ann, { keep: 200 });
@@ -267,7 +267,7 @@ describe("the client module", () => {
     assert.deepEqual(ids(feedline), newest.slice(0, 200));
     assert.ok(most <= 200, `${most} at once`);
     assert.deepEqual(ids(reader), [first.id], "who reads further down is not disturbed");
-    // What was forgotten at the end comes back from the server, page by page.
+    // Posts dropped at the end are loaded again from the server, page by page.
     for (let pages = 1; pages <= 3; pages += 1) {
       const oldest = ids(feedline).at(-1);
       await feedline.timeline.loadOlder();
@@ -293,7 +293,7 @@ describe("a server that is killed", () => {
   const at = withFeedline(() => ({ FEEDLINE__BROKER__URL: redis.url }));
   after(() => redis?.stop());
 
-  test("comes back, and nothing is missed or repeated", async () => {
+  test("comes back, and no post is missed or repeated", async () => {
     const [ann, bo] = await follower(at);
     const feedline = await at.open(ann);
     const seen = await at.server.post(bo, "seen");
@@ -305,7 +305,7 @@ describe("a server that is killed", () => {
     feedline.timeline.post({ text: "written meanwhile" });
     await at.server.restart();
     const missed = [await at.server.post(bo, "missed 1"), await at.server.post(bo, "missed 2")];
-    // Posts fan out after their answer: what comes later is live, not missed.
+    // Posts fan out after their reply: later ones arrive live and do not count as missed.
     await until(async () => (await at.server.done(ann, "GET", "/timeline")).items.length === 3);
     feedline.network.mend();
     feedline.connection.nudge();
@@ -323,7 +323,7 @@ describe("a server that is killed", () => {
 describe("a server that is killed and forgets its logs", () => {
   const at = withFeedline();
 
-  test("the timeline is read anew, as far down as the reader is", async () => {
+  test("the timeline is reloaded down to the reader's position", async () => {
     const [ann, bo] = await follower(at);
     const posts = [];
     for (let n = 0; n < 60; n += 1) posts.push((await at.server.post(bo, `post ${n}`)).id);

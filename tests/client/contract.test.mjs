@@ -1,4 +1,4 @@
-// The types that the client is checked with, and the package that is made of it.
+// The types that the client is checked with, and the npm package built from it.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -23,7 +23,7 @@ before(async () => {
 });
 after(() => rm(directory, { recursive: true, force: true }));
 
-/** The document without what types do not depend on: a sentence that is reworded changes no type. */
+/** The document without descriptions: rewording a description changes no type. */
 function shapeOf(value) {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (value === null || typeof value !== "object") return value;
@@ -31,7 +31,7 @@ function shapeOf(value) {
   return Object.fromEntries(members.map(([key, member]) => [key, shapeOf(member)]));
 }
 
-test("api.d.ts is what the server's contract says; FEEDLINE_BLESS=1 writes it", async () => {
+test("api.d.ts matches the server's contract; FEEDLINE_BLESS=1 writes it", async () => {
   const server = await Server.start();
   try {
     const document = await (await fetch(`${server.origin}/api/openapi.json`)).json();
@@ -49,7 +49,8 @@ test("the packed module can be imported, and has types for others", async () => 
   const source = path.join(directory, "source");
   await cp(MODULE, source, { recursive: true });
   const env = { ...process.env, PATH: `${TOOLS}${path.delimiter}${process.env.PATH}` };
-  // The tests' own .npmrc, which npm hands down, forbids scripts: here the package's one makes its declarations.
+  // npm inherits the tests' own .npmrc, which disables scripts; here the package's script must generate its
+  // declarations.
   const options = ["--json", "--ignore-scripts=false", "--pack-destination", directory];
   const { stdout } = await run("npm", ["pack", ...options], { cwd: source, env });
   const [packed] = JSON.parse(stdout.slice(stdout.indexOf("[\n")));

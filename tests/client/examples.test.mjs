@@ -1,4 +1,4 @@
-// The examples of docs/clients.md run as they stand there.
+// Runs the examples of docs/clients.md unchanged.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -22,14 +22,14 @@ before(async () => {
 after(() => server?.stop());
 
 for (const [at, name] of ["the client module", "the official SDK"].entries()) {
-  test(`the example with ${name} shows what is posted, also after a restart`, async () => {
+  test(`the example with ${name} shows posts, also after a restart`, async () => {
     const [ann, bo] = [someone("ann"), someone("bo")];
     await server.meet(ann, bo);
     await server.follow(ann, bo);
     await server.post(bo, "before");
     assert.ok(examples[at].split("\n").length <= 32, "about 30 lines");
     const code = examples[at].replace("ws://127.0.0.1:8000/connection/websocket", server.socketUrl);
-    // Beside the tests, so that it finds their packages.
+    // The file is next to the tests, so that it finds their packages.
     const file = fileURLToPath(new URL(`example-${process.pid}-${at}.mjs`, import.meta.url));
     await writeFile(file, code.replace('"feedline-client"', JSON.stringify(MODULE)));
     const env = { PATH: process.env.PATH, USER: ann, TOKEN: server.token(ann) };
