@@ -1,4 +1,4 @@
-//! Comments, likes and favourites of a user whom some readers may not see: on every way to read and every push.
+//! Comments, likes and favourites of a user who is hidden from some readers: on every read and every push.
 
 use crate::audience::{AUTHOR, Differences, call, connect, divide, done, server};
 use crate::client::Client;
@@ -6,20 +6,21 @@ use crate::server::Server;
 use crate::visibility::{finds, noted, recovered_notifications};
 use serde_json::{Value, json};
 
-/// Readers, and whether they see what the author did elsewhere: where they look, brought to them, the author's profile.
+/// Readers, and whether they see the author's activity on other users' posts: when opened directly, when delivered to
+/// them, and on the author's profile.
 const DEEDS: [(&str, bool, bool, bool); 8] = [
     ("stranger", true, true, true),
     ("follower", true, true, true),
     ("friend", true, true, true),
     ("muting", true, false, true),
-    // Nobody learns that they are hidden from by not finding somebody.
+    // A missing user must not reveal a hide.
     ("hidden", false, false, true),
     ("blocked", false, false, false),
     ("blocking", false, false, true),
     ("", true, true, true),
 ];
 
-/// Whether the author is found in what the host's post brings along, in each way in which it is read.
+/// Whether the author appears in the expansions of the host's post, for each way to read it.
 async fn brought_along(server: &Server, who: &str, post: u64) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     for way in [format!("/posts/{post}?"), "/users/host/posts?".into(), "/topics/open/posts?".into()] {
@@ -34,8 +35,8 @@ async fn brought_along(server: &Server, who: &str, post: u64) -> Vec<(String, bo
     found
 }
 
-/// The author comments on and likes the post and one post of each reader, and each reader is notified of both. Returns
-/// the comments, the one on the post first.
+/// The author comments on and likes the post and one post of each reader; each reader is notified of both. Returns the
+/// comments, the one on the post first.
 async fn act_in_every_place(server: &Server, post: u64) -> Vec<u64> {
     let mut places = vec![post];
     for (who, ..) in DEEDS.iter().filter(|row| !row.0.is_empty()) {
@@ -48,7 +49,7 @@ async fn act_in_every_place(server: &Server, post: u64) -> Vec<u64> {
         let said = server.done(AUTHOR, "POST", &format!("/posts/{place}/comments"), &said).await;
         comments.push(said["id"].as_u64().expect("an id"));
     }
-    // All of that is noted: each like comes as one notification, and so does each comment.
+    // Waits until all notifications are stored: one for each like and one for each comment.
     for (who, ..) in DEEDS.iter().filter(|row| !row.0.is_empty()) {
         let mut client = connect(server, who).await;
         loop {
@@ -62,7 +63,7 @@ async fn act_in_every_place(server: &Server, post: u64) -> Vec<u64> {
     comments
 }
 
-/// A client of each reader that is subscribed to the post's channel.
+/// One client per reader, subscribed to the post's channel.
 async fn watch_post(server: &Server, post: u64) -> Vec<Client> {
     let mut watchers = Vec::new();
     for (who, ..) in DEEDS {
@@ -82,7 +83,7 @@ async fn live_until_the_end(client: &mut Client, post: u64) -> Value {
     live.into()
 }
 
-/// Compares the lists of a signed-in reader: whether the author is in them.
+/// Checks whether the author is in the lists of a signed-in reader.
 async fn note_own_lists(
     server: &Server,
     who: &str,
@@ -109,7 +110,7 @@ async fn note_own_lists(
     differences.note(who, "users.suggest", tells(&suggested["items"], bo), word(brought));
 }
 
-/// Compares what a reader may do with replies below the author's comments.
+/// Checks which actions a reader may take on replies below the author's comments.
 async fn note_replies(
     server: &Server,
     who: &str,
@@ -139,7 +140,7 @@ async fn note_replies(
 #[tokio::test]
 async fn activity_is_visible_only_to_users_who_may_see_the_actor() {
     let server = server().await;
-    // The author comments, likes and keeps on ground that is everybody's, and on each reader's own.
+    // The author comments on, likes and favourites the public post and each reader's own post.
     let post = server.post("host", "come in #open").await;
     done(&server, AUTHOR, "PUT", "/users/host/follow").await;
     done(&server, "host", "PUT", "/users/bo/follow").await;
@@ -195,7 +196,7 @@ async fn replies_are_visible_only_to_users_who_may_see_the_comments_author() {
         let said = json!({ "text": text, "reply_to": to });
         server.done(who, "POST", &format!("/posts/{post}/comments"), &said).await["id"].clone()
     };
-    // The author's comments; what the host says below them, directly and further down.
+    // The author's comments, and the host's replies below them, direct and nested.
     let post = server.post("host", "come in").await;
     let (top, other) =
         (reply(AUTHOR, post, Value::Null, "one").await, reply(AUTHOR, post, Value::Null, "another").await);
@@ -238,7 +239,7 @@ async fn replies_are_visible_only_to_users_who_may_see_the_comments_author() {
         let expected: &[&str] = if direct { &["comment", "mention"] } else { &[] };
         differences.note(who, "notifications.list", &format!("{kinds:?}"), &format!("{expected:?}"));
     }
-    // What was deleted keeps nobody away, whoever wrote it.
+    // Deleted comments hide nothing below them, whoever their author is.
     done(&server, AUTHOR, "DELETE", &format!("/comments/{other}")).await;
     for (who, ..) in DEEDS.into_iter().filter(|row| !row.0.is_empty()) {
         let liked = finds(&server, who, "PUT", &format!("/comments/{orphan}/like"), &Value::Null).await;

@@ -1,4 +1,4 @@
-//! Who sees what: every relation, on every way to read, against one table.
+//! The visibility table: every relation between users, checked on every way to read.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,28 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::server::{API_KEY, Answer, Server, signed};
 
-/// The author of the posts that are looked for.
+/// The author of the posts under test.
 pub(crate) const AUTHOR: &str = "bo";
 
-/// What each of the posts looked for says in its text, and to whom it is.
+/// The text of each post under test, which names its audience.
 pub(crate) const POSTS: [&str; 5] = ["<everyone>", "<followers>", "<friends>", "<only-nat>", "<all-but-nat>"];
 
-/// Readers, and which of [`POSTS`] they see: asked for by name, brought to them, in their timeline.
+/// Readers, and which of [`POSTS`] they see: when opened directly, when delivered to them, and in their timeline.
 pub(crate) const TABLE: [(&str, &str, &str, &str); 11] = [
     (AUTHOR, "+++++", "+++++", "+++++"),
     ("stranger", "+---+", "+---+", "-----"),
-    // A stranger whom all the posts mention, as they do everybody below: that opens nothing.
+    // A stranger whom all posts mention, like all readers below: a mention grants no access.
     ("mentioned", "+---+", "+---+", "-----"),
     ("follower", "++--+", "++--+", "++--+"),
     ("friend", "+++-+", "+++-+", "+++-+"),
-    // Named in `only_to` and in `not_to`, and a follower.
+    // Listed in `only_to` and in `not_to`, and a follower.
     ("nat", "++-+-", "++-+-", "++-+-"),
-    // Friends all of them, but for what stands between.
+    // All of them are friends, apart from the named restriction.
     ("muting", "+++-+", "-----", "-----"),
     ("hidden", "-----", "-----", "-----"),
     ("blocked", "-----", "-----", "-----"),
     ("blocking", "-----", "-----", "-----"),
-    // Nobody in particular, who has no timeline.
+    // An anonymous reader, who has no timeline.
     ("", "+---+", "+---+", "-----"),
 ];
 
@@ -43,17 +43,17 @@ fn visibility(n: usize) -> Value {
     all[n].clone()
 }
 
-/// Those of the posts that somebody is to be notified of, being mentioned there.
+/// Those of the posts that mention this reader and notify them.
 pub(crate) fn mentioned_in(who: &str, brought: &'static str) -> &'static str {
     if [AUTHOR, "stranger", ""].contains(&who) { "-----" } else { brought }
 }
 
-/// Readers who have a name.
+/// Readers with a user id.
 pub(crate) fn people() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.0).filter(|name| !name.is_empty())
 }
 
-/// A server with the author and the readers, and the follows of the table.
+/// A server with the author, the readers, and the follows of the table.
 pub(crate) async fn server() -> Server {
     let server = Server::start_with(&[("auth.anonymous", "true"), ("client.commands_per_second", "0")]).await;
     for person in people() {
@@ -68,7 +68,7 @@ pub(crate) async fn server() -> Server {
     server
 }
 
-/// Puts up what stands between the author and some readers.
+/// Creates the restrictions between the author and some readers.
 pub(crate) async fn divide(server: &Server) {
     done(server, "muting", "PUT", "/users/bo/mute").await;
     done(server, AUTHOR, "PUT", "/users/hidden/hide").await;
@@ -76,7 +76,7 @@ pub(crate) async fn divide(server: &Server) {
     done(server, "blocking", "PUT", "/users/bo/block").await;
 }
 
-/// As a backend does it for somebody (nobody, without a name).
+/// A backend call on behalf of a user (anonymous if the name is empty).
 pub(crate) async fn call(server: &Server, user: &str, method: &str, path: &str) -> Answer {
     let named = [("x-api-key", API_KEY), ("x-user", user)];
     let headers = if user.is_empty() { &named[..1] } else { &named[..] };
@@ -98,7 +98,7 @@ pub(crate) async fn connect(server: &Server, user: &str) -> Client {
     client
 }
 
-/// Writes the posts of the table, all of them on the topic, and one at the end for everyone. Their ids.
+/// Publishes the posts of the table, all on the topic, and a final public post. Returns their ids.
 pub(crate) async fn publish(server: &Server) -> Vec<u64> {
     let mut ids = Vec::new();
     let mentioned: Vec<String> =
@@ -112,20 +112,20 @@ pub(crate) async fn publish(server: &Server) -> Vec<u64> {
     ids
 }
 
-/// Which of the posts something tells of, by their texts or their ids.
+/// Which of the posts appear in a value, by their texts or their ids.
 fn seen(received: &Value, ids: &[u64]) -> String {
     let text = received.to_string();
     let received = |n: usize| text.contains(POSTS[n]) || text.contains(&format!("\"id\":{}", ids[n]));
     (0..POSTS.len()).map(|n| if received(n) { '+' } else { '-' }).collect()
 }
 
-/// Which of the posts something shows, by their texts.
+/// Which of the posts a value shows, by their texts.
 fn shown(received: &Value) -> String {
     let text = received.to_string();
     POSTS.iter().map(|post| if text.contains(post) { '+' } else { '-' }).collect()
 }
 
-/// What differs from the table; each row is `who: on which way: what they saw, not what they should have`.
+/// The differences from the table; each row is `reader: way to read: actual, not expected`.
 #[derive(Default)]
 pub(crate) struct Differences(Vec<String>);
 
@@ -164,7 +164,7 @@ async fn pages(server: &Server, user: &str, path: &str) -> Value {
     items.into()
 }
 
-/// Every way to read what is there.
+/// Every way to read the posts.
 async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences) {
     for (who, direct, brought, timeline) in TABLE {
         if !who.is_empty() {
@@ -173,7 +173,7 @@ async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences
         }
         let profile = pages(server, who, "/users/bo/posts").await;
         differences.note(who, "users.posts", &seen(&profile, ids), direct);
-        // As many as the list has, for whoever finds the author at all.
+        // The number equals the length of the list, for every reader who can see the author.
         let counted = call(server, who, "GET", "/users/bo").await.body["posts"].as_u64().unwrap_or(0);
         let listed = profile.as_array().expect("items").len();
         differences.note(who, "the count of users.get", &counted.to_string(), &listed.to_string());
@@ -194,7 +194,7 @@ async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences
     }
 }
 
-/// Somebody at a socket, in the author's profile (if it lets them) and in the topic.
+/// A reader's socket, subscribed to the author's profile (if allowed) and to the topic.
 struct Watcher {
     who: &'static str,
     client: Client,
@@ -218,7 +218,7 @@ async fn watch(server: &Server) -> Vec<Watcher> {
     watchers
 }
 
-/// Everything on a channel up to what holds this text.
+/// Everything on a channel up to the entry that contains this text.
 async fn up_to(client: &mut Client, channel: &str, text: &str) -> Vec<Value> {
     let mut heard = Vec::new();
     loop {
@@ -231,12 +231,12 @@ async fn up_to(client: &mut Client, channel: &str, text: &str) -> Vec<Value> {
     }
 }
 
-/// Waits until all publications have arrived, so that later writes are ordered after them.
-/// What each of them heard in their timeline, in the author's profile, in the topic and of notifications.
+/// Waits until all publications have arrived, so that later writes are ordered after them. Returns the messages that
+/// each reader received in their timeline, in the author's profile, in the topic and as notifications.
 async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 4]> {
     let (mut timelines, mut profiles, mut topics) = (Vec::new(), Vec::new(), Vec::new());
     for watcher in watchers.iter_mut().filter(|watcher| ["bo", "follower"].contains(&watcher.who)) {
-        // One page of followers and one room: the others' entries are written and pushed with theirs.
+        // One page of followers and one room: the others' entries are written and pushed together with these.
         timelines.push((watcher.who, up_to(&mut watcher.client, &format!("timeline:{}", watcher.who), "<end>").await));
         profiles.push((watcher.who, up_to(&mut watcher.client, "user:bo", "<end>").await));
     }
@@ -249,7 +249,8 @@ async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 4
         if !["", AUTHOR].contains(&who) {
             timelines.push((who, up_to(&mut watcher.client, &format!("timeline:{who}"), &format!("<by-{who}>")).await));
         }
-        // The author sees nothing of whom a block concerns; the last that everybody sees is the stranger's at least.
+        // The author sees no posts of users on either side of a block; the last post that everyone sees is at least the
+        // stranger's.
         topics
             .push((who, up_to(&mut watcher.client, "topic:t", if who == AUTHOR { "<by-hidden>" } else { last }).await));
     }
@@ -288,7 +289,7 @@ async fn visibility_holds_for_every_read_and_every_push() {
     for (watcher, [timeline, profile, topic, notified]) in watchers.iter().zip(heard) {
         let who = watcher.who;
         let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
-        // Not even that something is there: by id, too.
+        // A reader without access also receives no id that reveals a post.
         differences.note(who, "live timeline:", &seen(&timeline.into(), &ids), in_timeline);
         differences.note(who, "live user:", &seen(&profile.into(), &ids), direct);
         differences.note(who, "live topic:", &seen(&topic.into(), &ids), brought);
@@ -302,7 +303,7 @@ async fn visibility_holds_for_every_read_and_every_push() {
 #[tokio::test]
 async fn later_restrictions_hide_earlier_content() {
     let server = server().await;
-    // Everybody hears of everything that is for them, and has it in their timelines; then it changes.
+    // Each reader receives all posts visible to them, and has them in their timeline; then the relations change.
     done(&server, "stranger", "PUT", "/users/bo/follow").await;
     let mut watchers = watch(&server).await;
     let ids = publish(&server).await;

@@ -27,7 +27,7 @@ async fn publications_reach_subscribers_with_their_tags() {
     let publication = ann.publication("chat:1").await;
     assert_eq!(publication["epoch"], published["result"]["epoch"]);
     assert_eq!((&publication["data"], &publication["tags"]), (&json!({ "n": 1 }), &json!({ "k": "v" })));
-    assert!(publication.get("info").is_none(), "nobody in particular said it");
+    assert!(publication.get("info").is_none(), "the publisher is anonymous");
 
     let b64data = BASE64_STANDARD.encode(" { \"n\" :\n2 } ");
     server.backend("publish", &json!({ "channel": "chat:1", "b64data": b64data })).await;

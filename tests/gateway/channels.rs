@@ -1,4 +1,4 @@
-//! Channels of the application: who may say, hear and look at what.
+//! Channels of the application: permissions to publish, subscribe and read.
 
 use futures::SinkExt;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ async fn join_leave_events_and_presence_match() {
     assert_eq!(stats["result"], json!({ "num_clients": 1, "num_users": 1 }));
 }
 
-/// `presence` answers with so many at most, to clients and to backends; the counts are of all.
+/// `presence` returns at most this many clients, to clients and to backends; the counts include all.
 #[tokio::test]
 async fn presence_lists_are_truncated_and_counts_are_exact() {
     let server = Server::start_with(&[("namespaces", NAMESPACES), ("client.presence_limit", "3")]).await;
@@ -164,7 +164,7 @@ async fn history_is_read_in_both_directions_and_in_pages() {
 async fn every_command_of_a_burst_is_answered() {
     let server = Server::start_with(&[("client.commands_per_second", "0")]).await;
     let mut ann = Client::connect(&server, "ann").await;
-    // Now and then a connection looks for commands out of turn: some round's last command is met by such a look.
+    // A connection occasionally polls for commands out of turn: in some round, such a poll finds the last command.
     for many in (0..300_u32).map(|round| 2 + round * round % 7) {
         for id in 1..=many {
             let ping = json!({ "id": id, "ping": {} }).to_string();
@@ -258,7 +258,7 @@ async fn unknown_channel_names_are_rejected() {
 #[tokio::test]
 async fn subscribe_reply_precedes_publications_after_its_offset() {
     subscribing_amid_publications(&server().await).await;
-    // Where the log is elsewhere there is time between taking the seat and knowing what was missed.
+    // With Redis, time passes between the subscription and the read of the missed entries.
     let redis = RedisServer::start();
     let keys = [("namespaces", NAMESPACES), ("broker.url", &redis.url())];
     subscribing_amid_publications(&Server::start_with(&keys).await).await;

@@ -1,4 +1,4 @@
-//! Every error and close code, in its situation.
+//! Every error code and close code, with a situation that causes it.
 
 use futures::SinkExt;
 use serde_json::{Value, json};
@@ -12,14 +12,14 @@ async fn server() -> Server {
     Server::start_with(&[("namespaces", NAMESPACES)]).await
 }
 
-/// What a socket is closed with that says this.
+/// The close code after this frame as the first one.
 async fn closed_by(server: &Server, frame: &str) -> u16 {
     let mut client = Client::open(server).await;
     client.send(frame).await;
     client.closed().await.0
 }
 
-/// What a connected socket is closed with that says this.
+/// The close code after this command on a connected socket.
 async fn then_closed_by(server: &Server, command: Value) -> u16 {
     let mut client = Client::connect(server, "ann").await;
     client.command(command).await;
@@ -227,7 +227,11 @@ async fn connect_reply_lists_server_side_subscriptions() {
     let asked = json!({ "timeline:bo": { "recover": true }, "topic:x": { "recover": true } });
     let reply = client.done(json!({ "connect": { "token": token, "subs": asked } })).await["connect"].take();
     let subs: Vec<&String> = reply["subs"].as_object().unwrap().keys().collect();
-    assert_eq!(subs, ["$shut:1", "chat:1", "notifications:ann", "timeline:ann"], "what was asked for is no matter");
+    assert_eq!(
+        subs,
+        ["$shut:1", "chat:1", "notifications:ann", "timeline:ann"],
+        "the requested subscriptions are ignored"
+    );
     assert_eq!(reply["subs"]["timeline:ann"]["recoverable"], true);
     assert_eq!((reply["ping"].as_u64(), &reply["pong"], &reply["expires"]), (Some(25), &json!(true), &json!(true)));
     assert!((590..=600).contains(&reply["ttl"].as_u64().unwrap()), "{reply}");

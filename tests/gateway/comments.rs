@@ -1,4 +1,4 @@
-//! Comments as people meet them: in threads, live, and after some of them were deleted.
+//! Comments from the users' view: in threads, live, and after some of them were deleted.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ async fn thread_pages_have_no_gap_or_repeat_while_comments_arrive() {
         let mut wanted = if with_parent { Vec::new() } else { vec![parent] };
         for n in 0..11 {
             wanted.push(comment(&server, "bo", post, say_it.clone()).await);
-            // What is in another list does not come between.
+            // Comments of another list do not appear in between.
             reply(&server, "cy", post, wanted[n / 2], "elsewhere").await;
         }
         wanted.reverse();
@@ -175,7 +175,7 @@ async fn comments_of_deleted_posts_are_unreachable() {
     for answer in refused {
         assert_eq!(refusal(&answer), (404, "not_found", None), "{answer:?}");
     }
-    assert_eq!(remove(&server, "bo", mine).await.status, 200, "what one said oneself can be taken back");
+    assert_eq!(remove(&server, "bo", mine).await.status, 200, "authors can delete their own comments");
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn invalid_comments_are_rejected_with_a_reason() {
         let answer = server.call("bo", "GET", &format!("/posts/{post}/comments?{query}"), &Value::Null).await;
         assert_eq!(refusal(&answer).0, 400, "{query}");
     }
-    assert!(ids(&page(&server, "bo", post, "").await).is_empty(), "nothing half done");
+    assert!(ids(&page(&server, "bo", post, "").await).is_empty(), "no comment was stored");
     say(&server, "bo", post, &"\u{e9}".repeat(20)).await;
 }
 
@@ -243,7 +243,7 @@ async fn comment_and_notification_round_trips_do_not_depend_on_page_length() {
     }
     let deadline = std::time::Instant::now() + PATIENCE;
     while ann.publication("notifications:ann").await["data"]["notification"]["people"][0]["id"] != "user-109" {
-        assert!(std::time::Instant::now() < deadline, "the last is not heard of");
+        assert!(std::time::Instant::now() < deadline, "the last comment does not arrive");
     }
     for (method, mut input) in [("comments.list", json!({ "id": crowded })), ("notifications.list", json!({}))] {
         let mut costs = Vec::new();
@@ -271,7 +271,7 @@ async fn restricted_users_see_no_comments_of_the_other() {
     }
     let under_bo = reply(&server, "cy", post, bos[0], "to bo").await;
     server.done("di", "PUT", "/users/bo/mute", &Value::Null).await;
-    assert_eq!(ids(&page(&server, "di", post, "limit=100").await).len(), 24, "a mute is for what is brought");
+    assert_eq!(ids(&page(&server, "di", post, "limit=100").await).len(), 24, "a mute affects deliveries only");
     let mut di = Client::connect(&server, "di").await;
     di.subscribe(&format!("post:{post}")).await;
     server.done("di", "PUT", "/users/bo/block", &Value::Null).await;
@@ -300,7 +300,7 @@ async fn restricted_users_see_no_comments_of_the_other() {
     assert_eq!(ids(&page(&server, "cy", post, &format!("under={}", bos[0])).await), [under_bo]);
 
     say(&server, "bo", post, "not for di").await;
-    assert_eq!(received(&mut di, post, "counts").await["comments"], 26, "a number says nothing of who");
+    assert_eq!(received(&mut di, post, "counts").await["comments"], 26, "a count does not reveal users");
     let last = say(&server, "cy", post, "for di").await;
     assert_eq!(received(&mut di, post, "comment").await["comment"]["id"], last);
     say(&server, "di", post, "not for bo").await;

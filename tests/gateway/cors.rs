@@ -1,4 +1,4 @@
-//! What browsers let pages of other origins do with `/api/v1`.
+//! Cross-origin access of browsers to `/api/v1`.
 
 use serde_json::json;
 
@@ -87,14 +87,14 @@ async fn unlisted_origins_may_call_nothing() {
             lists(&answer, "vary", &["origin"]);
         }
     }
-    // A server's own pages and clients that are no browsers need none of it.
+    // A server's own pages and clients other than browsers need no CORS headers.
     let own = format!("http://127.0.0.1:{}", server.port());
     assert_eq!(preflight(&server, &own, "/api/v1/posts", "POST").await.status, 204);
     let answer = server.http("GET", "/api/v1/timeline", &[], "").await;
     assert_eq!(allowed_origin(&answer), None);
     let answer = server.http("OPTIONS", "/api/v1/posts", &[("origin", APP)], "").await;
-    assert_eq!(answer.status, 405, "no preflight");
-    // Backends have no pages.
+    assert_eq!(answer.status, 405, "not a preflight request");
+    // Backends do not run in pages.
     let headers = [("origin", APP), ("x-api-key", API_KEY)];
     let answer = server.http("POST", "/api/publish", &headers, r#"{"channel":"chat:1","data":1}"#).await;
     assert_eq!(allowed_origin(&answer), None);

@@ -1,4 +1,4 @@
-//! Edits: what changes, what stays, and who hears of it.
+//! Edits: changed and unchanged fields, and the recipients of the push.
 
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ async fn patch_sets_given_fields_keeps_absent_and_clears_null() {
     assert_eq!(refused("bo", id, json!({ "platform": "x" })).await, (400, "platform".into()));
     assert_eq!(refused("cy", id, json!({ "text": "mine" })).await.0, 403);
     edit(&server, "bo", id, &json!({ "visibility": "friends" })).await;
-    assert_eq!(refused("cy", id, json!({ "text": "mine" })).await.0, 404, "not to be seen is not there");
+    assert_eq!(refused("cy", id, json!({ "text": "mine" })).await.0, 404, "an invisible post counts as missing");
     server.done("bo", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
     assert_eq!(refused("bo", id, json!({ "text": "late" })).await.0, 404);
 }
@@ -132,9 +132,9 @@ async fn audience_changes_remove_and_deliver_posts_live() {
     };
     assert_eq!((texts("ann").await, texts("cy").await), (vec![newer], vec![newer, id]));
 
-    // From one narrow audience to another, whoever is in neither hears nothing at all.
+    // From one restricted audience to another; users in neither receive nothing.
     edit(&server, "bo", id, &json!({ "visibility": { "only_to": ["ann"] }, "text": "two #t" })).await;
-    assert_eq!(received(&mut ann, "timeline:ann").await, so("post", id, "two #t"), "it comes in");
+    assert_eq!(received(&mut ann, "timeline:ann").await, so("post", id, "two #t"), "the post is added");
     assert_eq!(received(&mut cy, "timeline:cy").await, so("gone", id, "hidden"));
     for channel in everywhere {
         assert_eq!(received(&mut ann, channel).await, so("edited", id, "two #t"), "{channel}");
@@ -146,8 +146,8 @@ async fn audience_changes_remove_and_deliver_posts_live() {
         assert_eq!(received(&mut ann, channel).await, so("gone", id, "deleted"), "{channel}");
     }
     let mut left = received(&mut ann, "timeline:ann").await;
-    // The first edit's job may have found the second's audience, and brought the post in: then the second pushed its
-    // text.
+    // The first edit's job may already have found the second edit's audience and added the post: then the second pushed
+    // its text.
     if left == so("edited", id, "two #t") {
         left = received(&mut ann, "timeline:ann").await;
     }
@@ -213,8 +213,8 @@ async fn concurrent_edits_of_one_post_all_survive() {
     }
 }
 
-/// Edits and removals go to those who could see the post, whether they are pushed or pulled; to the others it never
-/// was.
+/// Edits and removals go to users who could see the post, both with fan-out on write and with pulled authors. Other
+/// users receive nothing.
 #[tokio::test]
 async fn users_who_never_saw_a_post_get_no_edit() {
     for push_limit in ["10000", "1"] {
@@ -226,7 +226,7 @@ async fn users_who_never_saw_a_post_get_no_edit() {
         for reader in ["ann", "cy", "eve"] {
             clients.push((reader, Client::connect(&server, reader).await));
         }
-        // Everybody's inbox holds something newer than the post when it changes.
+        // Every inbox contains a newer entry than the post when the post changes.
         let id = write(&server, "bo", &json!({ "text": "one", "visibility": { "only_to": ["ann", "cy"] } })).await;
         let newer = write(&server, "bo", &json!({ "text": "newer" })).await;
         edit(&server, "bo", id, &json!({ "text": "two" })).await;
@@ -244,7 +244,7 @@ async fn users_who_never_saw_a_post_get_no_edit() {
             assert!(heard.iter().any(|(_, about, _)| *about == newer));
             match *reader {
                 "ann" => assert!(about.first() == Some(&"post") && about.last() == Some(&"gone"), "{about:?}"),
-                // What came before the second edit may have been pushed after it.
+                // Pushes of events before the second edit may arrive after it.
                 "cy" => assert_eq!(about.last(), Some(&"gone"), "{about:?}"),
                 _ => assert_eq!(about, [""; 0], "{reader} got a push for a post never visible to them ({push_limit})"),
             }
@@ -252,7 +252,7 @@ async fn users_who_never_saw_a_post_get_no_edit() {
     }
 }
 
-/// Edits use up entries of inboxes; a page goes on in the ledger where they pushed posts out.
+/// Edits use up entries of inboxes; pages continue in the ledger after the posts that the edits displaced.
 #[tokio::test]
 async fn frequent_edits_leave_pages_complete() {
     let server = Server::start_with(&[("timeline.length", "20")]).await;

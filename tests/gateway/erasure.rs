@@ -1,4 +1,4 @@
-//! Exports and erasure of one user, as users and backends meet them.
+//! Exports and erasure of one user, through the user API and the server API.
 
 use std::time::{Duration, Instant};
 
@@ -108,25 +108,25 @@ async fn large_exports_come_in_bounded_pages() {
     let all = export(&server, "ann").await;
     let exported: Vec<u64> = rows(&all, "posts").iter().map(|post| post["id"].as_u64().expect("an id")).collect();
     assert_eq!(exported, ids, "each once, in order");
-    // An export that was begun before goes no further.
+    // An export that began before the erasure cannot be continued.
     assert_eq!(server.backend("delete_user", &json!({ "user": "ann" })).await, json!({ "result": {} }));
     let next = json!({ "user": "ann", "cursor": first["next"] });
     assert_eq!(server.backend("export_user", &next).await["error"]["code"], 104);
 }
 
-/// A socket of an erased user is closed within a second, and her token opens no other.
+/// A socket of an erased user is closed within a second, and her token opens no new one.
 async fn is_shut_out(server: &Server, mut ann: Client, erased_at: Instant) {
     assert_eq!(ann.closed().await, (3500, "invalid token".to_owned()));
     assert!(erased_at.elapsed() < Duration::from_secs(1), "it took {:?}", erased_at.elapsed());
     let mut ann = Client::open(server).await;
     ann.command(json!({ "connect": { "token": token("ann") } })).await;
-    assert_eq!(ann.closed().await.0, 3500, "she does not come back");
+    assert_eq!(ann.closed().await.0, 3500, "she cannot reconnect");
 }
 
-/// Found nowhere once ann is erased: her id as a value, and her words.
+/// Strings that must not appear anywhere once ann is erased: her id as a value, and her texts.
 const TRACES: [&str; 3] = ["\"ann\"", "secret", "Ann A."];
 
-/// What others did with ann, and she with them: her post, a post of bo's, and her comment under it.
+/// Activity between ann and the others. Returns her post, a post of bo, and her comment on it.
 async fn live_together(server: &Server) -> (u64, u64, u64) {
     server.follow("bo", "ann").await;
     server.follow("ann", "bo").await;
@@ -166,7 +166,7 @@ async fn live_together(server: &Server) -> (u64, u64, u64) {
     (hers, theirs, comment)
 }
 
-/// Everything that others read, where something of ann's was.
+/// Every public read that included data of ann.
 fn reads(hers: u64, theirs: u64, comment: u64) -> Vec<(String, u16)> {
     let found = [
         "/timeline".to_owned(),
@@ -223,7 +223,7 @@ async fn is_unreadable(server: &Server, (hers, theirs, comment): (u64, u64, u64)
     }
 }
 
-/// Neither ann's token nor a backend brings her back, and nobody else gets the id.
+/// Neither ann's token nor a backend restores her, and no other user gets the id.
 async fn is_a_tombstone(server: &Server) {
     for (method, path, body) in [
         ("GET", "/timeline", Value::Null),
@@ -243,7 +243,7 @@ async fn is_a_tombstone(server: &Server) {
     assert_eq!(server.backend("delete_user", &json!({ "user": "ann" })).await["result"], json!({}), "again");
 }
 
-/// Waits until the erasure is finished by one of the nodes.
+/// Waits until one of the nodes has finished the erasure.
 async fn finished(nodes: &[&Server]) {
     let until = Instant::now() + Duration::from_secs(90);
     loop {
@@ -257,7 +257,7 @@ async fn finished(nodes: &[&Server]) {
     }
 }
 
-/// Nothing of ann's counts any more.
+/// No count includes ann any more.
 async fn is_gone(server: &Server, theirs: u64) {
     let bo = server.done("bo", "GET", "/users/bo", &Value::Null).await;
     assert_eq!((&bo["followers"], &bo["following"]), (&json!(0), &json!(1)), "{bo}");
@@ -310,7 +310,7 @@ async fn erasures_apply_on_every_node_and_survive_its_node() {
     for n in 0..150 {
         a.post("ann", &format!("secret {n}")).await;
     }
-    // What can be cached is, at both.
+    // Fills the caches of both nodes.
     for (path, _) in reads(ids.0, ids.1, ids.2) {
         b.call("bo", "GET", &path, &Value::Null).await;
     }
@@ -326,7 +326,7 @@ async fn erasures_apply_on_every_node_and_survive_its_node() {
     is_unreadable(&b, ids, true).await;
     is_a_tombstone(&b).await;
     is_gone(&b, ids.1).await;
-    // Nor do the logs of channels hold her words.
+    // The channel logs do not contain her texts either.
     let log = redis.ask_all(&format!("XRANGE feedline:{{post:{}}}:l - +", ids.1));
     assert!(TRACES.iter().all(|trace| !log.contains(trace)), "{log}");
 }

@@ -1,4 +1,4 @@
-//! What posts bring along if they are asked to: likers, comments, people.
+//! Expansions of posts on request: likers, comments, people.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::server::{PATIENCE, Server};
 
 const ALL: &str = "likers,comments,people";
 
-/// Likes a post as each of these, one after the other, and waits until so many are settled.
+/// Likes a post as each of these users in turn, and waits until that many likes are settled.
 async fn like(server: &Server, post: u64, likers: impl Iterator<Item = String>, many: usize) {
     for liker in likers {
         server.done(&liker, "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
@@ -103,7 +103,7 @@ async fn brings_along(server: &Server) {
         if let Some(quiet) = items_with.get(1) {
             assert_eq!((&quiet["likers"], &quiet["newest_comments"]), (&json!([]), &json!([])), "{method}");
         }
-        // Each part by itself, and nothing that was not asked for.
+        // Each expansion alone, without any other that was not requested.
         for (part, member) in [("likers", "likers"), ("comments", "newest_comments"), ("people", "id")] {
             input["with"] = json!(part);
             let page = ann.rpc(method, &input).await;
@@ -129,7 +129,7 @@ async fn brings_along(server: &Server) {
     assert_eq!(received["items"][0]["likers"], json!(likers), "somebody anonymous");
     assert_eq!(names(&received["people"]), all);
     let common = get(server, "ann", &format!("/favourites/post/common/bo?with={ALL}")).await;
-    assert_eq!(common["items"], json!([]), "nothing in common brings nothing along");
+    assert_eq!(common["items"], json!([]), "an empty list has no expansions");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn unknown_expand_fields_are_rejected_by_name() {
         let asked = json!({ "rpc": { "method": "timeline.read", "data": { "with": wrong } } });
         assert_eq!(bo.refused(asked).await, 400, "{wrong}");
     }
-    // Lists that have no posts know nothing of it.
+    // Lists without posts do not accept the parameter.
     let refused = server.call("bo", "GET", "/users/bo/followers?with=people", &Value::Null).await;
     assert_eq!((refused.status.as_u16(), &refused.body["error"]["field"]), (400, &json!("with")));
 }
@@ -172,7 +172,7 @@ async fn previews_omit_hidden_users_and_fill_up_with_others() {
     for friend in friends.take(4) {
         comment(&server, &friend, post, "a comment").await;
     }
-    // Those who may not be met come last, and so stand first.
+    // The users that the reader cannot see like last, so they are first in the list.
     for who in people {
         comment(&server, who, post, "a comment").await;
     }
@@ -188,7 +188,7 @@ async fn previews_omit_hidden_users_and_fill_up_with_others() {
 
     let page = get(&server, "ann", &format!("/timeline?with={ALL}")).await;
     let item = &page["items"][0];
-    // A mute does not matter where one looks.
+    // A mute does not affect content that the reader opens.
     assert_eq!(item["likers"], json!(["muted", "f8", "f7", "f6", "f5", "f4", "f3", "f2"]));
     let authors: Vec<&str> =
         item["newest_comments"].as_array().unwrap().iter().filter_map(|it| it["author"].as_str()).collect();

@@ -1,5 +1,4 @@
-//! Connections and subscriptions that end by themselves: tokens that run out, writes that do not get through, logs
-//! that are lost.
+//! Connections and subscriptions that the server ends: expired tokens, blocked writes, lost logs.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +10,10 @@ use crate::client::{Client, Heard};
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server, signed, token, unix};
 
-/// How long after its expiry something may still be refreshed, in seconds.
+/// Seconds after its expiry during which a connection or subscription may still be refreshed.
 const GRACE: u64 = 25;
 
-/// How long anything may take that waits for the grace to pass.
+/// The time limit for steps that wait for the grace period to pass.
 const LONG: Duration = Duration::from_secs(2 * GRACE + 20);
 
 fn until(expiry: u64) -> String {
@@ -25,11 +24,11 @@ fn for_channel(channel: &str, expiry: u64) -> Value {
     json!({ "channel": channel, "token": signed(&json!({ "sub": "ann", "channel": channel, "exp": expiry })) })
 }
 
-/// All in one, so that the grace is waited for once. What is refreshed would have run out a second before what is not:
-/// once that has ended, the other is known to stay.
+/// One test for all cases, so that the grace period passes once. Refreshed tokens would have expired a second before
+/// the unrefreshed ones: once the latter have ended, the former are known to stay.
 #[tokio::test]
 async fn tokens_expire_unless_refreshed_in_time() {
-    // No pings, so that nothing but the expiry makes the server look at the time.
+    // No pings, so that only the expiry wakes the connection.
     let keys = [("namespaces", NAMESPACES), ("client.ping_interval", "1h"), ("client.pong_timeout", "10m")];
     let server = Server::start_with(&keys).await;
     let (first, second) = (unix() + 8, unix() + 9);
@@ -58,7 +57,7 @@ async fn tokens_expire_unless_refreshed_in_time() {
         assert_eq!(subscriber.push_within(LONG).await, Some(Heard::Push(over)));
         assert!(unix() >= second + GRACE, "there was time left to refresh");
     };
-    // Where the server looks at the time more often, there is the same grace.
+    // If the server wakes more often, the grace period is the same.
     let pinged = async {
         let keys = [("client.ping_interval", "2s"), ("client.pong_timeout", "1900ms")];
         let server = Server::start_with(&keys).await;
@@ -74,8 +73,8 @@ async fn tokens_expire_unless_refreshed_in_time() {
     for channel in ["shut:late", "shut:refreshed"] {
         server.backend("publish", &json!({ "channel": channel, "data": 1 })).await;
     }
-    assert_eq!(subscriber.push().await["channel"], "shut:refreshed", "of the other nothing more is heard");
-    // It may come back with another token.
+    assert_eq!(subscriber.push().await["channel"], "shut:refreshed", "the other receives nothing");
+    // A new subscription with another token is accepted.
     subscriber.done(json!({ "subscribe": for_channel("shut:late", unix() + 600) })).await;
     server.metric_is("feedline_connections", 2.0).await;
 }
@@ -104,7 +103,7 @@ async fn refreshes_with_other_channels_reconnect() {
     for other in other {
         let mut ann = Client::open(&server).await;
         ann.done(json!({ "connect": { "token": signed(&claims) } })).await;
-        // What the client left by itself is no matter.
+        // Channels that the client itself unsubscribed from are ignored.
         ann.done(json!({ "unsubscribe": { "channel": "chat:2" } })).await;
         for same in &same {
             ann.done(same.clone()).await;
@@ -132,17 +131,17 @@ async fn lost_logs_end_their_subscriptions() {
     drop(leaves);
     assert_eq!(redis.ask("FLUSHALL"), "+OK");
     publish(2).await;
-    // One that came by itself may come again; one that the server put there comes again as a whole.
+    // A client-side subscription may be renewed; a server-side one requires a new connection.
     assert_eq!(put_there.closed().await, (3010, "insufficient state".into()));
     let over = came.push_of("chat:1", "unsubscribe").await;
     assert_eq!(over, json!({ "code": 2500, "reason": "insufficient state" }));
     let again = json!({ "channel": "chat:1", "recover": true, "offset": 1, "epoch": position["epoch"] });
     let reply = came.done(json!({ "subscribe": again })).await["subscribe"].take();
-    assert_eq!((reply.get("recovered"), reply["offset"].as_u64()), (None, Some(1)), "another life of the log");
+    assert_eq!((reply.get("recovered"), reply["offset"].as_u64()), (None, Some(1)), "the log has another epoch");
     assert_ne!(reply["epoch"], position["epoch"]);
     publish(3).await;
     assert_eq!(came.publication("chat:1").await["data"], 3);
-    // Who left before and comes back while the server still knows the old log is not put into that.
+    // A client that reconnects while the server still knows the old log is not subscribed to that log.
     let (mut back, recovered) = Client::recover(&server, "cy", &timeline).await;
     assert_eq!(recovered.get("recovered"), None, "{recovered}");
     assert_ne!(recovered["epoch"], timeline["epoch"]);
@@ -152,7 +151,7 @@ async fn lost_logs_end_their_subscriptions() {
 
 #[tokio::test]
 async fn stalled_writes_close_the_connection() {
-    // The queue has room: it is the write that takes too long.
+    // The queue has room: only the write takes too long.
     let keys = [
         ("namespaces", NAMESPACES),
         ("client.write_timeout", "500ms"),
@@ -176,7 +175,7 @@ async fn stalled_writes_close_the_connection() {
         assert!(begun.elapsed() < PATIENCE, "not closed after {published} messages");
         let data = json!({ "n": published, "payload": payload });
         server.backend("publish", &json!({ "channel": "plain:1", "data": data })).await;
-        assert_eq!(other.publication("plain:1").await["data"]["n"], published, "nobody else is kept waiting");
+        assert_eq!(other.publication("plain:1").await["data"]["n"], published, "other clients are not delayed");
         published += 1;
     }
     // Received messages are complete; nothing follows a partly written one.

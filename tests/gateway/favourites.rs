@@ -1,4 +1,4 @@
-//! Favourites as users meet them, over HTTP and over a socket.
+//! Favourites from the users' view, over HTTP and over a socket.
 
 use serde_json::{Value, json};
 
@@ -38,10 +38,10 @@ async fn objects_of_any_type_are_added_listed_counted_and_checked() {
 
     server.done("ann", "DELETE", "/favourites/video/a", &Value::Null).await;
     server.done("ann", "DELETE", "/favourites/video/a", &Value::Null).await;
-    assert_eq!(ids(&get(&server, "ann", "/favourites/video").await), ["b"], "one goes, and no other");
+    assert_eq!(ids(&get(&server, "ann", "/favourites/video").await), ["b"], "only this one is removed");
     assert_eq!(ids(&get(&server, "ann", "/favourites/song").await), ["a"]);
     assert_eq!(get(&server, "ann", "/favourites/video/count").await["count"], 1);
-    assert_eq!(ids(&get(&server, "bo", "/favourites/video").await), Vec::<&str>::new(), "somebody else has none");
+    assert_eq!(ids(&get(&server, "bo", "/favourites/video").await), Vec::<&str>::new(), "other users have none");
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn favourite_posts_are_rendered_and_deleted_ones_omitted() {
         let Some(next) = page["next"].as_str() else { break };
         path = format!("/favourites/post?limit=2&cursor={next}");
     }
-    assert_eq!((read, pages), (left, vec![2, 1]), "the page is filled up with what is there");
+    assert_eq!((read, pages), (left, vec![2, 1]), "the page is filled with the remaining posts");
     assert_eq!(get(&server, "ann", "/favourites/post/count").await["count"], 3);
     let asked = json!({ "ids": [posts[0], posts[3]] });
     let checked = server.done("ann", "POST", "/favourites/post/check", &asked).await;
@@ -123,12 +123,12 @@ async fn deleted_posts_free_their_favourite_slots() {
     let refused = server.call("ann", "PUT", &format!("/favourites/post/{three}"), &Value::Null).await;
     assert_eq!((refused.status.as_u16(), &refused.body["error"]["code"]), (422, &json!("limit_exceeded")));
     assert_eq!(refused.body["error"]["message"], "favourites of one type: at most 2");
-    assert_eq!(ids(&get(&server, "ann", "/favourites/post").await).len(), 2, "nothing half done");
+    assert_eq!(ids(&get(&server, "ann", "/favourites/post").await).len(), 2, "the rejected favourite was not stored");
     server.done("bo", "DELETE", &format!("/posts/{one}"), &Value::Null).await;
-    // Who carries the deletion frees the place.
+    // The worker of the deletion frees the slot.
     let until = std::time::Instant::now() + crate::server::PATIENCE;
     while !server.call("ann", "PUT", &format!("/favourites/post/{three}"), &Value::Null).await.status.is_success() {
-        assert!(std::time::Instant::now() < until, "the place is never free");
+        assert!(std::time::Instant::now() < until, "the slot is never freed");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     let left = [three, two].map(|id| id.to_string());
@@ -186,7 +186,7 @@ async fn shared_favourites_of_two_users_are_listed() {
 #[tokio::test]
 async fn invalid_object_names_are_rejected_by_field() {
     let server = Server::start().await;
-    // What a path has to escape arrives as it was meant; so does what would be another path.
+    // Escaped characters of a path arrive unchanged, even if the plain path would address another operation.
     for (path, id) in [("caf%C3%A9%3F%23", "café?#"), ("%63ount", "count"), ("a%25b", "a%b")] {
         assert_eq!(add(&server, "ann", "video", path).await["id"], id);
     }

@@ -1,4 +1,4 @@
-//! Operations over HTTP and over rpc, which must agree, and what HTTP says when something is wrong.
+//! Operations over HTTP and over rpc, which must agree, and the errors of HTTP.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn error(answer: &Answer) -> (u16, &str, Option<&str>) {
     (answer.status.as_u16(), error["code"].as_str().expect("a code"), error["field"].as_str())
 }
 
-/// Puts an input into an operation's path, and what is left into its query or body.
+/// Puts an input into an operation's path, and the remaining fields into its query or body.
 fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
     let mut path = path.to_owned();
     let mut left = serde_json::Map::new();
@@ -37,7 +37,7 @@ fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
     (path, Value::Null)
 }
 
-/// Without what differs between two posts, or comments, with the same text.
+/// Removes the fields that differ between two posts or comments with the same text.
 fn timeless(mut post: Value) -> Value {
     (post["id"], post["created_at"]) = (Value::Null, Value::Null);
     post
@@ -148,13 +148,13 @@ fn timeline_and_list_cases(post: u64, position: Value) -> Vec<Case> {
         ("users.unblock", json!({ "id": "cy" })),
         ("sessions.delete", json!({})),
         ("accounts.password", json!({ "old": "correct horse", "new": "battery staple" })),
-        // Last: they are settled at some time between two answers.
+        // These are last, since likes settle at any time between two replies.
         ("likes.add", json!({ "id": post })),
         ("likes.remove", json!({ "id": post })),
     ]
 }
 
-/// Calls an operation by both transports: status, answer and error are the same.
+/// Calls an operation over both transports: status, reply and error must be equal.
 async fn compare_http_and_rpc(server: &Server, client: &mut Client, operation: &Operation, input: &Value) {
     let name = operation.name;
     let (path, body) = request(operation.verb.as_str(), operation.path, input);
@@ -191,7 +191,7 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
     let operations = Operations::new();
     let named: BTreeSet<&str> = cases.iter().map(|(name, _)| *name).collect();
     let all = operations.all().iter().filter(|operation| operation.is_rpc()).map(|operation| operation.name);
-    // There is no second answer after an erasure.
+    // After an erasure no second call can succeed, so the operation is not compared.
     let all = all.filter(|name| *name != "accounts.delete").collect();
     assert_eq!(named, all, "each operation is here");
     for (name, input) in cases {
@@ -252,7 +252,7 @@ async fn backends_act_for_users_with_the_api_key() {
     let server = Server::start().await;
     let ask = async |headers: &[(&str, &str)]| server.http("GET", "/api/v1/timeline", headers, "").await;
     assert!(ask(&[("x-api-key", API_KEY), ("x-user", "ann")]).await.status.is_success());
-    assert_eq!(error(&ask(&[("x-api-key", API_KEY)]).await), (401, "unauthorized", None), "for nobody");
+    assert_eq!(error(&ask(&[("x-api-key", API_KEY)]).await), (401, "unauthorized", None), "without a user");
     assert_eq!(error(&ask(&[("x-api-key", API_KEY), ("x-user", "a b")]).await), (400, "invalid", Some("X-User")));
     assert_eq!(error(&ask(&[("x-api-key", "wrong"), ("x-user", "ann")]).await), (401, "unauthorized", None));
     assert_eq!(error(&ask(&[("x-user", "ann")]).await), (401, "unauthorized", None));
@@ -286,7 +286,7 @@ async fn accounts_are_created_once_and_their_tokens_connect() {
     assert_eq!(server.done("bo", "GET", "/users/ann", &Value::Null).await["name"], "Ann");
 }
 
-/// Every `$ref` in a document leads somewhere.
+/// Checks that every `$ref` in a document resolves.
 fn check_refs(document: &Value, part: &Value) {
     match part {
         Value::Object(members) => {
@@ -330,7 +330,7 @@ async fn the_openapi_document_describes_every_operation() {
             path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
         assert_eq!(in_path, templated, "{id}");
         assert!(parameters.iter().all(|parameter| parameter["schema"].is_object()), "{id}");
-        // A list in a query has commas, and says so.
+        // A list in a query is separated by commas, and the document declares that.
         let is_list = |parameter: &&Value| parameter["schema"]["type"] == "array";
         for list in parameters.iter().filter(is_list) {
             assert_eq!((&list["in"], &list["explode"]), (&json!("query"), &json!(false)), "{id}");

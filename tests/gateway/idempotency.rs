@@ -1,4 +1,4 @@
-//! Writes that are named, and so done once; and how often one may write.
+//! Idempotency keys, and rate limits of writes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use crate::client::Client;
 use crate::server::{API_KEY, Answer, PATIENCE, Server, token};
 
-/// An operation by HTTP as a user, named by the header.
+/// An HTTP operation of a user with an `Idempotency-Key` header.
 async fn named(server: &Server, user: &str, key: &str, method: &str, path: &str, body: &Value) -> Answer {
     let token = format!("Bearer {}", token(user));
     let headers = [("authorization", &*token), ("idempotency-key", key)];
@@ -35,7 +35,7 @@ async fn posts(server: &Server, user: &str) -> Vec<Value> {
     page["items"].as_array().expect("items").clone()
 }
 
-/// A server whose ledger can be looked into.
+/// A server whose ledger file the test can open.
 async fn open_server() -> (Server, Connection, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ledger.db");
@@ -46,7 +46,7 @@ async fn open_server() -> (Server, Connection, TempDir) {
 
 fn open(path: &Path) -> Connection {
     let db = Connection::open(path).expect("the ledger");
-    db.busy_timeout(PATIENCE).expect("a time");
+    db.busy_timeout(PATIENCE).expect("a timeout");
     db
 }
 
@@ -71,17 +71,18 @@ async fn repeated_writes_return_the_first_answer_on_any_transport() {
     assert_eq!(posts(&server, "ann").await, std::slice::from_ref(&first.body));
     assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["id"], first.body["id"]);
 
-    // The other way round, and with an id that is text in a path and a number in rpc.
+    // The reverse order, and an id that is text in a path and a number in rpc.
     let id = &first.body["id"];
     let done = ann.rpc("posts.delete", &json!({ "id": id, "idempotency_key": "d" })).await;
     let gone = server.call("ann", "DELETE", &format!("/posts/{id}?idempotency_key=d"), &Value::Null).await;
     assert_eq!(said(&gone), (200, done));
     let unnamed = server.call("ann", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
-    assert_eq!(unnamed.status, 404, "without the name it is another deletion");
+    assert_eq!(unnamed.status, 404, "without the key it is another deletion");
     assert_eq!(said(&named(&server, "ann", "a key!", "POST", "/posts", &draft).await), said(&first), "as it was");
     assert!(posts(&server, "ann").await.is_empty());
 
-    // Lasting errors are answers too: following nobody stays an error though somebody comes by that name.
+    // Permanent errors are stored, too: a follow of an unknown user keeps failing under its key even after that user
+    // exists.
     let refused = named(&server, "ann", "f", "PUT", "/users/bo/follow", &Value::Null).await;
     assert_eq!(refusal(&refused), (404, "not_found", None));
     server.done("bo", "GET", "/users/bo", &Value::Null).await;
@@ -111,8 +112,8 @@ async fn idempotency_keys_are_scoped_to_user_and_write() {
     }
     assert_eq!(said(&named(&server, "ann", "k", "POST", "/posts", &draft).await), said(&first), "as before");
     let bos = named(&server, "bo", "k", "POST", "/posts", &draft).await;
-    assert_eq!((bos.status.as_u16(), &bos.body["author"]), (201, &json!("bo")), "keys are one's own");
-    // A backend that acts for a user is that user.
+    assert_eq!((bos.status.as_u16(), &bos.body["author"]), (201, &json!("bo")), "keys are scoped to a user");
+    // A backend that acts for a user shares the keys of that user.
     let headers = [("x-api-key", API_KEY), ("x-user", "ann"), ("idempotency-key", "k")];
     let backend = server.http("POST", "/api/v1/posts", &headers, &draft.to_string()).await;
     assert_eq!(said(&backend), said(&first));
@@ -131,7 +132,7 @@ async fn idempotency_keys_are_scoped_to_user_and_write() {
     let two = named(&server, "ann", "other", "POST", "/posts", &longest).await;
     assert_eq!(refusal(&two), (400, "invalid", Some("idempotency_key")));
 
-    // What reads has no use for a name; what makes a user has nobody to keep it for.
+    // Reads do not accept a key; an operation that creates a user has no user to store a key for.
     let token = format!("Bearer {}", token("ann"));
     let read = [("authorization", &*token), ("idempotency-key", "k")];
     assert_eq!(server.http("GET", "/api/v1/timeline", &read, "").await.status, 200);
@@ -165,7 +166,7 @@ async fn unanswered_writes_are_retried_under_the_same_id() {
     let first = named(&server, "ann", "k", "POST", "/posts", &draft).await;
     ann.publication("timeline:ann").await;
 
-    // Somewhere the first is still running.
+    // The first request is still running on another node.
     change(&db, "UPDATE idempotency SET answer = NULL, until = 9000000000000");
     let running = named(&server, "ann", "k", "POST", "/posts", &draft).await;
     assert_eq!(refusal(&running), (409, "in_progress", Some("idempotency_key")));
@@ -174,16 +175,16 @@ async fn unanswered_writes_are_retried_under_the_same_id() {
     let reply = ann.call(rpc).await;
     assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(409), &json!(true)), "{reply}");
 
-    // It ends while a repeat waits.
+    // The first request ends while a repeat waits.
     let (waited, ()) = tokio::join!(named(&server, "ann", "k", "POST", "/posts", &draft), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         change(&db, "UPDATE idempotency SET until = 0");
     });
-    assert_eq!(said(&waited), said(&first), "stored, but nobody knew: the same post, not another");
+    assert_eq!(said(&waited), said(&first), "stored without a reply: the same post, not another");
     assert_eq!(posts(&server, "ann").await, std::slice::from_ref(&first.body));
-    assert_eq!(ann.pushed().await, [json!(null); 0], "nobody was notified twice");
+    assert_eq!(ann.pushed().await, [json!(null); 0], "no user was notified twice");
 
-    // Deleted since: the name still means that post, and it does not come back.
+    // The post was deleted: the key still refers to it, and it is not restored.
     server.done("ann", "DELETE", &format!("/posts/{}", first.body["id"]), &Value::Null).await;
     change(&db, "UPDATE idempotency SET answer = NULL, until = 0");
     assert_eq!(said(&named(&server, "ann", "k", "POST", "/posts", &draft).await), said(&first));
@@ -191,7 +192,7 @@ async fn unanswered_writes_are_retried_under_the_same_id() {
     let deleted = server.call("ann", "GET", &format!("/posts/{}", first.body["id"]), &Value::Null).await;
     assert_eq!(deleted.status, 404);
 
-    // After a day it is free.
+    // The key expires after a day.
     change(&db, "UPDATE idempotency SET begun_at = begun_at - 23 * 3600000");
     assert_eq!(said(&named(&server, "ann", "k", "POST", "/posts", &draft).await), said(&first));
     change(&db, "UPDATE idempotency SET begun_at = begun_at - 2 * 3600000");
@@ -217,14 +218,14 @@ async fn unanswered_comments_are_retried_under_the_same_id() {
     let received = bo.pushed().await;
     let arrived = received.iter().filter(|push| push["pub"]["data"]["type"] == "comment").count();
     assert_eq!(arrived, 1, "{received:?}");
-    // The repeat wrote no event: once the first is worked off there is nothing more to come.
+    // The repeat wrote no event: once the first event is processed, no other follows.
     let until = Instant::now() + PATIENCE;
     let notifications = loop {
         let notifications = server.done("bo", "GET", "/notifications", &Value::Null).await;
         if notifications["items"].as_array().is_some_and(|items| !items.is_empty()) {
             break notifications;
         }
-        assert!(Instant::now() < until, "nobody was notified");
+        assert!(Instant::now() < until, "no notification arrived");
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert_eq!(notifications["items"].as_array().map(Vec::len), Some(1), "{notifications}");
@@ -242,7 +243,7 @@ async fn repeated_deletions_return_the_first_answer() {
         let delete = async |key: &'static str| named(&server, user, key, "DELETE", &path, &Value::Null).await;
         assert_eq!(said(&delete("k").await), (200, json!({})));
         assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: remembered");
-        // Done, and the server died before it could note its answer.
+        // The write succeeded, and the server crashed before it stored the reply.
         change(&db, &format!("UPDATE idempotency SET answer = NULL, until = 0 WHERE key = 'k' AND user = '{user}'"));
         assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: found done");
         assert_eq!(delete("another").await.status, 404, "{path}: another deletion finds nothing");
@@ -256,7 +257,7 @@ async fn disconnected_clients_find_the_answer_of_their_write() {
     server.done("ann", "GET", "/users/ann", &Value::Null).await;
     let body = r#"{"text":"once"}"#;
     let answered = async |key: &str| -> bool {
-        // Nothing can be stored until the client is gone.
+        // The ledger accepts no writes until the client has disconnected.
         db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
         let mut socket = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
         let request = format!(
@@ -280,12 +281,12 @@ async fn disconnected_clients_find_the_answer_of_their_write() {
         }
         false
     };
-    // A server that was too slow to read the request before the client went has nothing to do.
+    // If the server read the request only after the client disconnected, it has nothing to do.
     let mut kept = false;
     for attempt in 0..5 {
         kept = kept || answered(&format!("k{attempt}")).await;
     }
-    assert!(kept, "what was begun is not ended");
+    assert!(kept, "the write that had begun is not finished");
 }
 
 #[tokio::test]
@@ -299,19 +300,19 @@ async fn transient_errors_are_not_stored() {
     db.execute_batch("ROLLBACK").expect("the end of it");
     assert_eq!(named(&server, "ann", "k", "POST", "/posts", &draft).await.status, 201);
 
-    // One that comes after the write has begun: its post cannot be stored.
+    // A write that begins and fails: its post cannot be stored.
     let forbid = "CREATE TRIGGER no_posts BEFORE INSERT ON posts BEGIN SELECT RAISE(ABORT, 'not now'); END";
     db.execute_batch(forbid).expect("a trigger");
     let refused = named(&server, "ann", "l", "POST", "/posts", &draft).await;
     assert_eq!(refusal(&refused), (500, "internal", None));
-    db.execute_batch("DROP TRIGGER no_posts").expect("none");
+    db.execute_batch("DROP TRIGGER no_posts").expect("no trigger");
     let begun = Instant::now();
     assert_eq!(named(&server, "ann", "l", "POST", "/posts", &draft).await.status, 201);
     assert!(begun.elapsed() < PATIENCE);
     assert_eq!(posts(&server, "ann").await.len(), 2);
 }
 
-/// Posts until that is too often; how many it took.
+/// Posts until the rate limit rejects one. Returns the number of accepted posts.
 async fn repeat_until_limited(server: &Server, user: &str) -> (usize, Answer) {
     for n in 0..500 {
         let answer = server.call(user, "POST", "/posts", &json!({ "text": "again" })).await;
@@ -333,7 +334,7 @@ async fn writes_over_the_rate_limit_return_retry_after() {
     assert!((1..=3).contains(&seconds), "one every three seconds: {seconds}");
 
     let mut ann = Client::connect(&server, "ann").await;
-    // What is counted may have filled up by one meanwhile.
+    // One token may have been refilled since.
     let again = async |data: Value| server.call("ann", "POST", "/posts", &data).await;
     let reply = loop {
         let reply = ann.call(json!({ "rpc": { "method": "posts.create", "data": { "text": "x" } } })).await;
@@ -348,7 +349,7 @@ async fn writes_over_the_rate_limit_return_retry_after() {
         "replayed, not executed"
     );
 
-    // Others, backends, reads and other writes are not held up.
+    // Other users, backends, reads and other writes are not limited.
     assert_eq!(server.call("bo", "POST", "/posts", &json!({ "text": "x" })).await.status, 201);
     for _ in 0..3 {
         let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
@@ -360,11 +361,11 @@ async fn writes_over_the_rate_limit_return_retry_after() {
     let edges = server.call("ann", "PUT", "/users/bo/follow", &Value::Null).await;
     assert_eq!(refusal(&edges), (429, "rate_limited", None));
 
-    // What was too often is not what the key stands for: later it is done.
+    // A rate-limited request is not stored under its key: a later repeat is executed.
     let before = posts(&server, "ann").await.len();
     let until = Instant::now() + PATIENCE;
     while again(json!({ "text": "later", "idempotency_key": "k" })).await.status == 429 {
-        assert!(Instant::now() < until, "it never passes");
+        assert!(Instant::now() < until, "the limit is never lifted");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(posts(&server, "ann").await.len(), before + 1);
@@ -387,7 +388,7 @@ async fn sign_ups_and_sign_ins_of_an_address_are_limited() {
         assert_eq!(server.http("POST", "/api/v1/sessions", &[], &wrong).await.status, 401);
     }
     let limited = ask("/api/v1/sessions", 0, &[]).await;
-    assert_eq!(refusal(&limited), (429, "rate_limited", None), "even with the right one");
+    assert_eq!(refusal(&limited), (429, "rate_limited", None), "even with the correct password");
     let backend = [("x-api-key", API_KEY)];
     assert_eq!(ask("/api/v1/accounts", 2, &backend).await.status, 201);
     assert_eq!(ask("/api/v1/sessions", 0, &backend).await.status, 201);

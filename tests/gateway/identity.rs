@@ -1,17 +1,17 @@
-//! Whose an id is: an account's or the application's, and never both.
+//! Identities: an id belongs to an account or to the application, never to both.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
 use crate::server::{API_KEY, Answer, Server, signed, token, unix};
 
-/// Signs up; the answer.
+/// Signs up; returns the reply.
 pub(crate) async fn sign_up(server: &Server, user: &str) -> Answer {
     let account = json!({ "user": user, "password": "correct horse" }).to_string();
     server.http("POST", "/api/v1/accounts", &[], &account).await
 }
 
-/// Signs in; the token.
+/// Signs in; returns the token.
 pub(crate) async fn sign_in(server: &Server, user: &str, password: &str) -> String {
     let account = json!({ "user": user, "password": password }).to_string();
     let answer = server.http("POST", "/api/v1/sessions", &[], &account).await;
@@ -19,14 +19,14 @@ pub(crate) async fn sign_in(server: &Server, user: &str, password: &str) -> Stri
     answer.body["token"].as_str().expect("a token").to_owned()
 }
 
-/// Signs up somebody new; their token.
+/// Signs up a new user; returns their token.
 pub(crate) async fn account(server: &Server, user: &str) -> String {
     let answer = sign_up(server, user).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     answer.body["token"].as_str().expect("a token").to_owned()
 }
 
-/// A request with a token.
+/// Sends a request with a token.
 pub(crate) async fn with_token(server: &Server, token: &str, method: &str, path: &str, body: &Value) -> Answer {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let bearer = format!("Bearer {token}");
@@ -38,7 +38,7 @@ pub(crate) async fn status(server: &Server, token: &str) -> u16 {
     with_token(server, token, "GET", "/timeline", &Value::Null).await.status.as_u16()
 }
 
-/// What comes of a connect with this token: 0, an error's code, or a close code with its reason.
+/// The outcome of a connect with this token: 0, an error code, or a close code with its reason.
 pub(crate) async fn connects(server: &Server, token: &str) -> (u64, String) {
     let mut client = Client::open(server).await;
     client.command(json!({ "connect": { "token": token } })).await;
@@ -49,7 +49,7 @@ pub(crate) async fn connects(server: &Server, token: &str) -> (u64, String) {
     }
 }
 
-/// A socket that is connected with this token.
+/// A socket connected with this token.
 pub(crate) async fn socket(server: &Server, token: &str) -> Client {
     let mut client = Client::open(server).await;
     client.done(json!({ "connect": { "token": token } })).await;
@@ -69,7 +69,7 @@ fn says(answer: &Answer, status: u16, word: &str) {
 #[tokio::test]
 async fn user_ids_of_the_application_cannot_be_signed_up() {
     let server = Server::start().await;
-    // A first visit of any kind will do, also one that only reads.
+    // Any first authenticated request creates the user, including reads.
     assert_eq!(server.call("by-read", "GET", "/timeline", &Value::Null).await.status, 200);
     drop(Client::connect(&server, "by-socket").await);
     let headers = [("x-api-key", API_KEY), ("x-user", "by-backend")];
@@ -95,7 +95,7 @@ async fn application_tokens_cannot_act_for_accounts() {
     let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
     says(&server.http("GET", "/api/v1/timeline", &headers, "").await, 403, "X-User-Origin");
 
-    // A backend that says that it means accounts.
+    // A backend that explicitly addresses accounts.
     assert_eq!(as_backend(&server, "ann", "account").await.status, 200);
     says(&as_backend(&server, "nobody", "account").await, 403, "no account");
     server.done("bo", "GET", "/timeline", &Value::Null).await;
@@ -111,7 +111,7 @@ async fn sessions_of_missing_accounts_create_no_user() {
     server.kill();
     server.lose_data();
     server.start_again().await;
-    // The same secrets, another ledger.
+    // The same secrets with another ledger.
     assert_eq!(status(&server, &session).await, 403);
     assert_eq!(connects(&server, &session).await.0, 3500);
     assert_eq!(sign_up(&server, "ann").await.status, 201, "it is still free");

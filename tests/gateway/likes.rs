@@ -1,4 +1,4 @@
-//! Likes as their users meet them: at once in the answer, a moment later everywhere.
+//! Likes from the users' view: included in the reply at once, visible to others a moment later.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn received(client: &mut Client, channel: &str, kind: &str) -> Value {
     }
 }
 
-/// Waits until the counts on the post's channel say so.
+/// Waits until the post's channel reports this number of likes.
 async fn counts_reach(client: &mut Client, post: u64, likes: u64) -> Value {
     loop {
         let counts = received(client, &format!("post:{post}"), "counts").await["data"].clone();
@@ -43,14 +43,14 @@ async fn likes_are_acknowledged_at_once_and_settled_soon() {
 
     let liked = bo.rpc("likes.add", &json!({ "id": post })).await;
     assert_eq!(liked, json!({ "state": "accepted", "liked": true, "likes": 1 }));
-    // Each contains itself, and who likes twice is counted once.
+    // Each count includes the caller's own like, and a repeated like counts once.
     assert_eq!(server.done("dee", "PUT", &path, &Value::Null).await["likes"], 2);
     assert_eq!(bo.rpc("likes.add", &json!({ "id": post })).await["likes"], 2);
 
     counts_reach(&mut watcher, post, 2).await;
     let settled = received(&mut bo, "notifications:bo", "like.settled").await;
     assert_eq!((&settled["data"]["id"], &settled["data"]["liked"]), (&json!(post), &json!(true)), "{settled}");
-    assert!(settled.get("offset").is_none(), "nobody keeps it: {settled}");
+    assert!(settled.get("offset").is_none(), "it is not stored in a log: {settled}");
     let page = server.done("ann", "GET", &format!("/posts/{post}/likes"), &Value::Null).await;
     let mut found = likers(&page);
     found.sort_unstable();
@@ -60,7 +60,7 @@ async fn likes_are_acknowledged_at_once_and_settled_soon() {
     assert_eq!(taken_back, json!({ "state": "accepted", "liked": false, "likes": 1 }));
     let counts = counts_reach(&mut watcher, post, 1).await;
     assert_eq!(likers(&server.done("ann", "GET", &format!("/posts/{post}/likes"), &Value::Null).await), ["bo"]);
-    // Whoever comes now, and was not there before, counts on from what is settled.
+    // A new liker's count starts from the settled number.
     assert_eq!(server.done("eve", "PUT", &path, &Value::Null).await["likes"], 2);
     let after = counts_reach(&mut watcher, post, 2).await;
     assert!(after["version"].as_u64() > counts["version"].as_u64(), "{counts} then {after}");
@@ -77,7 +77,8 @@ async fn settlement_receipts_reach_only_the_requesting_connection() {
         // The desk got no push for the phone's like: this is its first.
         assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(post), &json!(true), &json!(1)));
     }
-    // Who asks over HTTP has no connection. What the phone hears of next is its own again, and not of what came before.
+    // An HTTP request has no connection to exclude. The next push to the phone is for its own like, not for an earlier
+    // change.
     server.done("bo", "DELETE", &format!("/posts/{second}/like"), &Value::Null).await;
     server.metric_is("feedline_likes_batch_sum", 3.0).await;
     phone.rpc("likes.remove", &json!({ "id": first })).await;
@@ -214,7 +215,7 @@ async fn comments_can_be_liked() {
         assert!(Instant::now() < until, "it stays {page}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Neither what is not there nor what somebody wrote who blocks one.
+    // Neither missing posts nor posts of users who block the caller can be liked.
     server.done("eve", "GET", "/users/bo", &Value::Null).await;
     server.done("bo", "PUT", "/users/eve/block", &Value::Null).await;
     for (user, id) in [("eve", comment), ("cy", post)] {
