@@ -1,5 +1,5 @@
-//! What the server bounds, so that one cannot harm the others: slow readers, slow requests, too many connections,
-//! foreign pages; and how it goes away.
+//! Limits that protect clients from one another: slow readers, slow requests, too many connections, foreign origins;
+//! and graceful shutdown.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn resident(server: &Server) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// A client whose connection holds little that was not read.
+/// A client with small socket buffers.
 async fn narrow(server: &Server, user: &str) -> Client {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -30,7 +30,7 @@ async fn narrow(server: &Server, user: &str) -> Client {
     client
 }
 
-/// Publishes, and measures until the subscriber has heard.
+/// Publishes, and measures the time until the subscriber receives each publication.
 async fn latencies(server: &Server, reader: &mut Client, times: usize, payload: &str) -> Vec<Duration> {
     let mut taken = Vec::new();
     for n in 0..times {
@@ -70,7 +70,8 @@ async fn stalled_clients_are_closed_without_effect_on_others() {
     let p99 = |taken: &[Duration]| taken[taken.len() * 99 / 100];
     let (alone, beside) = (p99(&alone), p99(&beside));
     assert!(beside < alone * 5 + Duration::from_millis(50), "p99 {alone:?} alone, {beside:?} beside slow readers");
-    // 8 MB went by for each of the 20, who may hold a quarter of one and what is being written.
+    // 8 MB were sent to each of the 20 readers; the server may buffer a quarter of a megabyte for each, plus the
+    // current write.
     let grown = most.saturating_sub(before);
     assert!(grown < 40 << 20, "{} MB more for 20 slow readers", grown >> 20);
     server.metric_is("feedline_connections", 1.0).await;
@@ -105,7 +106,7 @@ async fn slow_request_heads_time_out() {
             }
         }
     });
-    read.await.expect("the server ends it");
+    read.await.expect("the server closes the connection");
     assert!(begin.elapsed() < Duration::from_secs(5));
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
 }
@@ -122,14 +123,14 @@ async fn connection_limits_free_slots_on_close() {
     tokio::time::timeout(PATIENCE, refused.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     held.pop();
-    // Once the socket has gone, there is room again. Until then each question is refused, and counted.
+    // Once the socket is closed, its slot is free again. Until then each request is refused and counted.
     let until = Instant::now() + PATIENCE;
     while server
         .metric("feedline_connections_refused_total{reason=\"connections\"}")
         .await
         .is_none_or(|refused| refused < 1.0)
     {
-        assert!(Instant::now() < until, "no room was given back");
+        assert!(Instant::now() < until, "the slot was not freed");
     }
     drop(held);
 }
@@ -138,7 +139,7 @@ async fn connection_limits_free_slots_on_close() {
 async fn connections_leave_file_descriptors_for_the_stores() {
     let admin = format!("127.0.0.1:{}", crate::ports::free_port());
     let server = Server::start_limited(Some(400), &[("server.admin_listen", &admin)]).await;
-    // Half of so few files are for clients, and what comes on top is refused.
+    // With this few files, half of them are reserved for clients; connections beyond that are refused.
     let mut held = Vec::new();
     for _ in 0..200 {
         held.push(TcpStream::connect(("127.0.0.1", server.port())).await.unwrap());
@@ -178,7 +179,7 @@ async fn connections_of_a_user_are_limited() {
             Heard::Reply(_) => break,
             heard => assert_eq!(heard, Heard::Closed(3504, "connection limit".into())),
         }
-        assert!(Instant::now() < until, "no room was given back");
+        assert!(Instant::now() < until, "the slot was not freed");
     }
 }
 
@@ -192,7 +193,7 @@ async fn operator_endpoints_have_their_own_address() {
         assert_eq!(server.http("GET", path, &[], "").await.status, 404, "{path}");
     }
     let _sockets = (Client::connect(&server, "ann").await, Client::connect(&server, "bo").await);
-    // It answers while the other listener is full.
+    // The admin listener answers while the other listener is full.
     let mut held = Vec::new();
     while server.metric("feedline_connections_refused_total{reason=\"connections\"}").await.is_none() {
         held.push(TcpStream::connect(("127.0.0.1", server.port())).await.unwrap());
@@ -207,7 +208,7 @@ async fn operator_endpoints_have_their_own_address() {
     server.terminate();
     let until = Instant::now() + PATIENCE;
     while server.probe("/ready").await.unwrap().status != 503 {
-        assert!(Instant::now() < until, "it is ready though it goes away");
+        assert!(Instant::now() < until, "it reports ready during shutdown");
     }
     assert!(server.ended().await.success());
 }
@@ -236,7 +237,7 @@ async fn other_origins_are_rejected() {
     }
 }
 
-/// Asks for an upgrade by hand; the first line of the answer.
+/// Sends an upgrade request by hand; returns the status line.
 async fn upgrade(server: &Server, headers: &[(&str, &str)]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -282,13 +283,13 @@ async fn draining_nodes_accept_no_connections() {
     let mut two = Client::connect(&server, "bo").await;
     server.terminate();
     let until = Instant::now() + PATIENCE;
-    // A load balancer hears it while the sockets are still being closed.
+    // A load balancer sees the failing readiness check while the sockets are still being closed.
     let not_ready = loop {
         let answer = server.http("GET", "/ready", &[], "").await;
         if answer.status == 503 {
             break answer;
         }
-        assert!(Instant::now() < until, "it is ready though it goes away");
+        assert!(Instant::now() < until, "it reports ready during shutdown");
     };
     assert_eq!(not_ready.body["error"]["code"], "draining");
     let refused = upgrade(&server, &[]).await;

@@ -1,4 +1,4 @@
-//! The server as its users meet it: the real binary, real sockets, nothing looked at from within.
+//! The server from the users' view: the real binary and real sockets, without access to its internals.
 
 mod activity;
 mod audience;
@@ -36,7 +36,7 @@ mod visibility;
 
 use feedline_test_support::{client, ports, postgres_server, redis_server, server};
 
-/// Channels of the application: with everything, with nothing, closed, and where anyone may speak.
+/// Channels of the application: with all options, with none, private, and open for publishing.
 const NAMESPACES: &str = r#"[
     {"name":"chat","history_size":10,"history_ttl":"60s","presence":true,"join_leave":true,"publish":"subscriber"},
     {"name":"plain"},

@@ -1,4 +1,4 @@
-//! Nonsense: the right code, no panic, nobody else disturbed, nothing left behind.
+//! Malformed input: the right error code, no panic, no effect on other clients, no data stored.
 
 use futures::SinkExt;
 use proptest::prelude::*;
@@ -12,10 +12,10 @@ use crate::NAMESPACES;
 use crate::client::{Client, Heard};
 use crate::server::{API_KEY, PATIENCE, Server, token};
 
-/// What the server does with a frame on a connected socket: the close code, or 0 if it takes it.
+/// The server's reaction to a frame on a connected socket: the close code, or 0 if it accepts the frame.
 async fn reaction(server: &Server, frame: Message) -> u16 {
     let mut client = Client::connect(server, "ann").await;
-    // It may close before all is written.
+    // The server may close the connection before the frame is written completely.
     let _ = client.socket.send(frame).await;
     let _ = client.socket.send(Message::text(json!({ "id": 999, "ping": {} }).to_string())).await;
     loop {
@@ -27,7 +27,7 @@ async fn reaction(server: &Server, frame: Message) -> u16 {
     }
 }
 
-/// Afterwards all is as before.
+/// Checks that the server still works as before.
 async fn unharmed(server: &Server, bystander: &mut Client) {
     let id = server.post("ann", "still here").await;
     loop {
@@ -114,12 +114,12 @@ async fn deeply_nested_and_odd_inputs_are_rejected() {
     ] {
         let reply = ann.call(json!({ "rpc": { "method": method, "data": data } })).await;
         let code = reply["error"]["code"].as_u64().unwrap_or(0);
-        // Deep data is allowed by nobody's limit but JSON's own; updates of another life are just not recovered.
+        // Only the JSON parser limits nesting. Updates of another epoch are reported as not recovered.
         assert!(matches!(code, 400 | 404 | 422 | 0), "{method}: {reply}");
         let may_be_let_in = method == "timeline.updates" || !data["data"]["deep"].is_null();
         assert!(code != 0 || may_be_let_in, "{method} {data}: {reply}");
     }
-    assert!(ann.rpc("timeline.read", &json!({})).await["items"].is_array(), "what was let in can be read");
+    assert!(ann.rpc("timeline.read", &json!({})).await["items"].is_array(), "accepted posts can be read");
 }
 
 #[tokio::test]
@@ -127,7 +127,8 @@ async fn invalid_utf8_and_broken_frames_close_the_connection() {
     let server = Server::start().await;
     server.follow("bystander", "ann").await;
     let mut bystander = Client::connect(&server, "bystander").await;
-    // Frames that no library would write: bad UTF-8, a reserved bit, an unknown kind, unmasked, a length beyond all.
+    // Frames that no library would write: invalid UTF-8, a reserved bit, an unknown opcode, no mask, an excessive
+    // length.
     for (frame, expected) in [
         (vec![0x81, 0x82, 0, 0, 0, 0, 0xff, 0xfe], 1007),
         (vec![0xf1, 0x80, 0, 0, 0, 0], 1002),
@@ -153,7 +154,7 @@ async fn bytes_that_are_not_http_are_answered_or_dropped() {
         let _ = stream.shutdown().await;
         let mut answer = Vec::new();
         let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
-        let _ = read.expect("the server ends it");
+        let _ = read.expect("the server closes the connection");
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&answer));
     }
     for upgrade in [
@@ -177,9 +178,9 @@ async fn bytes_that_are_not_http_are_answered_or_dropped() {
     assert!(!server.log().contains("panicked"));
 }
 
-/// A command out of likely and unlikely parts.
+/// A command made of valid and invalid parts.
 fn command() -> impl Strategy<Value = Value> {
-    // What ends the connection is rarer, or little else would be met.
+    // Commands that end the connection are rarer; otherwise few others would be sent.
     let kinds = prop::sample::select(vec![
         "connect",
         "publish",
@@ -219,7 +220,7 @@ fn command() -> impl Strategy<Value = Value> {
         "subs",
     ]);
     let members = prop::collection::btree_map(names.prop_map(str::to_owned), values, 0..4);
-    // Most commands name a channel, or nothing behind that check would be reached.
+    // Most commands name a channel; otherwise the code behind that check would not be reached.
     let channels = prop::sample::select(vec!["chat:1", "open:1", "plain:1", "topic:x", "timeline:ann", "shut:1"]);
     (prop_oneof![1 => Just(0), 12 => 1..5_u32], kinds, members, prop::option::weighted(0.8, channels)).prop_map(
         |(id, kind, members, channel)| {

@@ -1,4 +1,4 @@
-//! Notifications as people meet them: live, in groups, counted, and marked on every device.
+//! Notifications from the users' view: live, grouped, counted, and marked on every device.
 
 use serde_json::{Value, json};
 
@@ -19,14 +19,14 @@ async fn page(server: &Server, user: &str, query: &str) -> Value {
     server.done(user, "GET", &format!("/notifications?{query}"), &Value::Null).await
 }
 
-/// The next notification that the user hears of.
+/// The next notification that the user receives.
 async fn received(client: &mut Client, user: &str) -> Value {
     let data = client.publication(&format!("notifications:{user}")).await["data"].clone();
     assert_eq!(data["type"], "notification", "{data}");
     data["notification"].clone()
 }
 
-/// The next mark that the user's sockets hear of.
+/// The next mark that the user's sockets receive.
 async fn marked(client: &mut Client, user: &str) -> Value {
     let data = client.publication(&format!("notifications:{user}")).await["data"].clone();
     assert_eq!(data["type"], "notifications.read", "{data}");
@@ -38,7 +38,7 @@ fn people(notification: &Value) -> Vec<&str> {
     people.iter().map(|person| person["id"].as_str().expect("an id")).collect()
 }
 
-/// What a page says: kind, object and people of each.
+/// The notifications of a page: kind, object and people of each.
 fn said(page: &Value) -> Vec<(&str, u64, Vec<&str>)> {
     let item = |item: &'_ Value| item["object"]["id"].as_u64().unwrap_or_default();
     let items = page["items"].as_array().expect("items").iter();
@@ -49,7 +49,7 @@ fn left(page: &Value) -> (u64, u64) {
     (page["unread"].as_u64().expect("a count"), page["unseen"].as_u64().expect("a count"))
 }
 
-/// Reads the list again and again until it is so.
+/// Polls the list until the condition holds.
 async fn until(server: &Server, user: &str, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
@@ -57,7 +57,7 @@ async fn until(server: &Server, user: &str, so: impl Fn(&Value) -> bool) -> Valu
         if so(&page) {
             return page;
         }
-        assert!(std::time::Instant::now() < deadline, "it stays {page}");
+        assert!(std::time::Instant::now() < deadline, "the list remains {page}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 }
@@ -92,7 +92,7 @@ async fn every_kind_is_pushed_and_listed() {
     assert_eq!((&in_comment["kind"], &in_comment["object"]), (&json!("mention"), &object));
 
     let page = page(&server, "ann", "").await;
-    assert_eq!(page["items"], json!([in_comment, mention, answered, comment, follow]), "what happened last is first");
+    assert_eq!(page["items"], json!([in_comment, mention, answered, comment, follow]), "the latest is first");
     assert_eq!(left(&page), (5, 5));
     assert!(page.get("next").is_none());
 }
@@ -104,7 +104,7 @@ async fn own_actions_do_not_notify_and_a_comment_notifies_once() {
     let post = server.post("ann", "I, @ann, say").await;
     let mine = say(&server, "ann", post, "as @ann said").await;
     reply(&server, "ann", post, mine, "indeed").await;
-    // It replies to ann, under ann's post, and names ann: one of the three is enough.
+    // The comment replies to ann, on ann's post, and mentions ann: it causes one notification.
     reply(&server, "bo", post, mine, "hi @ann").await;
     assert_eq!(received(&mut ann, "ann").await["kind"], "reply");
     say(&server, "bo", post, "hi again @ann").await;
@@ -135,10 +135,10 @@ async fn equal_events_of_many_users_are_grouped() {
     say(&server, "fan-3", post, "hi once more").await;
     say(&server, "fan-11", post, "hi").await;
     let grown = received(&mut ann, "ann").await;
-    assert_eq!((&grown["id"], &grown["count"]), (&id, &json!(11)), "who commented twice is one person");
+    assert_eq!((&grown["id"], &grown["count"]), (&id, &json!(11)), "a repeated commenter counts once");
     let page = page(&server, "ann", "").await;
     assert_eq!(page["items"].as_array().expect("items").len(), 2);
-    assert_eq!(page["items"][0], grown, "what grows comes up");
+    assert_eq!(page["items"][0], grown, "a group that grows moves to the top");
     assert_eq!(left(&page), (2, 2));
 }
 
@@ -161,7 +161,7 @@ async fn read_marks_lower_the_count_on_all_sockets() {
     assert_eq!(marked(&mut phone, "ann").await, heard);
 
     let read = phone.rpc("notifications.mark_read", &json!({ "id": ids[1] })).await;
-    assert_eq!(left(&read), (1, 0), "up to that one, and it too");
+    assert_eq!(left(&read), (1, 0), "up to and including that one");
     let heard = marked(&mut desk, "ann").await;
     let told_so = json!({ "type": "notifications.read", "id": ids[1], "seen": false, "unread": 1, "unseen": 0 });
     assert_eq!(heard, told_so);
@@ -177,7 +177,7 @@ async fn read_marks_lower_the_count_on_all_sockets() {
     assert_eq!(left(&page(&server, "ann", "").await), (0, 0));
 
     let missing = server.call("bo", "PUT", "/notifications/read", &json!({ "id": ids[0] })).await;
-    assert_eq!(missing.status, 404, "somebody else's is nobody's");
+    assert_eq!(missing.status, 404, "notifications of other users are not found");
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn deleting_content_removes_its_notifications() {
     server.done("ann", "DELETE", &format!("/comments/{mine}"), &Value::Null).await;
     let page = page(&server, "ann", "").await;
     assert_eq!(said(&page), [("mention", naming, vec!["bo"]), ("comment", kept, vec!["bo"])]);
-    assert_eq!(left(&page), (2, 2), "nobody counts what cannot be seen");
+    assert_eq!(left(&page), (2, 2), "invisible notifications are not counted");
     let read = ann.rpc("notifications.mark_read", &json!({ "id": page["items"][1]["id"] })).await;
     assert_eq!(left(&read), (1, 1));
 }
@@ -281,7 +281,7 @@ async fn notifications_missed_while_offline_are_recovered() {
     let missed = recovered["publications"].as_array().cloned().unwrap_or_default();
     let received = match missed.first() {
         Some(missed) => missed["data"]["notification"].clone(),
-        // It is stored and pushed a moment later.
+        // The notification is stored and pushed a moment later.
         None => received(&mut back, "ann").await,
     };
     assert_eq!((&received["kind"], &received["object"]["id"]), (&json!("comment"), &json!(post)));
@@ -295,7 +295,7 @@ async fn restricted_users_notify_nobody() {
     for name in ["muted", "blocked", "blocking", "hidden", "fan", "cy"] {
         server.done(name, "GET", &format!("/users/{name}"), &Value::Null).await;
     }
-    // They comment before anything stands between, except for one post that ann cannot see.
+    // They comment before the restrictions exist, except on one post that ann cannot see.
     server.follow("fan", "cy").await;
     let only = json!({ "text": "not for @ann", "visibility": { "only_to": ["fan"] } });
     server.done("cy", "POST", "/posts", &only).await;
@@ -311,7 +311,7 @@ async fn restricted_users_notify_nobody() {
     server.done("blocking", "PUT", "/users/ann/block", &Value::Null).await;
     server.done("hidden", "PUT", "/users/ann/hide", &Value::Null).await;
     let after = page(&server, "ann", "").await;
-    assert_eq!(said(&after), [("comment", post, vec!["cy"])], "those before, too");
+    assert_eq!(said(&after), [("comment", post, vec!["cy"])], "including earlier ones");
     assert_eq!((&after["items"][0]["count"], left(&after)), (&json!(1), (1, 1)));
     ann.rpc("notifications.mark_read", &json!({})).await;
     marked(&mut ann, "ann").await;
@@ -320,12 +320,12 @@ async fn restricted_users_notify_nobody() {
     }
     server.follow("muted", "ann").await;
     server.follow("fan", "ann").await;
-    assert_eq!(people(&received(&mut ann, "ann").await), ["fan"], "nobody else was heard of");
+    assert_eq!(people(&received(&mut ann, "ann").await), ["fan"], "no other user is notified about");
     assert_eq!(left(&page(&server, "ann", "").await), (1, 1));
 
     server.done("ann", "PUT", "/users/cy/block", &Value::Null).await;
     let alone = page(&server, "ann", "").await;
-    assert_eq!(said(&alone), [("follow", 0, vec!["fan"])], "with nobody left there is nothing to show");
+    assert_eq!(said(&alone), [("follow", 0, vec!["fan"])], "groups without visible users are omitted");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What people say of themselves, how they are found, and whom one may want to follow.
+//! Profiles of users, user search, and follow suggestions.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ async fn get(server: &Server, user: &str, path: &str) -> Value {
     server.done(user, "GET", path, &Value::Null).await
 }
 
-/// All pages of a list, a few at a time: what `of` picks of each item.
+/// All pages of a list with a small page size; `of` selects a field of each item.
 async fn all(server: &Server, user: &str, path: &str, limit: usize, of: &str) -> Vec<Value> {
     let mut items = Vec::new();
     let mut cursor = String::new();
@@ -64,7 +64,7 @@ async fn profile_changes_are_visible_at_once() {
         assert_eq!(refusal(&answer), (400, "invalid", field), "{body}");
     }
     let read = get(&server, "bo", "/users/ann").await;
-    assert_eq!((&read["name"], read.get("avatar")), (&json!("Ann É."), None), "nothing half done");
+    assert_eq!((&read["name"], read.get("avatar")), (&json!("Ann É."), None), "the profile is unchanged");
     assert_eq!(server.http("PATCH", "/api/v1/users/me", &[], "{}").await.status, 401);
 }
 
@@ -85,7 +85,7 @@ async fn search_matches_prefixes_of_id_and_name_in_any_case() {
     for limit in [1, 2, 7, 8] {
         assert_eq!(all(&server, "bo", "/users?q=many", limit, "id").await, many, "{limit} a page");
     }
-    // Somebody who comes while one reads moves no page's boundary.
+    // A user created while a client pages through the list does not shift the pages.
     let page = get(&server, "bo", "/users?q=many&limit=3").await;
     server.done("many", "GET", "/users/many", &Value::Null).await;
     let next = get(&server, "bo", &format!("/users?q=many&limit=3&cursor={}", page["next"].as_str().unwrap())).await;
@@ -133,8 +133,8 @@ async fn suggestions_are_followees_of_followees() {
 #[tokio::test]
 async fn hidden_users_are_neither_found_nor_suggested() {
     let server = Server::start().await;
-    // p1 hides from ann, p2 blocks her, she blocks p4 and mutes p6. Hides are not revealed: a search by
-    // name finds them, as on their profile.
+    // p1 hides from ann, p2 blocks her, she blocks p4 and mutes p6. Hides are not revealed: a search by name includes
+    // these users, as their profiles do.
     for n in 0..7 {
         server.follow("friend", &format!("p{n}")).await;
     }
@@ -157,7 +157,7 @@ async fn hidden_users_are_neither_found_nor_suggested() {
         let answer = server.call("ann", "PUT", &format!("/users/{id}/notify"), &Value::Null).await;
         assert_eq!(answer.status.as_u16(), status, "{id}");
     }
-    assert_eq!(server.call("ann", "DELETE", "/users/p4/notify", &Value::Null).await.status, 200, "that one always may");
+    assert_eq!(server.call("ann", "DELETE", "/users/p4/notify", &Value::Null).await.status, 200, "alerts can always be disabled");
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn post_alerts_notify_of_an_authors_posts() {
         assert_eq!(server.done("ann", "PUT", "/users/bo/notify", &Value::Null).await, json!({}));
         assert_eq!(asked().await, true);
     }
-    assert_eq!(get(&server, "ann", "/users/bo").await["edges"]["following"], false, "that is another matter");
+    assert_eq!(get(&server, "ann", "/users/bo").await["edges"]["following"], false, "alerts do not require a follow");
     assert_eq!(get(&server, "bo", "/users/ann").await["edges"]["notify"], false);
     for _ in 0..2 {
         assert_eq!(server.done("ann", "DELETE", "/users/bo/notify", &Value::Null).await, json!({}));
@@ -198,6 +198,6 @@ async fn reserved_path_words_are_rejected_as_user_ids() {
         socket.command(json!({ "connect": { "token": signed(&json!({ "sub": reserved })) } })).await;
         assert_eq!(socket.closed().await.0, 3500);
     }
-    // Case counts.
+    // User ids are case-sensitive.
     assert_eq!(server.call("Me", "GET", "/users/Me", &Value::Null).await.status, 200);
 }

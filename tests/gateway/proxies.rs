@@ -1,4 +1,4 @@
-//! Clients behind proxies: whose address counts.
+//! Clients behind proxies: which client address counts.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -21,13 +21,13 @@ async fn connection_from(address: [u8; 4], server: &Server) -> TcpStream {
 
 const PROXY: [u8; 4] = [127, 0, 0, 2];
 
-/// Tries to sign in as somebody that there is not; the status.
+/// Tries to sign in as an unknown user; returns the status.
 async fn sign_in(server: &Server, name: &str, headers: &[(&str, &str)]) -> u16 {
     let body = json!({ "user": name, "password": "not the right one" }).to_string();
     server.http("POST", "/api/v1/sessions", headers, &body).await.status.as_u16()
 }
 
-/// Fails to sign in until that is refused.
+/// Fails to sign in until the server refuses further attempts.
 async fn lock_out(server: &Server, headers: &[(&str, &str)]) {
     for n in 0..20 {
         match sign_in(server, &format!("nobody{n}"), headers).await {
@@ -35,7 +35,7 @@ async fn lock_out(server: &Server, headers: &[(&str, &str)]) {
             status => assert_eq!(status, 401),
         }
     }
-    panic!("nobody was refused");
+    panic!("no attempt was refused");
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn clients_behind_a_proxy_have_separate_limits() {
     let server = Server::start_with(&keys).await;
     lock_out(&server, &[("x-forwarded-for", "192.0.2.1")]).await;
     let spoofed = [("x-forwarded-for", "198.51.100.9, 192.0.2.1")];
-    assert_eq!(sign_in(&server, "other", &spoofed).await, 429, "what the client invents is not believed");
+    assert_eq!(sign_in(&server, "other", &spoofed).await, 429, "addresses sent by the client are ignored");
     assert_eq!(sign_in(&server, "other", &[("x-forwarded-for", "192.0.2.2")]).await, 401);
     assert_eq!(sign_in(&server, "another", &[("forwarded", "for=192.0.2.3;proto=https")]).await, 401);
     lock_out(&server, &[("forwarded", "for=\"[2001:db8::1]:4711\"")]).await;
@@ -82,7 +82,7 @@ async fn sockets_of_a_client_behind_a_proxy_are_limited() {
     assert_eq!(forwarded_socket(&server, "2001:db8:1:2:ffff::3").await.err(), Some(503), "one subscriber has a /64");
     let refusals = "feedline_connections_refused_total{reason=\"connections_per_address\"}";
     assert_eq!(server.metric(refusals).await, Some(2.0));
-    // The proxy itself has any number, for whatever else it asks.
+    // The proxy itself may open any number of connections for other requests.
     let mut more = Vec::new();
     for _ in 0..5 {
         more.push(forwarded_socket(&server, "10.0.0.7").await.unwrap());
@@ -90,16 +90,16 @@ async fn sockets_of_a_client_behind_a_proxy_are_limited() {
     drop(first);
     let until = Instant::now() + PATIENCE;
     while forwarded_socket(&server, "192.0.2.1").await.is_err() {
-        assert!(Instant::now() < until, "no room was given back");
+        assert!(Instant::now() < until, "the slot was not freed");
     }
 }
 
-/// Writes bytes from the proxy's address; all that comes back.
+/// Writes bytes from the proxy's address; returns the complete response.
 async fn answer_to(server: &Server, bytes: &[u8]) -> String {
     let mut stream = connection_from(PROXY, server).await;
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the server ends it");
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the server closes the connection");
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -142,7 +142,7 @@ async fn proxy_protocol_header_gives_the_client_address() {
         assert_eq!(answer, "", "{:?}", String::from_utf8_lossy(&malformed));
         assert!(begin.elapsed() < Duration::from_secs(5));
     }
-    // Sockets of one client, and of another behind the same proxy.
+    // Sockets of one client, and of another client behind the same proxy.
     let connect = async |client: [u8; 4]| {
         let mut stream = connection_from(PROXY, &server).await;
         stream.write_all(&version_2(client)).await.unwrap();
@@ -153,7 +153,7 @@ async fn proxy_protocol_header_gives_the_client_address() {
     let _second = connect([192, 0, 2, 1]).await.unwrap();
     assert!(connect([192, 0, 2, 1]).await.is_err());
     let _other = connect([192, 0, 2, 2]).await.unwrap();
-    // Other addresses are clients themselves: they send no header, and are not believed if they do.
+    // Other addresses are clients: they send no header, and the server ignores one if they do.
     assert_eq!(server.http("GET", "/health", &[], "").await.status, 200);
     let mut stranger = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     stranger.write_all(&with(b"PROXY TCP4 192.0.2.1 127.0.0.1 4711 8000\r\n")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Authors with more followers than are written to: their followers see no difference.
+//! Authors above the pull threshold: their followers see no difference.
 
 use serde_json::{Value, json};
 
@@ -11,12 +11,12 @@ fn follower(n: usize) -> String {
     format!("f{n}")
 }
 
-/// A server on which so many follow `star`.
+/// A server on which `star` has this many followers.
 async fn star(followers: usize) -> Server {
     star_with(followers, &[]).await
 }
 
-/// The same, configured so besides.
+/// The same with additional configuration.
 async fn star_with(followers: usize, keys: &[(&str, &str)]) -> Server {
     let keys = [&[("fanout.push_limit", LIMIT), ("fanout.lease", "1s")], keys].concat();
     let server = Server::start_with(&keys).await;
@@ -38,7 +38,8 @@ async fn position(server: &Server, user: &str) -> Value {
     server.done(user, "GET", "/timeline?limit=1", &Value::Null).await["position"].clone()
 }
 
-/// What `timeline.updates` tells since a position: type and post, in order. It must reach back so far.
+/// The entries that `timeline.updates` returns since a position: type and post, in order. The log must reach back that
+/// far.
 async fn updates(server: &Server, user: &str, since: &Value) -> Vec<(String, u64)> {
     let (offset, epoch) = (&since["offset"], since["epoch"].as_str().expect("an epoch"));
     let path = format!("/timeline/updates?offset={offset}&epoch={epoch}");
@@ -54,7 +55,7 @@ fn word(publication: &Value) -> (String, u64) {
     (data["type"].as_str().expect("a type").to_owned(), id.expect("a post"))
 }
 
-/// The next so many publications of a timeline.
+/// The next publications of a timeline.
 async fn received(client: &mut Client, user: &str, many: usize) -> Vec<(String, u64)> {
     let mut received = Vec::new();
     for _ in 0..many {
@@ -67,7 +68,7 @@ fn arrived(posts: &[u64]) -> Vec<(String, u64)> {
     posts.iter().map(|id| ("post".to_owned(), *id)).collect()
 }
 
-/// Waits until the pulled log has so many entries, and this node has seen to all of them.
+/// Waits until the pull log has this many entries, and this node has processed all of them.
 async fn pulled(server: &Server, many: usize) {
     server.metric_is("feedline_pulled_seconds_count", many as f64).await;
 }
@@ -75,7 +76,7 @@ async fn pulled(server: &Server, many: usize) {
 #[tokio::test]
 async fn connected_followers_get_posts_live_and_others_catch_up() {
     let server = star(9).await;
-    // Everybody has been here before.
+    // All followers have opened their timeline before.
     let mut stood = Vec::new();
     for n in 0..9 {
         stood.push(position(&server, &follower(n)).await);
@@ -93,7 +94,7 @@ async fn connected_followers_get_posts_live_and_others_catch_up() {
         assert_eq!(received(client, user, 4).await, arrived(&posts), "{user}");
     }
     pulled(&server, 4).await;
-    // It is not written to those who are not there: that is the point.
+    // Pulled posts are not written to the inboxes of disconnected users.
     let inboxes = server.metric("feedline_fanout_inboxes_total{outcome=\"stored\"}").await;
     assert_eq!(inboxes, None, "inboxes of people who are not connected");
 
@@ -113,7 +114,7 @@ async fn connected_followers_get_posts_live_and_others_catch_up() {
     assert_eq!(told_5, arrived(&posts), "recovered");
     let mut anew = Client::connect(&server, &follower(6)).await;
     assert_eq!(ids(&anew.rpc("timeline.read", &json!({})).await), newest, "connected");
-    // Nothing comes twice, by whatever way it is looked at afterwards.
+    // No entry appears twice, on any later read.
     for (n, since) in stood.iter().enumerate() {
         assert_eq!(timeline(&server, &follower(n)).await, newest, "{n}");
         assert_eq!(updates(&server, &follower(n), since).await, arrived(&posts), "{n}");
@@ -124,7 +125,7 @@ async fn connected_followers_get_posts_live_and_others_catch_up() {
     }
     assert_eq!(received(&mut client, &follower(5), 1).await, arrived(&[last]));
     assert_eq!(received(&mut anew, &follower(6), 1).await, arrived(&[last]));
-    assert!(other.pushed().await.is_empty(), "whoever does not follow hears nothing");
+    assert!(other.pushed().await.is_empty(), "users who do not follow receive nothing");
 }
 
 #[tokio::test]
@@ -167,14 +168,14 @@ async fn edits_reach_readers_who_may_see_the_post() {
     let word = |kind: &str| (kind.to_owned(), id);
     assert_eq!(received(&mut live, &follower(0), 1).await, [word("edited")]);
     assert_eq!(received(&mut left_out, &follower(1), 1).await, [word("gone")]);
-    // The post, its edit, who is left out by it, and who is not.
+    // The post, its edit, the removal for the excluded users, and the update for the others.
     pulled(&server, 4).await;
     for (n, seen) in [(0, vec![id]), (1, vec![]), (2, vec![id]), (3, vec![]), (4, vec![id])] {
         assert_eq!(timeline(&server, &follower(n)).await, seen, "{n}");
     }
     assert_eq!(updates(&server, &follower(2), &since[0]).await, [word("edited")]);
     assert_eq!(updates(&server, &follower(3), &since[1]).await, [word("gone")]);
-    // For everybody again: it comes back to those whom it had left.
+    // Public again: the post is pushed again to the users who lost it.
     server.done("star", "PATCH", &format!("/posts/{id}"), &json!({ "visibility": "public" })).await;
     assert_eq!(received(&mut left_out, &follower(1), 1).await, arrived(&[id]));
     assert_eq!(timeline(&server, &follower(3)).await, [id]);
@@ -198,11 +199,11 @@ async fn following_and_unfollowing_update_the_timeline() {
     assert_eq!(gone, [("gone".to_owned(), before), ("gone".to_owned(), after)]);
     assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [0; 0]);
     let own = server.post("ann", "mine").await;
-    assert_eq!(received(&mut ann, "ann", 1).await, arrived(&[own]), "and nothing of the other's");
+    assert_eq!(received(&mut ann, "ann", 1).await, arrived(&[own]), "and no post of the other author");
 }
 
-/// Who has how many followers changes while posts are written: in whichever way each is carried, everybody has all of
-/// them once.
+/// The number of followers changes while posts are written: with either fan-out mode, every follower gets all posts
+/// exactly once.
 #[tokio::test]
 async fn no_post_is_lost_when_an_author_crosses_the_pull_threshold() {
     let server = star(3).await;
@@ -214,7 +215,7 @@ async fn no_post_is_lost_when_an_author_crosses_the_pull_threshold() {
             server.follow(&follower(n), "star").await;
             posts.push(server.post("star", &format!("up {round} {n}")).await);
         }
-        // Whoever reads in between has some of them already.
+        // A read in between may return only some of the posts.
         assert!(timeline(&server, &follower(2)).await.len() <= posts.len());
         for n in (3..9).rev() {
             server.done(&follower(n), "DELETE", "/users/star/follow", &Value::Null).await;
@@ -231,7 +232,7 @@ async fn no_post_is_lost_when_an_author_crosses_the_pull_threshold() {
     assert!(carried_in_both_ways > 0.0 && carried_in_both_ways < count as f64, "{carried_in_both_ways} of {count}");
     let begun = std::time::Instant::now();
     for (n, since) in [(1, &stood[0]), (2, &stood[1])] {
-        // What is written to everybody may still be on its way to those who are not connected.
+        // Posts that are fanned out on write may not have reached disconnected users yet.
         while updates(&server, &follower(n), since).await.len() < count && begun.elapsed() < PATIENCE {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
@@ -244,7 +245,7 @@ async fn no_post_is_lost_when_an_author_crosses_the_pull_threshold() {
 
 #[tokio::test]
 async fn pulled_and_pushed_posts_are_merged_in_order() {
-    // The inbox ends within the second page: the ledger tells the rest.
+    // The inbox ends within the second page; the rest is read from the ledger.
     let server = star_with(7, &[("timeline.length", "8")]).await;
     let readers = [follower(0), follower(1), follower(2)];
     for reader in &readers {
@@ -260,11 +261,11 @@ async fn pulled_and_pushed_posts_are_merged_in_order() {
     heard.sort_unstable();
     assert_eq!(heard, arrived(&posts));
     pulled(&server, 16).await;
-    // What is written to each inbox may still be on its way to who is not connected.
+    // Posts that are fanned out on write may not have reached disconnected users yet.
     let last_pushed = *posts.iter().rev().nth(2).expect("24 posts");
     let begun = std::time::Instant::now();
     while !updates(&server, &readers[1], &since).await.iter().any(|(_, id)| *id == last_pushed) {
-        assert!(begun.elapsed() < PATIENCE, "a pushed post does not come");
+        assert!(begun.elapsed() < PATIENCE, "a pushed post does not arrive");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     for reader in &readers {
@@ -275,7 +276,7 @@ async fn pulled_and_pushed_posts_are_merged_in_order() {
             seen.extend(ids(&page));
             let Some(next) = page["next"].as_str() else { break };
             cursor = format!("&cursor={next}");
-            // What comes meanwhile moves no boundary.
+            // Posts written while a client pages do not shift the pages.
             later.push(server.post(["star", "bo"][n % 2], "meanwhile").await);
         }
         let newest: Vec<u64> = posts.iter().rev().copied().collect();
@@ -288,7 +289,7 @@ async fn pulled_and_pushed_posts_are_merged_in_order() {
 #[tokio::test]
 async fn pulled_posts_respect_their_audience() {
     let server = star(10).await;
-    // Two of each kind, one of them connected: any follower, friends, those named in `only_to` and in `not_to`.
+    // Two of each kind, one of them connected: followers, friends, and users in `only_to` and in `not_to`.
     for friend in [2, 3] {
         server.follow("star", &follower(friend)).await;
     }
@@ -307,7 +308,7 @@ async fn pulled_posts_respect_their_audience() {
         (json!({ "only_to": [follower(4), follower(5), "stranger"] }), vec![4]),
         (json!({ "not_to": [follower(6), follower(7)] }), vec![0, 2, 4]),
         (json!({ "only_to": ["stranger"] }), vec![]),
-        // The last, after which everything is there.
+        // The last post; once it arrives, all others have.
         (json!("public"), vec![0, 2, 4, 6]),
     ];
     let mut posts = Vec::new();
@@ -319,7 +320,7 @@ async fn pulled_posts_respect_their_audience() {
         let theirs = posts.iter().zip(&visibilities).filter(|(_, (_, kinds))| kinds.contains(&kind));
         let theirs: Vec<u64> = theirs.map(|(id, _)| *id).collect();
         assert_eq!(received(client, &follower(kind), theirs.len()).await, arrived(&theirs), "{kind} live");
-        // The friends are also notified that they are followed, at any time.
+        // The friends also receive a notification about the follow, at any time.
         let notifications = format!("notifications:{}", follower(kind));
         let mut pushed = client.pushed().await;
         pushed.retain(|push| push["channel"] != notifications.as_str());
@@ -355,7 +356,7 @@ async fn mutes_and_hides_apply_at_once_and_lose_nothing() {
             }
         };
         change("PUT").await;
-        // The one who is away has not read what was pulled.
+        // The disconnected reader has not read the pulled posts.
         for reader in [&here, &away] {
             assert_eq!(timeline(&server, reader).await, [0; 0], "{what}: {reader}");
         }
@@ -400,7 +401,7 @@ async fn blocks_remove_stored_and_live_posts() {
     assert!(live.pushed().await.is_empty());
     let told_since = updates(&server, &away, &since).await;
     assert!(told_since.iter().all(|(kind, _)| kind == "gone"), "{told_since:?}");
-    // The end of a block brings nobody back; following does.
+    // Unblocking does not restore the follow; a new follow restores the posts.
     server.done(&here, "DELETE", "/users/star/block", &Value::Null).await;
     let three = server.post("star", "three").await;
     assert_eq!(received(&mut other, &follower(2), 1).await, arrived(&[three]));
@@ -410,21 +411,21 @@ async fn blocks_remove_stored_and_live_posts() {
     assert_eq!(received(&mut live, &here, 3).await, arrived(&[one, two, three]));
 }
 
-/// Where an author is pulled, what an unfollow takes out is taken out once more after a while, should something have
-/// come in after it.
+/// For a pulled author, an unfollow purges the inbox a second time after a delay, to remove posts that were written
+/// after the first time.
 #[tokio::test]
 async fn following_again_keeps_earlier_posts() {
     let server = star(8).await;
     let ann = follower(0);
     let one = server.post("star", "one").await;
     pulled(&server, 1).await;
-    // Nobody has opened this timeline yet.
+    // No client has opened this timeline yet.
     server.done(&ann, "DELETE", "/users/star/follow", &Value::Null).await;
     server.follow(&ann, "star").await;
     let mut live = Client::connect(&server, &ann).await;
     assert_eq!(timeline(&server, &ann).await, [one]);
-    // The post's job, and the unfollow's second time.
+    // The post's job, and the second purge of the unfollow.
     server.metric_is("feedline_fanout_lag_seconds_count", 2.0).await;
-    assert!(live.pushed().await.is_empty(), "it left, and came back");
+    assert!(live.pushed().await.is_empty(), "the post was removed and pushed again");
     assert_eq!(timeline(&server, &ann).await, [one]);
 }

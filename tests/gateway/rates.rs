@@ -1,4 +1,4 @@
-//! Limits on how often: budgets for reads, mentions, and what a cluster counts together.
+//! Rate limits: budgets for reads, mentions, and limits shared by a cluster.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::server::{API_KEY, Answer, PATIENCE, Server, signed, token, unix};
 
 const READ: &Value = &Value::Null;
 
-/// How often a request succeeds until it is refused, and the refusal.
+/// Number of requests that succeed until one is rejected, and the rejection.
 async fn repeat_until_rejected(server: &Server, user: &str, method: &str, path: &str, body: &Value) -> (usize, Answer) {
     for done in 0..2_000 {
         let answer = server.call(user, method, path, body).await;
@@ -35,7 +35,7 @@ async fn reads_have_a_budget_weighted_by_cost() {
     let (cheap, refused) = repeat_until_rejected(&server, "bo", "GET", &format!("/posts/{post}"), READ).await;
     is_rate_limited(&refused);
     assert!((120..=140).contains(&cheap), "120 look-ups at once, and one more each second: {cheap}");
-    // All reads share the budget, over sockets too.
+    // All reads share the budget, including reads over sockets.
     let mut socket = Client::connect(&server, "bo").await;
     let reply = socket.call(json!({ "rpc": { "method": "timeline.read", "data": { "limit": 100 } } })).await;
     assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(429), &json!(true)), "{reply}");
@@ -44,7 +44,7 @@ async fn reads_have_a_budget_weighted_by_cost() {
     assert!((4..=6).contains(&pages), "25 units each: {pages}");
     let (dear, _) = repeat_until_rejected(&server, "di", "GET", "/users/suggested", READ).await;
     assert!((4..=6).contains(&dear), "25 units each: {dear}");
-    // Writes, backends and other users go on.
+    // Writes, backends and other users are not limited.
     assert_eq!(server.call("bo", "POST", "/posts", &json!({ "text": "x" })).await.status, 201);
     let headers = [("x-api-key", API_KEY), ("x-user", "bo")];
     for _ in 0..200 {
@@ -99,11 +99,11 @@ async fn mentions_are_counted_and_a_refused_post_leaves_nothing() {
     assert!(refused.body["error"]["message"].as_str().expect("a message").contains("mentioned users"), "{refused:?}");
     assert_eq!(posted, 3, "60 mentions at once");
     let listed = server.done("ann", "GET", "/users/ann/posts", READ).await;
-    assert_eq!(listed["items"].as_array().expect("items").len(), 3, "what was refused is not there");
+    assert_eq!(listed["items"].as_array().expect("items").len(), 3, "rejected posts are not stored");
     let comment = json!({ "text": crowd.join(" ") });
     let on = format!("/posts/{}/comments", listed["items"][0]["id"]);
     is_rate_limited(&server.call("ann", "POST", &on, &comment).await);
-    // Without mentions, or of oneself, nothing is counted; others go on.
+    // Texts without mentions and mentions of the author are not counted; other users are not limited.
     server.post("ann", "nobody, @ann").await;
     server.post("bo", &crowd.join(" ")).await;
 }
@@ -162,7 +162,7 @@ async fn commands_of_a_socket_use_the_budget_for_reads() {
         );
         assert!(expected.contains(&done), "{command}: {done}");
     }
-    // Other users go on.
+    // Other users are not limited.
     Client::connect(&server, "eve").await.done(history("timeline:eve")).await;
     let (updates, _) = repeat_until_rejected(&server, "fay", "GET", "/timeline/updates?offset=0&epoch=x", READ).await;
     assert!((24..=28).contains(&updates), "5 units each: {updates}");
@@ -279,13 +279,13 @@ async fn posts_and_sign_ins_are_counted_for_the_whole_cluster() {
     assert!((20..=20 + refilled).contains(&together), "twice a minute's worth on both nodes: {together}");
     let mut tried = 0;
     for n in 0..40 {
-        // At other accounts each time: those have delays of their own.
+        // A different account each time, since repeated failures delay an account.
         let wrong = json!({ "user": format!("nobody-{n}"), "password": "a guess" }).to_string();
         let answer = nodes[n % 2].http("POST", "/api/v1/sessions", &[], &wrong).await;
         tried += usize::from(answer.status == 401);
     }
     assert!((12..=16).contains(&tried), "twice a minute's worth on both nodes: {tried}");
-    // Without Redis each node goes on counting by itself.
+    // Without Redis each node counts on its own.
     redis.kill();
     let alone = posted(80).await;
     assert!(alone <= 40, "{alone} posts without Redis");

@@ -1,4 +1,4 @@
-//! What a page of posts is made of, what it costs, and how far it was read.
+//! Pages of posts: contents, cost, and the read marker.
 
 use serde_json::{Value, json};
 
@@ -61,8 +61,7 @@ async fn round_trips_do_not_depend_on_page_length_with_redis_and_postgres() {
 }
 
 async fn costs_the_same(server: &Server) {
-    // The posts of a page are by as many people as it has posts, and as many do something under them and are named
-    // there.
+    // A page has as many different authors as posts, and as many users who comment, like and are mentioned.
     let mut ann = Client::connect(server, "ann").await;
     for n in 0..110 {
         let author = format!("author-{n}");
@@ -73,7 +72,7 @@ async fn costs_the_same(server: &Server) {
             server.done(&author, "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
             server.done("ann", "PUT", &format!("/favourites/post/{post}"), &Value::Null).await;
         }
-        // Something stands between each of them and somebody: what is between them and the reader has to be looked up.
+        // Each author is muted by another user, so that the relation between author and reader has to be looked up.
         server.done("cy", "PUT", &format!("/users/{author}/mute"), &Value::Null).await;
     }
     for (method, mut input) in [
@@ -96,7 +95,7 @@ async fn costs_the_same(server: &Server) {
             assert!(costs.iter().all(|cost| *cost == first), "{method} of 1, 20, 100 with {with:?}: {costs:?}");
             assert!(first.0 >= 1 && first.0 <= 8, "{method} makes some round trips and not many: {costs:?}");
             let (ledger, redis) = *plain.get_or_insert(first);
-            // Whatever they bring along: one more.
+            // Any set of expansions adds at most one round trip.
             assert!(first.0 <= ledger + 1 && first.1 == redis, "{method} with {with:?}: {costs:?}, without {plain:?}");
         }
     }
@@ -110,13 +109,13 @@ async fn costs_the_same(server: &Server) {
     );
 }
 
-/// The same for readers who ask for the first time.
+/// The same for readers who send their first request.
 async fn cost_of_the_first(server: &Server, limit: usize) -> (u64, u64) {
     let input = json!({ "id": "bo", "limit": limit, "with": "likers,comments,people" });
     let mut fewest = (u64::MAX, u64::MAX);
     for n in 0..8 {
         let mut new = Client::connect(server, &format!("new-{limit}-{n}")).await;
-        // They become users, and their own timeline is made, without a look at anybody else.
+        // These requests create the user and the user's timeline, without loading other users.
         new.rpc("timeline.read", &json!({})).await;
         let before = made(server).await;
         new.rpc("users.posts", &input).await;
@@ -126,8 +125,8 @@ async fn cost_of_the_first(server: &Server, limit: usize) -> (u64, u64) {
     fewest
 }
 
-/// Round trips to the ledger and to Redis that a page takes: the fewest of a few attempts, for others ask meanwhile,
-/// too.
+/// Round trips to the ledger and to Redis for one page: the minimum of a few attempts, since background work also makes
+/// round trips.
 pub(crate) async fn cost(server: &Server, client: &mut Client, method: &str, input: &Value) -> (u64, u64) {
     let mut fewest = (u64::MAX, u64::MAX);
     for _ in 0..16 {
@@ -172,7 +171,7 @@ async fn read_on_all_devices(server: &Server) {
         }
     }
     let state = async |client: &mut Client| client.rpc("timeline.read", &json!({ "limit": 1 })).await["read"].clone();
-    assert_eq!(state(&mut phone).await, json!({ "id": 0, "unread": 5 }), "one's own posts are no news");
+    assert_eq!(state(&mut phone).await, json!({ "id": 0, "unread": 5 }), "own posts are never unread");
 
     let marked = phone.rpc("timeline.mark_read", &json!({ "id": posts[2] })).await;
     assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
@@ -184,12 +183,12 @@ async fn read_on_all_devices(server: &Server) {
     // An older mark changes nothing and pushes nothing.
     let marked = server.done("ann", "PUT", "/timeline/read", &json!({ "id": posts[0] })).await;
     assert_eq!(marked, json!({ "id": posts[2], "unread": 2 }));
-    // A deletion is one less to read.
+    // A deletion reduces the number of unread posts by one.
     server.done("bo", "DELETE", &format!("/posts/{}", posts[3]), &Value::Null).await;
     let gone = desk.publication("timeline:ann").await;
     assert_eq!((&gone["data"]["type"], &gone["offset"]), (&json!("gone"), &json!(offset + 1)), "the log has no gap");
     assert_eq!(state(&mut desk).await, json!({ "id": posts[2], "unread": 1 }));
-    // A mark from the future is one of now: what comes later is news.
+    // A mark in the future counts as a mark at the current time: later posts are unread.
     let marked = desk.rpc("timeline.mark_read", &json!({ "id": 9_007_199_254_740_991_u64 })).await;
     assert_eq!(marked["unread"], 0);
     tokio::time::sleep(std::time::Duration::from_millis(2)).await;
@@ -198,9 +197,9 @@ async fn read_on_all_devices(server: &Server) {
     assert_eq!(state(&mut desk).await["unread"], 1);
     let next = desk.rpc("timeline.read", &json!({ "limit": 1 })).await["next"].clone();
     let page = desk.rpc("timeline.read", &json!({ "limit": 1, "cursor": next })).await;
-    assert!(page.get("read").is_none(), "the first page says it: {page}");
+    assert!(page.get("read").is_none(), "only the first page contains the marker: {page}");
 
-    // Who was away recovers what is in the log, and reads the marker with the page.
+    // A client that was disconnected recovers the entries of the log, and reads the marker with the page.
     let epoch = desk.rpc("timeline.read", &json!({})).await["position"]["epoch"].clone();
     let (mut back, recovered) = Client::recover(server, "ann", &json!({ "offset": offset, "epoch": epoch })).await;
     let kinds: Vec<Value> =
@@ -208,7 +207,7 @@ async fn read_on_all_devices(server: &Server) {
     assert_eq!((&recovered["recovered"], json!(kinds)), (&json!(true), json!(["gone", "post"])));
     assert_eq!(state(&mut back).await["unread"], 1);
     let others = bo.pushed().await;
-    assert!(others.iter().all(|push| push["pub"]["data"]["type"] != "read"), "nobody else's business: {others:?}");
+    assert!(others.iter().all(|push| push["pub"]["data"]["type"] != "read"), "other users do not receive the marker: {others:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Hiding, muting and blocking: what happens at once, and what the other does not learn.
+//! Hiding, muting and blocking: immediate effects, and information that stays hidden from the other user.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ async fn mutes_and_hides_remove_posts_and_their_end_restores_them_live() {
             assert_eq!(received(&mut ann, "ann", "gone", id).await["reason"], "hidden", "{what}");
         }
         let unseen = server.post("bo", "unseen meanwhile").await;
-        // It has been carried to everybody whom it is for.
+        // The post has been fanned out to all of its audience.
         received(&mut cy, "cy", "post", unseen).await;
         clear(&server, maker, what, whom).await;
         clear(&server, maker, what, whom).await;
@@ -83,7 +83,7 @@ async fn concurrent_restrict_and_lift_leave_the_final_state() {
     for (maker, what, edge, whom) in all {
         for _ in 0..60 {
             tokio::join!(set(&server, maker, what, whom), clear(&server, maker, what, whom));
-            // Whichever came last.
+            // Either operation may be applied last.
             let edges = server.done(maker, "GET", &format!("/users/{whom}"), &Value::Null).await["edges"].take();
             let is_shown = edges[edge] == json!(what == "follow");
             let shown: &[u64] = if is_shown { &[id] } else { &[] };
@@ -143,7 +143,7 @@ async fn blocks_apply_in_both_directions_at_once() {
         (vec![by_ann], vec![by_bo])
     );
 
-    // Who is blocked does not find the other; who blocks does, or could not end it.
+    // The blocked user cannot see the blocking user; the blocking user can still see the blocked one, to end the block.
     for path in
         ["/users/ann", "/users/ann/posts", "/users/ann/followers", "/users/ann/following", &format!("/posts/{by_ann}")]
     {
@@ -151,19 +151,19 @@ async fn blocks_apply_in_both_directions_at_once() {
     }
     assert_eq!(status(&server, "bo", "PUT", "/users/ann/follow").await, 404);
     let missing = server.call("bo", "GET", "/users/ann", &Value::Null).await.body;
-    assert_eq!(missing, server.call("bo", "GET", "/users/nobody", &Value::Null).await.body, "as if nobody were there");
+    assert_eq!(missing, server.call("bo", "GET", "/users/nobody", &Value::Null).await.body, "the same reply as for an unknown user");
     assert_eq!(bo.refused(json!({ "subscribe": { "channel": "user:ann-who-is-not-here", "token": "x" } })).await, 103);
     let profile = server.done("ann", "GET", "/users/bo", &Value::Null).await;
     assert_eq!((&profile["followers"], &profile["following"]), (&json!(1), &json!(0)), "the follows have ended");
     assert_eq!(profile["edges"]["blocking"], true);
     assert_eq!(ids(&server, "ann", "/users/bo/posts").await, [] as [u64; 0]);
     assert_eq!(status(&server, "ann", "PUT", "/users/bo/follow").await, 409);
-    // Others see both, and neither sees the other in a list.
+    // Other users see both, and neither of the two sees the other in a list.
     assert_eq!(names(&server, "ann", "/users/cy/following").await, ["ann"]);
     assert_eq!(names(&server, "bo", "/users/cy/following").await, ["bo"]);
     assert_eq!(names(&server, "cy", "/users/cy/following").await, ["bo", "ann"]);
 
-    // Whoever was in the channels hears nothing there any more.
+    // Existing subscribers receive nothing on these channels any more.
     server.done("ann", "PATCH", &format!("/posts/{by_ann}"), &json!({ "text": "changed" })).await;
     let after = server.post("ann", "after").await;
     for client in [&mut ann, &mut cy] {
@@ -173,7 +173,7 @@ async fn blocks_apply_in_both_directions_at_once() {
     }
     let own = server.post("bo", "own").await;
     received(&mut bo, "bo", "post", own).await;
-    // That they were followed before is theirs to know.
+    // Notifications about the earlier follow are allowed.
     let elsewhere =
         |push: &Value| !push["channel"].as_str().is_some_and(|channel| channel.starts_with("notifications:"));
     let heard: Vec<Value> = bo.pushed().await.into_iter().filter(elsewhere).collect();
@@ -181,7 +181,7 @@ async fn blocks_apply_in_both_directions_at_once() {
 
     clear(&server, "ann", "block", "bo").await;
     assert_eq!(status(&server, "bo", "GET", "/users/ann").await, 200);
-    assert_eq!(ids(&server, "bo", "/timeline").await, [own, by_bo], "nobody follows anybody again by that");
+    assert_eq!(ids(&server, "bo", "/timeline").await, [own, by_bo], "the end of the block restores no follow");
     server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
     assert_eq!(ids(&server, "bo", "/timeline").await, [own, after, by_bo, by_ann]);
 }

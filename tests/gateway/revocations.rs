@@ -1,4 +1,4 @@
-//! Ends of connections, tokens and sessions; blocked users.
+//! Revocation of connections, tokens and sessions; blocked users.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::identity::{account, connects, sign_in, socket, status, with_token};
 use crate::redis_server::RedisServer;
 use crate::server::{API_KEY, PATIENCE, Server, signed, token, unix};
 
-/// How soon everything is in force.
+/// The time limit for every revocation to take effect.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Runs a case with the broker in memory and with Redis.
@@ -42,7 +42,7 @@ on_both_brokers! {
     password_changes_restore_no_session
 }
 
-/// Waits until a socket is closed, not longer than everything may take; why it was.
+/// Waits until the server closes a socket within the time limit; returns the code and the reason.
 async fn closed_soon(client: &mut Client) -> (u16, String) {
     let begun = Instant::now();
     let closed = client.closed().await;
@@ -50,14 +50,14 @@ async fn closed_soon(client: &mut Client) -> (u16, String) {
     closed
 }
 
-/// A socket stays as it is.
+/// Checks that a socket stays open.
 async fn stays(client: &mut Client) {
     let heard = client.push_within(Duration::from_millis(300)).await;
     assert!(matches!(heard, None | Some(Heard::Ping)), "{heard:?}");
     client.rpc("timeline.read", &json!({})).await;
 }
 
-/// A method of the server API that must succeed.
+/// Calls a method of the server API, which must succeed.
 async fn backend(server: &Server, method: &str, body: Value) {
     assert_eq!(server.backend(method, &body).await, json!({ "result": {} }), "{method} {body}");
 }
@@ -106,7 +106,7 @@ async fn backends_disconnect_clients(server: &Server) {
 async fn tokens_are_revoked_by_id(server: &Server) {
     let (one, other) = (issued("ann", "one", unix()), issued("ann", "other", unix()));
     let (mut first, mut second) = (socket(server, &one).await, socket(server, &other).await);
-    // A token of nobody, and a subscription's.
+    // A token without a user; the token of a subscription follows below.
     let nobody = signed(&json!({ "jti": "nobody's" }));
     let mut anonymous = socket(server, &nobody).await;
     backend(server, "revoke_token", json!({ "uid": "one" })).await;
@@ -117,11 +117,12 @@ async fn tokens_are_revoked_by_id(server: &Server) {
     assert_eq!((refused.status.as_u16(), &refused.body["error"]["code"]), (401, &json!("unauthorized")));
     assert_eq!((connects(server, &one).await.0, status(server, &other).await), (3500, 200));
     assert_eq!(connects(server, &nobody).await.0, 3500);
-    // Nobody comes back by a refresh.
+    // A refresh does not make a revoked token valid.
     assert_eq!(second.call(json!({ "refresh": { "token": other } })).await["refresh"]["expires"], true);
     second.command(json!({ "refresh": { "token": one } })).await;
     assert_eq!(second.closed().await.0, 3500);
-    // One that has expired long ago needs nothing; one that expired just now may still be accepted by somebody's clock.
+    // A token that expired long ago needs no entry; one that expired just now may still be accepted by a node with a
+    // slow clock.
     backend(server, "revoke_token", json!({ "uid": "x", "expire_at": 5 })).await;
     backend(server, "revoke_token", json!({ "uid": "other", "expire_at": unix() - 1 })).await;
     assert_eq!(closed_soon(&mut second).await.0, 3500);
@@ -137,11 +138,11 @@ async fn all_tokens_of_a_user_are_invalidated(server: &Server) {
     let mut bo = Client::connect(server, "bo").await;
     backend(server, "invalidate_user_tokens", json!({ "user": "ann", "issued_before": unix() - 50 })).await;
     assert_eq!(closed_soon(&mut sockets[0]).await.0, 3500);
-    assert_eq!(closed_soon(&mut without_iat).await.0, 3500, "nothing says that it is newer");
+    assert_eq!(closed_soon(&mut without_iat).await.0, 3500, "without iat it is not known to be newer");
     stays(&mut sockets[1]).await;
     assert_eq!([status(server, &old).await, status(server, &new).await], [401, 200]);
 
-    // Up to now, this very second; what is issued after the answer counts.
+    // Tokens issued up to now, including this second, are invalid; tokens issued after the reply are valid.
     let this_second = issued("ann", "now", unix());
     backend(server, "invalidate_user_tokens", json!({ "user": "ann" })).await;
     assert_eq!(closed_soon(&mut sockets[1]).await.0, 3500);
@@ -150,7 +151,7 @@ async fn all_tokens_of_a_user_are_invalidated(server: &Server) {
     assert_eq!((status(server, &next).await, connects(server, &next).await.0), (200, 0));
     stays(&mut bo).await;
 
-    // Of an account: its sessions.
+    // For an account, its sessions end.
     let session = account(server, "dee").await;
     let mut dee = socket(server, &session).await;
     backend(server, "invalidate_user_tokens", json!({ "user": "dee" })).await;
@@ -159,7 +160,7 @@ async fn all_tokens_of_a_user_are_invalidated(server: &Server) {
     let session = sign_in(server, "dee", "correct horse").await;
     assert_eq!(status(server, &session).await, 200, "though in the same second");
 
-    // With a time given, sessions go by when they were opened.
+    // With a given time, the time at which a session was opened decides.
     let session = account(server, "eve").await;
     let mut eve = socket(server, &session).await;
     backend(server, "invalidate_user_tokens", json!({ "user": "eve", "issued_before": unix() - 50 })).await;
@@ -195,7 +196,7 @@ async fn users_are_blocked_and_unblocked(server: &Server) {
         backend(server, "unblock_user", json!({ "user": user })).await;
     }
     assert_eq!([status(server, &ann).await, status(server, &session).await], [200, 200]);
-    // For a while.
+    // A temporary block.
     backend(server, "block_user", json!({ "user": "ann", "expire_at": unix() + 2 })).await;
     assert_eq!(status(server, &ann).await, 403);
     let until = Instant::now() + PATIENCE;
@@ -217,7 +218,7 @@ async fn sessions_end_one_or_all(server: &Server) {
     }
     assert_eq!(with_token(server, &tokens[0], "DELETE", "/sessions", &Value::Null).await.status, 200);
     assert_eq!(closed_soon(&mut sockets[0]).await.0, 3500);
-    // Over the socket: the answer comes first.
+    // Over the socket, the reply is sent before the close.
     sockets[1].rpc("sessions.delete", &json!({})).await;
     assert_eq!(closed_soon(&mut sockets[1]).await.0, 3500);
     assert_eq!([status(server, &tokens[0]).await, status(server, &tokens[1]).await], [401, 401]);
@@ -262,18 +263,17 @@ async fn new_passwords_end_all_other_sessions(server: &Server) {
     let who = json!({ "user": "ann", "password": "correct horse" }).to_string();
     assert_eq!(server.http("POST", "/api/v1/sessions", &[], &who).await.status, 401);
 
-    // From the new session: the one that was spared before ends, too.
+    // A change from the new session also ends the session that the first change kept.
     let mut there = socket(server, &new).await;
     there.rpc("accounts.password", &json!({ "old": "battery staple", "new": "correct horse" })).await;
     assert_eq!(closed_soon(&mut here).await.0, 3500);
     stays(&mut there).await;
     assert_eq!([status(server, &mine).await, status(server, &new).await], [401, 200]);
-    // There is none to change.
+    // A user without an account has no password to change.
     assert_eq!(change(&token("bo"), "correct horse", "battery staple").await, 403);
 }
 
-/// A password is changed while all sessions are ended: whichever comes first, the session that changed it does not
-/// survive.
+/// A password change races with the end of all sessions: in either order, the session that changed the password ends.
 async fn password_changes_restore_no_session(server: &Server) {
     let mut password = "correct horse".to_owned();
     account(server, "ann").await;
@@ -292,7 +292,7 @@ async fn password_changes_restore_no_session(server: &Server) {
         if changed.status == 200 {
             password = new;
         }
-        // If the change came first, it ended the other session itself, perhaps before that one could end all.
+        // If the password change was first, it ended the other session, possibly before that session could end all.
         if ended.status == 200 {
             assert_eq!(status(server, &thief).await, 401, "round {round}: {changed:?}");
         }
@@ -335,7 +335,7 @@ async fn subscriptions_end_when_their_token_is_revoked() {
         let subscription = signed(&json!({ "sub": "ann", "channel": channel, "jti": id, "exp": unix() + 600 }));
         ann.done(json!({ "subscribe": { "channel": channel, "token": subscription } })).await;
     }
-    // Another token has taken the place of the first by then.
+    // By then another token has replaced the first one.
     let newer = signed(&json!({ "sub": "ann", "channel": "shut:1", "jti": "newer", "exp": unix() + 600 }));
     ann.done(json!({ "sub_refresh": { "channel": "shut:1", "token": newer } })).await;
     backend(&server, "revoke_token", json!({ "uid": "one" })).await;
@@ -348,7 +348,7 @@ async fn subscriptions_end_when_their_token_is_revoked() {
         assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
     }
     assert_eq!(server.backend("publish", &json!({ "channel": "shut:3", "data": 1 })).await["error"], Value::Null);
-    assert_eq!(ann.publication("shut:3").await["data"], 1, "the third goes on");
+    assert_eq!(ann.publication("shut:3").await["data"], 1, "the third subscription continues");
 }
 
 #[tokio::test]
@@ -372,7 +372,7 @@ async fn failed_sign_ins_are_delayed_and_successful_ones_are_not() {
     for _ in 0..12 {
         assert_eq!(attempt("ann", "correct horse").await.status, 201);
     }
-    // Where nobody signed in to it before: five failures at an account, then delays.
+    // Without earlier sign-ins from this address: five failures for an account, then delays.
     let mut outcomes = Vec::new();
     for _ in 0..8 {
         outcomes.push(attempt("bo", "a guess").await.status.as_u16());
@@ -380,10 +380,10 @@ async fn failed_sign_ins_are_delayed_and_successful_ones_are_not() {
     assert_eq!(outcomes[..5], [401; 5]);
     assert!(outcomes[5..].contains(&429), "{outcomes:?}");
     let delayed = attempt("bo", "correct horse").await;
-    assert_eq!(delayed.status, 429, "even with the right one");
+    assert_eq!(delayed.status, 429, "even with the correct password");
     assert!(delayed.header("retry-after").is_some());
-    assert_eq!(attempt("ann", "correct horse").await.status, 201, "nobody else waits");
-    // The old password, asked for over a socket, is guessed at no faster.
+    assert_eq!(attempt("ann", "correct horse").await.status, 201, "other users are not delayed");
+    // The check of the old password over a socket is subject to the same delays.
     let mut ann = socket(&server, &session).await;
     let mut refused = Vec::new();
     for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! Every right of every kind of client on every kind of channel.
+//! Every permission of every kind of client on every kind of channel.
 
 use serde_json::{Value, json};
 
@@ -19,14 +19,14 @@ const NAMESPACES: &str = r#"[
     {"name":"bare"}
 ]"#;
 
-/// One client's rights to one channel, in this order: subscribe, publish, history, presence, presence_stats.
+/// One client's permissions on one channel, in this order: subscribe, publish, history, presence, presence_stats.
 ///
 /// `+` granted, `-` error 103, `?` error 102, `n` error 108 (the channel has no log or no presence), `a` error 105 (the
-/// server has subscribed the client), `x` the connection is closed, `.` there is no such method.
+/// server has subscribed the client), `x` the connection is closed, `.` the method does not exist.
 type Rights = &'static str;
 
-/// A channel, and the rights of: an anonymous client, an anonymous client that tried to subscribe first, one with a
-/// subscription token, ann, ann when she tried to subscribe first, ann with a subscription token, ann with a connect
+/// A channel, and the permissions of: an anonymous client, an anonymous client that tried to subscribe first, one with
+/// a subscription token, ann, ann when she tried to subscribe first, ann with a subscription token, ann with a connect
 /// token that names the channel, a backend.
 type Row = (&'static str, [Rights; 8]);
 
@@ -70,7 +70,7 @@ const FEED: &[Row] = &[
     ("post:PRIVATE", ["?----", "?----", "?----", "?----", "?----", "?----", "-----", ".-+nn"]),
 ];
 
-/// What a reply to a command says: see [`Rights`].
+/// The sign for a reply to a command: see [`Rights`].
 fn sign(reply: &Value) -> char {
     match reply["error"]["code"].as_u64() {
         None => '+',
@@ -82,7 +82,7 @@ fn sign(reply: &Value) -> char {
     }
 }
 
-/// The rights but the first, one after the other.
+/// All permissions except subscribing, in order.
 async fn ask(client: &mut Client, channel: &str) -> String {
     let mut signs = String::new();
     for command in [
@@ -106,7 +106,7 @@ async fn anonymous(server: &Server) -> Client {
     client
 }
 
-/// The rights of one that asks for the others first, and one that subscribes first.
+/// The permissions of a client that requests the others first, and of one that subscribes first.
 async fn without_token(mut before: Client, mut after: Client, channel: &str) -> [String; 2] {
     let others = ask(&mut before, channel).await;
     let subscribed = subscribe(&mut before, channel, "").await;

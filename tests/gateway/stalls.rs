@@ -28,7 +28,7 @@ fn head(path: &str, bytes: usize) -> String {
     )
 }
 
-/// Sends a body in parts, then waits for the end of the connection; the answer.
+/// Sends a body in parts, then waits for the end of the connection; returns the response.
 async fn post(server: &Server, path: &str, parts: &[&[u8]], every: Duration, bytes: usize) -> String {
     let (mut reading, mut writing) = connection(server).await.into_split();
     writing.write_all(head(path, bytes).as_bytes()).await.unwrap();
@@ -43,7 +43,7 @@ async fn post(server: &Server, path: &str, parts: &[&[u8]], every: Duration, byt
         std::future::pending::<()>().await;
     };
     let reading = async {
-        // An answer, or the end: a connection that is kept alive is closed after the header timeout.
+        // Either a response or the end: a keep-alive connection is closed after the header timeout.
         let _ = reading.read_to_end(&mut answer).await;
     };
     timeout(PATIENCE, async {
@@ -68,10 +68,10 @@ async fn stalled_request_bodies_time_out() {
         assert!(answer.starts_with("HTTP/1.1 408 "), "{path}: {answer}");
         assert!(answer.contains(r#""code":"timeout""#) && answer.contains("connection: close"), "{answer}");
         let answer = post(&server, path, &drops, Duration::from_millis(20), 1_000).await;
-        assert!(answer.starts_with("HTTP/1.1 408 "), "{path}, drop by drop: {answer}");
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{path}, byte by byte: {answer}");
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     }
-    // A slow one is: this takes three times as long as a pause may.
+    // A slow but steady request is served: it takes three times as long as one pause may.
     let text = json!({ "text": "x".repeat(4_000) }).to_string();
     let parts: Vec<&[u8]> = text.as_bytes().chunks(250).collect();
     let answer = post(&server, "/api/v1/posts", &parts, Duration::from_millis(60), text.len()).await;
@@ -88,7 +88,7 @@ async fn unread_responses_time_out() {
         socket.set_recv_buffer_size(4096).unwrap();
         let mut stream = socket.connect(([127, 0, 0, 1], server.port()).into()).await.unwrap();
         let asked = "GET /api/openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
-        // As many as the server takes before its answers are in its way.
+        // As many requests as the server accepts before its unread responses block it.
         let _ = timeout(Duration::from_millis(300), stream.write_all(asked.as_bytes())).await;
         stuck.push(stream);
     }
@@ -97,7 +97,7 @@ async fn unread_responses_time_out() {
         assert!(Instant::now() < until, "{} files more than before", open_files(&server) - before);
         sleep(Duration::from_millis(50)).await;
     }
-    // One that reads slowly gets all of it.
+    // A slow reader receives the complete response.
     let mut slow = connection(&server).await;
     slow.write_all(b"GET /api/openapi.json HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! Timelines as readers see them: live, in pages, and after they were away.
+//! Timelines from the readers' view: live, in pages, and after a disconnection.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ async fn received(client: &mut Client, user: &str, kind: &str, id: u64) -> Value
     data
 }
 
-/// Reads to the end; everything in the order of the pages.
+/// Reads all pages; returns the items in order.
 async fn read_all(client: &mut Client, limit: u64) -> Vec<u64> {
     let mut read = Vec::new();
     let mut cursor = None;
@@ -64,7 +64,7 @@ async fn follows_add_and_unfollows_remove_posts_live() {
     server.post("bo", "four").await;
     let own_too = server.post("ann", "mine too").await;
     received(&mut ann, "ann", "post", own_too).await;
-    assert!(ann.pushed().await.is_empty(), "whoever is not followed is not heard of");
+    assert!(ann.pushed().await.is_empty(), "posts of users who are not followed do not arrive");
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn friends_only_posts_follow_the_friendship() {
         server.done("bo", "DELETE", "/users/ann/follow", &Value::Null).await;
         assert_eq!(received(&mut ann, "ann", "gone", id).await["reason"], "hidden");
         assert_eq!(ids(&ann.rpc("timeline.read", &json!({})).await), [public]);
-        // An inbox that is filled anew holds what is for its owner, and nothing that may be so one day.
+        // A backfilled inbox contains posts that its owner may see now, and no posts that may become visible later.
         server.kill();
         server.start_again().await;
         ann = Client::connect(&server, "ann").await;
@@ -138,7 +138,7 @@ async fn pages_have_no_gap_or_repeat_while_posts_arrive() {
     assert_eq!(read, before);
 }
 
-/// Waits until all these posts have arrived: those of different authors come in any order.
+/// Waits until all these posts have arrived: posts of different authors arrive in any order.
 async fn receive_all(client: &mut Client, ids: &[u64]) {
     let mut waited_for: BTreeSet<u64> = ids.iter().copied().collect();
     while !waited_for.is_empty() {
@@ -167,7 +167,7 @@ async fn timelines_are_readable_to_the_first_post() {
     let (old, new) = (all[290], all[5]);
     all.retain(|id| ![old, new].contains(id));
     assert_eq!(read_all(&mut ann, 20).await, all, "holes do not show");
-    // An author followed late has older posts than the inbox reaches.
+    // The posts of an author followed late are older than the end of the inbox.
     let mut dee = Client::connect(&server, "dee").await;
     dee.rpc("users.follow", &json!({ "id": "bo" })).await;
     let page = server.done("ann", "GET", "/users/bo/posts?limit=100", &Value::Null).await;

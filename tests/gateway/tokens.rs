@@ -1,4 +1,4 @@
-//! Tokens that somebody else made, or made up.
+//! Tokens that are forged or issued by others.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::NAMESPACES;
 use crate::client::{Client, Heard};
 use crate::server::{SECRET, Server, signed, token, unix};
 
-/// What comes of a connect with this token: 0, an error's code, or a close code.
+/// The outcome of a connect with this token: 0, an error code, or a close code.
 async fn connect(server: &Server, token: &str) -> u64 {
     let mut client = Client::open(server).await;
     client.command(json!({ "connect": { "token": token } })).await;
@@ -23,7 +23,7 @@ async fn connect(server: &Server, token: &str) -> u64 {
     }
 }
 
-/// A token put together by hand, with a header that no library would write.
+/// A token assembled by hand, with a header that no library would write.
 fn by_hand(header: &Value, claims: &Value, signature: &str) -> String {
     let part = |json: &Value| URL_SAFE_NO_PAD.encode(json.to_string());
     format!("{}.{}.{signature}", part(header), part(claims))

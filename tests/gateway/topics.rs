@@ -1,4 +1,4 @@
-//! Which topics are active, as everyone sees it.
+//! The list of active topics, which is the same for all users.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn topics_are_listed_by_their_latest_activity_for_everyone() {
     assert_eq!(names(&page), [("rust", 2), ("feeds", 1)], "restricted posts are not listed");
     let newest = server.done("ann", "GET", &format!("/posts/{rust}"), &Value::Null).await;
     assert_eq!(page["items"][0]["active_at"], newest["created_at"]);
-    assert_eq!(names(&server.done("ann", "GET", "/topics", &Value::Null).await).len(), 2, "to the author neither");
+    assert_eq!(names(&server.done("ann", "GET", "/topics", &Value::Null).await).len(), 2, "nor for their author");
 
     let change = json!({ "visibility": "public" });
     server.done("ann", "PATCH", &format!("/posts/{hidden}"), &change).await;

@@ -1,5 +1,4 @@
-//! What is under posts, and what people do, against the table of who sees what: comments, likes, favourites,
-//! notifications, people.
+//! Comments, likes, favourites, notifications and people, checked against the visibility table.
 
 use serde_json::{Value, json};
 
@@ -7,10 +6,10 @@ use crate::audience::{AUTHOR, Differences, POSTS, TABLE, connect, divide, done, 
 use crate::client::Client;
 use crate::server::{API_KEY, Server, signed, token};
 
-/// Who is kept from the author later, and is a friend until then.
+/// Readers who are separated from the author later, and are friends until then.
 const DIVIDED: [&str; 4] = ["muting", "hidden", "blocked", "blocking"];
 
-/// A row of [`TABLE`] without its column of timelines: asked for by name, brought.
+/// A row of [`TABLE`] without the timeline column: the reader, posts opened directly, posts delivered.
 type Row = (&'static str, &'static str, &'static str);
 
 fn row(who: &str) -> Row {
@@ -18,7 +17,7 @@ fn row(who: &str) -> Row {
     (who, direct, brought)
 }
 
-/// The table as it is as long as nothing stands between anybody.
+/// The table before any restriction exists.
 fn undivided() -> Vec<Row> {
     let before =
         |(who, direct, brought)| if DIVIDED.contains(&who) { (who, "+++-+", "+++-+") } else { (who, direct, brought) };
@@ -29,7 +28,7 @@ fn divided() -> Vec<Row> {
     TABLE.iter().map(|(who, direct, brought, _)| (*who, *direct, *brought)).collect()
 }
 
-/// Which of the posts something tells of in any way at all, by their ids.
+/// Which of the post ids appear anywhere in a value.
 fn named(received: &Value, ids: &[u64]) -> String {
     let text = received.to_string();
     ids.iter().map(|id| if text.contains(&id.to_string()) { '+' } else { '-' }).collect()
@@ -39,7 +38,8 @@ fn both(one: &str, other: &str) -> String {
     one.chars().zip(other.chars()).map(|it| if it == ('+', '+') { '+' } else { '-' }).collect()
 }
 
-/// A call with a body, as a backend makes it for somebody (nobody, without a name): whether there is what it is about.
+/// A backend call with a body on behalf of a user (anonymous if the name is empty). Returns whether its object was
+/// found.
 pub(crate) async fn finds(server: &Server, who: &str, method: &str, path: &str, body: &Value) -> bool {
     let headers = [("x-api-key", API_KEY), ("x-user", who)];
     let headers = if who.is_empty() { &headers[..1] } else { &headers[..] };
@@ -49,7 +49,7 @@ pub(crate) async fn finds(server: &Server, who: &str, method: &str, path: &str, 
     answer.status.is_success()
 }
 
-/// For which of these it is found.
+/// For which of these paths the object is found.
 async fn found(server: &Server, who: &str, method: &str, paths: impl Iterator<Item = String>, body: &Value) -> String {
     let mut found = String::new();
     for path in paths {
@@ -58,7 +58,7 @@ async fn found(server: &Server, who: &str, method: &str, paths: impl Iterator<It
     found
 }
 
-/// Everything that is read and done under posts, and all that one has of them; `comments` are the author's, one each.
+/// Checks all reads and actions below posts, and all of a user's lists; `comments` are the author's, one per post.
 async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], differences: &mut Differences) {
     let friend = row("friend").1;
     for (who, direct, brought) in rows.iter().copied() {
@@ -114,7 +114,7 @@ async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], dif
     }
 }
 
-/// Everything in somebody's log of notifications, as a client recovers it that was never there.
+/// All entries of a user's notification log, as a client recovers them that never connected before.
 pub(crate) async fn recovered_notifications(server: &Server, who: &str) -> Value {
     let channel = format!("notifications:{who}");
     let history = connect(server, who).await.done(json!({ "history": { "channel": channel } })).await;
@@ -126,7 +126,7 @@ pub(crate) async fn recovered_notifications(server: &Server, who: &str) -> Value
     recovered["publications"].clone()
 }
 
-/// Waits until everybody's mentions have been noted: of what somebody writes now everybody is notified after them.
+/// Waits until the mentions of all users are stored, so that later notifications are ordered after them.
 pub(crate) async fn noted(server: &Server) {
     let people: Vec<&str> = TABLE.iter().map(|row| row.0).filter(|who| !who.is_empty()).collect();
     let mut clients = Vec::new();
@@ -151,7 +151,7 @@ async fn content_of_a_post_is_hidden_with_the_post() {
         let comment = server.done(AUTHOR, "POST", &format!("/posts/{id}/comments"), &said).await;
         comments.push(comment["id"].as_u64().expect("an id"));
     }
-    // What others have in common with the friend must be there first.
+    // The friend's favourites must exist first: they are the common favourites that others see.
     for (id, _) in ids.iter().zip(row("friend").1.chars()).filter(|(_, sees)| *sees == '+') {
         done(&server, "friend", "PUT", &format!("/favourites/post/{id}")).await;
     }
@@ -159,7 +159,7 @@ async fn content_of_a_post_is_hidden_with_the_post() {
     check(&server, &ids, &comments, &undivided(), &mut differences).await;
     differences.none();
 
-    // Whoever is under a post stays there, and hears only what is for them.
+    // Existing subscribers of a post stay subscribed, and receive only events that they may see.
     let mut watchers = Vec::new();
     for (who, direct, _) in undivided() {
         let mut client = connect(&server, who).await;
@@ -179,7 +179,7 @@ async fn content_of_a_post_is_hidden_with_the_post() {
         let (_, direct, _) = row(who);
         let mut heard = String::new();
         for (id, sees) in ids.iter().zip(direct.chars()) {
-            // What is to be heard is waited for, and what is not had time to come until then.
+            // Waits for the expected pushes; an unexpected push would have arrived by then.
             while sees == '+' && !client.publication(&format!("post:{id}")).await.to_string().contains("<after>") {}
             heard.push(sees);
         }
@@ -187,7 +187,7 @@ async fn content_of_a_post_is_hidden_with_the_post() {
             heard.push_str(&push.to_string());
         }
         differences.note(who, "live post:", &heard, direct);
-        // Coming back, asked for what was missed.
+        // A client that reconnects and recovers the missed entries.
         let mut again = connect(&server, who).await;
         let mut recovered: String = "-----".into();
         for (id, position) in positions {

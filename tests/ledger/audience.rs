@@ -1,4 +1,4 @@
-//! Which of an author's posts a viewer may see: counts and lists, compared with a look at every post.
+//! Visible posts of an author per viewer: counts and lists, compared with a check of every single post.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ conformance! {
 }
 
 const AUTHORS: [&str; 2] = ["ann", "bo"];
-/// Some are called like a visibility.
+/// Some ids equal the name of a visibility.
 const PEOPLE: [&str; 5] = ["ann", "bo", "cy", "only_to", "friends"];
 
-/// What the ledger should hold.
+/// The expected contents of the ledger.
 #[derive(Default)]
 struct Model {
     posts: BTreeMap<u64, Post>,
     follows: BTreeSet<(UserId, UserId)>,
-    /// Maker, whom.
+    /// Maker and target.
     hides: BTreeSet<(UserId, UserId)>,
     last: u64,
 }
@@ -49,7 +49,7 @@ impl Model {
         viewer == author || (may && !self.hides.contains(&(author.clone(), viewer.clone())))
     }
 
-    /// Compares what everybody sees of everybody.
+    /// Compares the results for every pair of users.
     async fn compare(&self, ledger: &dyn Ledger, rng: &mut StdRng, seed: u64) {
         for author in AUTHORS.map(id) {
             for viewer in PEOPLE.map(|viewer| Some(id(viewer))).into_iter().chain([None]) {
@@ -68,7 +68,7 @@ impl Model {
     }
 }
 
-/// All pages of what a viewer may see of an author.
+/// All pages of an author's posts that a viewer may see.
 async fn pages(ledger: &dyn Ledger, author: &UserId, viewer: Option<&UserId>, limit: usize) -> Vec<PostId> {
     let (mut all, mut before) = (Vec::new(), PostId::MAX);
     loop {
@@ -86,7 +86,7 @@ async fn pages(ledger: &dyn Ledger, author: &UserId, viewer: Option<&UserId>, li
 fn some_visibility(rng: &mut StdRng) -> Visibility {
     let count = rng.random_range(1..4);
     let mut named: Vec<UserId> = PEOPLE.sample(rng, count).map(|name| id(name)).collect();
-    // The rows are right if a post names somebody twice.
+    // The rows are correct even if a post lists a user twice.
     named.extend(named.first().cloned().filter(|_| count == 3));
     match rng.random_range(0..5) {
         0 => Visibility::Public,
@@ -103,16 +103,16 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
     let mut model = Model::default();
     users(&*ledger, &PEOPLE).await;
     for step in 0..160 {
-        let author = id(AUTHORS.choose(&mut rng).expect("one"));
+        let author = id(AUTHORS.choose(&mut rng).expect("an author"));
         let other = id(PEOPLE.choose(&mut rng).expect("one"));
         let known: Vec<u64> = model.posts.keys().copied().collect();
         match (rng.random_range(0..20), known.choose(&mut rng)) {
             (0..3, Some(number)) => {
-                let gone = model.posts.remove(number).expect("it is there");
+                let gone = model.posts.remove(number).expect("the post exists");
                 delete(&*ledger, *number, gone.author.as_str()).await.expect("a job");
             }
             (3..9, Some(number)) => {
-                let changed = model.posts.get_mut(number).expect("it is there");
+                let changed = model.posts.get_mut(number).expect("the post exists");
                 changed.visibility = some_visibility(&mut rng);
                 changed.edited_at = Some(NOW + 10_000 + step);
                 assert!(!edit(&*ledger, changed).await.is_empty());
@@ -133,9 +133,9 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
                         .unrestrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held)
                         .await
                         .unwrap()
-                        .expect("it was there");
+                        .expect("the post existed");
                 } else {
-                    ledger.restrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("it is new");
+                    ledger.restrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("the restriction is new");
                     model.hides.insert(pair);
                 }
             }
@@ -153,7 +153,7 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
                 model.last += 1;
                 let new = Post { visibility: some_visibility(&mut rng), ..post(model.last, author.as_str(), &[]) };
                 store(&*ledger, new.clone()).await.expect("a job");
-                // The same call again changes nothing.
+                // Repeating the call changes nothing.
                 assert!(ledger.create_post(&new, &lease("w1", LEASE)).await.unwrap().is_none());
                 model.posts.insert(model.last, new);
             }
@@ -162,7 +162,7 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
             model.compare(&*ledger, &mut rng, seed).await;
         }
     }
-    // One of them is erased, as the job does it; the other's posts stay as they are.
+    // One author is erased, in the steps of the job; the posts of the other stay unchanged.
     ledger.begin_erasure(&id("bo"), NOW).await.expect("a tombstone");
     for gone in ledger.author_posts(&id("bo"), PostId::MAX, 9_999).await.unwrap() {
         delete(&*ledger, gone.0, "bo").await.expect("a job");
@@ -178,7 +178,7 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
 async fn scans_past_hidden_posts_stop_and_continue<L: BulkLoad + 'static>(ledger: Arc<L>) {
     users(&*ledger, &["ann", "bo"]).await;
     let not_to_bo = Visibility::NotTo(ids(&["bo"]));
-    // From the top: a post for all, many that bo may not see, one for all, and the first of them once more.
+    // From the top: a public post, many posts that bo may not see, a public post, and the first hidden one again.
     let hidden = MAX_HIDDEN as u64 + 200;
     let of = |number: u64| match number {
         1 | 5_000 => Visibility::Public,
@@ -191,13 +191,13 @@ async fn scans_past_hidden_posts_stop_and_continue<L: BulkLoad + 'static>(ledger
     let look = async |before| ledger.visible_posts(&id("ann"), Some(&id("bo")), before, 9).await.expect("a page");
     let first = look(PostId::MAX).await;
     assert_eq!(first.posts, [PostId(5_000)]);
-    let stop = first.stopped_at.expect("it stops");
+    let stop = first.stopped_at.expect("the scan stops");
     assert_eq!(stop, PostId(1_200), "{MAX_HIDDEN} were passed");
     let rest = look(stop).await;
     assert_eq!((rest.posts, rest.stopped_at), (vec![PostId(2), PostId(1)], None));
     let own = ledger.visible_posts(&id("ann"), Some(&id("ann")), PostId::MAX, 3).await.unwrap();
-    assert_eq!(own.posts, [5_000, 2_199, 2_198].map(PostId), "authors see all of theirs");
-    // What is full before the stop does not stop.
+    assert_eq!(own.posts, [5_000, 2_199, 2_198].map(PostId), "authors see all of their posts");
+    // A page that fills up before the scan limit is complete.
     let page = ledger.visible_posts(&id("ann"), Some(&id("bo")), PostId::MAX, 1).await.unwrap();
     assert_eq!((page.posts, page.stopped_at), (vec![PostId(5_000)], None));
 }
@@ -216,17 +216,17 @@ async fn counts_of_many_restricted_posts_are_lower_bounds<L: BulkLoad + 'static>
     let posts: Vec<Post> = (0..=2 * most + 5).map(made).collect();
     ledger.load_posts(&posts).await.expect("a load");
     let count = async || ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().expect("ann").posts;
-    assert_eq!(count().await, 1 + most + 5, "exact as far as it goes");
+    assert_eq!(count().await, 1 + most + 5, "exact up to the limit");
     let also = |number: u64, visibility| Post { visibility, ..post(number, "ann", &[]) };
     ledger.load_posts(&[also(9_001, Visibility::OnlyTo(ids(&["bo"])))]).await.expect("a load");
     assert_eq!(count().await, 1 + most + 5);
     ledger.load_posts(&[also(9_002, Visibility::NotTo(ids(&["bo"])))]).await.expect("a load");
     assert_eq!(count().await, 1 + most);
     let profile = ledger.profile(&id("ann"), Some(&id("cy"))).await.unwrap().expect("ann");
-    assert_eq!(profile.posts, 1 + most + 1, "nobody else is concerned");
+    assert_eq!(profile.posts, 1 + most + 1, "other viewers are not affected");
 }
 
-/// Posts of every audience, and what a profile counts of them for each of the others.
+/// Creates posts of every audience, and checks the profile count for each other user.
 async fn every_audience<L: BulkLoad + 'static>(ledger: &L) {
     users(ledger, &PEOPLE).await;
     for fan in ["cy", "only_to"] {
@@ -276,7 +276,7 @@ async fn audience_rows_are_deleted_with_posts_on_sqlite() {
 async fn audience_rows_are_deleted_with_posts_on_postgres() {
     let (server, name) = crate::support::database().await;
     let ledger = crate::support::open_at(server, &name).await;
-    // A visibility that cannot be decoded names nobody, and can be removed.
+    // A visibility that cannot be decoded matches no user, and the post can be deleted.
     server
         .ask(&name, "INSERT INTO posts (id, author, topics, visibility, body) VALUES (99, 'bo', '{}', '{broken', '')")
         .await;

@@ -1,4 +1,4 @@
-//! What every ledger must do with comments. A case takes an empty ledger.
+//! Conformance tests of comments. Each case takes an empty ledger.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ async fn comments_require_their_post_and_parent(ledger: Any) {
     for wrong in [comment(10, "ann", None), comment(11, "nobody", Some(10))] {
         assert!(matches!(ledger.create_comment(&wrong).await, Err(LedgerError::Failed(_))));
     }
-    assert_eq!(one(&*ledger, 10).await.unwrap().replies, 0, "nothing of them stayed");
+    assert_eq!(one(&*ledger, 10).await.unwrap().replies, 0, "nothing of them was stored");
     assert_eq!(say(&*ledger, 12, None).await, Tally { likes: 0, comments: 2, version: 2 });
 }
 
@@ -118,7 +118,7 @@ async fn ancestors_are_listed_up_to_the_post(ledger: Any) {
     let many = lines(&[9, 11, 13, 99]).await;
     assert_eq!(many, owned(&[(9, "ann"), (11, "bo"), (11, "cy"), (13, "ann"), (13, "bo"), (13, "cy")]));
     assert!(lines(&[]).await.is_empty());
-    // What is deleted has nobody, and is not the end of the line.
+    // A deleted comment has no author and may have replies below it.
     ledger.delete_comment(CommentId(11)).await.unwrap().unwrap();
     assert_eq!(lines(&[11, 13]).await, owned(&[(11, "bo"), (13, "ann"), (13, "bo")]));
     ledger.delete_comment(CommentId(10)).await.unwrap().unwrap();
@@ -156,8 +156,8 @@ async fn comment_counts_follow_comments(ledger: Any) {
     let gone = ledger.delete_comment(CommentId(13)).await.unwrap().unwrap();
     assert_eq!(gone.tally, Tally { likes: 0, comments: 3, version: 5 });
     assert_eq!((replies(10).await, replies(12).await), (2, 0));
-    assert_eq!(ledger.delete_comment(CommentId(13)).await.unwrap(), None, "gone already");
-    assert_eq!(ledger.delete_comment(CommentId(99)).await.unwrap(), None, "never was");
+    assert_eq!(ledger.delete_comment(CommentId(13)).await.unwrap(), None, "already deleted");
+    assert_eq!(ledger.delete_comment(CommentId(99)).await.unwrap(), None, "never existed");
     assert_eq!(say(&*ledger, 14, None).await, Tally { likes: 0, comments: 4, version: 6 });
 }
 
@@ -173,7 +173,7 @@ async fn deleted_comments_with_replies_stay_without_text(ledger: Any) {
     assert_eq!(one(&*ledger, 10).await, Some(left));
     assert_eq!(listed(&*ledger, None, ALL, 9).await, [10]);
     assert_eq!(listed(&*ledger, Some(10), ALL, 9).await, [11]);
-    assert_eq!(ledger.delete_comment(CommentId(10)).await.unwrap(), None, "once is enough");
+    assert_eq!(ledger.delete_comment(CommentId(10)).await.unwrap(), None, "already deleted");
     assert_eq!(ledger.create_comment(&comment(12, "cy", Some(10))).await.unwrap(), CommentOutcome::NoParent);
     assert_eq!(one(&*ledger, 10).await.unwrap().replies, 1);
 }
@@ -205,7 +205,7 @@ async fn comments_of_a_concurrently_deleted_post_are_rejected(ledger: Any) {
     delete(&*ledger, POST.0, "ann").await.expect("a job");
     assert_eq!(ledger.create_comment(&comment(11, "bo", None)).await.unwrap(), CommentOutcome::NoPost);
     assert_eq!(ledger.create_comment(&comment(11, "bo", Some(10))).await.unwrap(), CommentOutcome::NoPost);
-    assert!(ledger.delete_comment(CommentId(10)).await.unwrap().is_some(), "its author can still take it back");
+    assert!(ledger.delete_comment(CommentId(10)).await.unwrap().is_some(), "its author can still delete it");
 }
 
 async fn reply_depth_is_limited(ledger: Any) {
@@ -237,8 +237,8 @@ async fn comments_are_created_once(ledger: Any) {
     };
     assert_eq!((again(10, None).await, again(11, Some(10)).await), (CommentOutcome::Before, CommentOutcome::Before));
     let first = one(&*ledger, 10).await.unwrap();
-    assert_eq!((first.text, first.replies), (comment(10, "bo", None).text, 1), "as they were");
-    // Deleted, but still there; and then its post is gone.
+    assert_eq!((first.text, first.replies), (comment(10, "bo", None).text, 1), "unchanged");
+    // The comment is deleted but kept for its replies; then its post is deleted.
     ledger.delete_comment(CommentId(10)).await.unwrap();
     assert_eq!(again(10, None).await, CommentOutcome::Before);
     assert_eq!(one(&*ledger, 10).await.unwrap().text, None);

@@ -1,4 +1,4 @@
-//! What every ledger must do. A case takes an empty ledger.
+//! Conformance tests of every ledger. Each case takes an empty ledger.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ async fn owners_are_read_without_bodies(ledger: Any) {
     publish(&*ledger, 2, "bo").await;
     publish(&*ledger, 3, "bo").await;
     store(&*ledger, Post { visibility: Visibility::Followers, ..post(4, "ann", &[]) }).await.unwrap();
-    delete(&*ledger, 3, "bo").await.expect("it is there");
+    delete(&*ledger, 3, "bo").await.expect("the post exists");
     let asked = [4, 9, 1, 3, 2, 1].map(PostId);
     let mut owners = ledger.post_owners(&asked).await.unwrap();
     owners.sort_by_key(|owner| owner.post);
@@ -117,7 +117,7 @@ async fn edge_pages_are_exact_within_one_millisecond(ledger: Any) {
             assert!(page.items.len() <= 2);
             seen.extend(page.items.into_iter().map(|user| user.id));
             before = page.next;
-            // One who comes while others read pushes nobody onto their next page, or off it.
+            // A new follower does not move other users between the pages that a reader loads.
             follow(&*ledger, &id("late"), &id("star")).await;
             if before.is_none() {
                 break;
@@ -176,7 +176,7 @@ async fn restricted_posts_are_flagged(ledger: Any) {
     for post in &all {
         store(&*ledger, post.clone()).await.unwrap();
     }
-    delete(&*ledger, 6, "ann").await.expect("it was there");
+    delete(&*ledger, 6, "ann").await.expect("the post existed");
     let restricted = async || {
         let mut found = ledger.restricted_among(&[4, 3, 2, 1, 1, 2, 6, 5, 77].map(PostId)).await.unwrap();
         found.sort_unstable();
@@ -184,7 +184,7 @@ async fn restricted_posts_are_flagged(ledger: Any) {
         found
     };
     assert_eq!(restricted().await, [2, 3, 4, 5].map(PostId));
-    // An edit opens one and closes another.
+    // One edit makes a post visible, another hides a post.
     for (place, visibility) in [(0, Visibility::Friends), (1, Visibility::Public)] {
         all[place].visibility = visibility;
         all[place].edited_at = Some(NOW + 1);
@@ -231,7 +231,7 @@ async fn posts_require_an_author_and_a_new_id(ledger: Any) {
     for wrong in [post(1, "bo", &["t"]), post(2, "nobody", &["t"])] {
         assert!(matches!(store(&*ledger, wrong).await, Err(LedgerError::Failed(_))));
     }
-    assert_eq!(ledger.backlog().await.unwrap().jobs, 1, "nothing of them stayed");
+    assert_eq!(ledger.backlog().await.unwrap().jobs, 1, "nothing of them was stored");
     assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
     assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
 }
@@ -240,12 +240,12 @@ async fn deleted_posts_are_removed_from_every_list(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     store(&*ledger, post(1, "ann", &["t", "u"])).await.unwrap();
     store(&*ledger, post(2, "ann", &["t", "t"])).await.unwrap();
-    assert_eq!(delete(&*ledger, 1, "bo").await, None, "not theirs");
-    assert_eq!(delete(&*ledger, 3, "ann").await, None, "never was");
+    assert_eq!(delete(&*ledger, 1, "bo").await, None, "another author's");
+    assert_eq!(delete(&*ledger, 3, "ann").await, None, "never existed");
     let job = delete(&*ledger, 1, "ann").await.expect("a job");
     assert!(matches!(&job.work, Work::Delete { post: PostId(1), author, .. } if *author == id("ann")));
     assert_eq!(job.created_at, NOW);
-    assert_eq!(delete(&*ledger, 1, "ann").await, None, "gone already");
+    assert_eq!(delete(&*ledger, 1, "ann").await, None, "already deleted");
 
     assert!(ledger.posts(&[PostId(1)]).await.unwrap().is_empty());
     assert_eq!(ledger.author_posts(&id("ann"), PostId::MAX, 9).await.unwrap(), [PostId(2)]);
@@ -254,7 +254,7 @@ async fn deleted_posts_are_removed_from_every_list(ledger: Any) {
     assert_eq!(timeline(&*ledger, &id("ann"), PostId::MAX, 9).await, [PostId(2)]);
     assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
     let again = ledger.create_post(&post(1, "ann", &[]), &lease("w1", LEASE)).await.unwrap();
-    assert_eq!(again, None, "a deleted id does not come back");
+    assert_eq!(again, None, "a deleted id cannot be created again");
     assert!(ledger.posts(&[PostId(1)]).await.unwrap().is_empty());
 }
 

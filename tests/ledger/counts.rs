@@ -1,4 +1,4 @@
-//! What came of posts, and what a reader did with them.
+//! Counts of posts, and a reader's flags on them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ async fn posts_are_counted_and_flagged_in_one_round_trip_each(ledger: Any) {
     for (user, number) in [("ann", 1), ("bo", 1), ("cy", 1), ("bo", 77)] {
         ledger.add_favourite(&id(user), &posts, &ObjectId::from(PostId(number)), NOW, 9).await.unwrap();
     }
-    // Another type's ids are none of a post's business.
+    // Objects of another type with the same ids do not affect posts.
     let videos = ObjectType::parse("video").unwrap();
     ledger.add_favourite(&id("ann"), &videos, &ObjectId::parse("2").unwrap(), NOW, 9).await.unwrap();
 
@@ -54,5 +54,5 @@ async fn empty_inputs_return_nothing(ledger: Any) {
     assert!(ledger.counts(&[]).await.unwrap().is_empty());
     assert_eq!(ledger.hydrate(Some(&id("ann")), &[], &[]).await.unwrap(), Hydration::default());
     let anonymous = ledger.hydrate(None, &[PostId(1)], &[]).await.unwrap();
-    assert!(anonymous.flags.is_empty(), "nobody did nothing");
+    assert!(anonymous.flags.is_empty(), "anonymous readers have no flags");
 }

@@ -1,4 +1,4 @@
-//! The erasure of users: tombstones, and steps of bounded size until nothing is left.
+//! The erasure of users: tombstones, and bounded steps until no data is left.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ async fn tombstones_reserve_the_user_id(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     users(&*ledger, &["bo"]).await;
     assert!(ledger.begin_erasure(&id("ann"), NOW + 5).await.unwrap());
-    assert!(!ledger.begin_erasure(&id("ann"), NOW + 9).await.unwrap(), "it is one already");
+    assert!(!ledger.begin_erasure(&id("ann"), NOW + 9).await.unwrap(), "it is already a tombstone");
     let log = ledger.revocations_after(0, 9).await.unwrap();
     let erased: Vec<_> = log.iter().map(|(_, it)| (it.kind, it.subject.as_str(), it.at, it.expires_at)).collect();
     assert_eq!(erased, [(RevocationKind::Erased, "ann", NOW + 5, None)]);
 
     assert_eq!(ledger.account(&id("ann")).await.unwrap(), None, "the password is gone");
-    assert!(!ledger.create_account(account("ann")).await.unwrap(), "the id is not given out again");
+    assert!(!ledger.create_account(account("ann")).await.unwrap(), "the id cannot be registered again");
     ledger.ensure_user(&id("ann"), NOW).await.expect("an answer");
     let named = ProfileChange { name: Some("Ann again".into()), avatar: None };
     assert_eq!(ledger.update_user(&id("ann"), &named).await.unwrap(), None);
@@ -66,12 +66,12 @@ async fn erasures_have_one_holder_until_they_finish(ledger: Any) {
             .map(|it| (it.user, it.quiet_since))
     };
     assert_eq!(claim("w1", NOW, NOW + 10).await, Some((id("ann"), None)));
-    assert_eq!(claim("w2", NOW + 9, NOW + 99).await, None, "it is held");
+    assert_eq!(claim("w2", NOW + 9, NOW + 99).await, None, "another worker holds it");
     let quiet = Erasure { user: id("ann"), at: NOW, quiet_since: Some(NOW + 7) };
     assert!(ledger.advance_erasure(&quiet, &until_then("w1", NOW + 20)).await.unwrap());
     assert!(!ledger.advance_erasure(&quiet, &until_then("w2", NOW + 99)).await.unwrap(), "another holds it");
     assert_eq!(claim("w2", NOW + 19, NOW + 99).await, None);
-    // w1 died.
+    // w1 has crashed.
     assert_eq!(claim("w2", NOW + 20, NOW + 99).await, Some((id("ann"), Some(NOW + 7))));
     assert!(!ledger.advance_erasure(&quiet, &until_then("w1", NOW + 99)).await.unwrap());
     ledger.finish_erasure(&id("ann"), "w1").await.unwrap();
@@ -108,7 +108,7 @@ async fn erasure_removes_likes_and_their_counts(ledger: Any) {
     for (object, tally) in &before {
         let (_, now) = after.iter().find(|(other, _)| other == object).expect("a tally");
         assert_eq!((now.likes, now.comments), (tally.likes - 1, tally.comments), "{object:?}");
-        assert!(now.version > tally.version, "a newer count");
+        assert!(now.version > tally.version, "the count is newer");
     }
     let likers = ledger.likers(PostId(1), None, 9).await.unwrap();
     assert_eq!(likers.items.iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bo"]);
@@ -135,7 +135,7 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     received.sort();
     assert_eq!(received, [(id("bo"), NotificationId(1)), (id("bo"), NotificationId(3))]);
     let groups = ledger.notifications(&id("bo"), None, 9).await.unwrap();
-    assert_eq!(groups.len(), 1, "a group without people goes");
+    assert_eq!(groups.len(), 1, "a group without people is deleted");
     assert_eq!((groups[0].people.as_slice(), groups[0].count), (&[id("cy")][..], 1));
 }
 
@@ -176,11 +176,11 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     }
     assert!(ledger.notifications(&id("ann"), None, 9).await.unwrap().is_empty());
     assert_eq!(ledger.read_marker(&id("ann")).await.unwrap(), PostId::ZERO);
-    // What concerns others stays.
+    // Rows of other users stay.
     let rows = async |data| ledger.personal_rows(&id("bo"), data, "", 9).await.unwrap().len();
     assert_eq!((rows(PersonalData::Restrictions).await, rows(PersonalData::PostAlerts).await), (1, 1));
     let barred = ledger.users_with_restrictions(&[id("ann"), id("bo"), id("cy")]).await.unwrap();
-    assert_eq!(barred, [id("cy")], "bo mutes cy; nothing is left of ann's, in either direction");
+    assert_eq!(barred, [id("cy")], "bo mutes cy; no row of ann is left, in either direction");
 }
 
 async fn posts_are_erased_with_their_content_in_bounded_steps(ledger: Any) {
@@ -222,7 +222,7 @@ async fn posts_are_erased_with_their_content_in_bounded_steps(ledger: Any) {
     assert!(ledger.comments_in(Thread { post: PostId(1), parent: None }, CommentId::MAX, 9).await.unwrap().is_empty());
     assert!(ledger.counts(&[PostId(1), PostId(2)]).await.unwrap().is_empty());
     assert_eq!(ledger.favourites_count(&id("bo"), &kind).await.unwrap(), 0);
-    assert_eq!(ledger.posts(&[PostId(1), PostId(2), PostId(3)]).await.unwrap().len(), 1, "the others stay");
-    // The post is gone for good: its id is not known any more.
+    assert_eq!(ledger.posts(&[PostId(1), PostId(2), PostId(3)]).await.unwrap().len(), 1, "the other posts stay");
+    // The post is erased completely: its id is unknown.
     assert!(delete(&*ledger, 1, "ann").await.is_none());
 }

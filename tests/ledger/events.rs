@@ -1,4 +1,4 @@
-//! What every ledger must do with the queue of events. A case takes an empty ledger.
+//! Conformance tests of the event queue. Each case takes an empty ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ type Any = Arc<dyn Ledger>;
 const CONSUMER: EventConsumer = EventConsumer::Notifications;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What waits, with its numbers.
+/// Pending events with their numbers.
 async fn pending(ledger: &dyn Ledger) -> Vec<(i64, DomainEvent)> {
     let queued = ledger.pending_events(CONSUMER, 100).await.expect("a list");
     queued.into_iter().map(|queued| (queued.seq, queued.event.expect("an event"))).collect()
@@ -48,7 +48,7 @@ fn comment(number: u64, post: u64, author: &str, mentions: &[&str]) -> Comment {
 async fn events_are_queued_with_their_write(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     publish(&*ledger, 1, "ann").await;
-    assert!(pending(&*ledger).await.is_empty(), "nobody is to hear of a post that mentions nobody");
+    assert!(pending(&*ledger).await.is_empty(), "a post without mentions writes no event");
     let mentioning = Post { mentions: ids(&["bo", "ann", "nobody"]), ..post(2, "ann", &[]) };
     store(&*ledger, mentioning.clone()).await.expect("a post");
     let again = ledger.create_post(&mentioning, &lease("w1", LEASE)).await.expect("an answer");
@@ -62,9 +62,9 @@ async fn events_are_queued_with_their_write(ledger: Any) {
     }
     assert_eq!(ledger.create_comment(&comment(4, 99, "bo", &[])).await.unwrap(), CommentOutcome::NoPost);
     let edited = Post { mentions: ids(&["bo", "cy"]), edited_at: Some(NOW + 9), ..mentioning.clone() };
-    let event = DomainEvent::post_edited(&mentioning, &edited).expect("it mentions somebody new");
+    let event = DomainEvent::post_edited(&mentioning, &edited).expect("it mentions a new user");
     for _ in 0..2 {
-        // The second is made of what is no more, and writes nothing.
+        // The second edit is based on an outdated version and writes nothing.
         ledger.edit_post(&mentioning, &edited, Some(&event), &lease("w1", LEASE)).await.expect("an answer");
     }
     let expected = [
@@ -100,7 +100,7 @@ async fn acknowledged_events_are_removed(ledger: Any) {
     assert_eq!(ledger.event_backlog(CONSUMER).await.unwrap().events, 0);
     assert_eq!(ledger.event_backlog(CONSUMER).await.unwrap().oldest, None);
     follow(&*ledger, &id("ann"), &id("bo")).await;
-    assert!(pending(&*ledger).await[0].0 > third, "numbers are not given twice");
+    assert!(pending(&*ledger).await[0].0 > third, "numbers are not reused");
 }
 
 async fn consumers_have_one_worker_at_a_time(ledger: Any) {
@@ -109,11 +109,11 @@ async fn consumers_have_one_worker_at_a_time(ledger: Any) {
     assert!(take("one", HOUR).await, "it is renewed");
     assert!(!take("two", HOUR).await);
     ledger.release_events(CONSUMER, "two").await.unwrap();
-    assert!(!take("two", HOUR).await, "it was not two's to give up");
+    assert!(!take("two", HOUR).await, "only the owner can release it");
     ledger.release_events(CONSUMER, "one").await.unwrap();
     assert!(take("two", Duration::from_millis(50)).await);
     tokio::time::sleep(Duration::from_millis(60)).await;
-    assert!(take("one", HOUR).await, "it ran out");
+    assert!(take("one", HOUR).await, "it has expired");
     assert!(!take("two", HOUR).await);
 }
 
@@ -127,15 +127,15 @@ async fn events_are_enqueued_once(ledger: Any) {
     };
     let first = note(1, 5).await;
     let again = note(2, 5).await;
-    assert_eq!(again, first, "its owner is notified again of the same event");
+    assert_eq!(again, first, "a repeat returns the same notification");
     ledger.mark_notifications(&ann, None, NotificationMark::Read).await.unwrap();
     let again = note(3, 5).await;
     assert_eq!((again.len(), again[0].id, again[0].count), (1, NotificationId(1), 1), "though it was read");
     let anew = note(4, 6).await;
-    assert_eq!((anew[0].id, anew[0].count), (NotificationId(4), 1), "another comment is news");
+    assert_eq!((anew[0].id, anew[0].count), (NotificationId(4), 1), "another comment starts a new group");
     assert!(note(5, 7).await.is_empty(), "until it is read");
     ledger.mark_notifications(&ann, None, NotificationMark::Read).await.unwrap();
-    assert_eq!(note(6, 7).await[0].id, NotificationId(4), "and that is remembered");
+    assert_eq!(note(6, 7).await[0].id, NotificationId(4), "the group is found again");
     assert_eq!(ledger.notifications(&ann, None, 9).await.unwrap().len(), 2);
 }
 

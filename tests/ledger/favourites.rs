@@ -44,7 +44,7 @@ fn texts(favourites: &[Favourite]) -> Vec<&str> {
     favourites.iter().map(|favourite| favourite.id.as_str()).collect()
 }
 
-/// What a user has, in pages of `limit`.
+/// A user's favourites, in pages of `limit`.
 async fn list(ledger: &dyn Ledger, user: &str, of: &str, limit: usize) -> Vec<Favourite> {
     let (mut all, mut before) = (Vec::new(), None);
     loop {
@@ -93,14 +93,14 @@ async fn adding_again_keeps_the_first_timestamp(ledger: Any) {
     let who: Vec<_> = holders.iter().map(|holder| (holder.user.name.as_str(), holder.at)).collect();
     assert_eq!(who, [("bo", NOW + 3), ("ann", NOW)]);
     assert!(ledger.add_favourite(&id("nobody"), &kind("video"), &object("a"), NOW, MANY).await.is_err());
-    assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2, "nothing of it stayed");
+    assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2, "nothing of it was stored");
 }
 
 async fn removing_affects_one_object(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     for user in ["ann", "bo"] {
         for (of, text) in [("video", "a"), ("video", "b"), ("video", "A"), ("song", "a"), ("video", "%_")] {
-            // All in one millisecond: a removal by time would take them all.
+            // All in the same millisecond: a deletion by time would remove all of them.
             add(&*ledger, user, of, text, NOW).await;
         }
     }
@@ -123,7 +123,7 @@ async fn favourites_of_each_type_are_limited(ledger: Any) {
     assert_eq!(add("video", "a", 2).await, FavouriteOutcome::Since(NOW));
     assert_eq!(add("video", "b", 2).await, FavouriteOutcome::Since(NOW));
     assert_eq!(add("video", "c", 2).await, FavouriteOutcome::Full);
-    assert_eq!(add("video", "a", 2).await, FavouriteOutcome::Since(NOW), "it is there already");
+    assert_eq!(add("video", "a", 2).await, FavouriteOutcome::Since(NOW), "it already exists");
     assert_eq!(add("song", "c", 2).await, FavouriteOutcome::Since(NOW), "another type");
     assert_eq!(texts(&list(&*ledger, "ann", "video", 9).await), ["b", "a"]);
     assert_eq!(ledger.holders_count(&kind("video"), &object("c")).await.unwrap(), 0);
@@ -190,7 +190,7 @@ async fn pages_are_exact_within_one_millisecond(ledger: Any) {
         let Some(last) = page.last() else { break };
         before = Some(last.seq);
         seen.extend(page.iter().map(|favourite| favourite.id.to_string()));
-        // What is added, or taken away elsewhere, while others read moves nothing.
+        // Favourites added or removed on another device while a client pages do not shift the pages.
         add(&*ledger, "ann", "video", &format!("late-{}", seen.len()), NOW).await;
         remove(&*ledger, "ann", "video", &seen[0]).await;
     }
@@ -208,7 +208,7 @@ async fn favourites_match_a_model(ledger: Any) {
         publish(&*ledger, number, "ann").await;
     }
     let mut random = StdRng::seed_from_u64(11);
-    // Latest last.
+    // Ordered by time, latest last.
     let mut model: Vec<(&str, &str, &str)> = Vec::new();
     for _ in 0..300 {
         let user = people[random.random_range(0..people.len())];

@@ -1,4 +1,4 @@
-//! Named writes and their answers, as every ledger must keep them. A case takes an empty ledger.
+//! Conformance tests of idempotent writes and their stored replies. Each case takes an empty ledger.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn write(user: &str, key: &str) -> IdempotentWrite {
     IdempotentWrite { user: id(user), key: key.into(), operation: "posts.create", input: [7; 32] }
 }
 
-/// A turn of ten seconds that begins so many milliseconds after [`NOW`]; keys are kept for a minute.
+/// A lease of ten seconds that begins this many milliseconds after [`NOW`]; keys are kept for a minute.
 fn turn(after: u64) -> WriteLease {
     WriteLease { now: NOW + after, until: NOW + after + 10_000, since: (NOW + after).saturating_sub(60_000) }
 }
@@ -63,7 +63,7 @@ async fn keys_are_scoped_to_user_and_write(ledger: Any) {
     ];
     for answered in [false, true] {
         for other in &reused {
-            // While the first runs, after its turn, and once it is answered.
+            // While the first write runs, after its lease has expired, and after it is answered.
             for after in [1, 20_000] {
                 assert_eq!(begin(&*ledger, other, 3, after).await, BeginOutcome::Reused, "{answered} {other:?}");
             }
@@ -77,7 +77,7 @@ async fn expired_attempts_pass_to_the_next_caller_with_the_same_id(ledger: Any) 
     let ann = write("ann", "k");
     assert_eq!(begin(&*ledger, &ann, 1, 0).await, BeginOutcome::Fresh);
     assert_eq!(begin(&*ledger, &ann, 2, 10_000).await, BeginOutcome::Again(PostId(1)));
-    assert_eq!(begin(&*ledger, &ann, 3, 19_999).await, BeginOutcome::Running, "it has a turn of its own");
+    assert_eq!(begin(&*ledger, &ann, 3, 19_999).await, BeginOutcome::Running, "it has its own lease");
     assert_eq!(begin(&*ledger, &ann, 4, 20_000).await, BeginOutcome::Again(PostId(1)));
     ledger.finish(&ann.user, "k", b"done").await.unwrap();
     assert_eq!(begin(&*ledger, &ann, 5, 20_000).await, BeginOutcome::Answered("done".into()));
@@ -90,7 +90,7 @@ async fn attempts_are_renewed_and_released(ledger: Any) {
     move_write_lease(NOW + 10_000, NOW + 15_000).await;
     assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, BeginOutcome::Running);
     move_write_lease(NOW + 10_000, 0).await;
-    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, BeginOutcome::Running, "that turn is over");
+    assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, BeginOutcome::Running, "the first lease has expired");
     move_write_lease(NOW + 15_000, 0).await;
     assert_eq!(begin(&*ledger, &ann, 3, 12_000).await, BeginOutcome::Again(PostId(1)));
     ledger.move_write_lease(&id("nobody"), "k", 0, 1).await.unwrap();
@@ -109,7 +109,7 @@ async fn old_keys_are_removed_in_steps(ledger: Any) {
         assert_eq!(begin(&*ledger, &write, n, n * 1_000).await, BeginOutcome::Fresh);
         ledger.finish(&write.user, &write.key, b"done").await.unwrap();
     }
-    // The time of the first is over, though its row is still there.
+    // The first key has expired, though its row still exists.
     assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 60_001).await, BeginOutcome::Fresh);
     assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 70_001).await, BeginOutcome::Again(PostId(9)), "with a new id");
     assert_eq!(begin(&*ledger, &write("ann", "k1"), 9, 61_000).await, BeginOutcome::Answered("done".into()));
@@ -119,7 +119,7 @@ async fn old_keys_are_removed_in_steps(ledger: Any) {
     assert!(ledger.recall(&write("ann", "k3"), 0).await.unwrap().is_some());
     assert_eq!(ledger.delete_old_keys(NOW + 4_000, 2).await.unwrap(), 1);
     assert_eq!(ledger.delete_old_keys(NOW + 4_000, 2).await.unwrap(), 0);
-    assert!(ledger.recall(&write("ann", "k4"), 0).await.unwrap().is_some(), "at that time is not before it");
+    assert!(ledger.recall(&write("ann", "k4"), 0).await.unwrap().is_some(), "the limit itself is excluded");
 }
 
 async fn posts_are_created_once(ledger: Any) {
@@ -129,10 +129,10 @@ async fn posts_are_created_once(ledger: Any) {
     assert_eq!(again, None);
     let mut other = post(1, "ann", &["t"]);
     other.text = "something else".into();
-    assert!(matches!(store(&*ledger, other).await, Err(LedgerError::Failed(_))), "what is not the same is not lost");
-    assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), [post(1, "ann", &[])], "it stays as it was");
+    assert!(matches!(store(&*ledger, other).await, Err(LedgerError::Failed(_))), "a different post is rejected, not ignored");
+    assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), [post(1, "ann", &[])], "it stays unchanged");
     assert_eq!(ledger.backlog().await.unwrap().jobs, 1);
     assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
     assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
-    assert!(matches!(store(&*ledger, post(1, "bo", &[])).await, Err(LedgerError::Failed(_))), "hers is not his");
+    assert!(matches!(store(&*ledger, post(1, "bo", &[])).await, Err(LedgerError::Failed(_))), "the author differs");
 }

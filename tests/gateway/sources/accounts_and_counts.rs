@@ -1,4 +1,4 @@
-//! Source 003: accounts, counts, what came since a position, and all that one ever wrote.
+//! Source 003: accounts, counts, updates since a position, and all posts of a user.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn updates_since_a_position_are_read_over_http() {
         format!("/timeline/updates?offset={}&epoch={}", position["offset"], position["epoch"].as_str().expect("one"))
     };
     let mut position = get(&server, "ann", "/timeline").await["position"].clone();
-    // More than twenty by one author between two looks, and none is lost.
+    // An author writes more than twenty posts between two polls, and none is lost.
     let mut written = Vec::new();
     for _ in 0..25 {
         written.push(server.post("bo", "a post").await);
@@ -69,7 +69,7 @@ async fn updates_since_a_position_are_read_over_http() {
 async fn own_posts_are_readable_beyond_one_thousand() {
     let server = Server::start_with(&[("client.commands_per_second", "0"), ("ledger.durability", "normal")]).await;
     let mut ann = Client::connect(&server, "ann").await;
-    // The inbox of a thousand is cut back on the way.
+    // The inbox, limited to a thousand entries, is trimmed on the way.
     let mut written = write_many(&mut ann, 1_130, "a post").await;
     written.reverse();
     assert_eq!(everything(&mut ann, "users.posts", json!({ "id": "ann" })).await, written);

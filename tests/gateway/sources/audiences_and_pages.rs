@@ -1,4 +1,4 @@
-//! Source 000: posts for some, their outboxes and inboxes, pages with all that belongs to them.
+//! Source 000: posts with an audience, outboxes and inboxes, pages with their expansions.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ async fn posts_reach_their_audience_and_the_authors_outbox() {
     }
 }
 
-/// When readers come into being as such: what is published goes to their inboxes, or is looked for when they come.
+/// When the readers' inboxes are created: before publishing (posts are fanned out) or after (posts are backfilled).
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Inboxes {
     Before,
@@ -96,8 +96,8 @@ async fn expanded_pages_take_a_fixed_number_of_round_trips() {
             assert_eq!(page["people"][who]["name"], who.as_str());
         }
     }
-    // `reading` counts those of 1, 20 and 100 posts, with every store; here, that what came of a post costs nothing
-    // more.
+    // `reading` compares the cost of pages with 1, 20 and 100 posts, with every store; this test checks that comments
+    // and likes of a post add no cost.
     let few = cost(&server, &mut ann, "timeline.read", &json!({ "limit": 3, "with": all })).await;
     assert_eq!(cost(&server, &mut ann, "timeline.read", &json!({ "limit": 30, "with": all })).await, few);
     assert!(few.0 + few.1 <= 8, "{few:?}");

@@ -1,4 +1,4 @@
-//! Source 001: favourites of anything, and people one may know.
+//! Source 001: favourites of any type, and follow suggestions.
 
 use serde_json::json;
 
@@ -43,6 +43,6 @@ async fn followees_of_followees_are_suggested() {
         server.follow(user, whom).await;
     }
     let suggested = get(&server, "ann", "/users/suggested").await;
-    assert_eq!(names(&suggested), ["dee", "eve"], "most mutual first, and nobody whom one follows");
+    assert_eq!(names(&suggested), ["dee", "eve"], "most mutual first, and no user who is already followed");
     assert_eq!(suggested["items"][0]["mutual"], 2);
 }

@@ -1,5 +1,5 @@
-//! The rows that each source must be able to tick: a file for each source, a test for each row, named after the source
-//! and what it can do. Here is what they share.
+//! The features that each source requires: one file per source, one test per feature, named after the source and the
+//! feature. This module holds the shared helpers.
 
 mod accounts_and_counts;
 mod audiences_and_pages;
@@ -26,7 +26,7 @@ async fn delete(server: &Server, user: &str, path: &str) -> Value {
     server.done(user, "DELETE", path, &Value::Null).await
 }
 
-/// Publishes for whom it says; the id.
+/// Publishes a post with this visibility; returns its id.
 async fn publish(server: &Server, user: &str, visibility: Value) -> u64 {
     let post = json!({ "text": "a post", "visibility": visibility });
     server.done(user, "POST", "/posts", &post).await["id"].as_u64().expect("an id")
@@ -44,7 +44,7 @@ async fn timeline(server: &Server, user: &str) -> Vec<u64> {
     ids(&get(server, user, "/timeline?limit=100").await)
 }
 
-/// All of a list, page by page.
+/// All items of a list, page by page.
 async fn everything(client: &mut Client, method: &str, mut input: Value) -> Vec<u64> {
     let mut all = Vec::new();
     input["limit"] = json!(100);
@@ -58,7 +58,7 @@ async fn everything(client: &mut Client, method: &str, mut input: Value) -> Vec<
     }
 }
 
-/// Posts many times, a hundred commands on their way at once; the ids, oldest first.
+/// Posts many times with a hundred commands in flight; returns the ids, oldest first.
 async fn write_many(client: &mut Client, many: usize, text: &str) -> Vec<u64> {
     let mut written = Vec::new();
     while written.len() < many {
@@ -74,14 +74,14 @@ async fn write_many(client: &mut Client, many: usize, text: &str) -> Vec<u64> {
     written
 }
 
-/// What the user's timeline tells next: the type, and the post.
+/// The next push on the user's timeline: the type, and the post.
 async fn received(client: &mut Client, user: &str) -> (String, u64) {
     let data = client.publication(&format!("timeline:{user}")).await["data"].clone();
     let id = data["post"]["id"].as_u64().or(data["id"].as_u64()).expect("a post");
     (data["type"].as_str().expect("a type").to_owned(), id)
 }
 
-/// Waits until so many likes of a post are settled.
+/// Waits until this many likes of a post are settled.
 async fn liked(server: &Server, post: u64, many: u64) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -94,7 +94,7 @@ async fn liked(server: &Server, post: u64, many: u64) {
     }
 }
 
-/// Waits until so many jobs of fan-out have come to their end.
+/// Waits until this many fan-out jobs have finished.
 async fn carried(server: &Server, many: usize) {
     server.metric_is("feedline_fanout_lag_seconds_count", many as f64).await;
 }

@@ -20,12 +20,12 @@ async fn posts_are_pushed_to_the_author_and_every_follower() {
     let made = server.done("ann", "POST", "/posts", &post).await;
     let id = made["id"].as_u64().expect("an id");
     assert_eq!((&made["author"], &made["platform"]), (&json!("ann"), &json!("web")));
-    assert_eq!(timeline(&server, "ann").await, [id], "with the answer");
+    assert_eq!(timeline(&server, "ann").await, [id], "at once with the reply");
     assert_eq!(ids(&get(&server, "ann", "/users/ann/posts").await), [id]);
     for (name, client) in &mut followers {
         assert_eq!(received(client, name).await, ("post".into(), id));
     }
-    // Whatever the followers wait for: one's own timeline has it with the answer.
+    // The author's timeline contains the post with the reply, independent of the fan-out to followers.
     let mut newest_first = vec![id];
     for _ in 0..20 {
         newest_first.insert(0, server.post("ann", "another").await);
@@ -74,7 +74,7 @@ async fn active_followers_are_pushed_to_and_others_pull() {
         server.follow(reader, "ann").await;
     }
     let mut here = Client::connect(&server, "here").await;
-    // Has been here, and not for long enough that the inbox went.
+    // The user has connected before, and recently enough that the inbox still exists.
     drop(Client::connect(&server, "away").await);
     let log = "feedline:{timeline:away}:l";
     assert!(redis.ask(&format!("DEL {log} feedline:{{timeline:away}}:m")).starts_with(':'));
@@ -84,7 +84,7 @@ async fn active_followers_are_pushed_to_and_others_pull() {
         assert_eq!(received(&mut here, "here").await, ("post".into(), written[0]));
     }
     carried(&server, written.len()).await;
-    assert_eq!(redis.ask(&format!("EXISTS {log}")), ":0", "nothing is written for who is away");
+    assert_eq!(redis.ask(&format!("EXISTS {log}")), ":0", "nothing is written for disconnected users");
     let mut away = Client::connect(&server, "away").await;
     assert_eq!(ids(&away.rpc("timeline.read", &json!({})).await), written, "a full timeline at once");
 }

@@ -1,4 +1,4 @@
-//! Source 002: topics, inboxes that are bounded and pushed to the active, scrolling, likes.
+//! Source 002: topics, bounded inboxes with pushes to active users, scrolling, likes.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ async fn topic_timelines_page_past_the_newest_thousand() {
     let server = Server::start_with(&keys).await;
     let mut ann = Client::connect(&server, "ann").await;
     let mut newest_first = Vec::new();
-    // The source let it grow to 1,020 and cut it back to 1,000: here nobody sees that.
+    // The source let an inbox grow to 1,020 entries and trimmed it to 1,000; here readers always see at most 1,000.
     for many in [999, 1_000, 1_001, 1_020, 1_021] {
         let more = write_many(&mut ann, many - newest_first.len(), "about #feeds").await;
         newest_first.splice(0..0, more.into_iter().rev());
@@ -27,8 +27,8 @@ async fn topic_timelines_page_past_the_newest_thousand() {
         let listed = ann.rpc("topics.list", &json!({})).await;
         assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["posts"]), (&json!("feeds"), &json!(seen)));
     }
-    // The plaza is read from the ledger. Redis has no set of it, but the end of the log that listeners recover from,
-    // cut back now and then.
+    // The plaza is read from the ledger. Redis stores no set of it, only the end of the log from which subscribers
+    // recover, trimmed occasionally.
     carried(&server, newest_first.len()).await;
     let length: u64 = redis.ask("XLEN feedline:{topic:feeds}:l").trim_start_matches(':').parse().expect("a length");
     assert!((100..=200).contains(&length), "{length} entries");
@@ -56,8 +56,8 @@ async fn timelines_page_past_the_bounded_inbox() {
         received(&mut ann, "ann").await;
     }
     let length: u64 = redis.ask("XLEN feedline:{timeline:ann}:l").trim_start_matches(':').parse().expect("a length");
-    assert!((20..=120).contains(&length), "the inbox is cut back now and then: {length}");
-    assert_eq!(everything(&mut ann, "timeline.read", json!({})).await, written, "to the very first");
+    assert!((20..=120).contains(&length), "the inbox is trimmed occasionally: {length}");
+    assert_eq!(everything(&mut ann, "timeline.read", json!({})).await, written, "down to the very first");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn only_active_users_get_inbox_writes() {
     assert_eq!(received(&mut here, "here").await, ("post".into(), post));
     server.metric_is(r#"feedline_fanout_inboxes_total{outcome="absent"}"#, 2.0).await;
     assert_eq!(server.metric(r#"feedline_fanout_inboxes_total{outcome="live"}"#).await, Some(1.0));
-    assert_eq!(timeline(&server, "away").await, [post], "and nobody misses anything");
+    assert_eq!(timeline(&server, "away").await, [post], "no post is missing");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn pagination_is_stable_while_posts_arrive() {
         let page = get(&server, "ann", &format!("/timeline?limit=5{cursor}")).await;
         read.extend(ids(&page));
         assert!(written.starts_with(&read), "{read:?}, not {written:?}");
-        // More arrive, and another device begins anew.
+        // More posts arrive, and another device starts from the top.
         server.post("bo", "another").await;
         received(&mut ann, "ann").await;
         get(&server, "ann", "/timeline?limit=5").await;
@@ -129,7 +129,7 @@ async fn likes_are_acknowledged_at_once_and_written_in_batches() {
     let server = Server::start().await;
     let post = server.post("ann", "a post").await;
     let mut bo = Client::connect(&server, "bo").await;
-    // On and off in one breath: each is answered at once, and the last state counts.
+    // Likes and unlikes in quick succession: each is answered at once, and the last state counts.
     let mut asked = Vec::new();
     for n in 0..21 {
         let method = if n % 2 == 0 { "likes.add" } else { "likes.remove" };
@@ -140,7 +140,7 @@ async fn likes_are_acknowledged_at_once_and_written_in_batches() {
         let expected = json!({ "state": "accepted", "liked": n % 2 == 0, "likes": u64::from(n % 2 == 0) });
         assert_eq!(answer, expected, "{n}");
     }
-    // Checked: a second like is no second one.
+    // A repeated like is counted once.
     assert_eq!(put(&server, "bo", &format!("/posts/{post}/like")).await["likes"], 1);
     assert_eq!(put(&server, "cy", &format!("/posts/{post}/like")).await["likes"], 2);
     liked(&server, post, 2).await;
