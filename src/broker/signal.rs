@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::QueueOffset;
-use crate::model::{Object, Tally, UserId};
+use crate::model::{ContentId, Tally, UserId};
 
 /// A message to all nodes. It is JSON between nodes: variants and members are added, never changed, since nodes of two
 /// versions run side by side during an update.
@@ -36,10 +36,10 @@ pub struct SettlementEvent {
     pub through: QueueOffset,
     /// The counts of each object of the batch.
     #[serde(with = "tallies")]
-    pub tallies: HashMap<Object, Tally>,
+    pub tallies: HashMap<ContentId, Tally>,
     /// Users and objects of likes that were reverted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reverted: Vec<(UserId, Object)>,
+    pub reverted: Vec<(UserId, ContentId)>,
 }
 
 /// Connections that a backend closes, and the close code.
@@ -94,14 +94,19 @@ mod tallies {
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::model::{Object, Tally};
+    use crate::model::{ContentId, Tally};
 
-    pub(super) fn serialize<S: Serializer>(tallies: &HashMap<Object, Tally>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        tallies: &HashMap<ContentId, Tally>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(tallies.iter().map(|(object, it)| (object, it.likes, it.comments, it.version)))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashMap<Object, Tally>, D::Error> {
-        let rows = Vec::<(Object, u64, u64, u64)>::deserialize(deserializer)?;
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<HashMap<ContentId, Tally>, D::Error> {
+        let rows = Vec::<(ContentId, u64, u64, u64)>::deserialize(deserializer)?;
         let tally = |(object, likes, comments, version)| (object, Tally { likes, comments, version });
         Ok(rows.into_iter().map(tally).collect())
     }
@@ -119,10 +124,10 @@ mod tests {
             partition: 3,
             through: QueueOffset { major: 7, minor: 9 },
             tallies: HashMap::from([
-                (Object::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 }),
-                (Object::Comment(CommentId(18)), Tally { likes: 1, comments: 2, version: 3 }),
+                (ContentId::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 }),
+                (ContentId::Comment(CommentId(18)), Tally { likes: 1, comments: 2, version: 3 }),
             ]),
-            reverted: vec![(ann, Object::Post(PostId(19)))],
+            reverted: vec![(ann, ContentId::Post(PostId(19)))],
         };
         let disconnect = DisconnectRequest {
             user: "ann".into(),
@@ -147,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_form_between_nodes_does_not_change() {
-        let tallies = HashMap::from([(Object::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 })]);
+        let tallies = HashMap::from([(ContentId::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 })]);
         let settled = SettlementEvent {
             partition: 3,
             through: QueueOffset { major: 7, minor: 9 },

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Object, Tally};
+use crate::model::{ContentId, Tally};
 
 /// How long a tally is kept: in Redis after its last write, in memory after it was added. Missing ones are read from
 /// the ledger.
@@ -18,8 +18,8 @@ pub trait TallyStore: Send + Sync {
     /// Writes tallies that are newer than the stored ones, each atomically. Returns for each object, in their order,
     /// whether its counts are to be appended to its channel: `true` if the channel has a log or a subscriber. Otherwise
     /// clients that return to the channel receive `recovered: false`.
-    async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>>;
+    async fn set_tallies(&self, tallies: &[(ContentId, Tally)]) -> Result<Vec<bool>>;
 
     /// The tally of each of `objects`, in their order; `None` where none is kept.
-    async fn tallies(&self, objects: &[Object]) -> Result<Vec<Option<Tally>>>;
+    async fn tallies(&self, objects: &[ContentId]) -> Result<Vec<Option<Tally>>>;
 }

@@ -114,13 +114,13 @@ fn receipt(SettledLike { object, liked, requests, tally, .. }: &SettledLike) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Object, PostId, UserId};
+    use crate::model::{ContentId, PostId, UserId};
 
     fn settled(client: &str, post: u64) -> SettledLike {
         SettledLike {
             client: client.into(),
             user: UserId::parse("ann").unwrap(),
-            object: Object::Post(PostId(post)),
+            object: ContentId::Post(PostId(post)),
             liked: true,
             requests: 2,
             tally: Tally { likes: 4, comments: 0, version: 3 },

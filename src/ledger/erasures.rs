@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Millis, NotificationId, Object, Tally, UserId};
+use crate::model::{ContentId, Millis, NotificationId, Tally, UserId};
 
 /// The right of one process to work on an erasure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub trait ErasureStore: Send + Sync {
     async fn erase_deleted_posts(&self, user: &UserId, before: Millis, limit: usize) -> Result<usize>;
 
     /// Removes likes of the user. Returns the tallies of the liked objects; empty if no likes are left.
-    async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(Object, Tally)>>;
+    async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(ContentId, Tally)>>;
 
     /// Removes the user from the notifications of others. Returns the groups that changed or were removed, with their
     /// owners; empty if none are left.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{ListPage, Result};
 pub use crate::model::RevertReason;
-use crate::model::{LikeChange, Millis, Object, PostId, Tally, User, UserId};
+use crate::model::{ContentId, LikeChange, Millis, PostId, Tally, User, UserId};
 
 /// A section of a partition of the queue, merged: at most one change for each user and object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Reverted {
     /// The user.
     pub user: UserId,
     /// The object.
-    pub object: Object,
+    pub object: ContentId,
     /// The reason.
     pub reason: RevertReason,
 }
@@ -42,9 +42,9 @@ pub struct Reverted {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettledLikes {
     /// The tally of each object of the batch, including the objects of `unseen`; each once, in any order.
-    pub tallies: Vec<(Object, Tally)>,
+    pub tallies: Vec<(ContentId, Tally)>,
     /// The new likes, in the order of the batch for each object.
-    pub added: Vec<(UserId, Object)>,
+    pub added: Vec<(UserId, ContentId)>,
     /// The likes that could not be settled, as noted for [`LikeStore::pending_reverts`].
     pub reverted: Vec<Reverted>,
 }
@@ -74,7 +74,7 @@ pub trait LikeStore: Send + Sync {
     async fn delete_reverts(&self, ids: &[i64]) -> Result<()>;
 
     /// The tally of each of `objects`, each once, in any order. Objects without counts have zeros and version 0.
-    async fn like_tallies(&self, objects: &[Object]) -> Result<Vec<(Object, Tally)>>;
+    async fn like_tallies(&self, objects: &[ContentId]) -> Result<Vec<(ContentId, Tally)>>;
 
     /// The likers of a post, latest first; `before` is a [`ListPage::next`].
     async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;

@@ -23,9 +23,9 @@ mod personal;
 mod postgres;
 mod posts;
 mod previews;
-mod pulled;
+mod pull_log;
 mod quarantine;
-mod reading;
+mod read_markers;
 mod restrictions;
 mod revocations;
 mod schema_version;
@@ -59,11 +59,11 @@ pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRange, VisiblePosts};
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
-pub use self::pulled::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
+pub use self::pull_log::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
 pub use self::quarantine::{
     JOB, LIKE, MAX_QUARANTINED, QuarantineStore, Quarantined, REVERT, SkippedLike, unreadable_rows,
 };
-pub use self::reading::ReadMarkerStore;
+pub use self::read_markers::ReadMarkerStore;
 pub use self::restrictions::RestrictionStore;
 pub use self::revocations::{Revocation, RevocationKind, RevocationStore, SessionsEnd};
 pub use self::sqlite::{

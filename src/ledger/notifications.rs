@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Millis, NotificationId, UserId, What};
+use crate::model::{Millis, NotificationId, NotificationKind, UserId};
 
 /// The number of groups of a user that are kept, the newest.
 pub const MAX_NOTIFICATION_GROUPS: u64 = 1_000;
@@ -17,7 +17,7 @@ pub struct NotificationEvent {
     /// The id of the group if the event begins one.
     pub id: NotificationId,
     /// The kind of event and its object.
-    pub what: What,
+    pub kind: NotificationKind,
     /// The user that caused it.
     pub by: UserId,
     /// The number of the [event](super::QueuedEvent) that caused it; 0: none.
@@ -30,7 +30,7 @@ pub struct UserNotifications {
     /// The recipient.
     pub to: UserId,
     /// The events, in order.
-    pub happenings: Vec<NotificationEvent>,
+    pub events: Vec<NotificationEvent>,
 }
 
 /// A group of notifications: the same kind of event about the same object, by one person or many.
@@ -39,7 +39,7 @@ pub struct NotificationGroup {
     /// Its id; it stays while the group grows.
     pub id: NotificationId,
     /// The kind of event and its object.
-    pub what: What,
+    pub kind: NotificationKind,
     /// Its position in the list. It grows whenever the group does, and is unique among the groups of the user.
     pub seq: i64,
     /// The users that caused it: the newest [`MAX_GROUP_PEOPLE`], newest first.
@@ -80,13 +80,13 @@ pub enum MarkOutcome {
 /// The read and seen marks are two positions in that order, so a group that grows after it was seen is unseen again.
 #[async_trait]
 pub trait NotificationStore: Send + Sync {
-    /// Stores the events in `happenings` for `to`, in the order given, in one transaction. Transactions for the same
+    /// Stores the events in `events` for `to`, in the order given, in one transaction. Transactions for the same
     /// user run one after the other. Both users of each event exist.
     ///
     /// An event joins the newest group of the same user and [`What`] if the group is unread and its first event was
     /// less than `window` milliseconds before `now`; otherwise it begins a group. If the person is in the group that
-    /// the event would join, nothing changes. Unless [`What::is_new_each_time`], nothing changes either if the person
-    /// is in the newest such group and that group began within the window, even if it was read.
+    /// the event would join, nothing changes. Unless [`NotificationKind::is_new_each_time`], nothing changes either if
+    /// the person is in the newest such group and that group began within the window, even if it was read.
     ///
     /// If the newest such group already records this event number or a later one for the person, the event was stored
     /// before: nothing changes, but the group counts as changed, so that its owner is notified in any case.
@@ -98,7 +98,7 @@ pub trait NotificationStore: Send + Sync {
     async fn notify(
         &self,
         to: &UserId,
-        happenings: &[NotificationEvent],
+        events: &[NotificationEvent],
         now: Millis,
         window: Millis,
     ) -> Result<Vec<NotificationGroup>>;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comment, CommentId, Object, Post, PostId, UserId};
+use super::{Comment, CommentId, ContentId, Post, PostId, UserId};
 
 /// The maximal number of users that one text notifies by mentioning them. Texts with more mentions are not addressed to
 /// each of these users.
@@ -68,7 +68,7 @@ pub enum DomainEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewLikes {
     /// The liked object.
-    pub object: Object,
+    pub object: ContentId,
     /// The users that like it now, in order.
     pub by: Vec<UserId>,
 }
@@ -95,8 +95,8 @@ impl DomainEvent {
     }
 
     /// The events of settled likes, in order. Only the first `of_each` likes of each object are included.
-    pub fn liked(added: &[(UserId, Object)], of_each: usize) -> Vec<Self> {
-        let mut of: HashMap<Object, usize> = HashMap::new();
+    pub fn liked(added: &[(UserId, ContentId)], of_each: usize) -> Vec<Self> {
+        let mut of: HashMap<ContentId, usize> = HashMap::new();
         let mut all: Vec<NewLikes> = Vec::new();
         for (user, object) in added {
             let place = *of.entry(*object).or_insert_with(|| {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn like_events_are_bounded_for_each_object() {
-        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), Object::Post(PostId(post)));
+        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), ContentId::Post(PostId(post)));
         let hot = (0..700).map(|n| like(n, 1));
         let others = (0..100).map(|n| like(n, 2 + n as u64));
         let events = DomainEvent::liked(&hot.chain(others).collect::<Vec<_>>(), 300);
@@ -159,8 +159,8 @@ mod tests {
             }
             _ => Vec::new(),
         };
-        assert_eq!(objects(&events[0]), [(Object::Post(PostId(1)), 256)]);
-        assert_eq!(objects(&events[1])[..2], [(Object::Post(PostId(1)), 44), (Object::Post(PostId(2)), 1)]);
+        assert_eq!(objects(&events[0]), [(ContentId::Post(PostId(1)), 256)]);
+        assert_eq!(objects(&events[1])[..2], [(ContentId::Post(PostId(1)), 44), (ContentId::Post(PostId(2)), 1)]);
         assert_eq!(objects(&events[1]).len(), 101);
         assert_eq!(DomainEvent::liked(&[like(1, 1)], 0), []);
         let text = serde_json::to_string(&DomainEvent::liked(&[like(1, 7)], 9)).expect("JSON");

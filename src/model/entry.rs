@@ -60,17 +60,17 @@ pub enum Entry {
     /// (`"data":…,"info":…,"tags":…`), without line breaks.
     Data(Bytes),
     /// A notification group is new or has grown.
-    Notified(NotificationId),
+    NotificationChanged(NotificationId),
     /// An event, as members like those of `Data`, for readers that can see all of these people: the author of the event
     /// and the authors of the comments above it.
-    By(Vec<UserId>, Bytes),
+    Restricted(Vec<UserId>, Bytes),
     /// A post left a channel with many readers. The entry is for readers that could see the post in it.
-    Left(Box<Left>),
+    PostRemoved(Box<PostRemoved>),
 }
 
 /// A post that left a channel, and its former visibility.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct PostRemoved {
     /// The post.
     pub post: PostId,
     /// Its author.
@@ -87,13 +87,13 @@ impl Entry {
         let body = match self {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => id.to_string().into(),
             Self::Data(bytes) => bytes.clone(),
-            Self::Notified(id) => id.to_string().into(),
-            Self::By(people, members) => {
+            Self::NotificationChanged(id) => id.to_string().into(),
+            Self::Restricted(people, members) => {
                 let people: Vec<&str> = people.iter().map(UserId::as_str).collect();
                 [people.join(" ").as_bytes(), b"\n", members].concat().into()
             }
             // Names and numbers can always be encoded as JSON.
-            Self::Left(left) => serde_json::to_vec(left).unwrap_or_default().into(),
+            Self::PostRemoved(left) => serde_json::to_vec(left).unwrap_or_default().into(),
         };
         (self.kind(), body)
     }
@@ -107,9 +107,9 @@ impl Entry {
             Self::Gone(_, GoneReason::Unfollowed) => b'u',
             Self::Gone(_, GoneReason::Hidden) => b'h',
             Self::Data(_) => b'd',
-            Self::Notified(_) => b'n',
-            Self::By(..) => b'b',
-            Self::Left(_) => b'l',
+            Self::NotificationChanged(_) => b'n',
+            Self::Restricted(..) => b'b',
+            Self::PostRemoved(_) => b'l',
         }
     }
 
@@ -131,13 +131,13 @@ impl Entry {
         let id = || std::str::from_utf8(&body).ok().and_then(PostId::parse);
         Some(match kind {
             b'd' => Self::Data(body),
-            b'n' => Self::Notified(NotificationId(id()?.0)),
+            b'n' => Self::NotificationChanged(NotificationId(id()?.0)),
             b'b' => {
                 let end = body.iter().position(|byte| *byte == b'\n')?;
                 let people = std::str::from_utf8(&body[..end]).ok()?.split(' ').map(UserId::parse);
-                Self::By(people.collect::<Option<_>>()?, body.slice(end + 1..))
+                Self::Restricted(people.collect::<Option<_>>()?, body.slice(end + 1..))
             }
-            b'l' => Self::Left(serde_json::from_slice(&body).ok()?),
+            b'l' => Self::PostRemoved(serde_json::from_slice(&body).ok()?),
             kind => Self::of_post(kind, id()?)?,
         })
     }
@@ -146,7 +146,7 @@ impl Entry {
     pub fn post(&self) -> Option<PostId> {
         match self {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => Some(*id),
-            Self::Data(_) | Self::Notified(_) | Self::By(..) | Self::Left(_) => None,
+            Self::Data(_) | Self::NotificationChanged(_) | Self::Restricted(..) | Self::PostRemoved(_) => None,
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         let mut all = vec![
             Entry::Post(id),
             Entry::Edited(id),
-            Entry::Notified(NotificationId(8)),
+            Entry::NotificationChanged(NotificationId(8)),
             Entry::Data(Bytes::from_static(b"\"data\":1")),
         ];
         all.extend(reasons.map(|reason| Entry::Gone(id, reason)));
@@ -170,10 +170,15 @@ mod tests {
         for others in [&[][..], &["bo", "c.y"]] {
             let people = others.iter().filter_map(|id| UserId::parse(id));
             let people = std::iter::once(author.clone()).chain(people).collect();
-            all.push(Entry::By(people, Bytes::from_static(b"\"data\":\"a b\"")));
+            all.push(Entry::Restricted(people, Bytes::from_static(b"\"data\":\"a b\"")));
         }
         let visibility = Visibility::NotTo(vec![author.clone()]);
-        all.push(Entry::Left(Box::new(Left { post: id, author, visibility, reason: GoneReason::Hidden })));
+        all.push(Entry::PostRemoved(Box::new(PostRemoved {
+            post: id,
+            author,
+            visibility,
+            reason: GoneReason::Hidden,
+        })));
         for entry in all {
             let (kind, body) = entry.encode();
             assert_eq!(Entry::decode(kind, body), Some(entry));

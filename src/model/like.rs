@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Millis, Object, UserId};
+use super::{ContentId, Millis, UserId};
 
 /// The counts of an object at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct LikeChange {
     /// The user.
     pub user: UserId,
     /// The liked object.
-    pub object: Object,
+    pub object: ContentId,
     /// Whether the user likes the object after the change.
     pub liked: bool,
     /// When it was acknowledged, in Unix milliseconds.

@@ -4,13 +4,14 @@
 
 mod channel;
 mod comment;
+mod content_id;
 mod domain_event;
 mod entry;
 mod event;
 mod ids;
 mod like;
-mod notice;
 mod notification;
+mod notification_kind;
 mod object;
 mod post;
 mod relation;
@@ -19,13 +20,14 @@ mod user;
 
 pub use channel::{AppChannel, Channel, ChannelKind, Retention};
 pub use comment::Comment;
+pub use content_id::ContentId;
 pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
-pub use entry::{Entry, Epoch, GoneReason, Left, Position};
+pub use entry::{Entry, Epoch, GoneReason, Position, PostRemoved};
 pub use event::Event;
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
-pub use notice::{Object, What};
 pub use notification::{Notification, NotificationSubject};
+pub use notification_kind::NotificationKind;
 pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Relation, Restriction};

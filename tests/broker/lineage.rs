@@ -2,7 +2,7 @@
 
 use feedline::broker::{InboxState, LedgerMatch, continues};
 use feedline::ledger::{HighWaterMarks, high_water};
-use feedline::model::{Object, PostId, Tally};
+use feedline::model::{ContentId, PostId, Tally};
 
 use crate::engine::{Engine, Heard};
 
@@ -64,7 +64,7 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
     };
     broker.fill_inbox(&ann, &epoch, &[PostId(1)], PostId::ZERO, 7).await.unwrap().expect("the epoch is unchanged");
     let log = engine.append("user:ann", "1").await.position;
-    let object = Object::Post(PostId(1));
+    let object = ContentId::Post(PostId(1));
     broker.set_tallies(&[(object, Tally { likes: 5, comments: 0, version: 9 })]).await.unwrap();
 
     broker.use_incarnation("first");

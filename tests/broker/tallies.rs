@@ -1,7 +1,7 @@
 //! Counts with versions.
 
 use feedline::broker::{Append, continues};
-use feedline::model::{Object, Position, PostId, Tally};
+use feedline::model::{ContentId, Position, PostId, Tally};
 
 use crate::engine::{Engine, data, to};
 
@@ -10,7 +10,7 @@ const fn tally(likes: u64, version: u64) -> Tally {
 }
 
 pub(crate) async fn older_tallies_do_not_overwrite_newer_ones(engine: Engine) {
-    let [one, other] = [1, 2].map(|id| Object::Post(PostId(id)));
+    let [one, other] = [1, 2].map(|id| ContentId::Post(PostId(id)));
     assert_eq!(engine.broker.tallies(&[one, other]).await.unwrap(), [None, None]);
     engine.broker.set_tallies(&[(one, tally(5, 10)), (other, tally(1, 9))]).await.unwrap();
     // A refill with an older version and a repeat are ignored. As numbers 9 is less than 10; as text it is not.
@@ -22,7 +22,7 @@ pub(crate) async fn older_tallies_do_not_overwrite_newer_ones(engine: Engine) {
 }
 
 pub(crate) async fn viewed_objects_are_reported(engine: Engine) {
-    let [seen, unseen] = [1, 2].map(|id| (Object::Post(PostId(id)), tally(1, 1)));
+    let [seen, unseen] = [1, 2].map(|id| (ContentId::Post(PostId(id)), tally(1, 1)));
     engine.broker.subscribe("post:1").await.unwrap();
     assert_eq!(engine.broker.set_tallies(&[unseen, seen]).await.unwrap(), [false, true]);
     assert!(engine.broker.set_tallies(&[]).await.unwrap().is_empty());
@@ -30,7 +30,7 @@ pub(crate) async fn viewed_objects_are_reported(engine: Engine) {
 
 /// Without subscribers the counts are not appended; a returning client must not be reported as up to date.
 pub(crate) async fn failed_appends_are_reported(engine: Engine) {
-    let object = Object::Post(PostId(7));
+    let object = ContentId::Post(PostId(7));
     let position = async |channel: &str| engine.broker.position(channel).await.unwrap().unwrap();
     let (before, other) = (position("post:7").await, position("post:8").await);
     assert_eq!(engine.broker.set_tallies(&[(object, tally(1, 1))]).await.unwrap(), [false]);
@@ -52,7 +52,7 @@ pub(crate) async fn failed_appends_are_reported(engine: Engine) {
 
 /// Counts without subscribers change the derived epoch. A late write of older counts must not change it back.
 pub(crate) async fn late_tallies_do_not_restore_an_epoch(engine: Engine) {
-    let object = Object::Post(PostId(7));
+    let object = ContentId::Post(PostId(7));
     let set = async |version| {
         assert_eq!(engine.broker.set_tallies(&[(object, tally(version, version))]).await.unwrap(), [false]);
         engine.broker.position("post:7").await.unwrap().unwrap()

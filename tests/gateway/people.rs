@@ -157,7 +157,11 @@ async fn hidden_users_are_neither_found_nor_suggested() {
         let answer = server.call("ann", "PUT", &format!("/users/{id}/notify"), &Value::Null).await;
         assert_eq!(answer.status.as_u16(), status, "{id}");
     }
-    assert_eq!(server.call("ann", "DELETE", "/users/p4/notify", &Value::Null).await.status, 200, "alerts can always be disabled");
+    assert_eq!(
+        server.call("ann", "DELETE", "/users/p4/notify", &Value::Null).await.status,
+        200,
+        "alerts can always be disabled"
+    );
 }
 
 #[tokio::test]

@@ -207,7 +207,10 @@ async fn read_on_all_devices(server: &Server) {
     assert_eq!((&recovered["recovered"], json!(kinds)), (&json!(true), json!(["gone", "post"])));
     assert_eq!(state(&mut back).await["unread"], 1);
     let others = bo.pushed().await;
-    assert!(others.iter().all(|push| push["pub"]["data"]["type"] != "read"), "other users do not receive the marker: {others:?}");
+    assert!(
+        others.iter().all(|push| push["pub"]["data"]["type"] != "read"),
+        "other users do not receive the marker: {others:?}"
+    );
 }
 
 #[tokio::test]

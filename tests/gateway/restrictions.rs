@@ -151,7 +151,11 @@ async fn blocks_apply_in_both_directions_at_once() {
     }
     assert_eq!(status(&server, "bo", "PUT", "/users/ann/follow").await, 404);
     let missing = server.call("bo", "GET", "/users/ann", &Value::Null).await.body;
-    assert_eq!(missing, server.call("bo", "GET", "/users/nobody", &Value::Null).await.body, "the same reply as for an unknown user");
+    assert_eq!(
+        missing,
+        server.call("bo", "GET", "/users/nobody", &Value::Null).await.body,
+        "the same reply as for an unknown user"
+    );
     assert_eq!(bo.refused(json!({ "subscribe": { "channel": "user:ann-who-is-not-here", "token": "x" } })).await, 103);
     let profile = server.done("ann", "GET", "/users/bo", &Value::Null).await;
     assert_eq!((&profile["followers"], &profile["following"]), (&json!(1), &json!(0)), "the follows have ended");

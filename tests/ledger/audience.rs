@@ -135,7 +135,11 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
                         .unwrap()
                         .expect("the post existed");
                 } else {
-                    ledger.restrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held).await.unwrap().expect("the restriction is new");
+                    ledger
+                        .restrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held)
+                        .await
+                        .unwrap()
+                        .expect("the restriction is new");
                     model.hides.insert(pair);
                 }
             }

@@ -6,7 +6,9 @@ use feedline::ledger::{
     Erasure, ErasureLease, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange, RevocationKind,
     Thread, WriteLease,
 };
-use feedline::model::{CommentId, NotificationId, Object, ObjectId, ObjectType, PostId, Restriction, What};
+use feedline::model::{
+    CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId, Restriction,
+};
 
 use crate::personal::{comment, like};
 use crate::support::{LEASE, NOW, account, conformance, delete, follow, id, lease, publish, users};
@@ -86,9 +88,11 @@ async fn erasure_removes_likes_and_their_counts(ledger: Any) {
         publish(&*ledger, number, "bo").await;
         comment(&*ledger, 10 + number, number, "bo", None).await;
     }
-    let objects =
-        [1, 2, 3].map(|n| Object::Post(PostId(n))).into_iter().chain([11, 12].map(|n| Object::Comment(CommentId(n))));
-    let objects: Vec<Object> = objects.collect();
+    let objects = [1, 2, 3]
+        .map(|n| ContentId::Post(PostId(n)))
+        .into_iter()
+        .chain([11, 12].map(|n| ContentId::Comment(CommentId(n))));
+    let objects: Vec<ContentId> = objects.collect();
     like(&*ledger, &objects.iter().map(|object| ("ann", *object)).collect::<Vec<_>>()).await;
     like(&*ledger, &[("bo", objects[0])]).await;
     let before = ledger.like_tallies(&objects).await.unwrap();
@@ -117,13 +121,13 @@ async fn erasure_removes_likes_and_their_counts(ledger: Any) {
 async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "bo").await;
-    let notify = async |number: u64, what: What, by: &str| {
-        let happening = NotificationEvent { id: NotificationId(number), what, by: id(by), event: 0 };
-        ledger.notify(&id("bo"), &[happening], NOW, WINDOW).await.expect("an answer");
+    let notify = async |number: u64, kind: NotificationKind, by: &str| {
+        let event = NotificationEvent { id: NotificationId(number), kind, by: id(by), event: 0 };
+        ledger.notify(&id("bo"), &[event], NOW, WINDOW).await.expect("an answer");
     };
-    notify(1, What::Like(Object::Post(PostId(1))), "ann").await;
-    notify(2, What::Like(Object::Post(PostId(1))), "cy").await;
-    notify(3, What::Follow, "ann").await;
+    notify(1, NotificationKind::Like(ContentId::Post(PostId(1))), "ann").await;
+    notify(2, NotificationKind::Like(ContentId::Post(PostId(1))), "cy").await;
+    notify(3, NotificationKind::Follow, "ann").await;
     let mut received = Vec::new();
     loop {
         let step = ledger.erase_notices(&id("ann"), 1).await.unwrap();
@@ -153,10 +157,14 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     for (user, author) in [("ann", "bo"), ("bo", "ann"), ("bo", "cy")] {
         ledger.enable_post_alerts(&id(user), &id(author), NOW, 9).await.expect("an answer");
     }
-    let happening =
-        |n: u64| NotificationEvent { id: NotificationId(n), what: What::Comment(PostId(n)), by: id("bo"), event: 0 };
-    let happenings: Vec<_> = (1..=5).map(happening).collect();
-    ledger.notify(&id("ann"), &happenings, NOW, WINDOW).await.expect("an answer");
+    let event = |n: u64| NotificationEvent {
+        id: NotificationId(n),
+        kind: NotificationKind::Comment(PostId(n)),
+        by: id("bo"),
+        event: 0,
+    };
+    let events: Vec<_> = (1..=5).map(event).collect();
+    ledger.notify(&id("ann"), &events, NOW, WINDOW).await.expect("an answer");
     ledger.mark_read(&id("ann"), PostId(1)).await.expect("an answer");
     let write = IdempotentWrite { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
     ledger.begin(&write, PostId(5), WriteLease { now: NOW, until: NOW + 1, since: 0 }).await.expect("an answer");
@@ -193,8 +201,8 @@ async fn posts_are_erased_with_their_content_in_bounded_steps(ledger: Any) {
         comment(&*ledger, number, 1, "bo", None).await;
     }
     comment(&*ledger, 15, 1, "cy", Some(11)).await;
-    like(&*ledger, &[("bo", Object::Post(PostId(1))), ("cy", Object::Post(PostId(1)))]).await;
-    like(&*ledger, &[("cy", Object::Comment(CommentId(11))), ("bo", Object::Comment(CommentId(11)))]).await;
+    like(&*ledger, &[("bo", ContentId::Post(PostId(1))), ("cy", ContentId::Post(PostId(1)))]).await;
+    like(&*ledger, &[("cy", ContentId::Comment(CommentId(11))), ("bo", ContentId::Comment(CommentId(11)))]).await;
     let (kind, object) = (ObjectType::parse("post").expect("a type"), ObjectId::parse("1").expect("an id"));
     ledger.add_favourite(&id("bo"), &kind, &object, NOW, 9).await.expect("an answer");
     delete(&*ledger, 1, "ann").await.expect("a job");

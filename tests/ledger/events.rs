@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feedline::ledger::{CommentOutcome, EventConsumer, Ledger, NotificationEvent, NotificationMark, UserNotifications};
-use feedline::model::{Comment, CommentId, DomainEvent, NotificationId, Object, Post, PostId, What};
+use feedline::model::{Comment, CommentId, ContentId, DomainEvent, NotificationId, NotificationKind, Post, PostId};
 
 use crate::support::{LEASE, NOW, conformance, follow, id, ids, lease, post, publish, store, users};
 
@@ -121,9 +121,13 @@ async fn events_are_enqueued_once(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let (ann, window) = (id("ann"), 60_000);
     let note = async |number: u64, event: i64| {
-        let happening =
-            NotificationEvent { id: NotificationId(number), what: What::Comment(PostId(7)), by: id("bo"), event };
-        ledger.notify(&ann, &[happening], NOW, window).await.expect("an answer")
+        let event = NotificationEvent {
+            id: NotificationId(number),
+            kind: NotificationKind::Comment(PostId(7)),
+            by: id("bo"),
+            event,
+        };
+        ledger.notify(&ann, &[event], NOW, window).await.expect("an answer")
     };
     let first = note(1, 5).await;
     let again = note(2, 5).await;
@@ -144,12 +148,12 @@ async fn one_call_notifies_many_users(ledger: Any) {
     let fans: Vec<&str> = names.iter().map(String::as_str).collect();
     users(&*ledger, &fans).await;
     users(&*ledger, &["ann"]).await;
-    let what = What::Mention(Object::Post(PostId(7)));
+    let kind = NotificationKind::Mention(ContentId::Post(PostId(7)));
     let batch: Vec<UserNotifications> = (1..)
         .zip(&fans)
         .map(|(n, fan)| {
-            let happenings = vec![NotificationEvent { id: NotificationId(n), what, by: id("ann"), event: 3 }];
-            UserNotifications { to: id(fan), happenings }
+            let events = vec![NotificationEvent { id: NotificationId(n), kind, by: id("ann"), event: 3 }];
+            UserNotifications { to: id(fan), events }
         })
         .collect();
     for _ in 0..2 {

@@ -129,7 +129,10 @@ async fn posts_are_created_once(ledger: Any) {
     assert_eq!(again, None);
     let mut other = post(1, "ann", &["t"]);
     other.text = "something else".into();
-    assert!(matches!(store(&*ledger, other).await, Err(LedgerError::Failed(_))), "a different post is rejected, not ignored");
+    assert!(
+        matches!(store(&*ledger, other).await, Err(LedgerError::Failed(_))),
+        "a different post is rejected, not ignored"
+    );
     assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), [post(1, "ann", &[])], "it stays unchanged");
     assert_eq!(ledger.backlog().await.unwrap().jobs, 1);
     assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);

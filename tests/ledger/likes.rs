@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use feedline::ledger::{EventConsumer, Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
-use feedline::model::{Comment, CommentId, DomainEvent, LikeChange, NewLikes, Object, PostFlags, PostId, Tally};
+use feedline::model::{Comment, CommentId, ContentId, DomainEvent, LikeChange, NewLikes, PostFlags, PostId, Tally};
 
 use crate::support::{NOW, conformance, delete, id, ids, publish, users};
 
@@ -21,11 +21,11 @@ conformance! {
 
 type Any = Arc<dyn Ledger>;
 
-fn post(number: u64) -> Object {
-    Object::Post(PostId(number))
+fn post(number: u64) -> ContentId {
+    ContentId::Post(PostId(number))
 }
 
-fn change(user: &str, object: Object, liked: bool) -> LikeChange {
+fn change(user: &str, object: ContentId, liked: bool) -> LikeChange {
     LikeChange { user: id(user), object, liked, at: NOW }
 }
 
@@ -37,7 +37,7 @@ fn tally(likes: u64, version: u64) -> Tally {
     Tally { likes, comments: 0, version }
 }
 
-fn tallies(settled: &SettledLikes) -> HashMap<Object, Tally> {
+fn tallies(settled: &SettledLikes) -> HashMap<ContentId, Tally> {
     settled.tallies.iter().copied().collect()
 }
 
@@ -196,7 +196,7 @@ async fn comment_likes_equal_post_likes(ledger: Any) {
     for number in [5, 6] {
         ledger.create_comment(&comment(number)).await.unwrap();
     }
-    let [liked, deleted, never] = [5, 6, 7].map(|number| Object::Comment(CommentId(number)));
+    let [liked, deleted, never] = [5, 6, 7].map(|number| ContentId::Comment(CommentId(number)));
     ledger.delete_comment(CommentId(6)).await.unwrap().expect("it was there");
     let changes = vec![
         change("bo", liked, true),

@@ -8,7 +8,7 @@ use feedline::ledger::{
     BeginOutcome, CommentStore, FollowStore, IdempotencyStore, IdempotentWrite, LikeBatch, LikeStore, MarkOutcome,
     NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work, WriteLease,
 };
-use feedline::model::{Comment, CommentId, LikeChange, NotificationId, Object, PostId, What};
+use feedline::model::{Comment, CommentId, ContentId, LikeChange, NotificationId, NotificationKind, PostId};
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{NOW, PATIENCE, database, delete, follow, id, open_at, post, publish, store, users};
@@ -97,7 +97,7 @@ async fn waiting_read_marks_change_nothing() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
-    let follows = NotificationEvent { id: NotificationId(1), what: What::Follow, by: id("bo"), event: 0 };
+    let follows = NotificationEvent { id: NotificationId(1), kind: NotificationKind::Follow, by: id("bo"), event: 0 };
     ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
     let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
     let asking = Arc::clone(&ledger);
@@ -105,7 +105,7 @@ async fn waiting_read_marks_change_nothing() {
     assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, MarkOutcome::Before);
 }
 
-fn like(user: &str, object: Object) -> LikeChange {
+fn like(user: &str, object: ContentId) -> LikeChange {
     LikeChange { user: id(user), object, liked: true, at: NOW }
 }
 
@@ -128,7 +128,7 @@ async fn waiting_batches_of_a_partition_are_stale() {
         let to = if from.is_empty() { "theirs" } else { "theirs too" };
         let settled = format!("UPDATE like_positions SET position = '{to}' WHERE partition = 3");
         let asking = Arc::clone(&ledger);
-        let mine = batch(from, vec![like("bo", Object::Post(PostId(1)))]);
+        let mine = batch(from, vec![like("bo", ContentId::Post(PostId(1)))]);
         let call = async move { asking.settle_likes(mine).await.unwrap() };
         assert_eq!(held_up((server, &name), (lock, &settled), call).await, None, "from {from:?}");
         assert_eq!(ledger.like_position(3).await.unwrap(), to);
@@ -157,11 +157,11 @@ async fn waiting_likes_see_the_deleted_comment() {
     // As whoever deletes a comment does it.
     let lock = "SELECT FROM post_counts WHERE post = 1 FOR NO KEY UPDATE";
     let asking = Arc::clone(&ledger);
-    let late = batch("", vec![like("bo", Object::Comment(CommentId(5)))]);
+    let late = batch("", vec![like("bo", ContentId::Comment(CommentId(5)))]);
     let call = async move { asking.settle_likes(late).await.unwrap().expect("it is applied") };
     let settled = held_up((server, &name), (lock, "SELECT feedline_delete_comment(5)"), call).await;
     let reverted: Vec<_> = settled.reverted.iter().map(|it| (it.object, it.reason)).collect();
-    assert_eq!(reverted, [(Object::Comment(CommentId(5)), RevertReason::Gone)]);
+    assert_eq!(reverted, [(ContentId::Comment(CommentId(5)), RevertReason::Gone)]);
     assert!(settled.added.is_empty(), "{settled:?}");
     let left = server.client(&name).await.query("SELECT FROM comment_likes", &[]).await.unwrap();
     assert!(left.is_empty());
@@ -178,7 +178,7 @@ async fn waiting_likes_are_ordered_after_the_concurrent_one() {
                 BEGIN; SELECT FROM post_counts WHERE post = 1 FOR NO KEY UPDATE";
     let liked = "INSERT INTO likes VALUES (1, 'cy', nextval('likes_seq'), 0); UPDATE post_counts SET likes = likes + 1";
     let asking = Arc::clone(&ledger);
-    let late = batch("", vec![like("bo", Object::Post(PostId(1)))]);
+    let late = batch("", vec![like("bo", ContentId::Post(PostId(1)))]);
     let call = async move { asking.settle_likes(late).await.unwrap().expect("it is applied") };
     let settled = held_up((server, &name), (lock, liked), call).await;
     assert_eq!(settled.tallies[0].1.likes, 2);
@@ -206,7 +206,7 @@ async fn batches_lock_rows_in_one_order() {
     let mut from = "";
     for (what, take) in takes {
         let others: Vec<String> = (2..=20).map(take).collect();
-        let changes = (1..=20).rev().map(|n| like(&user(n), Object::Post(PostId(n)))).collect();
+        let changes = (1..=20).rev().map(|n| like(&user(n), ContentId::Post(PostId(n)))).collect();
         let (asking, next) = (Arc::clone(&ledger), LikeBatch { to: what.into(), ..batch(from, changes) });
         let call = async move { asking.settle_likes(next).await.unwrap().expect("it is applied") };
         let settled = held_up((server, &name), (&take(1), &others.join("; ")), call).await;

@@ -9,7 +9,8 @@ use feedline::ledger::{
     NotificationEvent, NotificationStore, PeopleStore, PostStore, PostgresLedger, PullLogStore,
 };
 use feedline::model::{
-    Comment, CommentId, Entry, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, UserId, What,
+    Comment, CommentId, ContentId, Entry, LikeChange, NotificationId, NotificationKind, ObjectId, ObjectType, PostId,
+    UserId,
 };
 use futures::future::join_all;
 
@@ -158,9 +159,9 @@ async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
                 let change = |n: u64| {
                     let number = 1 + (n * (2 * u64::from(partition) + 1) + round) % 8;
                     let object = if n.is_multiple_of(2) {
-                        Object::Post(PostId(number))
+                        ContentId::Post(PostId(number))
                     } else {
-                        Object::Comment(CommentId(number))
+                        ContentId::Comment(CommentId(number))
                     };
                     // The partitions share their users' being there, and no (user, object).
                     let user =
@@ -232,7 +233,7 @@ async fn concurrent_events_at_two_nodes_form_one_group() {
     let notes = (1..=40_u64).map(|n| {
         let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
         tokio::spawn(async move {
-            let happening = NotificationEvent { id: NotificationId(n), what: What::Follow, by, event: 0 };
+            let happening = NotificationEvent { id: NotificationId(n), kind: NotificationKind::Follow, by, event: 0 };
             node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
         })
     });

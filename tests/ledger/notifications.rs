@@ -6,7 +6,7 @@ use feedline::ledger::{
     Ledger, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkOutcome, NotificationEvent, NotificationGroup,
     NotificationMark,
 };
-use feedline::model::{CommentId, NotificationId, Object, PostId, What};
+use feedline::model::{CommentId, ContentId, NotificationId, NotificationKind, PostId};
 
 use crate::support::{NOW, conformance, id, names, users};
 
@@ -28,12 +28,18 @@ conformance! {
 type Any = Arc<dyn Ledger>;
 
 const WINDOW: u64 = 1_000;
-const LIKE: What = What::Like(Object::Post(PostId(7)));
+const LIKE: NotificationKind = NotificationKind::Like(ContentId::Post(PostId(7)));
 
-/// Notes one happening to ann; what changed.
-async fn note(ledger: &dyn Ledger, number: u64, what: What, by: &str, at: u64) -> Option<NotificationGroup> {
-    let happening = NotificationEvent { id: NotificationId(number), what, by: id(by), event: 0 };
-    let mut changed = ledger.notify(&id("ann"), &[happening], NOW + at, WINDOW).await.expect("an answer");
+/// Notes one event to ann; what changed.
+async fn note(
+    ledger: &dyn Ledger,
+    number: u64,
+    kind: NotificationKind,
+    by: &str,
+    at: u64,
+) -> Option<NotificationGroup> {
+    let event = NotificationEvent { id: NotificationId(number), kind, by: id(by), event: 0 };
+    let mut changed = ledger.notify(&id("ann"), &[event], NOW + at, WINDOW).await.expect("an answer");
     assert!(changed.len() <= 1);
     changed.pop()
 }
@@ -57,9 +63,9 @@ async fn begin(ledger: &dyn Ledger) {
 async fn events_join_their_group_and_move_it_up(ledger: Any) {
     begin(&*ledger).await;
     let first = note(&*ledger, 1, LIKE, "bo", 0).await.expect("a group");
-    assert_eq!((first.id, first.what, first.count), (NotificationId(1), LIKE, 1));
+    assert_eq!((first.id, first.kind, first.count), (NotificationId(1), LIKE, 1));
     assert_eq!((first.created_at, first.updated_at, first.read, first.seen), (NOW, NOW, false, false));
-    note(&*ledger, 2, What::Follow, "bo", 1).await.expect("another group");
+    note(&*ledger, 2, NotificationKind::Follow, "bo", 1).await.expect("another group");
     let grown = note(&*ledger, 3, LIKE, "cy", 2).await.expect("the first again");
     assert_eq!((grown.id, grown.count, names(&grown.people)), (NotificationId(1), 2, vec!["cy", "bo"]));
     assert_eq!((grown.created_at, grown.updated_at), (NOW, NOW + 2));
@@ -75,23 +81,23 @@ async fn events_join_their_group_and_move_it_up(ledger: Any) {
 
 async fn groups_have_one_user_kind_and_object(ledger: Any) {
     begin(&*ledger).await;
-    let (post, comment) = (Object::Post(PostId(7)), Object::Comment(CommentId(7)));
+    let (post, comment) = (ContentId::Post(PostId(7)), ContentId::Comment(CommentId(7)));
     let kinds = [
-        What::Like(post),
-        What::Like(comment),
-        What::Like(Object::Post(PostId(8))),
-        What::Comment(PostId(7)),
-        What::Reply(CommentId(7)),
-        What::Follow,
-        What::Mention(post),
-        What::Mention(comment),
+        NotificationKind::Like(post),
+        NotificationKind::Like(comment),
+        NotificationKind::Like(ContentId::Post(PostId(8))),
+        NotificationKind::Comment(PostId(7)),
+        NotificationKind::Reply(CommentId(7)),
+        NotificationKind::Follow,
+        NotificationKind::Mention(post),
+        NotificationKind::Mention(comment),
     ];
-    for (number, what) in (1..).zip(kinds) {
-        assert_eq!(note(&*ledger, number, what, "bo", 0).await.unwrap().id, NotificationId(number));
+    for (number, kind) in (1..).zip(kinds) {
+        assert_eq!(note(&*ledger, number, kind, "bo", 0).await.unwrap().id, NotificationId(number));
     }
     let listed = all(&*ledger).await;
-    assert_eq!(listed.iter().rev().map(|group| group.what).collect::<Vec<_>>(), kinds);
-    let other = NotificationEvent { id: NotificationId(20), what: LIKE, by: id("bo"), event: 0 };
+    assert_eq!(listed.iter().rev().map(|group| group.kind).collect::<Vec<_>>(), kinds);
+    let other = NotificationEvent { id: NotificationId(20), kind: LIKE, by: id("bo"), event: 0 };
     let of_cy = ledger.notify(&id("cy"), &[other], NOW, WINDOW).await.unwrap();
     assert_eq!((of_cy[0].id, of_cy[0].count), (NotificationId(20), 1));
     assert_eq!(all(&*ledger).await, listed);
@@ -99,11 +105,11 @@ async fn groups_have_one_user_kind_and_object(ledger: Any) {
 
 async fn actors_count_once(ledger: Any) {
     begin(&*ledger).await;
-    for what in [LIKE, What::Comment(PostId(7))] {
+    for kind in [LIKE, NotificationKind::Comment(PostId(7))] {
         let number = all(&*ledger).await.len() as u64 * 10;
-        note(&*ledger, number + 1, what, "bo", 0).await.unwrap();
-        let grown = note(&*ledger, number + 2, what, "cy", 1).await.unwrap();
-        assert_eq!(note(&*ledger, number + 3, what, "bo", 2).await, None);
+        note(&*ledger, number + 1, kind, "bo", 0).await.unwrap();
+        let grown = note(&*ledger, number + 2, kind, "cy", 1).await.unwrap();
+        assert_eq!(note(&*ledger, number + 3, kind, "bo", 2).await, None);
         assert_eq!(all(&*ledger).await[0], grown);
     }
 }
@@ -120,7 +126,7 @@ async fn groups_end_with_their_window(ledger: Any) {
 
 async fn read_groups_do_not_grow(ledger: Any) {
     begin(&*ledger).await;
-    let comment = What::Comment(PostId(7));
+    let comment = NotificationKind::Comment(PostId(7));
     note(&*ledger, 1, comment, "bo", 0).await.unwrap();
     assert_eq!(mark(&*ledger, None, NotificationMark::Seen).await, MarkOutcome::Anew);
     assert_eq!(note(&*ledger, 2, comment, "cy", 1).await.unwrap().id, NotificationId(1), "seen is not read");
@@ -148,7 +154,7 @@ async fn read_marks_move_forward_only(ledger: Any) {
     begin(&*ledger).await;
     assert_eq!(mark(&*ledger, None, NotificationMark::Read).await, MarkOutcome::Before, "there is nothing");
     for (number, by) in [(1, "bo"), (2, "cy"), (3, "di")] {
-        note(&*ledger, number, What::Mention(Object::Post(PostId(number))), by, 0).await.unwrap();
+        note(&*ledger, number, NotificationKind::Mention(ContentId::Post(PostId(number))), by, 0).await.unwrap();
     }
     let unread = async || numbers(&ledger.unread_notifications(&id("ann"), 9).await.unwrap());
     assert_eq!(unread().await, [3, 2, 1]);
@@ -178,13 +184,13 @@ async fn groups_that_grow_are_unseen_again(ledger: Any) {
 async fn group_pages_start_at_a_position(ledger: Any) {
     begin(&*ledger).await;
     for number in 1..=5 {
-        note(&*ledger, number, What::Comment(PostId(number)), "bo", 0).await.unwrap();
+        note(&*ledger, number, NotificationKind::Comment(PostId(number)), "bo", 0).await.unwrap();
     }
     let ann = id("ann");
     let first = ledger.notifications(&ann, None, 2).await.unwrap();
     assert_eq!(numbers(&first), [5, 4]);
     // One below that grows comes up, and is on no later page; nothing else moves.
-    note(&*ledger, 9, What::Comment(PostId(2)), "cy", 1).await.unwrap();
+    note(&*ledger, 9, NotificationKind::Comment(PostId(2)), "cy", 1).await.unwrap();
     let second = ledger.notifications(&ann, Some(first[1].seq), 2).await.unwrap();
     assert_eq!(numbers(&second), [3, 1]);
     assert!(ledger.notifications(&ann, Some(second[1].seq), 2).await.unwrap().is_empty());
@@ -196,7 +202,7 @@ async fn the_newest_actors_are_listed(ledger: Any) {
     let people: Vec<String> = (0..MAX_GROUP_PEOPLE + 4).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &people.iter().map(String::as_str).collect::<Vec<_>>()).await;
     for (number, by) in (1..).zip(&people) {
-        note(&*ledger, number, What::Follow, by, 0).await.unwrap();
+        note(&*ledger, number, NotificationKind::Follow, by, 0).await.unwrap();
     }
     let group = all(&*ledger).await.remove(0);
     assert_eq!(group.count, people.len() as u64);
@@ -206,9 +212,9 @@ async fn the_newest_actors_are_listed(ledger: Any) {
 
 async fn group_retention_keeps_the_newest(ledger: Any) {
     begin(&*ledger).await;
-    let happening = |number: u64| NotificationEvent {
+    let event = |number: u64| NotificationEvent {
         id: NotificationId(number),
-        what: What::Comment(PostId(number)),
+        kind: NotificationKind::Comment(PostId(number)),
         by: id("bo"),
         event: 0,
     };
@@ -217,14 +223,14 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
     users(&*ledger, &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let likes: Vec<_> = (1..)
         .zip(&fans)
-        .map(|(n, by)| NotificationEvent { id: NotificationId(n), what: LIKE, by: id(by), event: 0 })
+        .map(|(n, by)| NotificationEvent { id: NotificationId(n), kind: LIKE, by: id(by), event: 0 })
         .collect();
     ledger.notify(&id("ann"), &likes, NOW, WINDOW).await.unwrap();
-    let many: Vec<_> = (2_000..2_000 + MAX_NOTIFICATION_GROUPS - 1).map(happening).collect();
+    let many: Vec<_> = (2_000..2_000 + MAX_NOTIFICATION_GROUPS - 1).map(event).collect();
     ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
     let listed = all(&*ledger).await;
-    assert_eq!((listed.len() as u64, listed.last().unwrap().what), (MAX_NOTIFICATION_GROUPS, LIKE));
-    ledger.notify(&id("ann"), &[happening(8_000), happening(8_001)], NOW, WINDOW).await.unwrap();
+    assert_eq!((listed.len() as u64, listed.last().unwrap().kind), (MAX_NOTIFICATION_GROUPS, LIKE));
+    ledger.notify(&id("ann"), &[event(8_000), event(8_001)], NOW, WINDOW).await.unwrap();
     let listed = all(&*ledger).await;
     assert_eq!(listed.len() as u64, MAX_NOTIFICATION_GROUPS);
     assert_eq!((listed[0].id.0, listed.last().unwrap().id.0), (8_001, 2_001), "the oldest went");
@@ -235,13 +241,13 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
 
 async fn one_call_stores_many_events_and_returns_each_group_once(ledger: Any) {
     begin(&*ledger).await;
-    let happening = |number, what, by| NotificationEvent { id: NotificationId(number), what, by: id(by), event: 0 };
+    let event = |number, kind, by| NotificationEvent { id: NotificationId(number), kind, by: id(by), event: 0 };
     let many = [
-        happening(1, LIKE, "bo"),
-        happening(2, What::Follow, "bo"),
-        happening(3, LIKE, "bo"),
-        happening(4, LIKE, "cy"),
-        happening(5, What::Follow, "bo"),
+        event(1, LIKE, "bo"),
+        event(2, NotificationKind::Follow, "bo"),
+        event(3, LIKE, "bo"),
+        event(4, LIKE, "cy"),
+        event(5, NotificationKind::Follow, "bo"),
     ];
     let changed = ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
     let changed: Vec<_> = changed.iter().map(|group| (group.id.0, group.count)).collect();

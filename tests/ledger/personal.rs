@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{IdempotentWrite, Ledger, LikeBatch, PersonalData, WriteLease};
-use feedline::model::{Comment, CommentId, LikeChange, Object, ObjectId, ObjectType, PostId, Restriction};
+use feedline::model::{Comment, CommentId, ContentId, LikeChange, ObjectId, ObjectType, PostId, Restriction};
 use serde_json::{Value, json};
 
 use crate::support::{LEASE, NOW, conformance, delete, follow, id, lease, publish, users};
@@ -47,9 +47,10 @@ pub(crate) async fn comment(ledger: &dyn Ledger, number: u64, post: u64, author:
 }
 
 /// Settles likes, each of a user and an object.
-pub(crate) async fn like(ledger: &dyn Ledger, likes: &[(&str, Object)]) {
+pub(crate) async fn like(ledger: &dyn Ledger, likes: &[(&str, ContentId)]) {
     let from = ledger.like_position(1).await.expect("a position");
-    let change = |(user, object): &(&str, Object)| LikeChange { user: id(user), object: *object, liked: true, at: NOW };
+    let change =
+        |(user, object): &(&str, ContentId)| LikeChange { user: id(user), object: *object, liked: true, at: NOW };
     let changes = likes.iter().map(change).collect();
     let to = format!("{from}.");
     let batch = LikeBatch { partition: 1, from, to, changes, unseen: Vec::new(), noted: 500, now: NOW };
@@ -65,9 +66,9 @@ async fn fill(ledger: &dyn Ledger) {
         comment(ledger, 100 + number, 11, "ann", (number > 1).then_some(101)).await;
         comment(ledger, 110 + number, 1, "bo", None).await;
     }
-    let liked = [11, 12, 13].map(|post| ("ann", Object::Post(PostId(post))));
-    let liked_comments = [111, 112, 113].map(|comment| ("ann", Object::Comment(CommentId(comment))));
-    like(ledger, &[&liked[..], &liked_comments, &[("bo", Object::Post(PostId(1)))]].concat()).await;
+    let liked = [11, 12, 13].map(|post| ("ann", ContentId::Post(PostId(post))));
+    let liked_comments = [111, 112, 113].map(|comment| ("ann", ContentId::Comment(CommentId(comment))));
+    like(ledger, &[&liked[..], &liked_comments, &[("bo", ContentId::Post(PostId(1)))]].concat()).await;
     for (user, kind, object) in
         [("ann", "book", "a-b"), ("ann", "book", "c"), ("ann", "post", "12"), ("bo", "post", "1")]
     {

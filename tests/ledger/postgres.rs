@@ -9,7 +9,8 @@ use feedline::ledger::{
     PostgresOptions, PostgresUrl, RestrictionStore,
 };
 use feedline::model::{
-    Comment, CommentId, LikeChange, NotificationId, Object, ObjectId, ObjectType, PostId, Restriction, UserId, What,
+    Comment, CommentId, ContentId, LikeChange, NotificationId, NotificationKind, ObjectId, ObjectType, PostId,
+    Restriction, UserId,
 };
 
 use crate::postgres_server::PostgresServer;
@@ -178,11 +179,15 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
             follow(ledger, one, other).await;
             ledger.restrict(Restriction::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
             ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
-            let what = What::Like(Object::Post(PostId(at)));
-            let happening =
-                NotificationEvent { id: NotificationId((number * 4 + step) as u64), what, by: other.clone(), event: 0 };
+            let what = NotificationKind::Like(ContentId::Post(PostId(at)));
+            let happening = NotificationEvent {
+                id: NotificationId((number * 4 + step) as u64),
+                kind: what,
+                by: other.clone(),
+                event: 0,
+            };
             ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
-            for object in [Object::Post(PostId(at)), Object::Comment(CommentId(at))] {
+            for object in [ContentId::Post(PostId(at)), ContentId::Comment(CommentId(at))] {
                 likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{Ledger, LikeBatch, PreviewLimits, PreviewRows, Thread};
-use feedline::model::{Comment, CommentId, LikeChange, Object, PostId};
+use feedline::model::{Comment, CommentId, ContentId, LikeChange, PostId};
 
 use crate::support::{NOW, conformance, id, publish, users};
 
@@ -34,7 +34,7 @@ async fn comment(ledger: &dyn Ledger, number: u64, post: u64, parent: Option<u64
 async fn like(ledger: &dyn Ledger, from: &str, to: &str, likes: &[(u64, u64)], liked: bool) {
     let change = |(user, post): &(u64, u64)| LikeChange {
         user: id(&format!("u{user}")),
-        object: Object::Post(PostId(*post)),
+        object: ContentId::Post(PostId(*post)),
         liked,
         at: NOW,
     };

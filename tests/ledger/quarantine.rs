@@ -6,7 +6,9 @@ use feedline::ledger::{
     Finished, JOB, LIKE, Ledger, Quarantined, REVERT, RevertReason, SkippedLike, Thread, VisibilityChange, Work,
     unreadable_rows,
 };
-use feedline::model::{Comment, CommentId, Entry, LikeChange, NotificationId, Object, PostId, Visibility, What};
+use feedline::model::{
+    Comment, CommentId, ContentId, Entry, LikeChange, NotificationId, NotificationKind, PostId, Visibility,
+};
 
 use crate::support::{self, LEASE, NOW, conformance, edit, id, lease, post, publish, users};
 
@@ -99,7 +101,7 @@ async fn quarantine_entries_are_unique_and_bounded(ledger: Any) {
 async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
-    let like = LikeChange { user: id("bo"), object: Object::Post(PostId(1)), liked: true, at: NOW };
+    let like = LikeChange { user: id("bo"), object: ContentId::Post(PostId(1)), liked: true, at: NOW };
     let mut skipped = SkippedLike {
         partition: 3,
         from: String::new(),
@@ -110,7 +112,7 @@ async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
         now: NOW,
     };
     let reverted = ledger.skip_like(&skipped).await.unwrap().expect("it stood there").pop().expect("a note");
-    assert_eq!((reverted.user.clone(), reverted.object), (id("bo"), Object::Post(PostId(1))));
+    assert_eq!((reverted.user.clone(), reverted.object), (id("bo"), ContentId::Post(PostId(1))));
     assert_eq!(reverted.reason, RevertReason::Failed);
     assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), [reverted]);
     assert_eq!(ledger.like_position(3).await.unwrap(), "life 7-0");
@@ -155,9 +157,9 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
             replies: 0,
         };
         ledger.create_comment(&comment).await.unwrap();
-        let what = What::Like(Object::Post(PostId(number)));
+        let what = NotificationKind::Like(ContentId::Post(PostId(number)));
         let happening =
-            feedline::ledger::NotificationEvent { id: NotificationId(20 + number), what, by: id("bo"), event: 0 };
+            feedline::ledger::NotificationEvent { id: NotificationId(20 + number), kind: what, by: id("bo"), event: 0 };
         ledger.notify(&id("ann"), &[happening], NOW, 1_000).await.unwrap();
     }
     let before = unreadable_rows();

@@ -150,7 +150,7 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
     };
     let cy = UserId::parse("cy").expect("an id");
     let members = |n: u32| Bytes::from(format!("\"data\":{n}"));
-    say(Entry::By(vec![cy.clone()], members(1))).await;
+    say(Entry::Restricted(vec![cy.clone()], members(1))).await;
     say(Entry::Data(members(2))).await;
     // Who may hear it is asked when it is delivered: bo hears these before it is not for them any more.
     let (_, bo) = &mut readers[1];
@@ -158,7 +158,7 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
         assert_eq!(bo.publication(&channel).await["data"], n, "bo");
     }
     done(b, "ann", "PUT", "/users/bo/hide").await;
-    say(Entry::By(vec![cy], members(3))).await;
+    say(Entry::Restricted(vec![cy], members(3))).await;
     say(Entry::Data(members(4))).await;
     for (user, client) in &mut readers {
         let expected: &[u64] = match *user {

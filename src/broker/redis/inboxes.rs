@@ -9,7 +9,7 @@ use redis::Cmd;
 use super::commands::millis;
 use super::inbox_cache::CachedInbox;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, answers, raw};
+use super::{RedisBroker, raw, replies};
 use crate::broker::epoch::new_epoch;
 use crate::broker::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
 use crate::broker::inboxes::SLACK;
@@ -34,7 +34,7 @@ impl RedisBroker {
             call.arg(&[kind][..]).arg(length).arg(length + SLACK).arg(floor.0);
             posts.iter().for_each(|id| _ = call.arg(id.0));
         });
-        answers::parse(answer.await?)
+        replies::parse(answer.await?)
     }
 
     /// Reads the entries since the cached ones; `None` if the cache cannot be continued.
@@ -42,8 +42,8 @@ impl RedisBroker {
         let mut link = self.commands.link()?;
         let commands = [about(keys), range(keys, &format!("0-{}", known.top()), None), range(keys, "-", Some(1))];
         let (about, news, oldest) = self.commands.send_atomic(&mut link, commands).await?;
-        let first = answers::first_offset(&news).zip(answers::first_offset(&oldest));
-        let news = answers::inbox(about, news, &self.run(&link))?;
+        let first = replies::first_offset(&news).zip(replies::first_offset(&oldest));
+        let news = replies::inbox(about, news, &self.run(&link))?;
         Ok(news.zip(first).and_then(|(news, (begins, oldest))| known.continued_by(news, begins, oldest)))
     }
 }
@@ -78,7 +78,7 @@ impl InboxStore for RedisBroker {
             let idle = self.inbox.idle;
             call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE)));
         });
-        answers::opening(answer.await?)
+        replies::opening(answer.await?)
     }
 
     async fn fill_inbox(
@@ -96,7 +96,7 @@ impl InboxStore for RedisBroker {
             call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK).arg(mark);
             posts.iter().for_each(|id| _ = call.arg(id.0));
         });
-        let top: Option<u64> = answers::parse(answer.await?)?;
+        let top: Option<u64> = replies::parse(answer.await?)?;
         Ok(top.map(|offset| Position { offset, epoch: Arc::clone(epoch) }))
     }
 
@@ -123,7 +123,7 @@ impl InboxStore for RedisBroker {
         let mut link = self.commands.link()?;
         let commands = [about(&keys), range(&keys, "-", None)];
         let (about, all) = self.commands.send_atomic(&mut link, commands).await?;
-        if let Some(inbox) = answers::inbox(about, all, &self.run(&link))? {
+        if let Some(inbox) = replies::inbox(about, all, &self.run(&link))? {
             self.inbox_cache.put(user, &inbox);
             return Ok(Some(inbox));
         }
@@ -141,7 +141,7 @@ impl InboxStore for RedisBroker {
             return Ok(FannedOut::Fenced);
         }
         let call = raw::command(&self.keys, self.inbox.length, &page);
-        answers::fanned_out(self.commands.send_on(&mut link, &call).await?)
+        replies::fanned_out(self.commands.send_on(&mut link, &call).await?)
     }
 
     fn run(&self) -> Result<Arc<str>> {
@@ -151,7 +151,7 @@ impl InboxStore for RedisBroker {
     async fn begin_attempt(&self, attempt: &JobAttempt) -> Result<Option<JobProgress>> {
         let mut call = SCRIPTS.begin.call(1);
         call.arg(self.keys.job(attempt)).arg(attempt.token()).arg(JOB_TTL.as_secs());
-        let fields: Option<Vec<String>> = answers::parse(self.commands.send(&call).await?)?;
+        let fields: Option<Vec<String>> = replies::parse(self.commands.send(&call).await?)?;
         let Some(fields) = fields else { return Ok(None) };
         let mut progress = JobProgress::default();
         for pair in fields.chunks_exact(2) {
@@ -175,7 +175,7 @@ impl InboxStore for RedisBroker {
         let (kind, body) = pull.entry.encode();
         call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length);
         call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
-        answers::receipts(self.commands.send(&call).await?)
+        replies::receipts(self.commands.send(&call).await?)
     }
 
     async fn catch_up_inbox(
@@ -195,7 +195,7 @@ impl InboxStore for RedisBroker {
                 call.arg(&[kind][..]).arg(&body[..]);
             }
         });
-        let found: Option<(u64, u64)> = answers::parse(answer.await?)?;
+        let found: Option<(u64, u64)> = replies::parse(answer.await?)?;
         Ok(found.map(|(written, offset)| (Position { offset, epoch: Arc::clone(epoch) }, written)))
     }
 }

@@ -15,9 +15,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::answers;
 use super::commands::{Commands, millis};
 use super::keys::Keys;
+use super::replies;
 use super::scripts::SCRIPTS;
 use crate::broker::epoch::new_epoch;
 use crate::broker::listener::ListenerCell;
@@ -125,7 +125,7 @@ impl InvalidationLog {
         call.arg(Invalidation::encode_all(what));
         let answer = self.commands.send_on(&mut link, &call).await?;
         let now = Instant::now();
-        let (epoch, sequence, age, nodes): (String, u64, u64, Vec<String>) = answers::parse(answer)?;
+        let (epoch, sequence, age, nodes): (String, u64, u64, Vec<String>) = replies::parse(answer)?;
         let lease = CACHE_LEASE + CLOCK_MARGIN;
         // Nodes that polled a Redis that has since been replaced are not registered, but may still hold their lease.
         let unregistered = lease.saturating_sub(Duration::from_millis(age));
@@ -225,8 +225,8 @@ impl InvalidationLog {
         call.arg(&self.keys.invalidation_log()[..]).arg(&*link.server.run).arg(&*new_epoch()).arg(&self.node);
         call.arg(epoch).arg(applied).arg(BATCH);
         let answer = self.commands.send_uncounted(&mut link, &call).await?;
-        let (epoch, last, entries): (String, u64, Value) = answers::parse(answer)?;
-        let entries = answers::invalidations(entries)?;
+        let (epoch, last, entries): (String, u64, Value) = replies::parse(answer)?;
+        let entries = replies::invalidations(entries)?;
         let caught_up = self.take(&**listener, &epoch, last, entries);
         if caught_up {
             self.lease.renew(asked);
@@ -240,7 +240,7 @@ impl InvalidationLog {
         listener: &dyn MessageListener,
         epoch: &str,
         last: u64,
-        entries: Vec<answers::InvalidationEntry>,
+        entries: Vec<replies::InvalidationEntry>,
     ) -> bool {
         let mut cursor = self.cursor.lock();
         let Some(known) = cursor.as_mut().filter(|cursor| *cursor.epoch == *epoch) else {

@@ -23,7 +23,7 @@
 
 use crate::broker::JobAttempt;
 use crate::broker::epoch::posted_on;
-use crate::model::{Object, UserId};
+use crate::model::{ContentId, UserId};
 
 /// Builds names.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Keys {
     /// tally.
     pub(super) fn counts(&self, channel: &str, incarnation: &str) -> String {
         posted_on(channel)
-            .map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(Object::Post(id), incarnation))
+            .map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(ContentId::Post(id), incarnation))
     }
 
     /// Written to check that Redis accepts writes.
@@ -109,7 +109,7 @@ impl Keys {
     }
 
     /// The tally of an object.
-    pub(super) fn tally(&self, object: Object, incarnation: &str) -> String {
+    pub(super) fn tally(&self, object: ContentId, incarnation: &str) -> String {
         format!("{}{}}}:c:{incarnation}", self.open, object.to_text())
     }
 

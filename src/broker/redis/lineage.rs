@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use redis::Value;
 
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, answers};
+use super::{RedisBroker, replies};
 use crate::broker::{LedgerMatch, LedgerRecord, Result};
 use crate::ledger::HighWaterMarks;
 
@@ -15,12 +15,12 @@ impl RedisBroker {
         for (kind, number) in numbers {
             call.arg(kind).arg(number);
         }
-        let answer: Vec<Value> = answers::parse(self.commands.send(&call).await?)?;
+        let answer: Vec<Value> = replies::parse(self.commands.send(&call).await?)?;
         let mut parts = answer.into_iter();
-        if parts.next().map(answers::parse::<i64>).transpose()? == Some(1) {
+        if parts.next().map(replies::parse::<i64>).transpose()? == Some(1) {
             return Ok(LedgerMatch::Same);
         }
-        let mut texts = parts.map(answers::parse::<String>);
+        let mut texts = parts.map(replies::parse::<String>);
         let known = texts.next().transpose()?.unwrap_or_default();
         let mut numbers = HighWaterMarks::new();
         while let (Some(kind), Some(number)) = (texts.next().transpose()?, texts.next().transpose()?) {

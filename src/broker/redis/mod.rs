@@ -13,7 +13,6 @@
 //! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
 //! | `pubsub.rs`, `hint.rs` | the connection with all subscriptions, and the messages on it |
 
-mod answers;
 mod commands;
 mod hint;
 mod inbox_cache;
@@ -26,6 +25,7 @@ mod presence;
 mod pubsub;
 mod queue;
 pub mod raw;
+mod replies;
 mod scripts;
 mod tallies;
 
@@ -163,10 +163,10 @@ impl RedisBroker {
 
     async fn publish_raw(&self, to: &str, what: &[u8]) -> Result<u64> {
         let receivers = self.commands.send(redis::cmd("PUBLISH").arg(to).arg(what)).await?;
-        answers::parse(receivers)
+        replies::parse(receivers)
     }
 
-    async fn read_part(&self, keys: &[String], span: Span) -> Result<Option<answers::StreamSlice>> {
+    async fn read_part(&self, keys: &[String], span: Span) -> Result<Option<replies::StreamSlice>> {
         let (command, from, to, count) = match span {
             Span::After(offset, count) => ("XRANGE", format!("(0-{offset}"), "+".to_owned(), count),
             // Offset 0 does not exist, and no offset is below it.
@@ -178,7 +178,7 @@ impl RedisBroker {
         let answer = self.call_with_epoch(call, |call| {
             call.arg(command).arg(from).arg(to).arg(i64::try_from(count).unwrap_or(i64::MAX));
         });
-        answers::part(answer.await?)
+        replies::part(answer.await?)
     }
 }
 
@@ -233,7 +233,7 @@ impl Broker for RedisBroker {
         let mut ask = redis::cmd("PUBSUB");
         ask.arg("NUMSUB");
         users.iter().for_each(|user| _ = ask.arg(self.keys.inbox_hints(user)));
-        answers::subscribed(self.commands.send(&ask).await?, users.len())
+        replies::subscribed(self.commands.send(&ask).await?, users.len())
     }
 
     async fn signal(&self, signal: Signal) -> Result<()> {
@@ -264,7 +264,7 @@ impl Broker for RedisBroker {
             let version = append.version.map_or(String::new(), |(version, _)| format!("{version:020}"));
             call.arg(version).arg(append.version.map_or("", |(_, life)| life)).arg(IDEMPOTENCY_TTL.as_secs());
         });
-        answers::appended(answer.await?)
+        replies::appended(answer.await?)
     }
 
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {
@@ -282,7 +282,7 @@ impl Broker for RedisBroker {
         let mut call = SCRIPTS.position.call(4);
         call.arg(&self.log_keys(channel)[..]);
         let answer = self.call_with_epoch(call, |call| _ = call.arg(millis(self.position_ttl)));
-        answers::position(answer.await?).map(Some)
+        replies::position(answer.await?).map(Some)
     }
 
     async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>> {
@@ -298,7 +298,7 @@ impl Broker for RedisBroker {
             call.arg(millis(self.position_ttl));
             channels.iter().for_each(|channel| _ = call.arg(u8::from(inbox_owner(channel).is_some())));
         });
-        answers::positions(answer.await?)
+        replies::positions(answer.await?)
     }
 
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
@@ -333,7 +333,7 @@ impl Broker for RedisBroker {
         (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));
         call.arg(holder).arg(millis(NODE_LEASE)).arg(ceiling).arg(u8::from(keeps));
         (0..NUMBERS).for_each(|at| _ = call.arg(number(at)));
-        match answers::parse::<(u8, Millis)>(self.commands.send(&call).await?)? {
+        match replies::parse::<(u8, Millis)>(self.commands.send(&call).await?)? {
             (0, _) => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
             (at, used_until) => Ok(NodeLease { number: number(at - 1), ttl: Some(NODE_LEASE), used_until }),
         }

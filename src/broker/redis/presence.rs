@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::commands::millis;
 use super::scripts::{SCRIPTS, Script};
-use super::{RedisBroker, answers};
+use super::{RedisBroker, replies};
 use crate::broker::presence::EXPIRED_PER_CALL;
 use crate::broker::{PresenceStats, PresenceStore, PresentClient, Result};
 
@@ -37,7 +37,7 @@ impl PresenceStore for RedisBroker {
     async fn presence(&self, channel: &str, limit: usize) -> Result<Vec<(String, Bytes)>> {
         let mut call = self.presence_call(&SCRIPTS.presence, channel);
         call.arg(limit.min(1 << 30));
-        let found: Vec<(String, Vec<u8>)> = answers::parse(self.commands.send(&call).await?)?;
+        let found: Vec<(String, Vec<u8>)> = replies::parse(self.commands.send(&call).await?)?;
         let info = |value: Vec<u8>| {
             let start = value.iter().position(|byte| *byte == b' ').map_or(0, |space| space + 1);
             Bytes::from(value).slice(start..)
@@ -47,7 +47,7 @@ impl PresenceStore for RedisBroker {
 
     async fn presence_stats(&self, channel: &str) -> Result<PresenceStats> {
         let call = self.presence_call(&SCRIPTS.presence_stats, channel);
-        let (clients, users) = answers::parse(self.commands.send(&call).await?)?;
+        let (clients, users) = replies::parse(self.commands.send(&call).await?)?;
         Ok(PresenceStats { clients, users })
     }
 }

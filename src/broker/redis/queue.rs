@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::commands::millis;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, answers};
+use super::{RedisBroker, replies};
 use crate::broker::epoch::new_epoch;
 use crate::broker::{BrokerError, Claim, DurableQueue, PARTITION_LEASE, QueueItem, QueueOffset, QueuedEntry, Result};
 use crate::model::Epoch;
@@ -45,7 +45,7 @@ impl DurableQueue for RedisBroker {
         for item in items {
             call.arg(item.partition + 1).arg(&item.body[..]);
         }
-        let places: Vec<String> = answers::parse(self.commands.send(&call).await?)?;
+        let places: Vec<String> = replies::parse(self.commands.send(&call).await?)?;
         let place = |id: String| match id.as_str() {
             "" => Ok(None),
             id => QueueOffset::parse(id).map(Some).ok_or_else(|| strange("a place")),
@@ -58,7 +58,7 @@ impl DurableQueue for RedisBroker {
         call.arg(&self.keys.partition(partition)[..]).arg(holder).arg(millis(PARTITION_LEASE));
         call.arg(after.to_string()).arg(i64::try_from(limit).unwrap_or(i64::MAX)).arg(&*new_epoch());
         let answer = self.commands.send(&call).await?;
-        let Some((life, entries)) = answers::parse::<Option<(String, Vec<Value>)>>(answer)? else { return Ok(None) };
+        let Some((life, entries)) = replies::parse::<Option<(String, Vec<Value>)>>(answer)? else { return Ok(None) };
         let items = entries.into_iter().map(waiting).collect::<Option<_>>().ok_or_else(|| strange("an entry"))?;
         Ok(Some(Claim { life: life.into(), items }))
     }

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 
 use super::commands::millis;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, answers};
+use super::{RedisBroker, replies};
 use crate::broker::{Result, TALLY_TTL, TallyStore};
-use crate::model::{Object, Tally};
+use crate::model::{ContentId, Tally};
 
 #[async_trait]
 impl TallyStore for RedisBroker {
-    async fn set_tallies(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
+    async fn set_tallies(&self, tallies: &[(ContentId, Tally)]) -> Result<Vec<bool>> {
         if tallies.is_empty() {
             return Ok(Vec::new());
         }
@@ -31,18 +31,18 @@ impl TallyStore for RedisBroker {
         for (_, tally) in tallies {
             call.arg(tally.likes).arg(tally.comments).arg(tally.version);
         }
-        let logs: Vec<bool> = answers::parse(self.commands.send(&call).await?)?;
+        let logs: Vec<bool> = replies::parse(self.commands.send(&call).await?)?;
         Ok(logs.into_iter().zip(tallies).map(|(log, (object, _))| log && object.channel().is_some()).collect())
     }
 
-    async fn tallies(&self, objects: &[Object]) -> Result<Vec<Option<Tally>>> {
+    async fn tallies(&self, objects: &[ContentId]) -> Result<Vec<Option<Tally>>> {
         if objects.is_empty() {
             return Ok(Vec::new());
         }
         let incarnation = Arc::clone(&self.incarnation.read());
         let mut call = SCRIPTS.tallies.call(objects.len());
         objects.iter().for_each(|object| _ = call.arg(self.keys.tally(*object, &incarnation)));
-        let found: Vec<(String, String, String)> = answers::parse(self.commands.send(&call).await?)?;
+        let found: Vec<(String, String, String)> = replies::parse(self.commands.send(&call).await?)?;
         let tally = |(likes, comments, version): (String, String, String)| {
             let number = |text: String| text.parse().ok();
             Some(Tally { likes: number(likes)?, comments: number(comments)?, version: number(version)? })

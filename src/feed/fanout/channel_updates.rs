@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::broker::{Append, Broker};
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
-use crate::model::{Channel, Entry, GoneReason, Left, PostId, Retention, UserId, Visibility};
+use crate::model::{Channel, Entry, GoneReason, PostId, PostRemoved, Retention, UserId, Visibility};
 
 /// Appends to the logs of shared channels.
 pub(super) struct ChannelUpdates {
@@ -45,13 +45,13 @@ impl ChannelUpdates {
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn publish_edit(&self, job: i64, before: Left, topics: &[String]) -> Result<()> {
+    pub(super) async fn publish_edit(&self, job: i64, before: PostRemoved, topics: &[String]) -> Result<()> {
         let id = before.post;
         let Some(cached) = self.posts.get([id]).await?.remove(&id) else { return Ok(()) };
         let edited = Entry::Edited(id);
         let everywhere = [Channel::User(before.author.clone()), Channel::Post(id)];
         let narrowed = before.visibility != cached.post.visibility;
-        let removed = Entry::Left(Box::new(before));
+        let removed = Entry::PostRemoved(Box::new(before));
         for channel in &everywhere {
             self.append_kind(job, channel, &edited).await?;
             if narrowed {
@@ -86,6 +86,6 @@ fn topic_channel(topic: &str) -> Channel {
 }
 
 /// The removal of a post for all who could see it under its former visibility.
-pub(super) fn removed(post: PostId, author: &UserId, visibility: &Visibility, reason: GoneReason) -> Left {
-    Left { post, author: author.clone(), visibility: visibility.clone(), reason }
+pub(super) fn removed(post: PostId, author: &UserId, visibility: &Visibility, reason: GoneReason) -> PostRemoved {
+    PostRemoved { post, author: author.clone(), visibility: visibility.clone(), reason }
 }

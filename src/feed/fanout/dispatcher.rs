@@ -105,7 +105,7 @@ impl Dispatcher {
                 let entry = Entry::Gone(*post, GoneReason::Deleted);
                 if running.is_fresh() {
                     let removal = removed(*post, author, visibility, GoneReason::Deleted);
-                    let removal = Entry::Left(Box::new(removal));
+                    let removal = Entry::PostRemoved(Box::new(removal));
                     self.channels.publish(job.id, author, topics, &removal).await?;
                     self.channels.publish_to_post(job.id, *post, &removal).await?;
                 }

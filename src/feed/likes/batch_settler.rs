@@ -20,7 +20,7 @@ use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
 use crate::ledger::{EventConsumer, Ledger, LikeBatch, SettledLikes};
 use crate::metrics::Metrics;
-use crate::model::{LikeChange, Object};
+use crate::model::{ContentId, LikeChange};
 
 /// Likes whose eligibility is checked in one step.
 const ELIGIBILITY_STEP: usize = 500;
@@ -88,7 +88,7 @@ impl BatchSettler {
         let incarnation = self.lineage.incarnation();
         let position = self.ledger.like_position(partition).await?;
         let through = parse_position(&position, &first.life).unwrap_or(QueueOffset::ZERO);
-        let mut unpublished: HashMap<Object, QueueOffset> = HashMap::new();
+        let mut unpublished: HashMap<ContentId, QueueOffset> = HashMap::new();
         let (epoch, mut items) = (first.life, first.items);
         while let Some(last) = items.last() {
             let reached = last.place;
@@ -103,7 +103,7 @@ impl BatchSettler {
             items = next.filter(|next| next.life == epoch).map_or_else(Vec::new, |next| next.items);
         }
         let mut counts = PendingCounts::new(self.counts_per_second);
-        let objects: Vec<Object> = unpublished.keys().copied().collect();
+        let objects: Vec<ContentId> = unpublished.keys().copied().collect();
         for objects in objects.chunks(MAX_BATCH) {
             for (object, tally) in self.ledger.like_tallies(objects).await? {
                 counts.inherited(object, tally, unpublished.get(&object).copied().unwrap_or(through));

@@ -17,7 +17,7 @@ use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, ListPage};
-use crate::model::{CommentId, LikeChange, Object, PostId};
+use crate::model::{CommentId, ContentId, LikeChange, PostId};
 
 /// The acknowledgement of a like.
 #[derive(Serialize, JsonSchema)]
@@ -60,7 +60,7 @@ enum LikedKind {
     Comment,
 }
 
-impl From<LikeTarget> for Object {
+impl From<LikeTarget> for ContentId {
     fn from(LikeTarget { id, object }: LikeTarget) -> Self {
         match object {
             LikedKind::Post => Self::Post(id),
@@ -101,11 +101,11 @@ impl LikeService {
     }
 
     pub(crate) async fn add_to_comment(&self, call: Call, comment: OneComment) -> Result<AcceptedLike> {
-        self.set(call, Object::Comment(comment.id), true).await
+        self.set(call, ContentId::Comment(comment.id), true).await
     }
 
     pub(crate) async fn remove_from_comment(&self, call: Call, comment: OneComment) -> Result<AcceptedLike> {
-        self.set(call, Object::Comment(comment.id), false).await
+        self.set(call, ContentId::Comment(comment.id), false).await
     }
 
     pub(crate) async fn likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
@@ -125,7 +125,7 @@ impl LikeService {
         Ok(page.finish().into())
     }
 
-    async fn set(&self, call: Call, object: Object, liked: bool) -> Result<AcceptedLike> {
+    async fn set(&self, call: Call, object: ContentId, liked: bool) -> Result<AcceptedLike> {
         let user = call.caller.user()?;
         self.eligibility.check(user, object).await?;
         // Looked up before the like is queued, so that the cached count records settlements in between.
@@ -147,7 +147,7 @@ impl LikeService {
     }
 
     /// Loads the count of an object from the broker, or from the ledger. `None` if neither answers in time.
-    async fn load_count(&self, object: Object) -> Option<ProvisionalCount> {
+    async fn load_count(&self, object: ContentId) -> Option<ProvisionalCount> {
         let counts = &self.memory.counts;
         let cached = tokio::time::timeout(LEDGER_TIMEOUT, self.broker.tallies(&[object])).await.ok()?.ok()?;
         if let Some(tally) = cached.into_iter().flatten().next() {
@@ -168,7 +168,7 @@ impl LikeService {
         counts.get(object)
     }
 
-    async fn fetch_counts(&self, objects: &[Object]) -> Result<()> {
+    async fn fetch_counts(&self, objects: &[ContentId]) -> Result<()> {
         let tallies = self.ledger.like_tallies(objects).await?;
         // If a settler has written a newer tally, the broker keeps that one.
         self.broker.set_tallies(&tallies).await?;

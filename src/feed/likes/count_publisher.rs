@@ -12,7 +12,7 @@ use super::memory::LikeMemory;
 use super::throttle::Throttle;
 use crate::broker::{Append, Broker, BrokerError, QueueOffset, SettlementEvent, Signal};
 use crate::feed::error::Result;
-use crate::model::{Channel, Entry, Event, Object, Retention, Tally};
+use crate::model::{Channel, ContentId, Entry, Event, Retention, Tally};
 
 /// Counts that are published in one step, and how many of those concurrently.
 const MAX_STEP: usize = 250;
@@ -22,9 +22,9 @@ const MAX_CONCURRENT_APPENDS: usize = 64;
 pub(super) struct PendingCounts {
     /// The shortest time between two publications of an object.
     interval: Duration,
-    pending: HashMap<Object, PendingCount>,
+    pending: HashMap<ContentId, PendingCount>,
     /// The time of the last publication of each object, kept as long as it delays the next one.
-    published: HashMap<Object, Instant>,
+    published: HashMap<ContentId, Instant>,
 }
 
 /// Counts that are not published yet.
@@ -41,12 +41,12 @@ impl PendingCounts {
     }
 
     /// Records changed counts, from queue entries starting at `since`.
-    pub(super) fn changed(&mut self, object: Object, tally: Tally, since: QueueOffset) {
+    pub(super) fn changed(&mut self, object: ContentId, tally: Tally, since: QueueOffset) {
         self.pending.entry(object).and_modify(|count| count.tally = tally).or_insert(PendingCount { tally, since });
     }
 
     /// Records a count of the previous settler, which may have published it a moment ago.
-    pub(super) fn inherited(&mut self, object: Object, tally: Tally, since: QueueOffset) {
+    pub(super) fn inherited(&mut self, object: ContentId, tally: Tally, since: QueueOffset) {
         self.published.insert(object, Instant::now());
         self.changed(object, tally, since);
     }
@@ -61,7 +61,7 @@ impl PendingCounts {
         self.pending.keys().map(|object| self.due(object)).min()
     }
 
-    fn due(&self, object: &Object) -> Instant {
+    fn due(&self, object: &ContentId) -> Instant {
         self.published.get(object).map_or_else(Instant::now, |published| *published + self.interval)
     }
 
@@ -71,13 +71,13 @@ impl PendingCounts {
     }
 
     /// Objects that are due.
-    fn due_at(&self, now: Instant) -> Vec<(Object, Tally)> {
-        let is_due = |object: &Object| self.published.get(object).is_none_or(|at| *at + self.interval <= now);
+    fn due_at(&self, now: Instant) -> Vec<(ContentId, Tally)> {
+        let is_due = |object: &ContentId| self.published.get(object).is_none_or(|at| *at + self.interval <= now);
         let due = self.pending.iter().filter(|(object, _)| is_due(object));
         due.take(MAX_STEP).map(|(object, count)| (*object, count.tally)).collect()
     }
 
-    fn done(&mut self, object: Object, now: Instant) {
+    fn done(&mut self, object: ContentId, now: Instant) {
         self.pending.remove(&object);
         self.published.insert(object, now);
     }
@@ -124,7 +124,7 @@ impl CountPublisher {
     ///
     /// # Errors
     /// If the broker cannot be reached.
-    pub(crate) async fn publish(&self, tallies: &[(Object, Tally)]) -> Result<()> {
+    pub(crate) async fn publish(&self, tallies: &[(ContentId, Tally)]) -> Result<()> {
         let watched = self.store(tallies).await?;
         for ((object, tally), _) in tallies.iter().zip(watched).filter(|(_, watched)| *watched) {
             skip_refused(self.push(*object, *tally).await)?;
@@ -143,7 +143,7 @@ impl CountPublisher {
 
     /// Stores counts in the broker. If the broker refuses the batch, stores them one by one, so that a count that is
     /// always refused does not block the others. Returns which objects have subscribers.
-    async fn store(&self, tallies: &[(Object, Tally)]) -> Result<Vec<bool>> {
+    async fn store(&self, tallies: &[(ContentId, Tally)]) -> Result<Vec<bool>> {
         match self.broker.set_tallies(tallies).await {
             Err(BrokerError::Refused(_)) if tallies.len() > 1 => {}
             Err(BrokerError::Refused(error)) => {
@@ -161,9 +161,9 @@ impl CountPublisher {
 
     /// Appends counts to the log, so that a reader that missed a hint gets the latest counts. Their version prevents a
     /// settler that lost its partition without noticing from publishing old counts.
-    async fn push(&self, object: Object, tally: Tally) -> Result<()> {
+    async fn push(&self, object: ContentId, tally: Tally) -> Result<()> {
         // The counts of comments are not pushed.
-        let Object::Post(post) = object else { return Ok(()) };
+        let ContentId::Post(post) = object else { return Ok(()) };
         let entry = Entry::Data(Event::counts(post, tally).encode());
         let (channel, version) = (Channel::Post(post).to_string(), Some((tally.version, "counts")));
         let append =

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::feed::error::{NO_COMMENT, NO_POST, Result};
 use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContext, CommentContexts, VisibilityPolicy};
-use crate::model::{CommentId, Object, UserId};
+use crate::model::{CommentId, ContentId, UserId};
 
 /// How long a like waits for the ledger. After a timeout, likes are accepted unchecked for [`UNCHECKED_PERIOD`]: the
 /// settler checks them, and reverts those that are not allowed.
@@ -39,11 +39,11 @@ impl Eligibility {
     ///
     /// # Errors
     /// [`NO_POST`] or [`NO_COMMENT`].
-    pub(super) async fn check(&self, user: &UserId, object: Object) -> Result<()> {
+    pub(super) async fn check(&self, user: &UserId, object: ContentId) -> Result<()> {
         if self.is_unchecked() {
             return Ok(());
         }
-        if let Object::Post(post) = object
+        if let ContentId::Post(post) = object
             && self.visibility.can_see_from_cache(user, post) == Some(true)
         {
             return Ok(());
@@ -61,13 +61,13 @@ impl Eligibility {
         }
     }
 
-    async fn check_in_ledger(&self, user: &UserId, object: Object) -> Result<()> {
+    async fn check_in_ledger(&self, user: &UserId, object: ContentId) -> Result<()> {
         if self.may_like(&[(user.clone(), object)]).await?.contains(&true) {
             return Ok(());
         }
         Err(match object {
-            Object::Post(_) => NO_POST,
-            Object::Comment(_) => NO_COMMENT,
+            ContentId::Post(_) => NO_POST,
+            ContentId::Comment(_) => NO_COMMENT,
         })
     }
 
@@ -76,7 +76,7 @@ impl Eligibility {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(super) async fn may_like(&self, pairs: &[(UserId, Object)]) -> Result<Vec<bool>> {
+    pub(super) async fn may_like(&self, pairs: &[(UserId, ContentId)]) -> Result<Vec<bool>> {
         let mut contexts = self.comments.get(pairs.iter().filter_map(|(_, object)| comment(*object))).await?;
         let may = self.may_like_in(pairs, &contexts).await?;
         // A deleted ancestor does not hide the comments below it: cached denials are re-verified before use.
@@ -98,12 +98,12 @@ impl Eligibility {
 
     async fn may_like_in(
         &self,
-        pairs: &[(UserId, Object)],
+        pairs: &[(UserId, ContentId)],
         contexts: &HashMap<CommentId, CommentContext>,
     ) -> Result<Vec<bool>> {
-        let place = |object: &Object| match object {
-            Object::Post(post) => Some((*post, None)),
-            Object::Comment(comment) => contexts.get(comment).map(|context| (context.post, Some(context))),
+        let place = |object: &ContentId| match object {
+            ContentId::Post(post) => Some((*post, None)),
+            ContentId::Comment(comment) => contexts.get(comment).map(|context| (context.post, Some(context))),
         };
         let (mut posts, mut people) = (Vec::new(), Vec::new());
         for (user, (post, context)) in pairs.iter().filter_map(|(user, object)| Some((user, place(object)?))) {
@@ -113,7 +113,7 @@ impl Eligibility {
         }
         let mut sees_post = self.visibility.can_see_posts(&posts).await?.into_iter();
         let mut sees_person = self.visibility.can_see_users(&people).await?.into_iter();
-        let may = |(_, object): &(UserId, Object)| {
+        let may = |(_, object): &(UserId, ContentId)| {
             let Some((_, context)) = place(object) else { return false };
             let people = context.map_or(0, |context| context.people().count());
             // Consumes all results of this pair, so that the next pair gets its own.
@@ -125,9 +125,9 @@ impl Eligibility {
 }
 
 /// The comment, if the object is one.
-pub(super) fn comment(object: Object) -> Option<CommentId> {
+pub(super) fn comment(object: ContentId) -> Option<CommentId> {
     match object {
-        Object::Comment(comment) => Some(comment),
-        Object::Post(_) => None,
+        ContentId::Comment(comment) => Some(comment),
+        ContentId::Post(_) => None,
     }
 }

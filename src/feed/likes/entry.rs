@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use crate::broker::QueuedEntry;
-use crate::model::{LikeChange, Object, UserId};
+use crate::model::{ContentId, LikeChange, UserId};
 
 pub(super) fn encode(change: &LikeChange) -> Bytes {
     let LikeChange { user, object, liked, at } = change;
@@ -21,7 +21,7 @@ pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
         "-" => false,
         _ => return None,
     };
-    let object = Object::parse(parts.next()?)?;
+    let object = ContentId::parse(parts.next()?)?;
     let at = parts.next()?.parse().ok()?;
     Some(LikeChange { user: UserId::parse(parts.next()?)?, object, liked, at })
 }
@@ -29,7 +29,7 @@ pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
 /// The last state of each user and object, in the order of arrival, and the time at which the oldest entry was
 /// acknowledged.
 pub(super) fn merge(items: &[QueuedEntry]) -> (Vec<LikeChange>, Option<u64>) {
-    let mut last: HashMap<(UserId, Object), usize> = HashMap::new();
+    let mut last: HashMap<(UserId, ContentId), usize> = HashMap::new();
     let mut changes: Vec<Option<LikeChange>> = Vec::with_capacity(items.len());
     let mut oldest: Option<u64> = None;
     for item in items {
@@ -56,7 +56,7 @@ mod tests {
     fn likes_round_trip_through_the_queue() {
         for liked in [true, false] {
             let user = UserId::parse("ann.b-c_d").unwrap();
-            let change = LikeChange { user, object: Object::Post(PostId(17)), liked, at: 1_767_225_600_000 };
+            let change = LikeChange { user, object: ContentId::Post(PostId(17)), liked, at: 1_767_225_600_000 };
             assert_eq!(decode(&encode(&change)), Some(change));
         }
         for nothing in [&b""[..], b"+ p1 2", b"* p1 2 ann", b"+ x1 2 ann", b"+ p1 2 a b"] {
@@ -68,7 +68,7 @@ mod tests {
     fn the_last_state_of_each_user_and_object_is_kept_in_order() {
         let change = |user: &str, post, liked, at| LikeChange {
             user: UserId::parse(user).unwrap(),
-            object: Object::Post(PostId(post)),
+            object: ContentId::Post(PostId(post)),
             liked,
             at,
         };

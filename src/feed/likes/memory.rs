@@ -6,7 +6,7 @@ use super::pending_likes::PendingLikes;
 use super::provisional::ProvisionalCounts;
 use crate::feed::caching::GenerationalCache;
 use crate::feed::lineage::DerivedState;
-use crate::model::{Object, UserId};
+use crate::model::{ContentId, UserId};
 
 /// The number of cached acknowledged states, and how long they are cached.
 const MAX_STATES: usize = 200_000;
@@ -16,7 +16,7 @@ const STATE_TTL: Duration = Duration::from_secs(600);
 pub(crate) struct LikeMemory {
     partitions: u16,
     /// The last state acknowledged on this node. With it, a repeated like is counted once.
-    pub(super) states: GenerationalCache<(UserId, Object), bool>,
+    pub(super) states: GenerationalCache<(UserId, ContentId), bool>,
     /// Counts, including likes that are acknowledged but not settled yet.
     pub(super) counts: ProvisionalCounts,
     /// Likes of this node's clients: the clients are informed once they are settled.
@@ -35,7 +35,7 @@ impl LikeMemory {
     }
 
     /// The partition of an object. Every node computes the same one.
-    pub(super) fn partition(&self, object: Object) -> u16 {
+    pub(super) fn partition(&self, object: ContentId) -> u16 {
         // Ids made in different milliseconds often share their low bits: Fibonacci hashing uses all of them.
         let mixed = object.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         u16::try_from(mixed % u64::from(self.partitions)).unwrap_or_default()

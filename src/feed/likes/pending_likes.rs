@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::provisional::ProvisionalCounts;
 use crate::broker::{QueueOffset, SettlementEvent};
-use crate::model::{LikeChange, Object, Tally, UserId};
+use crate::model::{ContentId, LikeChange, Tally, UserId};
 
 /// The most pending likes, in all partitions. Clients are not informed of further likes: these are settled anyway, and
 /// their acknowledgements stay valid.
@@ -25,7 +25,7 @@ pub(crate) struct SettledLike {
     /// The user of that client.
     pub(crate) user: UserId,
     /// The post or comment.
-    pub(crate) object: Object,
+    pub(crate) object: ContentId,
     /// Whether the user likes it now, according to the last request of any of the user's clients.
     pub(crate) liked: bool,
     /// The number of likes and unlikes of this client that this settlement covers, at least 1. A client that sent more
@@ -77,11 +77,11 @@ impl PendingLikes {
             let covered = pending.partition_point(|like| like.place <= settled.through);
             pending.drain(..covered).collect()
         };
-        let reverted: HashSet<(&UserId, Object)> =
+        let reverted: HashSet<(&UserId, ContentId)> =
             settled.reverted.iter().map(|(user, object)| (user, *object)).collect();
-        let last: HashMap<(&UserId, Object), bool> =
+        let last: HashMap<(&UserId, ContentId), bool> =
             done.iter().map(|like| ((&like.change.user, like.change.object), like.change.liked)).collect();
-        let mut requests: HashMap<(&Arc<str>, Object), u64> = HashMap::new();
+        let mut requests: HashMap<(&Arc<str>, ContentId), u64> = HashMap::new();
         for PendingLike { client, change, .. } in &done {
             *requests.entry((client, change.object)).or_default() += 1;
         }
@@ -115,8 +115,8 @@ mod tests {
         UserId::parse(id).unwrap()
     }
 
-    fn post(id: u64) -> Object {
-        Object::Post(PostId(id))
+    fn post(id: u64) -> ContentId {
+        ContentId::Post(PostId(id))
     }
 
     fn change(name: &str, id: u64, liked: bool) -> LikeChange {

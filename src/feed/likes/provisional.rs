@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::broker::QueueOffset;
 use crate::feed::caching::{GenerationalCache, RequestCoalescer};
-use crate::model::{Object, Tally};
+use crate::model::{ContentId, Tally};
 
 /// Objects with a cached count.
 const MAX_OBJECTS: usize = 100_000;
@@ -23,9 +23,9 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// The cached counts.
 pub(super) struct ProvisionalCounts {
-    known: GenerationalCache<Object, ProvisionalCount>,
+    known: GenerationalCache<ContentId, ProvisionalCount>,
     /// Cache misses that wait for a fetch.
-    pub(super) misses: RequestCoalescer<Object>,
+    pub(super) misses: RequestCoalescer<ContentId>,
 }
 
 /// The count of one object.
@@ -47,12 +47,12 @@ impl ProvisionalCounts {
         Self { known: GenerationalCache::new(MAX_OBJECTS, TTL), misses: RequestCoalescer::new() }
     }
 
-    pub(super) fn get(&self, object: Object) -> Option<ProvisionalCount> {
+    pub(super) fn get(&self, object: ContentId) -> Option<ProvisionalCount> {
         self.known.get(&object)
     }
 
     /// Adds a count loaded from a store, unless the cache has one.
-    pub(super) fn insert(&self, object: Object, tally: Tally) -> ProvisionalCount {
+    pub(super) fn insert(&self, object: ContentId, tally: Tally) -> ProvisionalCount {
         self.known.get_or_insert(object, || {
             ProvisionalCount(Arc::new(Mutex::new(CachedCount {
                 tally,
@@ -68,12 +68,12 @@ impl ProvisionalCounts {
     }
 
     /// The settled tally of an object, if it is cached.
-    pub(super) fn tally(&self, object: Object) -> Option<Tally> {
+    pub(super) fn tally(&self, object: ContentId) -> Option<Tally> {
         self.known.get(&object).map(|known| known.0.lock().tally)
     }
 
     /// Records that a partition was settled up to an offset, on this node or another, with the new tally of an object.
-    pub(super) fn settle(&self, partition: u16, through: QueueOffset, object: Object, tally: Tally) {
+    pub(super) fn settle(&self, partition: u16, through: QueueOffset, object: ContentId, tally: Tally) {
         if let Some(known) = self.known.keep(&object) {
             known.0.lock().settle(partition, through, tally);
         }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::model::PostId;
 
-    const POST: Object = Object::Post(PostId(7));
+    const POST: ContentId = ContentId::Post(PostId(7));
 
     fn at(major: u64) -> QueueOffset {
         QueueOffset { major, minor: 0 }

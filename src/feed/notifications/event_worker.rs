@@ -21,8 +21,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::like_notices::like_notices;
-use super::{Notice, Notifications};
+use super::like_notifications::like_notifications;
+use super::{Notifications, PendingNotification};
 use crate::backoff::Backoff;
 use crate::broker::{Broker, Signal};
 use crate::feed::content::PostCache;
@@ -32,7 +32,7 @@ use crate::feed::runtime::{Runtime, now};
 use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
 use crate::ledger::{EventConsumer, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
-use crate::model::{Comment, CommentId, DomainEvent, Object, PostId, UserId, What};
+use crate::model::{Comment, CommentId, ContentId, DomainEvent, NotificationKind, PostId, UserId};
 
 /// How long a process keeps the lease without a renewal, and the maximum age of the lease when a batch begins.
 const LEASE: Duration = Duration::from_secs(5);
@@ -302,41 +302,41 @@ impl EventWorker {
 
     async fn process(&self, batch: &[(i64, DomainEvent)]) -> Result<()> {
         let context = self.load_comments(batch).await?;
-        let mut notices = like_notices(&self.posts, &self.comments, batch).await?;
+        let mut notifications = like_notifications(&self.posts, &self.comments, batch).await?;
         for (seq, event) in batch {
-            let first = notices.len();
+            let first = notifications.len();
             match event {
                 DomainEvent::PostCreated { post, author, mentions }
                 | DomainEvent::PostEdited { post, author, mentions } => {
-                    let what = What::Mention(Object::Post(*post));
-                    notices.extend(mentions.iter().map(|to| Notice::new(to, what, author)));
+                    let kind = NotificationKind::Mention(ContentId::Post(*post));
+                    notifications.extend(mentions.iter().map(|to| PendingNotification::new(to, kind, author)));
                 }
                 DomainEvent::CommentCreated { comment, .. } => {
-                    self.add_comment_notices(*comment, event, &context, &mut notices).await?;
+                    self.add_comment_notifications(*comment, event, &context, &mut notifications).await?;
                 }
                 DomainEvent::Followed { follower, followee } => {
-                    notices.push(Notice::new(followee, What::Follow, follower));
+                    notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
                 }
                 // Expanded above.
                 DomainEvent::Liked { .. } => {}
             }
-            notices[first..].iter_mut().for_each(|notice| notice.event = *seq);
+            notifications[first..].iter_mut().for_each(|notification| notification.event = *seq);
         }
-        self.notifications.notify(notices).await
+        self.notifications.notify(notifications).await
     }
 
     /// Notifies each recipient of a comment once: the user that it replies to, the post's author, and mentioned users.
-    /// The visibility of its ancestors is checked when the notice is recorded; for the post's author it is checked
-    /// here.
-    async fn add_comment_notices(
+    /// The visibility of its ancestors is checked when the notification is recorded; for the post's author it is
+    /// checked here.
+    async fn add_comment_notifications(
         &self,
         id: CommentId,
         event: &DomainEvent,
         context: &CommentBatch,
-        notices: &mut Vec<Notice>,
+        notifications: &mut Vec<PendingNotification>,
     ) -> Result<()> {
         let DomainEvent::CommentCreated { post, parent, author, mentions, .. } = event else { return Ok(()) };
-        // A comment that has been deleted has no notices.
+        // A comment that has been deleted has no notifications.
         if context.comments.get(&id).is_none_or(|comment| comment.author.is_none()) {
             return Ok(());
         }
@@ -345,18 +345,20 @@ impl EventWorker {
         if let (Some(parent), Some(to)) = (parent, replied_to)
             && notified.insert(to)
         {
-            notices.push(Notice::new(to, What::Reply(*parent), author));
+            notifications.push(PendingNotification::new(to, NotificationKind::Reply(*parent), author));
         }
         if let Some(to) = context.post_authors.get(post)
             && notified.insert(to)
         {
             let above = parent.and_then(|parent| context.threads.get(&parent)).into_iter().flatten();
             if self.visibility.can_see_all(Some(to), above).await? {
-                notices.push(Notice::new(to, What::Comment(*post), author));
+                notifications.push(PendingNotification::new(to, NotificationKind::Comment(*post), author));
             }
         }
         let mentioned = mentions.iter().filter(|to| !notified.contains(to));
-        notices.extend(mentioned.map(|to| Notice::new(to, What::Mention(Object::Comment(id)), author)));
+        notifications.extend(
+            mentioned.map(|to| PendingNotification::new(to, NotificationKind::Mention(ContentId::Comment(id)), author)),
+        );
         Ok(())
     }
 

@@ -3,11 +3,11 @@
 //! Notices come from the event queue (`event_worker.rs`), so that writes do not wait for them. A batch for one user is
 //! recorded in one transaction and pushed once, for any number of likes of the same post.
 //!
-//! Visibility is checked when a notice is recorded, and again when the notification is read or pushed. For this reason
-//! the log of `notifications:<user>` holds only ids.
+//! Visibility is checked when a notification is recorded, and again when the notification is read or pushed. For this
+//! reason the log of `notifications:<user>` holds only ids.
 
 mod event_worker;
-mod like_notices;
+mod like_notifications;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::broker::{Append, Broker};
 use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, UserNotifications};
-use crate::model::{Channel, Entry, Event, Notification, NotificationId, Retention, UserId, What};
+use crate::model::{Channel, Entry, Event, Notification, NotificationId, NotificationKind, Retention, UserId};
 
-/// How long a group collects notices, counted from its first one: "alice and 12 others" covers a day.
+/// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// Unread notifications are counted up to this number, which limits the cost of a list.
 const MAX_COUNTED: usize = 100;
 
-/// Users whose notices are checked concurrently. The number is low: they use the same stores as posts and likes, and
-/// have the lowest priority.
+/// Users whose notifications are checked concurrently. The number is low: they use the same stores as posts and likes,
+/// and have the lowest priority.
 const MAX_CONCURRENT_USERS: usize = 4;
 
 /// Users of one ledger call: SQLite has a single writer.
@@ -49,21 +49,21 @@ const MAX_USERS_PER_CALL: usize = 32;
 const MAX_READS: usize = 5;
 
 /// A notification for one user.
-pub(crate) struct Notice {
+pub(crate) struct PendingNotification {
     /// The recipient.
     pub(crate) to: UserId,
     /// The action, and its object.
-    pub(crate) what: What,
+    pub(crate) kind: NotificationKind,
     /// The user whose action it is.
     pub(crate) by: UserId,
     /// The number of the event that caused it; 0: none.
     pub(crate) event: i64,
 }
 
-impl Notice {
-    /// A notice without an event.
-    pub(crate) fn new(to: &UserId, what: What, by: &UserId) -> Self {
-        Self { to: to.clone(), what, by: by.clone(), event: 0 }
+impl PendingNotification {
+    /// A notification without an event.
+    pub(crate) fn new(to: &UserId, kind: NotificationKind, by: &UserId) -> Self {
+        Self { to: to.clone(), kind, by: by.clone(), event: 0 }
     }
 }
 
@@ -126,15 +126,15 @@ impl Notifications {
         Self { ledger, broker, ids, visibility, renderer, retention }
     }
 
-    /// Records and pushes a batch: the notices of one user in order, several users concurrently. Users are not notified
-    /// of their own actions, of objects that they may not see, or of users that they have muted.
+    /// Records and pushes a batch: the notifications of one user in order, several users concurrently. Users are not
+    /// notified of their own actions, of objects that they may not see, or of users that they have muted.
     ///
     /// # Errors
     /// The last error of a part that could not be recorded. The other parts are recorded.
-    pub(crate) async fn notify(&self, batch: Vec<Notice>) -> Result<()> {
-        let mut by_user: HashMap<UserId, Vec<Notice>> = HashMap::new();
-        for notice in batch.into_iter().filter(|notice| notice.to != notice.by) {
-            by_user.entry(notice.to.clone()).or_default().push(notice);
+    pub(crate) async fn notify(&self, batch: Vec<PendingNotification>) -> Result<()> {
+        let mut by_user: HashMap<UserId, Vec<PendingNotification>> = HashMap::new();
+        for notification in batch.into_iter().filter(|notification| notification.to != notification.by) {
+            by_user.entry(notification.to.clone()).or_default().push(notification);
         }
         if by_user.is_empty() {
             return Ok(());
@@ -142,11 +142,12 @@ impl Notifications {
         let users: Vec<UserId> = by_user.keys().cloned().collect();
         // Mentioned users may not exist.
         let known = self.ledger.users(&users).await?;
-        let notices = known.into_iter().filter_map(|user| by_user.remove(&user.id).map(|notices| (user.id, notices)));
-        let wanted = stream::iter(notices)
-            .map(|(user, notices)| async move {
-                let happenings = self.wanted(&user, notices).await?;
-                Ok(UserNotifications { to: user, happenings })
+        let notifications =
+            known.into_iter().filter_map(|user| by_user.remove(&user.id).map(|notifications| (user.id, notifications)));
+        let wanted = stream::iter(notifications)
+            .map(|(user, notifications)| async move {
+                let events = self.wanted(&user, notifications).await?;
+                Ok(UserNotifications { to: user, events })
             })
             .buffer_unordered(MAX_CONCURRENT_USERS);
         let (mut failed, mut wanted) = (None, std::pin::pin!(wanted));
@@ -155,7 +156,7 @@ impl Notifications {
             let next = wanted.next().await;
             let ended = next.is_none();
             match next {
-                Some(Ok(notified)) if notified.happenings.is_empty() => {}
+                Some(Ok(notified)) if notified.events.is_empty() => {}
                 Some(Ok(notified)) => ready.push(notified),
                 Some(Err(error)) => failed = Some(error),
                 None => {}
@@ -169,20 +170,24 @@ impl Notifications {
         }
     }
 
-    /// The notices of a user that the user may see and has not muted.
-    async fn wanted(&self, user: &UserId, notices: Vec<Notice>) -> Result<Vec<NotificationEvent>> {
-        let subjects = self.renderer.subjects(user, notices.iter().filter_map(|notice| notice.what.object())).await?;
-        let people: HashSet<UserId> = notices.iter().map(|notice| notice.by.clone()).collect();
+    /// The notifications of a user that the user may see and has not muted.
+    async fn wanted(&self, user: &UserId, notifications: Vec<PendingNotification>) -> Result<Vec<NotificationEvent>> {
+        let subjects = self
+            .renderer
+            .subjects(user, notifications.iter().filter_map(|notification| notification.kind.object()))
+            .await?;
+        let people: HashSet<UserId> = notifications.iter().map(|notification| notification.by.clone()).collect();
         let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
         let now = now();
-        let wanted = |notice: &Notice| {
-            people.contains(&notice.by) && notice.what.object().is_none_or(|object| subjects.contains_key(&object))
+        let wanted = |notification: &PendingNotification| {
+            people.contains(&notification.by)
+                && notification.kind.object().is_none_or(|object| subjects.contains_key(&object))
         };
-        let happening = |notice: Notice| {
-            let Notice { what, by, event, .. } = notice;
-            Ok(NotificationEvent { id: NotificationId(self.ids.next(now)?.0), what, by, event })
+        let event = |notification: PendingNotification| {
+            let PendingNotification { kind, by, event, .. } = notification;
+            Ok(NotificationEvent { id: NotificationId(self.ids.next(now)?.0), kind, by, event })
         };
-        notices.into_iter().filter(wanted).map(happening).collect()
+        notifications.into_iter().filter(wanted).map(event).collect()
     }
 
     async fn note(&self, batch: &[UserNotifications]) -> Result<()> {
@@ -190,10 +195,10 @@ impl Notifications {
         let mut failed_push = None;
         for (user, groups) in self.ledger.notify_many(batch, now(), window).await? {
             for group in groups {
-                failed_push = self.push(&user, &Entry::Notified(group.id)).await.err().or(failed_push);
+                failed_push = self.push(&user, &Entry::NotificationChanged(group.id)).await.err().or(failed_push);
             }
         }
-        // The notices are in the list. While the broker is down, further notices are still recorded.
+        // The notifications are in the list. While the broker is down, further notifications are still recorded.
         if let Some(error) = failed_push {
             tracing::warn!(%error, "notifications are noted, some of them are not pushed");
         }
@@ -205,7 +210,7 @@ impl Notifications {
     /// # Errors
     /// If the broker cannot be reached.
     pub(crate) async fn push_update(&self, owner: &UserId, id: NotificationId) -> Result<()> {
-        self.push(owner, &Entry::Notified(id)).await
+        self.push(owner, &Entry::NotificationChanged(id)).await
     }
 
     async fn push(&self, user: &UserId, entry: &Entry) -> Result<()> {

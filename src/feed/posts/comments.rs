@@ -192,7 +192,8 @@ impl CommentService {
         let invalidated = self.write.invalidator.announce(&gone).await;
         // Without a result, another deletion was first, and pushes the removal.
         if let Some(gone) = deleted {
-            let entry = |by: Vec<UserId>, gone| if by.is_empty() { Entry::Data(gone) } else { Entry::By(by, gone) };
+            let entry =
+                |by: Vec<UserId>, gone| if by.is_empty() { Entry::Data(gone) } else { Entry::Restricted(by, gone) };
             let by = author.into_iter().chain(&above).cloned().collect();
             let mut events = vec![entry(by, gone_comment(comment.id, gone.stays))];
             events.extend(gone.along.into_iter().map(|id| entry(above.clone(), gone_comment(id, false))));
@@ -233,7 +234,7 @@ impl CommentService {
         });
         let by = std::iter::once(author).chain(above).cloned().collect();
         let event = Event::Comment { comment, people: &people };
-        self.push_under(comment.post, vec![Entry::By(by, event.encode())], tally).await;
+        self.push_under(comment.post, vec![Entry::Restricted(by, event.encode())], tally).await;
     }
 
     /// Pushes events of a post, and then its counts. The version of the counts keeps an older count from following a

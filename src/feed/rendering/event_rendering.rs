@@ -68,8 +68,8 @@ impl EventRenderer {
                 Audience::Profile | Audience::Topic(_) | Audience::Post(_) => {
                     authors.extend(theirs);
                     match entry {
-                        Entry::By(people, _) => authors.extend(people.iter().cloned()),
-                        Entry::Left(left) => drop(authors.insert(left.author.clone())),
+                        Entry::Restricted(people, _) => authors.extend(people.iter().cloned()),
+                        Entry::PostRemoved(left) => drop(authors.insert(left.author.clone())),
                         _ => {}
                     }
                 }
@@ -78,8 +78,9 @@ impl EventRenderer {
         let restricted = self.relations.restricted_authors(authors).await?;
         let relations = self.relations.get(pairs).await?;
         let notifications = self.render_notifications(entries).await?;
-        let actors =
-            entries.iter().filter_map(|(_, entry)| if let Entry::By(people, _) = entry { Some(people) } else { None });
+        let actors = entries
+            .iter()
+            .filter_map(|(_, entry)| if let Entry::Restricted(people, _) = entry { Some(people) } else { None });
         let erased = actors.flatten().filter(|person| self.erased.contains(person)).cloned().collect();
         let mut context = RenderContext {
             posts,
@@ -158,7 +159,7 @@ impl EventRenderer {
     async fn render_notifications(&self, entries: &[(&Audience, &Entry)]) -> Result<HashMap<NotificationId, Bytes>> {
         let mut by_owner: HashMap<UserId, HashSet<NotificationId>> = HashMap::new();
         for (audience, entry) in entries {
-            if let (Audience::Notifications(owner), Entry::Notified(id)) = (audience, entry) {
+            if let (Audience::Notifications(owner), Entry::NotificationChanged(id)) = (audience, entry) {
                 by_owner.entry(owner.clone()).or_default().insert(*id);
             }
         }

@@ -14,7 +14,7 @@ use crate::feed::error::Result;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
-    Comment, CommentId, Event, Notification, NotificationId, NotificationSubject, Object, Person, PostId, UserId,
+    Comment, CommentId, ContentId, Event, Notification, NotificationId, NotificationSubject, Person, PostId, UserId,
 };
 
 /// Users of a group that are shown.
@@ -86,11 +86,11 @@ impl NotificationRenderer {
         if groups.is_empty() {
             return Ok(Vec::new());
         }
-        let subjects = self.subjects(user, groups.iter().filter_map(|group| group.what.object())).await?;
+        let subjects = self.subjects(user, groups.iter().filter_map(|group| group.kind.object())).await?;
         let people: HashSet<UserId> = groups.iter().flat_map(|group| group.people.iter().cloned()).collect();
         let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
         let visible = |mut group: NotificationGroup| {
-            let subject = match group.what.object() {
+            let subject = match group.kind.object() {
                 Some(object) => Some(*subjects.get(&object)?),
                 None => None,
             };
@@ -122,9 +122,9 @@ impl NotificationRenderer {
     pub(crate) async fn subjects(
         &self,
         user: &UserId,
-        objects: impl Iterator<Item = Object> + Send,
-    ) -> Result<HashMap<Object, NotificationSubject>> {
-        let objects: HashSet<Object> = objects.collect();
+        objects: impl Iterator<Item = ContentId> + Send,
+    ) -> Result<HashMap<ContentId, NotificationSubject>> {
+        let objects: HashSet<ContentId> = objects.collect();
         let ids: Vec<CommentId> = objects.iter().filter_map(|object| comment(*object)).collect();
         let comments = if ids.is_empty() { Vec::new() } else { self.ledger.comments(&ids).await? };
         let threads = self.comments.authors_in_threads(comments.iter().map(|comment| comment.parent)).await?;
@@ -134,11 +134,11 @@ impl NotificationRenderer {
         let is_seen = |comment: &Comment| thread(comment).all(|author| seen.contains(author));
         let existing = comments.iter().filter(|comment| comment.author.is_some() && is_seen(comment));
         let post_of: HashMap<CommentId, PostId> = existing.map(|comment| (comment.id, comment.post)).collect();
-        let subject = |object: Object| match object {
-            Object::Post(id) => Some(NotificationSubject::Post { id }),
-            Object::Comment(id) => post_of.get(&id).map(|post| NotificationSubject::Comment { id, post: *post }),
+        let subject = |object: ContentId| match object {
+            ContentId::Post(id) => Some(NotificationSubject::Post { id }),
+            ContentId::Comment(id) => post_of.get(&id).map(|post| NotificationSubject::Comment { id, post: *post }),
         };
-        let subjects: HashMap<Object, NotificationSubject> =
+        let subjects: HashMap<ContentId, NotificationSubject> =
             objects.into_iter().filter_map(|object| Some((object, subject(object)?))).collect();
         let posts: HashSet<PostId> = subjects.values().map(|subject| subject.post()).collect();
         let posts = self.visibility.visible_posts(Some(user), ViewContext::Direct, posts).await?;
@@ -146,10 +146,10 @@ impl NotificationRenderer {
     }
 }
 
-fn comment(object: Object) -> Option<CommentId> {
+fn comment(object: ContentId) -> Option<CommentId> {
     match object {
-        Object::Comment(id) => Some(id),
-        Object::Post(_) => None,
+        ContentId::Comment(id) => Some(id),
+        ContentId::Post(_) => None,
     }
 }
 
@@ -158,7 +158,7 @@ impl VisibleGroup {
         let Self { group, subject } = self;
         Notification {
             id: group.id,
-            kind: group.what.kind(),
+            kind: group.kind.name(),
             object: subject,
             people: group.people.iter().filter_map(|person| people.get(person.as_str()).cloned()).collect(),
             count: group.count,

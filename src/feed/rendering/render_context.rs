@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::feed::content::{CachedPost, PostEventKind};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
-use crate::model::{Entry, Event, GoneReason, Left, NotificationId, PostId, UserId, Visibility};
+use crate::model::{Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, UserId, Visibility};
 
 /// The recipients of a channel's entries: it decides who may receive which entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,12 +119,12 @@ impl RenderContext {
 
     fn members(&self, audience: &Audience, entry: &Entry) -> Option<Bytes> {
         match entry {
-            Entry::Data(members) | Entry::By(_, members) => Some(members.clone()),
-            Entry::Notified(id) => Some(
+            Entry::Data(members) | Entry::Restricted(_, members) => Some(members.clone()),
+            Entry::NotificationChanged(id) => Some(
                 self.notifications.get(id).cloned().unwrap_or_else(|| Event::NotificationGone { id: *id }.encode()),
             ),
             Entry::Gone(id, reason) => Some(gone(*id, *reason)),
-            Entry::Left(left) => Some(gone(left.post, left.reason)),
+            Entry::PostRemoved(left) => Some(gone(left.post, left.reason)),
             Entry::Post(id) | Entry::Edited(id) => match (self.posts.get(id), audience) {
                 (None, Audience::Timeline(_)) => Some(gone(*id, GoneReason::Deleted)),
                 (None, _) => None,
@@ -159,20 +159,20 @@ impl RenderContext {
     fn conditions<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<Vec<Condition<'a>>> {
         let mut conditions = Vec::new();
         // Events of a post are for readers who may see the post.
-        if let (Audience::Post(id), Entry::Data(_) | Entry::By(..)) = (audience, entry) {
+        if let (Audience::Post(id), Entry::Data(_) | Entry::Restricted(..)) = (audience, entry) {
             conditions.push(Condition::sees(self.posts.get(id)?));
         }
         match entry {
-            Entry::Data(_) | Entry::Gone(..) | Entry::Notified(_) => {}
-            Entry::By(people, _) if people.iter().any(|person| self.erased.contains(person)) => return None,
-            Entry::By(people, _) => {
+            Entry::Data(_) | Entry::Gone(..) | Entry::NotificationChanged(_) => {}
+            Entry::Restricted(people, _) if people.iter().any(|person| self.erased.contains(person)) => return None,
+            Entry::Restricted(people, _) => {
                 // Users without restrictions are visible to every reader.
                 let restricted = people.iter().filter(|person| self.restricted.contains(*person));
                 conditions.extend(restricted.map(|author| Condition { author, visibility: None, must_see: true }));
             }
             Entry::Post(id) | Entry::Edited(id) => conditions.push(Condition::sees(self.posts.get(id)?)),
-            Entry::Left(left) => {
-                let Left { author, visibility, .. } = &**left;
+            Entry::PostRemoved(left) => {
+                let PostRemoved { author, visibility, .. } = &**left;
                 conditions.push(Condition { author, visibility: Some(visibility), must_see: true });
                 // Readers who may still see the post keep it, unless it left the topic.
                 let stays = |cached: &&Arc<CachedPost>| match audience {
@@ -227,8 +227,8 @@ pub(super) fn post_kind(entry: &Entry) -> Option<PostEventKind> {
 pub(super) fn referenced_posts(audience: &Audience, entry: &Entry) -> impl Iterator<Item = PostId> + use<> {
     let about = match entry {
         Entry::Post(id) | Entry::Edited(id) => Some(*id),
-        Entry::Left(left) => Some(left.post).filter(|_| left.reason == GoneReason::Hidden),
-        Entry::Gone(..) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) => None,
+        Entry::PostRemoved(left) => Some(left.post).filter(|_| left.reason == GoneReason::Hidden),
+        Entry::Gone(..) | Entry::Data(_) | Entry::NotificationChanged(_) | Entry::Restricted(..) => None,
     };
     let under = match audience {
         Audience::Post(id) => Some(*id),

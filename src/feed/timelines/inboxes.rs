@@ -190,7 +190,11 @@ pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
         match entry {
             Entry::Post(id) => latest.push((*id, *offset, true)),
             Entry::Gone(id, _) => latest.push((*id, *offset, false)),
-            Entry::Edited(_) | Entry::Data(_) | Entry::Notified(_) | Entry::By(..) | Entry::Left(_) => {}
+            Entry::Edited(_)
+            | Entry::Data(_)
+            | Entry::NotificationChanged(_)
+            | Entry::Restricted(..)
+            | Entry::PostRemoved(_) => {}
         }
     }
     latest.sort_unstable_by_key(|(id, offset, _)| Reverse((*id, *offset)));

@@ -7,7 +7,7 @@ use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural_at, one};
 use super::rows::readable;
 use crate::ledger::{Erasure, ErasureLease, ErasureStore, Result};
-use crate::model::{CommentId, Millis, NotificationId, Object, PostId, Tally, UserId};
+use crate::model::{CommentId, ContentId, Millis, NotificationId, PostId, Tally, UserId};
 
 const BEGIN: &str = "SELECT feedline_begin_erasure($1, $2)";
 
@@ -66,11 +66,12 @@ impl ErasureStore for PostgresLedger {
         Ok(usize::try_from(natural_at(one(&rows)?, 0)?).unwrap_or(limit))
     }
 
-    async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(Object, Tally)>> {
+    async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(ContentId, Tally)>> {
         let rows = self.pool.write(LIKES, &[&user.as_str(), &count(limit)]).await?;
         let tally = |row| {
             let number = natural_at(row, 1)?;
-            let object = if at(row, 0)? { Object::Post(PostId(number)) } else { Object::Comment(CommentId(number)) };
+            let object =
+                if at(row, 0)? { ContentId::Post(PostId(number)) } else { ContentId::Comment(CommentId(number)) };
             let (likes, comments, version) = (natural_at(row, 2)?, natural_at(row, 3)?, natural_at(row, 4)?);
             Ok((object, Tally { likes, comments, version }))
         };

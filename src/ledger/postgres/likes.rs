@@ -10,7 +10,7 @@ use crate::ledger::{
     EventConsumer, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT, Result,
     RevertReason, Reverted, SettledLikes,
 };
-use crate::model::{CommentId, MAX_LIKES, Object, PostId, Tally, User};
+use crate::model::{CommentId, ContentId, MAX_LIKES, PostId, Tally, User};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
@@ -127,7 +127,7 @@ impl LikeStore for PostgresLedger {
         self.pool.write(TOLD, &[&ids]).await.map(drop)
     }
 
-    async fn like_tallies(&self, objects: &[Object]) -> Result<Vec<(Object, Tally)>> {
+    async fn like_tallies(&self, objects: &[ContentId]) -> Result<Vec<(ContentId, Tally)>> {
         let (of_posts, numbers): (Vec<bool>, Vec<i64>) = objects.iter().copied().map(parts).unzip();
         self.pool.read(TALLIES, &[&of_posts, &numbers]).await?.iter().map(tally).collect()
     }
@@ -138,18 +138,18 @@ impl LikeStore for PostgresLedger {
 }
 
 /// An object as the database's functions take it: whether it is a post, and its number.
-fn parts(object: Object) -> (bool, i64) {
-    (matches!(object, Object::Post(_)), integer(object.number()))
+fn parts(object: ContentId) -> (bool, i64) {
+    (matches!(object, ContentId::Post(_)), integer(object.number()))
 }
 
 /// Reads an object from the second column on.
-fn object(row: &Row) -> Result<Object> {
+fn object(row: &Row) -> Result<ContentId> {
     let number = natural_at(row, 2)?;
-    Ok(if at(row, 1)? { Object::Post(PostId(number)) } else { Object::Comment(CommentId(number)) })
+    Ok(if at(row, 1)? { ContentId::Post(PostId(number)) } else { ContentId::Comment(CommentId(number)) })
 }
 
 /// Reads an object and its tally from the second column on.
-fn tally(row: &Row) -> Result<(Object, Tally)> {
+fn tally(row: &Row) -> Result<(ContentId, Tally)> {
     let tally = Tally { likes: natural_at(row, 3)?, comments: natural_at(row, 4)?, version: natural_at(row, 5)? };
     Ok((object(row)?, tally))
 }
@@ -160,7 +160,7 @@ fn reverted(row: &Row) -> Result<Reverted> {
     Ok(Reverted {
         id: at(row, 0)?,
         user: id_at(row, 1)?,
-        object: Object::parse(object).ok_or_else(strange)?,
+        object: ContentId::parse(object).ok_or_else(strange)?,
         reason: RevertReason::parse(reason).ok_or_else(strange)?,
     })
 }

@@ -13,7 +13,7 @@ use crate::ledger::{
     LedgerError, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, Result,
     UserNotifications,
 };
-use crate::model::{Millis, NotificationId, Object, UserId, What};
+use crate::model::{ContentId, Millis, NotificationId, NotificationKind, UserId};
 
 /// How many people of a group that goes are cleared away at once.
 const CLEARED: i64 = 500;
@@ -54,20 +54,20 @@ impl NotificationStore for PostgresLedger {
     async fn notify(
         &self,
         to: &UserId,
-        happenings: &[NotificationEvent],
+        events: &[NotificationEvent],
         now: Millis,
         window: Millis,
     ) -> Result<Vec<NotificationGroup>> {
-        if happenings.is_empty() {
+        if events.is_empty() {
             return Ok(Vec::new());
         }
-        let ids: Vec<i64> = happenings.iter().map(|happening| integer(happening.id.0)).collect();
-        let kinds: Vec<&str> = happenings.iter().map(|happening| happening.what.kind()).collect();
-        let object = |happening: &NotificationEvent| happening.what.object().map(Object::to_text).unwrap_or_default();
-        let objects: Vec<String> = happenings.iter().map(object).collect();
-        let people: Vec<&str> = happenings.iter().map(|happening| happening.by.as_str()).collect();
-        let again: Vec<bool> = happenings.iter().map(|happening| happening.what.is_new_each_time()).collect();
-        let events: Vec<i64> = happenings.iter().map(|happening| happening.event).collect();
+        let ids: Vec<i64> = events.iter().map(|event| integer(event.id.0)).collect();
+        let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
+        let object = |event: &NotificationEvent| event.kind.object().map(ContentId::to_text).unwrap_or_default();
+        let objects: Vec<String> = events.iter().map(object).collect();
+        let people: Vec<&str> = events.iter().map(|event| event.by.as_str()).collect();
+        let again: Vec<bool> = events.iter().map(|event| event.kind.is_new_each_time()).collect();
+        let events: Vec<i64> = events.iter().map(|event| event.event).collect();
         let (at_time, recent) = (integer(now), integer(window));
         let rows = self
             .pool
@@ -106,7 +106,7 @@ impl NotificationStore for PostgresLedger {
         window: Millis,
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>> {
         let note = |of: UserNotifications| async move {
-            let groups = self.notify(&of.to, &of.happenings, now, window).await?;
+            let groups = self.notify(&of.to, &of.events, now, window).await?;
             Ok((of.to, groups))
         };
         stream::iter(batch.to_vec()).map(note).buffer_unordered(AT_ONCE).try_collect().await
@@ -151,11 +151,11 @@ impl PostgresLedger {
 
 fn group(row: &Row) -> Result<NotificationGroup> {
     let (kind, object): (&str, &str) = (at(row, 1)?, at(row, 2)?);
-    let what = What::from_parts(kind, Object::parse(object))
+    let kind = NotificationKind::from_parts(kind, ContentId::parse(object))
         .ok_or_else(|| LedgerError::Failed(format!("{kind:?} of {object:?} is nothing to be notified of")))?;
     Ok(NotificationGroup {
         id: NotificationId(natural_at(row, 0)?),
-        what,
+        kind,
         seq: at(row, 3)?,
         people: user_ids(at(row, 9)?)?,
         count: natural_at(row, 4)?,

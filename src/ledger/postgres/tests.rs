@@ -5,7 +5,7 @@ use feedline_test_support::postgres_server::{PostgresServer, shared};
 use super::endpoint::Endpoint;
 use super::{
     PostgresLedger, PostgresOptions, PostgresUrl, comments, counts, edges, favourites, jobs, likes, notifications,
-    people, personal, posts, previews, pulled, restrictions, timeline, topics, visible_posts,
+    people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
 };
 use crate::ledger::{BulkLoad as _, Durability, Lease, Ledger as _, PeopleStore as _, PersonalData, PostStore as _};
 use crate::model::{Post, PostId, UserId, Visibility};
@@ -67,7 +67,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (posts::BY_TOPIC, "'t', 9, 9", 1),
         (comments::IN_THREAD, "1, 0, 9, 9", 1),
         (likes::LIKERS, "1, 9, 9", 1),
-        (pulled::AMONG, "'u', '{a,b}'", 1),
+        (pull_log::AMONG, "'u', '{a,b}'", 1),
         (favourites::LIST, "'u', 'post', 9, 9", 1),
         (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
         (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
@@ -107,9 +107,9 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (topics::GO_ON, "9, 9, 'a', 9, 9"),
         (restrictions::RELATIONS, "'{a,b}', '{c,d}'"),
         (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
-        (pulled::FANOUT_MODE, "'u'"),
-        (pulled::AFTER, "0, 9"),
-        (pulled::DUE, "'u', 0, 9"),
+        (pull_log::FANOUT_MODE, "'u'"),
+        (pull_log::AFTER, "0, 9"),
+        (pull_log::DUE, "'u', 0, 9"),
         (personal::COMMENTS, "'u', 9, 9"),
     ] {
         cost(&ledger, sql, arguments).await;
@@ -175,10 +175,10 @@ async fn reader_cost_does_not_depend_on_total_pulled_posts() {
                    ANALYZE";
     server.ask(&name, written).await;
     for (mark, most) in [("49980", 200.0), ("0", 800.0)] {
-        let Cost { plan, rows } = cost(&ledger, pulled::DUE, &format!("'me', {mark}, 50")).await;
+        let Cost { plan, rows } = cost(&ledger, pull_log::DUE, &format!("'me', {mark}, 50")).await;
         assert!(rows > 100.0 && rows < most && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
     }
-    for (sql, arguments) in [(pulled::FANOUT_MODE, "'me'"), (comments::IN_THREAD, "1, 6, 99999, 50")] {
+    for (sql, arguments) in [(pull_log::FANOUT_MODE, "'me'"), (comments::IN_THREAD, "1, 6, 99999, 50")] {
         let Cost { plan, rows } = cost(&ledger, sql, arguments).await;
         assert!(rows < 5.0 && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
     }

@@ -7,7 +7,7 @@ use super::rows::user_id_at;
 use super::{SqliteLedger, count, favourites, integer, is_undecodable, likes, natural, revocations};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{Erasure, ErasureLease, ErasureStore, Result, Revocation, RevocationKind};
-use crate::model::{CommentId, Millis, NotificationId, Object, ObjectId, ObjectType, PostId, Tally, UserId};
+use crate::model::{CommentId, ContentId, Millis, NotificationId, ObjectId, ObjectType, PostId, Tally, UserId};
 
 #[async_trait]
 impl ErasureStore for SqliteLedger {
@@ -46,7 +46,7 @@ impl ErasureStore for SqliteLedger {
         self.write(move |db| deleted_posts(db, &user, before, limit)).await
     }
 
-    async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(Object, Tally)>> {
+    async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(ContentId, Tally)>> {
         let user = user.clone();
         self.write(move |db| erase_likes(db, &user, limit)).await
     }
@@ -155,22 +155,23 @@ fn under(db: &Connection, post: i64, left: &mut usize) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn erase_likes(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(Object, Tally)>> {
+fn erase_likes(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(ContentId, Tally)>> {
     let number = |row: &Row<'_>| row.get(0).map(natural);
     let sql = "SELECT post FROM likes INDEXED BY likes_one WHERE user = ?1 LIMIT ?2";
     let mut statement = db.prepare_cached(sql)?;
     let posts = statement.query_map(params![user.as_str(), count(limit)], number)?;
-    let mut liked: Vec<Object> = posts.map(|id| id.map(PostId).map(Object::Post)).collect::<rusqlite::Result<_>>()?;
+    let mut liked: Vec<ContentId> =
+        posts.map(|id| id.map(PostId).map(ContentId::Post)).collect::<rusqlite::Result<_>>()?;
     let sql = "SELECT comment FROM comment_likes INDEXED BY comment_likes_user WHERE user = ?1 LIMIT ?2";
     let mut statement = db.prepare_cached(sql)?;
     let comments = statement.query_map(params![user.as_str(), count(limit - liked.len())], number)?;
     for comment in comments {
-        liked.push(Object::Comment(CommentId(comment?)));
+        liked.push(ContentId::Comment(CommentId(comment?)));
     }
-    let take_back = |object: Object| {
+    let take_back = |object: ContentId| {
         let sql = match object {
-            Object::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
-            Object::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
+            ContentId::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
+            ContentId::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
         };
         db.prepare_cached(sql)?.execute(params![user.as_str(), integer(object.number())])?;
         likes::count_up(db, object, -1)?;

@@ -13,7 +13,7 @@ use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
     LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
 };
-use crate::model::{DomainEvent, LikeChange, Object, PostId, Tally, User, UserId};
+use crate::model::{ContentId, DomainEvent, LikeChange, PostId, Tally, User, UserId};
 
 #[async_trait]
 impl LikeStore for SqliteLedger {
@@ -40,7 +40,7 @@ impl LikeStore for SqliteLedger {
         self.write(move |db| told(db, &ids)).await
     }
 
-    async fn like_tallies(&self, objects: &[Object]) -> Result<Vec<(Object, Tally)>> {
+    async fn like_tallies(&self, objects: &[ContentId]) -> Result<Vec<(ContentId, Tally)>> {
         let objects = objects.to_vec();
         self.read(move |db| objects.iter().map(|object| Ok((*object, tally(db, *object)?))).collect()).await
     }
@@ -61,7 +61,7 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         return Ok(None);
     }
     let mut settled = SettledLikes::default();
-    let mut by_object: BTreeMap<Object, ObjectChanges<'_>> = BTreeMap::new();
+    let mut by_object: BTreeMap<ContentId, ObjectChanges<'_>> = BTreeMap::new();
     for change in &batch.changes {
         by_object.entry(change.object).or_default().changes.push(change);
     }
@@ -101,14 +101,14 @@ struct ObjectChanges<'a> {
 fn apply<'a>(
     db: &Connection,
     batch: &LikeBatch,
-    object: Object,
+    object: ContentId,
     asked: &ObjectChanges<'a>,
     sure: &mut HashSet<&'a UserId>,
     settled: &mut SettledLikes,
 ) -> rusqlite::Result<i64> {
     let there = match object {
-        Object::Post(_) => "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL",
-        Object::Comment(_) => {
+        ContentId::Post(_) => "SELECT 1 FROM posts WHERE id = ?1 AND deleted_at IS NULL",
+        ContentId::Comment(_) => {
             "SELECT 1 FROM comments c JOIN posts p ON p.id = c.post \
              WHERE c.id = ?1 AND c.author IS NOT NULL AND p.deleted_at IS NULL"
         }
@@ -140,8 +140,8 @@ fn apply<'a>(
 /// Whether it is new.
 fn add(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     let sql = match change.object {
-        Object::Post(_) => "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-        Object::Comment(_) => {
+        ContentId::Post(_) => "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        ContentId::Comment(_) => {
             "INSERT INTO comment_likes (user, comment, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
         }
     };
@@ -152,21 +152,23 @@ fn add(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
 /// Whether it was there.
 fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     let sql = match change.object {
-        Object::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
-        Object::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
+        ContentId::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
+        ContentId::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
     };
     let row = params![change.user.as_str(), integer(change.object.number())];
     Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
 /// What comes of it is read by a statement of its own: one that answers with what it wrote keeps copies to undo it.
-pub(super) fn count_up(db: &Connection, object: Object, difference: i64) -> rusqlite::Result<()> {
+pub(super) fn count_up(db: &Connection, object: ContentId, difference: i64) -> rusqlite::Result<()> {
     let sql = match object {
-        Object::Post(_) => {
+        ContentId::Post(_) => {
             "INSERT INTO post_counts (post, likes, likes_version) VALUES (?1, ?2, 1) \
              ON CONFLICT DO UPDATE SET likes = likes + excluded.likes, likes_version = likes_version + 1"
         }
-        Object::Comment(_) => "UPDATE comments SET likes = likes + ?2, likes_version = likes_version + 1 WHERE id = ?1",
+        ContentId::Comment(_) => {
+            "UPDATE comments SET likes = likes + ?2, likes_version = likes_version + 1 WHERE id = ?1"
+        }
     };
     db.prepare_cached(sql)?.execute(params![integer(object.number()), difference]).map(drop)
 }
@@ -218,7 +220,7 @@ fn set_aside(db: &Connection, unreadable: &[(i64, Quarantined)]) -> rusqlite::Re
 
 fn reverted(row: &Row<'_>) -> rusqlite::Result<Reverted> {
     let strange = |column| rusqlite::Error::InvalidColumnType(column, "like_reverts".into(), Type::Text);
-    let object = Object::parse(row.get_ref(2)?.as_str()?).ok_or_else(|| strange(2))?;
+    let object = ContentId::parse(row.get_ref(2)?.as_str()?).ok_or_else(|| strange(2))?;
     let reason = RevertReason::parse(row.get_ref(3)?.as_str()?).ok_or_else(|| strange(3))?;
     Ok(Reverted { id: row.get(0)?, user: user_id_at(row, 1)?, object, reason })
 }
@@ -228,10 +230,10 @@ fn told(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
     db.prepare_cached(sql)?.execute([json_text(ids)?]).map(drop)
 }
 
-pub(super) fn tally(db: &Connection, object: Object) -> rusqlite::Result<Tally> {
+pub(super) fn tally(db: &Connection, object: ContentId) -> rusqlite::Result<Tally> {
     let sql = match object {
-        Object::Post(_) => "SELECT likes, comments, likes_version FROM post_counts WHERE post = ?1",
-        Object::Comment(_) => "SELECT likes, replies, likes_version FROM comments WHERE id = ?1",
+        ContentId::Post(_) => "SELECT likes, comments, likes_version FROM post_counts WHERE post = ?1",
+        ContentId::Comment(_) => "SELECT likes, replies, likes_version FROM comments WHERE id = ?1",
     };
     let tally = |row: &Row<'_>| {
         Ok(Tally { likes: natural(row.get(0)?), comments: natural(row.get(1)?), version: natural(row.get(2)?) })

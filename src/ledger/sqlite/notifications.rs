@@ -12,7 +12,7 @@ use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
     MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, Result, UserNotifications,
 };
-use crate::model::{Millis, NotificationId, Object, UserId, What};
+use crate::model::{ContentId, Millis, NotificationId, NotificationKind, UserId};
 
 /// How many people of a group that goes are cleared away at once.
 const CLEARED: usize = 500;
@@ -22,12 +22,12 @@ impl NotificationStore for SqliteLedger {
     async fn notify(
         &self,
         to: &UserId,
-        happenings: &[NotificationEvent],
+        events: &[NotificationEvent],
         now: Millis,
         window: Millis,
     ) -> Result<Vec<NotificationGroup>> {
-        let (to, happenings) = (to.clone(), happenings.to_vec());
-        self.write(move |db| notify(db, &to, &happenings, now, window)).await
+        let (to, events) = (to.clone(), events.to_vec());
+        self.write(move |db| notify(db, &to, &events, now, window)).await
     }
 
     async fn notify_many(
@@ -38,7 +38,7 @@ impl NotificationStore for SqliteLedger {
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>> {
         let batch = batch.to_vec();
         let note = move |db: &Connection| {
-            let one = |of: UserNotifications| Ok((of.to.clone(), notify(db, &of.to, &of.happenings, now, window)?));
+            let one = |of: UserNotifications| Ok((of.to.clone(), notify(db, &of.to, &of.events, now, window)?));
             batch.into_iter().map(one).collect()
         };
         self.write(note).await
@@ -96,7 +96,7 @@ impl Markers {
 fn notify(
     db: &Connection,
     to: &UserId,
-    happenings: &[NotificationEvent],
+    events: &[NotificationEvent],
     now: Millis,
     window: Millis,
 ) -> rusqlite::Result<Vec<NotificationGroup>> {
@@ -104,22 +104,22 @@ fn notify(
     // In the order in which they changed last.
     let mut changed: BTreeMap<i64, NotificationId> = BTreeMap::new();
     let mut grown = false;
-    for happening in happenings {
-        let newest = NewestGroup::of(db, to, happening.what)?;
+    for event in events {
+        let newest = NewestGroup::of(db, to, event.kind)?;
         let recent = newest.filter(|group| natural(group.created_at).saturating_add(window) > now);
         let open = recent.filter(|group| group.seq > markers.read_upto);
-        let noted = newest.map(|group| group.event_of(db, &happening.by)).transpose()?.flatten();
+        let noted = newest.map(|group| group.event_of(db, &event.by)).transpose()?.flatten();
         if let (Some(group), Some(noted)) = (newest, noted)
-            && happening.event != 0
-            && noted >= happening.event
+            && event.event != 0
+            && noted >= event.event
         {
             // It was added before, but its owner may not have been informed.
             changed.insert(group.seq, NotificationId(natural(group.id)));
             continue;
         }
-        let looked_into = if happening.what.is_new_each_time() { open } else { recent };
+        let looked_into = if event.kind.is_new_each_time() { open } else { recent };
         if let (Some(group), Some(_)) = (looked_into, noted) {
-            group.raise_event(db, happening)?;
+            group.raise_event(db, event)?;
             continue;
         }
         markers.latest += 1;
@@ -131,13 +131,13 @@ fn notify(
                 group.id
             }
             None => {
-                begin(db, to, happening, markers.latest, now)?;
+                begin(db, to, event, markers.latest, now)?;
                 markers.groups += 1;
-                integer(happening.id.0)
+                integer(event.id.0)
             }
         };
         let sql = "INSERT INTO notification_people (notification, person, seq, event) VALUES (?1, ?2, ?3, ?4)";
-        db.prepare_cached(sql)?.execute(params![id, happening.by.as_str(), markers.latest, happening.event])?;
+        db.prepare_cached(sql)?.execute(params![id, event.by.as_str(), markers.latest, event.event])?;
         changed.insert(markers.latest, NotificationId(natural(id)));
     }
     clear_remains(db)?;
@@ -159,7 +159,7 @@ fn notify(
     Ok(groups)
 }
 
-/// The newest group of a user and a kind of happening.
+/// The newest group of a user and a kind of event.
 #[derive(Clone, Copy)]
 struct NewestGroup {
     id: i64,
@@ -171,9 +171,9 @@ pub(super) const NEWEST: &str = "SELECT id, seq, created_at FROM notifications I
     WHERE user = ?1 AND kind = ?2 AND object = ?3 ORDER BY seq DESC LIMIT 1";
 
 impl NewestGroup {
-    fn of(db: &Connection, user: &UserId, what: What) -> rusqlite::Result<Option<Self>> {
+    fn of(db: &Connection, user: &UserId, kind: NotificationKind) -> rusqlite::Result<Option<Self>> {
         let read = |row: &Row<'_>| Ok(Self { id: row.get(0)?, seq: row.get(1)?, created_at: row.get(2)? });
-        db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), what.kind(), object(what)], read).optional()
+        db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), kind.name(), object(kind)], read).optional()
     }
 
     /// The last event of a person in the group; `None` of one who is not in it.
@@ -183,12 +183,12 @@ impl NewestGroup {
     }
 
     /// A person who is in the group did it once more.
-    fn raise_event(self, db: &Connection, happening: &NotificationEvent) -> rusqlite::Result<()> {
-        if happening.event == 0 {
+    fn raise_event(self, db: &Connection, event: &NotificationEvent) -> rusqlite::Result<()> {
+        if event.event == 0 {
             return Ok(());
         }
         let sql = "UPDATE notification_people SET event = ?3 WHERE notification = ?1 AND person = ?2";
-        let row = params![self.id, happening.by.as_str(), happening.event];
+        let row = params![self.id, event.by.as_str(), event.event];
         db.prepare_cached(sql)?.execute(row).map(drop)
     }
 
@@ -198,15 +198,15 @@ impl NewestGroup {
     }
 }
 
-fn object(what: What) -> String {
-    what.object().map(Object::to_text).unwrap_or_default()
+fn object(kind: NotificationKind) -> String {
+    kind.object().map(ContentId::to_text).unwrap_or_default()
 }
 
-fn begin(db: &Connection, to: &UserId, happening: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<()> {
+fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<()> {
     let sql = "INSERT INTO notifications (id, user, kind, object, seq, people, created_at, updated_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?6)";
-    let (kind, object) = (happening.what.kind(), object(happening.what));
-    let row = params![integer(happening.id.0), to.as_str(), kind, object, seq, integer(now)];
+    let (kind, object) = (event.kind.name(), object(event.kind));
+    let row = params![integer(event.id.0), to.as_str(), kind, object, seq, integer(now)];
     db.prepare_cached(sql)?.execute(row).map(drop)
 }
 
@@ -291,14 +291,14 @@ fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<Us
 /// Reads a group, still without its people.
 fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup> {
     let (kind, object) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
-    let what = What::from_parts(kind, Object::parse(object)).ok_or_else(|| {
+    let kind = NotificationKind::from_parts(kind, ContentId::parse(object)).ok_or_else(|| {
         let why = format!("{kind:?} of {object:?} is nothing to be notified of");
         rusqlite::Error::FromSqlConversionFailure(1, Type::Text, why.into())
     })?;
     let seq = row.get(3)?;
     Ok(NotificationGroup {
         id: NotificationId(natural(row.get(0)?)),
-        what,
+        kind,
         seq,
         people: Vec::new(),
         count: natural(row.get(4)?),

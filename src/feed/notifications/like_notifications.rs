@@ -1,53 +1,53 @@
 //! Notices of likes, for the authors.
 //!
 //! The settler writes events of new likes in its own transaction. The events are processed in rounds with pauses, so
-//! that the notices of one author are recorded together, and settling, which writes to the same disk, is not slowed. In
-//! a burst of likes, only some hundred likes of one object are recorded in a round: notifications have the lowest
-//! priority.
+//! that the notifications of one author are recorded together, and settling, which writes to the same disk, is not
+//! slowed. In a burst of likes, only some hundred likes of one object are recorded in a round: notifications have the
+//! lowest priority.
 
 use std::collections::HashMap;
 
-use super::Notice;
+use super::PendingNotification;
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
 use crate::feed::visibility::CommentContexts;
-use crate::model::{DomainEvent, NewLikes, Object, PostId, UserId, What};
+use crate::model::{ContentId, DomainEvent, NewLikes, NotificationKind, PostId, UserId};
 
 /// Likes of one object that are recorded in one round.
 const MAX_PER_OBJECT: usize = 500;
 
-/// The notices of the likes among events.
+/// The notifications of the likes among events.
 ///
 /// # Errors
 /// If the ledger cannot be read.
-pub(super) async fn like_notices(
+pub(super) async fn like_notifications(
     posts: &PostCache,
     comments: &CommentContexts,
     batch: &[(i64, DomainEvent)],
-) -> Result<Vec<Notice>> {
+) -> Result<Vec<PendingNotification>> {
     let likes = bounded(batch);
     if likes.is_empty() {
         return Ok(Vec::new());
     }
     let comment_ids = likes.iter().filter_map(|like| match like.object {
-        Object::Post(_) => None,
-        Object::Comment(comment) => Some(comment),
+        ContentId::Post(_) => None,
+        ContentId::Comment(comment) => Some(comment),
     });
     let contexts = comments.get(comment_ids).await?;
     let post_ids = likes.iter().filter_map(|like| match like.object {
-        Object::Post(post) => Some(post),
-        Object::Comment(_) => None,
+        ContentId::Post(post) => Some(post),
+        ContentId::Comment(_) => None,
     });
     let posts = posts.get(post_ids.collect::<Vec<PostId>>()).await?;
-    let mut authors: HashMap<Object, UserId> = HashMap::new();
-    authors.extend(posts.values().map(|cached| (Object::Post(cached.post.id), cached.post.author.clone())));
-    authors.extend(contexts.into_iter().map(|(comment, context)| (Object::Comment(comment), context.author)));
-    let notice = |Like { event, by, object }: Like<'_>| {
+    let mut authors: HashMap<ContentId, UserId> = HashMap::new();
+    authors.extend(posts.values().map(|cached| (ContentId::Post(cached.post.id), cached.post.author.clone())));
+    authors.extend(contexts.into_iter().map(|(comment, context)| (ContentId::Comment(comment), context.author)));
+    let notification = |Like { event, by, object }: Like<'_>| {
         // Deleted objects have no author, and users are not notified of their own likes.
         let to = authors.get(&object).filter(|author| *author != by)?;
-        Some(Notice { event, ..Notice::new(to, What::Like(object), by) })
+        Some(PendingNotification { event, ..PendingNotification::new(to, NotificationKind::Like(object), by) })
     };
-    Ok(likes.into_iter().filter_map(notice).collect())
+    Ok(likes.into_iter().filter_map(notification).collect())
 }
 
 /// A like, and the number of its event.
@@ -55,12 +55,12 @@ pub(super) async fn like_notices(
 struct Like<'a> {
     event: i64,
     by: &'a UserId,
-    object: Object,
+    object: ContentId,
 }
 
 /// The likes that are recorded in this round.
 fn bounded(batch: &[(i64, DomainEvent)]) -> Vec<Like<'_>> {
-    let mut by_object: HashMap<Object, usize> = HashMap::new();
+    let mut by_object: HashMap<ContentId, usize> = HashMap::new();
     let mut all = Vec::new();
     let mut dropped = 0_usize;
     for (event, NewLikes { object, by }) in batch.iter().flat_map(|(seq, event)| match event {
@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn likes_of_a_popular_object_are_bounded() {
-        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), Object::Post(PostId(post)));
+        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), ContentId::Post(PostId(post)));
         let hot = (0..1_200).map(|n| like(n, 1));
         let others = (0..300).map(|n| like(n, 2 + n as u64));
         let events = DomainEvent::liked(&hot.chain(others).collect::<Vec<_>>(), usize::MAX);
         let batch: Vec<(i64, DomainEvent)> = (1..).zip(events).collect();
         let kept = bounded(&batch);
         assert_eq!(kept.len(), MAX_PER_OBJECT + 300);
-        assert!(kept.iter().filter(|like| like.object == Object::Post(PostId(1))).all(|like| like.event <= 2));
+        assert!(kept.iter().filter(|like| like.object == ContentId::Post(PostId(1))).all(|like| like.event <= 2));
     }
 }

@@ -1,0 +1,81 @@
+//! The kinds of notifications.
+
+use super::{CommentId, ContentId, PostId};
+
+/// The cause of a notification: an action of a user that concerns another user, the recipient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NotificationKind {
+    /// A like of a post or comment of the recipient.
+    Like(ContentId),
+    /// A comment on a post of the recipient.
+    Comment(PostId),
+    /// A reply to a comment of the recipient.
+    Reply(CommentId),
+    /// A follow of the recipient.
+    Follow,
+    /// A mention of the recipient in a post or comment.
+    Mention(ContentId),
+}
+
+impl NotificationKind {
+    /// The public name of the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Like(_) => "like",
+            Self::Comment(_) => "comment",
+            Self::Reply(_) => "reply",
+            Self::Follow => "follow",
+            Self::Mention(_) => "mention",
+        }
+    }
+
+    /// The object of the action; `None` for a follow.
+    pub fn object(self) -> Option<ContentId> {
+        match self {
+            Self::Like(object) | Self::Mention(object) => Some(object),
+            Self::Comment(post) => Some(ContentId::Post(post)),
+            Self::Reply(comment) => Some(ContentId::Comment(comment)),
+            Self::Follow => None,
+        }
+    }
+
+    /// Combines kind and object. `None` if they do not match.
+    pub fn from_parts(kind: &str, object: Option<ContentId>) -> Option<Self> {
+        Some(match (kind, object) {
+            ("like", Some(object)) => Self::Like(object),
+            ("comment", Some(ContentId::Post(post))) => Self::Comment(post),
+            ("reply", Some(ContentId::Comment(comment))) => Self::Reply(comment),
+            ("follow", None) => Self::Follow,
+            ("mention", Some(object)) => Self::Mention(object),
+            _ => return None,
+        })
+    }
+
+    /// Whether a repetition by the same person is a new event: another comment is, another like is not.
+    pub fn is_new_each_time(self) -> bool {
+        matches!(self, Self::Comment(_) | Self::Reply(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_round_trips() {
+        let (post, comment) = (ContentId::Post(PostId(7)), ContentId::Comment(CommentId(8)));
+        let all = [
+            NotificationKind::Like(post),
+            NotificationKind::Like(comment),
+            NotificationKind::Comment(PostId(7)),
+            NotificationKind::Reply(CommentId(8)),
+            NotificationKind::Follow,
+            NotificationKind::Mention(post),
+            NotificationKind::Mention(comment),
+        ];
+        for kind in all {
+            assert_eq!(NotificationKind::from_parts(kind.name(), kind.object()), Some(kind));
+        }
+        assert_eq!(NotificationKind::from_parts("reply", Some(post)), None);
+    }
+}
