@@ -1,16 +1,16 @@
-//! Every code that a client can receive. Its range decides what an SDK does: see each table. `docs/limits.md` is
-//! generated from these tables.
+//! All codes that a client can receive. The range of a code determines how an SDK reacts: see each table.
+//! `docs/limits.md` is generated from these tables.
 
 use std::borrow::Cow;
 
-/// Why a connection is closed: the code and reason of the WebSocket close frame.
+/// The reason why a connection is closed: the code and reason of the WebSocket close frame.
 ///
-/// SDKs reconnect after 3000–3499 and 4000–4499, and never again after 3500–3999 and 4500–4999.
+/// SDKs reconnect after codes 3000–3499 and 4000–4499, and do not reconnect after codes 3500–3999 and 4500–4999.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Disconnect {
     /// The close code.
     pub code: u16,
-    /// The close reason: 123 bytes at most.
+    /// The close reason, at most 123 bytes.
     pub reason: Cow<'static, str>,
 }
 
@@ -64,14 +64,15 @@ disconnects! {
     NOT_AVAILABLE = 3508, "not available";
 }
 
-/// Why a command was refused, the connection staying up.
+/// The reason why a command is refused. The connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ErrorCode {
-    /// The code; the protocol's own range is below 200.
+    /// The code. The protocol reserves codes below 200.
     pub code: u32,
-    /// The text that is sent with it.
+    /// The message in the reply.
     pub message: &'static str,
-    /// Whether the same command may succeed later. SDKs retry temporary errors where they can.
+    /// Whether the same command may succeed later. SDKs retry commands that failed with a temporary error where they
+    /// can.
     pub temporary: bool,
 }
 
@@ -83,7 +84,7 @@ macro_rules! error_codes {
                 pub const $name: Self = Self { code: $code, message: $message, temporary: $temporary };
             )*
 
-            /// Every code of the protocol's own range with its meaning, in ascending order.
+            /// Every error code of the protocol's reserved range with its meaning, in ascending order.
             pub const ALL: &[(Self, &str)] = &[$((Self::$name, concat!($($doc),*))),*];
         }
     };
@@ -114,12 +115,12 @@ error_codes! {
     UNRECOVERABLE_POSITION = 112, "unrecoverable position", false;
 }
 
-/// Why a subscription ended, the connection staying up. SDKs subscribe again after codes from 2500.
+/// The reason why a subscription ends. The connection stays open. SDKs subscribe again after codes from 2500.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unsubscribe {
     /// The code.
     pub code: u32,
-    /// The text that is sent with it.
+    /// The reason in the push.
     pub reason: &'static str,
 }
 

@@ -1,163 +1,164 @@
-//! What clients say: frames of commands.
+//! Commands of clients, and the decoder for the frames that contain them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// One thing a client asks for.
+/// A command of a client.
 #[derive(Debug)]
 pub struct Command {
-    /// Comes back with the reply. 0 where no reply is wanted.
+    /// The id, which the reply repeats. 0: the client expects no reply.
     pub id: u32,
-    /// What is asked. `None` of an empty command: a pong, when its id is 0.
+    /// The request. `None`: the command is empty. An empty command with id 0 is a pong.
     pub request: Option<CommandBody>,
 }
 
-/// What can be asked.
+/// The request of a command.
 #[derive(Debug)]
 pub enum CommandBody {
-    /// Who I am: the first command of a connection.
+    /// `connect`: authenticates the connection; must be its first command.
     Connect(ConnectRequest),
-    /// Put me into a channel.
+    /// `subscribe`: subscribes the connection to a channel.
     Subscribe(SubscribeRequest),
-    /// Take me out of it.
+    /// `unsubscribe`: ends a subscription.
     Unsubscribe(ChannelRequest),
-    /// Say this in a channel.
+    /// `publish`: publishes data to a channel.
     Publish(PublishRequest),
-    /// Who is in a channel?
+    /// `presence`: lists the clients subscribed to a channel.
     Presence(ChannelRequest),
-    /// How many are in a channel?
+    /// `presence_stats`: counts the clients and users subscribed to a channel.
     PresenceStats(ChannelRequest),
-    /// What was said in a channel?
+    /// `history`: reads publications from the log of a channel.
     History(HistoryRequest),
-    /// The old form of ping, which servers refuse.
+    /// `ping`: the ping command of older clients. The server refuses it with error 108.
     Ping,
-    /// A message without an answer.
+    /// `send`: a message without a reply. The server does not support it and closes the connection with 3508.
     Send,
-    /// Do this.
+    /// `rpc`: runs an operation.
     Rpc(RpcRequest),
-    /// Here is a new token.
+    /// `refresh`: replaces the connect token of the connection. Contains the new token.
     Refresh(String),
-    /// Here is a new token for a subscription.
+    /// `sub_refresh`: replaces the token of a subscription.
     SubRefresh(SubRefreshRequest),
 }
 
-/// `connect`.
+/// The parameters of `connect`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConnectRequest {
-    /// Who it is, signed.
+    /// The connect token, a JWT. Empty for an anonymous client.
     pub token: String,
-    /// What the client calls itself: its SDK.
+    /// The name of the client or its SDK. The server ignores it.
     pub name: String,
-    /// The SDK's version.
+    /// The version of the SDK. The server ignores it.
     pub version: String,
-    /// Positions of server-side subscriptions that the client remembers.
+    /// The last known positions in server-side subscriptions, by channel name, for recovery.
     pub subs: BTreeMap<String, Recover>,
 }
 
-/// Where a client left a channel.
+/// The position of a client in the log of a channel, for recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Recover {
-    /// Whether it wants what it missed.
+    /// Whether the client requests the publications that it missed.
     pub recover: bool,
-    /// The life of the log that it knew.
+    /// The epoch of the log at the client's last position.
     pub epoch: String,
-    /// The last offset that it saw.
+    /// The offset of the last publication that the client received.
     pub offset: u64,
-    /// Bit 1 (value 2): answer with an error where recovery is impossible.
+    /// Option bits. Bit 1 (value 2): if recovery is impossible, reply with an error instead of `recovered: false`.
     pub flag: i64,
 }
 
 impl Recover {
-    /// The client would rather have error 112 than `recovered: false`.
+    /// Whether the client expects error 112 instead of `recovered: false`.
     pub fn rejects_unrecovered(&self) -> bool {
         self.flag & 2 != 0
     }
 }
 
-/// `subscribe`.
+/// The parameters of `subscribe`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SubscribeRequest {
-    /// Which channel.
+    /// The name of the channel.
     pub channel: String,
-    /// The right to be in it, signed.
+    /// The subscription token, a JWT. Empty if the channel needs none.
     pub token: String,
-    /// Where the client left it.
+    /// The last known position of the client, for recovery.
     #[serde(flatten)]
     pub recover: Recover,
-    /// A compression of publications; `fossil` is known to the protocol, and not offered here.
+    /// The requested delta compression of publications. The server accepts `fossil`, a value of the protocol, but never
+    /// compresses.
     pub delta: String,
 }
 
-/// `unsubscribe`, `presence` and `presence_stats`.
+/// The parameters of `unsubscribe`, `presence` and `presence_stats`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChannelRequest {
-    /// Which channel.
+    /// The name of the channel.
     pub channel: String,
 }
 
-/// `publish`.
+/// The parameters of `publish`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PublishRequest {
-    /// Which channel.
+    /// The name of the channel.
     pub channel: String,
-    /// What to say: any JSON, `null` too.
+    /// The data to publish: any JSON, including `null`. `None`: the member is missing.
     #[serde(deserialize_with = "present")]
     pub data: Option<Box<RawValue>>,
 }
 
-/// Reads a value that is there, even if it is `null`.
+/// Deserializes a member that is present as `Some`, even if its value is `null`.
 pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
 }
 
-/// `history`.
+/// The parameters of `history`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct HistoryRequest {
-    /// Which channel.
+    /// The name of the channel.
     pub channel: String,
-    /// How many publications at most; 0: only the position; negative: all there are.
+    /// The maximum number of publications. 0: only the position of the log. Negative: no limit except the server's.
     pub limit: i64,
-    /// From where on; without it from the end that `reverse` names.
+    /// The position to start from, exclusive. `None`: the oldest publication, or with `reverse` the newest.
     pub since: Option<HistorySince>,
-    /// Newest first.
+    /// Whether to return the newest publications first.
     pub reverse: bool,
 }
 
-/// A stream position as clients write it.
+/// A position in a log, in the form that clients send.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct HistorySince {
-    /// The offset.
+    /// The offset in the log.
     pub offset: u64,
-    /// The life of the log; may be empty.
+    /// The epoch of the log. Empty: any.
     pub epoch: String,
 }
 
-/// `rpc`.
+/// The parameters of `rpc`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct RpcRequest {
-    /// Which operation.
+    /// The name of the operation.
     pub method: String,
-    /// Its input: a JSON object, or nothing.
+    /// The input of the operation: a JSON object. `None`: no input.
     pub data: Option<Box<RawValue>>,
 }
 
-/// `sub_refresh`.
+/// The parameters of `sub_refresh`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SubRefreshRequest {
-    /// Which channel.
+    /// The name of the channel.
     pub channel: String,
-    /// The right to go on being in it, signed.
+    /// The new subscription token, a JWT.
     pub token: String,
 }
 
@@ -170,7 +171,7 @@ struct TokenRequest {
 #[derive(Deserialize)]
 struct Empty {}
 
-/// A command as it is written: the first request that is there counts.
+/// A command in its wire format. If it contains several requests, the first one in the order of these fields counts.
 #[derive(Deserialize)]
 struct WireCommand {
     #[serde(default)]
@@ -208,15 +209,15 @@ impl From<WireCommand> for Command {
     }
 }
 
-/// A frame, or a command in it, is not the protocol: the connection ends with 3501.
+/// A frame or a command in it violates the protocol. The connection is closed with 3501.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MalformedFrame;
 
-/// Reads a frame: one or more JSON objects separated by single line breaks, one more allowed at the end.
+/// Decodes a frame: one or more JSON objects separated by single line breaks. One trailing line break is allowed.
 ///
 /// # Errors
-/// [`MalformedFrame`] if the frame is empty or any line of it is not a command. Commands before the bad line are
-/// dropped with it: the connection ends either way.
+/// [`MalformedFrame`] if the frame is empty or one of its lines is not a command. Commands before the malformed line
+/// are discarded too, because the connection is closed in any case.
 pub fn decode_frame(frame: &str) -> Result<Vec<Command>, MalformedFrame> {
     let frame = frame.strip_suffix('\n').unwrap_or(frame);
     frame

@@ -1,21 +1,21 @@
-//! What the data of a publication may be: JSON that every client can decode.
+//! Validation of the data of publications: it must be JSON that every client can decode.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// How deep arrays and objects may be nested. Decoders of clients have limits of their own, mostly from 500 on, and a
-/// publication is nested in the frame that carries it; serde_json has 128.
+/// The maximum nesting depth of arrays and objects. Most decoders of clients have limits of 500 levels or more, and the
+/// frame adds levels of its own around the data. The limit of serde_json is 128.
 const MAX_DEPTH: u32 = 100;
 
-/// Whether every client, and this server, can decode a publication's data: not nested too deep, no number beyond a
-/// double, no half of a surrogate pair. `json` is valid JSON.
+/// Whether every client, and this server, can decode the data of a publication: its nesting is at most 100 levels deep,
+/// it contains no number beyond the range of a double, and no unpaired surrogate. `json` must be valid JSON.
 pub fn is_portable(json: &str) -> bool {
     let mut json = serde_json::Deserializer::from_str(json);
     Nested(MAX_DEPTH).deserialize(&mut json).is_ok()
 }
 
-/// A value in which so many arrays and objects may be nested.
+/// Accepts a value that contains at most this many levels of arrays and objects.
 #[derive(Clone, Copy)]
 struct Nested(u32);
 
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for Nested {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let inner = self.inner()?;
-        // A key is a string, decoded like any other.
+        // A key is a string and is checked like any other.
         while map.next_key_seed(inner)?.is_some() {
             map.next_value_seed(inner)?;
         }

@@ -1,8 +1,8 @@
-//! The client wire, pure: what clients say, what they are told, and the codes for when it goes wrong.
+//! The client protocol: commands, replies, pushes and codes.
 //!
-//! Feedline speaks the Centrifuge client protocol as JSON over WebSocket: a frame holds one or more objects separated
-//! by line breaks; a ping is `{}` from the server, a pong `{}` from the client. Nothing here knows a socket, a clock or
-//! a store.
+//! Feedline speaks the Centrifuge client protocol as JSON over WebSocket: a frame contains one or more objects
+//! separated by line breaks; a ping is `{}` from the server, a pong is `{}` from the client. This module is pure: it
+//! uses no socket, no clock and no store.
 
 mod codes;
 mod command;

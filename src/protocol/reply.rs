@@ -1,4 +1,4 @@
-//! What clients are told: replies and pushes, encoded.
+//! Encodes the messages that the server sends: replies and pushes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,90 +11,90 @@ use serde_json::value::RawValue;
 use super::{ErrorCode, Unsubscribe};
 use crate::model::Epoch;
 
-/// The server's ping.
+/// The ping that the server sends.
 pub const PING: &str = "{}";
 
-/// A publication as it appears in replies: a JSON object, encoded already.
+/// A publication in the form of replies: an encoded JSON object.
 pub type Publication = Box<RawValue>;
 
-/// What a command is answered with.
+/// The body of the reply to a successful command.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyBody {
-    /// You are in.
+    /// Reply to `connect`.
     Connect(ConnectResult),
-    /// You are in the channel.
+    /// Reply to `subscribe`.
     Subscribe(SubscribeResult),
-    /// You are out of it.
+    /// Reply to `unsubscribe`.
     Unsubscribe {},
-    /// It is said.
+    /// Reply to `publish`.
     Publish {},
-    /// These are in it.
+    /// Reply to `presence`.
     Presence(PresenceResult),
-    /// So many are in it.
+    /// Reply to `presence_stats`.
     PresenceStats(PresenceStatsResult),
-    /// This was said.
+    /// Reply to `history`.
     History(HistoryResult),
-    /// The operation's answer.
+    /// Reply to `rpc`.
     Rpc {
-        /// Its output, as JSON.
+        /// The output of the operation, as JSON.
         data: Box<RawValue>,
     },
-    /// The new token counts.
+    /// Reply to `refresh`.
     Refresh(RefreshResult),
-    /// The new subscription token counts.
+    /// Reply to `sub_refresh`.
     SubRefresh(RefreshResult),
 }
 
-/// The answer to `connect`.
+/// The reply to `connect`.
 #[derive(Debug, Default, Serialize)]
 pub struct ConnectResult {
-    /// This connection's id.
+    /// The id of the connection, assigned by the server.
     pub client: String,
-    /// The server and its version.
+    /// The name and version of the server.
     pub version: String,
-    /// Whether the connection ends unless a new token comes.
+    /// Whether the connection expires unless the client sends a new token.
     #[serde(skip_serializing_if = "is_false")]
     pub expires: bool,
-    /// In how many seconds.
+    /// Seconds until the connection expires. 0 if it does not expire.
     #[serde(skip_serializing_if = "is_zero")]
     pub ttl: u64,
-    /// Channels that the server put the connection into.
+    /// The server-side subscriptions, by channel name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub subs: BTreeMap<String, SubscribeResult>,
-    /// Seconds between pings.
+    /// The interval between the server's pings, in seconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub ping: u64,
-    /// Whether pings want an answer.
+    /// Whether the client must answer pings.
     #[serde(skip_serializing_if = "is_false")]
     pub pong: bool,
 }
 
-/// The answer to `subscribe`, also of each server-side subscription.
+/// The reply to `subscribe`; also the description of each server-side subscription in the reply to `connect`.
 #[derive(Debug, Default, Serialize)]
 pub struct SubscribeResult {
-    /// Whether the subscription ends unless a new token comes.
+    /// Whether the subscription expires unless the client sends a new token.
     #[serde(skip_serializing_if = "is_false")]
     pub expires: bool,
-    /// In how many seconds.
+    /// Seconds until the subscription expires. 0 if it does not expire.
     #[serde(skip_serializing_if = "is_zero")]
     pub ttl: u64,
-    /// Whether what is missed can be asked for.
+    /// Whether the channel keeps a log, so that the client can recover missed publications.
     #[serde(skip_serializing_if = "is_false")]
     pub recoverable: bool,
-    /// The life of the log.
+    /// The epoch of the log. Empty if the channel keeps no log.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub epoch: Cow<'static, str>,
-    /// What was missed, oldest first.
+    /// The publications that the client missed, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub publications: Vec<Publication>,
-    /// Whether that is all that was missed.
+    /// Whether `publications` contains all publications that the client missed.
     #[serde(skip_serializing_if = "is_false")]
     pub recovered: bool,
-    /// The position: of the request where it recovered, else the log's top.
+    /// An offset in the log: the client's own offset if recovery succeeded, otherwise that of the newest publication.
     #[serde(skip_serializing_if = "is_zero")]
     pub offset: u64,
-    /// Whether the server watches the position.
+    /// Whether the server tracks the client's position in the log.
     #[serde(skip_serializing_if = "is_false")]
     pub positioned: bool,
     /// Whether the request asked for recovery.
@@ -102,61 +102,61 @@ pub struct SubscribeResult {
     pub was_recovering: bool,
 }
 
-/// Who a client is, as others in a channel see it.
+/// The description of a client that other subscribers of a channel receive.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClientInfo {
-    /// Its user; empty of an anonymous one.
+    /// The user id. Empty for an anonymous client.
     pub user: String,
-    /// The connection's id.
+    /// The id of the connection.
     pub client: String,
-    /// What the token says of it.
+    /// The `info` claim of the connect token: JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conn_info: Option<Box<RawValue>>,
-    /// What the subscription token says of it.
+    /// The `info` of the subscription: JSON from the subscription token, or from `subs` of the connect token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chan_info: Option<Box<RawValue>>,
 }
 
-/// The answer to `presence`.
+/// The reply to `presence`.
 #[derive(Debug, Serialize)]
 pub struct PresenceResult {
-    /// `ClientInfo` by client id.
+    /// The clients subscribed to the channel: encoded `ClientInfo` by connection id.
     pub presence: BTreeMap<String, Box<RawValue>>,
 }
 
-/// The answer to `presence_stats`.
+/// The reply to `presence_stats`.
 #[derive(Debug, Serialize)]
 pub struct PresenceStatsResult {
-    /// Connections.
+    /// The number of connections subscribed to the channel.
     pub num_clients: u32,
-    /// Different users among them.
+    /// The number of distinct users among these connections.
     pub num_users: u32,
 }
 
-/// The answer to `history`.
+/// The reply to `history`.
 #[derive(Debug, Serialize)]
 pub struct HistoryResult {
-    /// What was said.
+    /// The publications, in the requested order.
     pub publications: Vec<Publication>,
-    /// The life of the log.
+    /// The epoch of the log.
     pub epoch: String,
-    /// Its top.
+    /// The offset of the newest publication in the log.
     pub offset: u64,
 }
 
-/// The answer to `refresh` (all of it) and `sub_refresh` (the expiry).
+/// The reply to `refresh` (all fields) and `sub_refresh` (only `expires` and `ttl`).
 #[derive(Debug, Default, Serialize)]
 pub struct RefreshResult {
-    /// This connection's id.
+    /// The id of the connection.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client: String,
-    /// The server and its version.
+    /// The name and version of the server.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Whether it ends again.
+    /// Whether the connection or subscription expires unless the client sends another token.
     #[serde(skip_serializing_if = "is_false")]
     pub expires: bool,
-    /// In how many seconds.
+    /// Seconds until it expires. 0 if it does not expire.
     #[serde(skip_serializing_if = "is_zero")]
     pub ttl: u64,
 }
@@ -178,7 +178,7 @@ struct WireReply<'a> {
     body: &'a ReplyBody,
 }
 
-/// Encodes the answer to the command `id`.
+/// Encodes the reply to the command with this id.
 pub fn reply(id: u32, body: &ReplyBody) -> Bytes {
     encode(&WireReply { id, body })
 }
@@ -199,25 +199,25 @@ struct WireErrorReply<'a> {
     error: WireError<'a>,
 }
 
-/// Encodes a refusal of the command `id`. `message` stands in for the code's own where it says more; `field` names the
-/// part of an rpc's input that is at fault.
+/// Encodes an error reply to the command with this id. `message`, if given, replaces the default message of the code.
+/// `field` is the name of the invalid member of an rpc's input.
 pub fn reply_error(id: u32, code: ErrorCode, message: Option<&str>, field: Option<&str>) -> Bytes {
     let message = message.unwrap_or(code.message);
     encode(&WireErrorReply { id, error: WireError { code: code.code, message, temporary: code.temporary, field } })
 }
 
 fn encode<T: Serialize>(value: &T) -> Bytes {
-    // The types of this file are structs of text, numbers and JSON that was parsed before: writing them cannot fail.
+    // Serialization cannot fail: the types in this file contain only text, numbers and valid JSON.
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
-/// The same JSON without line breaks, which separate messages on the wire. A raw line break can only stand between
-/// tokens, never inside a string, so taking it out changes nothing.
+/// Removes line breaks from JSON, because they separate messages on the wire. In valid JSON, a raw line break occurs
+/// only between tokens and never inside a string, so the meaning does not change.
 pub fn one_line(json: &str) -> Cow<'_, str> {
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], "").into() } else { json.into() }
 }
 
-/// The members of a publication: `"data":…`, then what else is there.
+/// Encodes the members of a publication without braces: `"data":…`, then `info` and `tags` if they are present.
 pub fn publication_members(data: &str, info: Option<&ClientInfo>, tags: Option<&BTreeMap<String, String>>) -> Bytes {
     let mut members = Vec::with_capacity(data.len() + 16);
     members.extend_from_slice(b"\"data\":");
@@ -233,8 +233,8 @@ pub fn publication_members(data: &str, info: Option<&ClientInfo>, tags: Option<&
     members.into()
 }
 
-/// Encodes the push of a publication: its members, and where it stands in the log if it does. The first entry of a log
-/// carries the epoch.
+/// Encodes the push of a publication: its members, and its offset if the channel keeps a log. The push at offset 1 also
+/// contains the epoch.
 pub fn push_publication(channel: &str, members: &[u8], position: Option<(u64, &Epoch)>) -> Bytes {
     let mut push = push_head(channel, members.len() + 64);
     push.extend_from_slice(b"\"pub\":{");
@@ -258,12 +258,12 @@ fn push_head(channel: &str, room: usize) -> Vec<u8> {
     push
 }
 
-/// Encodes the push that a client came. `info` is its encoded `ClientInfo`.
+/// Encodes the push that a client joined the channel. `info` is its encoded `ClientInfo`.
 pub fn push_join(channel: &str, info: &[u8]) -> Bytes {
     push_info(channel, b"\"join\":{\"info\":", info)
 }
 
-/// Encodes the push that a client left. `info` is its encoded `ClientInfo`.
+/// Encodes the push that a client left the channel. `info` is its encoded `ClientInfo`.
 pub fn push_leave(channel: &str, info: &[u8]) -> Bytes {
     push_info(channel, b"\"leave\":{\"info\":", info)
 }
