@@ -1,4 +1,4 @@
-//! The keys that backends present.
+//! The API keys of backends.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use subtle::ConstantTimeEq;
 use super::KeyError;
 use crate::config::Secret;
 
-/// The keys that are valid. Holds only their hashes, under a key of this process alone.
+/// The valid API keys. Stores only their hashes, made with a random key of this process.
 pub struct ApiKeys {
     hash_key: EncodingKey,
     hashes: Vec<String>,
 }
 
 impl ApiKeys {
-    /// Takes the keys that are valid.
+    /// Hashes the valid keys.
     ///
     /// # Errors
     ///
-    /// When the system has no randomness to give, or cannot hash.
+    /// If the system cannot provide random bytes, or hashing fails.
     pub fn new(keys: &[Secret]) -> Result<Self, KeyError> {
         let mut random = [0; 32];
         SysRng.try_fill_bytes(&mut random).map_err(|error| KeyError::new("the hash of API keys", &error))?;
@@ -31,8 +31,8 @@ impl ApiKeys {
         Ok(Self { hashes: hashes.map_err(|error| KeyError::new("the hash of API keys", &error))?, hash_key })
     }
 
-    /// Whether a backend presented a valid key. Takes the same time whether it is nearly right, wrong by far, or the
-    /// first or last of those that are valid.
+    /// Whether the presented key is valid. The time does not depend on how much of it is correct, or on which key it
+    /// matches.
     pub fn accept(&self, presented: &str) -> bool {
         let Ok(presented) = hash(&self.hash_key, presented) else { return false };
         let matches = self.hashes.iter().map(|hash| hash.as_bytes().ct_eq(presented.as_bytes()));
@@ -40,7 +40,7 @@ impl ApiKeys {
     }
 }
 
-/// HMAC-SHA256, as text.
+/// The HMAC-SHA256 of a text, base64-encoded.
 fn hash(key: &EncodingKey, text: &str) -> Result<String, jsonwebtoken::errors::Error> {
     sign(text.as_bytes(), key, Algorithm::HS256)
 }

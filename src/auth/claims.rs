@@ -6,33 +6,34 @@ use serde_json::value::RawValue;
 
 use crate::model::UserId;
 
-/// The identity of a token: revocations refer to it.
+/// The identity of a token, by which it can be revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenIdentity {
-    /// The signer.
+    /// The issuer of the token.
     pub kind: TokenKind,
-    /// Its `jti`. Without one it cannot be revoked by itself.
+    /// The `jti` claim. `None`: the token cannot be revoked individually.
     pub id: Option<Box<str>>,
-    /// Its `iat`, in Unix seconds. Without one it counts as older than everything.
+    /// The `iat` claim, in Unix seconds. `None`: revocations treat the token as older than any other.
     pub issued_at: Option<u64>,
-    /// Its `exp`, in Unix seconds.
+    /// The `exp` claim, in Unix seconds. `None`: the token has no expiry.
     pub expires_at: Option<u64>,
 }
 
 impl TokenIdentity {
-    /// Whether it is of the same kind as another: a session of Feedline's stays one when it is refreshed.
+    /// Whether both tokens are sessions of Feedline, or neither is: a refresh must not change the kind. `None` matches
+    /// any.
     pub fn is_like(&self, other: Option<&Self>) -> bool {
         let is_session = |token: &Self| token.kind != TokenKind::Application;
         other.is_none_or(|other| is_session(self) == is_session(other))
     }
 }
 
-/// The signer of a token.
+/// The issuer of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// Feedline, for an account that signed in.
+    /// Feedline, for an account that signed in: a session.
     Session {
-        /// How often all sessions of the account had been ended before.
+        /// The number of times that all sessions of the account had been ended before this one was opened.
         generation: u64,
     },
     /// The application, or `feedline token`.
@@ -46,22 +47,22 @@ pub struct ConnectClaims {
     pub identity: TokenIdentity,
     /// The user; `None` for anonymous clients.
     pub user: Option<UserId>,
-    /// When the connection expires, in Unix seconds; `None` is never.
+    /// When the connection expires, in Unix seconds; `None`: never.
     pub expire_at: Option<u64>,
-    /// Other subscribers see it with the connection: JSON.
+    /// The `info` claim: JSON that other subscribers receive together with the client.
     pub info: Option<Box<RawValue>>,
-    /// Channels to subscribe the connection to.
+    /// The names of channels for server-side subscriptions.
     pub channels: Vec<String>,
-    /// More such channels, with options.
+    /// More such channels, by name, with options.
     pub subs: BTreeMap<String, SubscribeOptions>,
 }
 
 /// The options of a connect token for one channel.
 #[derive(Clone, Debug, Default)]
 pub struct SubscribeOptions {
-    /// Other subscribers of the channel see it with the client: JSON.
+    /// JSON that other subscribers of the channel receive together with the client.
     pub info: Option<Box<RawValue>>,
-    /// For the reply to the subscriber: JSON.
+    /// JSON for the reply to the subscriber.
     pub data: Option<Box<RawValue>>,
 }
 
@@ -70,28 +71,28 @@ pub struct SubscribeOptions {
 pub struct SubscribeClaims {
     /// The identity of the token.
     pub identity: TokenIdentity,
-    /// The user; `None` for anonymous clients. It must be the user of the connection.
+    /// The user; `None` for anonymous clients. It must equal the user of the connection.
     pub user: Option<UserId>,
     /// The channel.
     pub channel: String,
-    /// The connection that it is limited to, if it is.
+    /// The id of the only connection that may use the token; `None`: any connection.
     pub client: Option<String>,
-    /// When the subscription expires, in Unix seconds; `None` is never.
+    /// When the subscription expires, in Unix seconds; `None`: never.
     pub expire_at: Option<u64>,
     /// Options of the subscription.
     pub options: SubscribeOptions,
 }
 
-/// Why a token is refused.
+/// The reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It cannot be decoded, its signature is wrong, or it is for another use.
+    /// The token cannot be decoded, its signature is wrong, or it is for another use.
     #[error("invalid token: {0}")]
     Invalid(&'static str),
-    /// It never expires, and `auth.require_exp` is on.
+    /// The token never expires, and `auth.require_exp` is on.
     #[error("invalid token: it has no exp, and auth.require_exp is on")]
     NoExpiry,
-    /// It has expired, or is not valid yet: another token may be accepted.
+    /// The token has expired, or is not valid yet. Another token may be accepted.
     #[error("token expired")]
     Expired,
 }

@@ -1,4 +1,5 @@
-//! Makes tokens: those of `feedline token`, as an application's backend would, and those of Feedline's own sessions.
+//! Issues tokens: those of `feedline token`, in the form that an application's backend issues, and those of Feedline's
+//! own sessions.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::tokens::{SESSION_KID, SESSION_USE};
 use crate::config::{AuthConfig, Secret, Secrets};
 use crate::model::UserId;
 
-/// Makes tokens of the application: HS256 under its secret.
+/// Issues tokens of the application: HS256 with its secret.
 #[derive(Clone)]
 pub struct Issuer {
     key: EncodingKey,
@@ -21,12 +22,12 @@ pub struct Issuer {
     issuer: Option<String>,
 }
 
-/// A token that was made.
+/// An issued token.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The token.
     pub token: Secret,
-    /// When it ends, in Unix seconds.
+    /// When the token expires, in Unix seconds.
     pub expires_at: u64,
 }
 
@@ -43,7 +44,7 @@ struct IssuedClaims<'a> {
 }
 
 impl Issuer {
-    /// Takes the secret that is configured or was made. `None`: there is none, tokens come from elsewhere.
+    /// Uses the configured or generated secret. `None`: there is no secret, because only public keys are configured.
     pub fn new(auth: &AuthConfig, secrets: &Secrets) -> Option<Self> {
         let secret = secrets.hmac_secret.as_ref()?;
         Some(Self {
@@ -54,17 +55,17 @@ impl Issuer {
         })
     }
 
-    /// The same, with another life for its tokens.
+    /// Changes the lifetime of the tokens.
     #[must_use]
     pub fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }
     }
 
-    /// Makes a token for a user. `now` is in Unix seconds.
+    /// Issues a token for a user. `now` is in Unix seconds.
     ///
     /// # Errors
     ///
-    /// When signing fails.
+    /// If signing fails.
     pub fn issue(&self, user: &UserId, now: u64) -> Result<Issued, KeyError> {
         let expires_at = now.saturating_add(self.ttl.as_secs());
         let claims = IssuedClaims {
@@ -79,7 +80,7 @@ impl Issuer {
     }
 }
 
-/// Makes the tokens of accounts that sign in: HS256 under Feedline's own key, which the header names.
+/// Issues the tokens of accounts that sign in: HS256 with Feedline's own key, which the header's `kid` identifies.
 #[derive(Clone)]
 pub struct SessionIssuer {
     key: EncodingKey,
@@ -97,18 +98,18 @@ struct SessionClaims<'a> {
 }
 
 impl SessionIssuer {
-    /// Takes the key that is configured or was made. `None`: accounts are off.
+    /// Uses the configured or generated key. `None`: accounts are disabled.
     pub fn new(auth: &AuthConfig, secrets: &Secrets) -> Option<Self> {
         let key = EncodingKey::from_secret(secrets.session_key.as_ref()?.reveal().as_bytes());
         Some(Self { key, ttl: auth.token_ttl })
     }
 
-    /// Opens a session. `generation`: how often all sessions of the account were ended before. `now` is in Unix
-    /// seconds.
+    /// Opens a session. `generation` is the number of times that all sessions of the account were ended before. `now`
+    /// is in Unix seconds.
     ///
     /// # Errors
     ///
-    /// When signing fails.
+    /// If signing fails.
     pub fn issue(&self, user: &UserId, generation: u64, now: u64) -> Result<Issued, KeyError> {
         let expires_at = now.saturating_add(self.ttl.as_secs());
         let claims = SessionClaims {

@@ -1,6 +1,7 @@
 //! Credentials: tokens of users, API keys of backends, passwords of accounts.
 //!
-//! No file here reads a clock or a store: time and stored values are parameters.
+//! This module reads neither a clock nor a store: the current time and stored values are parameters. Only the password
+//! queue and the end of a sign-in attempt use the clock of the process.
 
 mod api_key;
 mod claims;

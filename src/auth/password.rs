@@ -1,4 +1,4 @@
-//! The passwords of built-in accounts: argon2id, off the runtime's threads.
+//! The passwords of built-in accounts: argon2id, outside of the async runtime's threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,39 +10,40 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// How many may wait for their turn. More than get it within [`PATIENCE`] even on a large machine.
+/// The maximum number of requests that wait for a free slot. Even a large machine serves fewer within [`PATIENCE`].
 const WAITING: usize = 256;
 
-/// How long somebody waits for their turn.
+/// How long a request waits for a free slot.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether a password is the right one.
+/// The result of verifying a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// The password is correct.
     Right,
-    /// It is not, or there is no such account.
+    /// The password is wrong, or the account does not exist.
     Wrong,
 }
 
-/// Why there is no answer.
+/// The reason why a password could not be hashed or verified.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
-    /// Too many passwords are being looked at. Trying again later may work.
+    /// Too many requests are waiting. A later attempt may succeed.
     #[error("too many passwords are being looked at")]
     Busy,
-    /// The hash that is stored is none, or hashing failed.
+    /// The stored text is not a valid hash, or hashing failed.
     #[error("a password could not be looked at: {0}")]
     Failed(String),
 }
 
-/// Hashes and verifies passwords. Each takes 19 MiB and tens of milliseconds of a core. At most half of the cores (but
-/// one at least) hash at once, so that the others go on serving, and only so many wait.
+/// Hashes and verifies passwords. One hash takes 19 MiB and tens of milliseconds of a core. At most half of the cores
+/// (but at least one) hash at the same time, so that the others keep serving. The number of waiting requests is
+/// bounded.
 #[derive(Clone, Debug)]
 pub struct Passwords {
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// How long somebody waits for their turn.
+    /// How long a request waits for a free slot.
     patience: Duration,
 }
 
@@ -53,7 +54,7 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// As many at once as half of the cores, and at least one.
+    /// Hashes on at most half of the cores, and on at least one.
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -63,25 +64,25 @@ impl Passwords {
         }
     }
 
-    /// What to store for a password, in PHC form, with a salt of its own.
+    /// Hashes a password with a new salt. Returns the hash in PHC format, for storage.
     ///
     /// # Errors
     ///
-    /// When too much is waiting, or hashing fails.
+    /// If too many requests are waiting, or hashing fails.
     pub async fn hash(&self, password: String) -> Result<String, PasswordError> {
         self.run(move || hash(&password)).await
     }
 
-    /// Whether a password is the one whose hash is stored. `None`: there is no such account; that takes as long as if
-    /// there were, so that time does not tell.
+    /// Compares a password with the stored hash. `stored` is `None` if the account does not exist; this takes as long
+    /// as a comparison, so that the duration does not reveal whether an account exists.
     ///
     /// # Errors
     ///
-    /// When too much is waiting, or what is stored is not a hash.
+    /// If too many requests are waiting, or the stored text is not a valid hash.
     pub async fn verify(&self, password: String, stored: Option<String>) -> Result<Verdict, PasswordError> {
         self.run(move || match stored {
             Some(stored) => verify(&password, &stored),
-            // The same work as verifying, for nothing.
+            // Do the same work as a comparison.
             None => hash(&password).map(|_| Verdict::Wrong),
         })
         .await
@@ -95,7 +96,7 @@ impl Passwords {
         let turn = timeout(self.patience, Arc::clone(&self.running).acquire_owned()).await;
         let turn = turn.ok().and_then(Result::ok).ok_or(PasswordError::Busy)?;
         drop(waiting);
-        // The turn ends with the work, not with whoever asked for it: they may be gone, the work goes on.
+        // The blocking task owns the permit: it keeps running, and keeps its core busy, after its caller is gone.
         let work = spawn_blocking(move || {
             let _turn = turn;
             work()

@@ -1,4 +1,4 @@
-//! The claims of tokens as they are encoded.
+//! The claims of tokens in their encoded form.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::claims::{SubscribeOptions, TokenError, TokenIdentity, TokenKind};
 use crate::model::UserId;
 
-/// When what a token allows ends: `expire_at` rules, with 0 for never, and else the token's own end. One that is valid
-/// only because clocks may differ ends with that.
+/// When the rights of a token expire: at `expire_at` if it is present (0: never), otherwise at `exp`. A token that is
+/// past its `exp` and valid only because of the leeway expires at the end of the leeway. All times are in Unix seconds.
 pub(super) fn expiry(expire_at: Option<u64>, exp: Option<u64>, now: u64, leeway: u64) -> Option<u64> {
     match expire_at {
         Some(0) => None,
@@ -20,7 +20,7 @@ pub(super) fn expiry(expire_at: Option<u64>, exp: Option<u64>, now: u64, leeway:
     }
 }
 
-/// Checks `nbf`, `iat` and `exp`, of which the last is passed in.
+/// Checks `nbf` and `iat` of the claims, and the given `exp`. `now` and `leeway` are in seconds.
 pub(super) fn in_time(claims: &RawClaims, exp: Option<u64>, now: u64, leeway: u64) -> Result<(), TokenError> {
     let begins = claims.nbf.into_iter().chain(claims.iat).map(|at| at.0).max();
     let early = begins.is_some_and(|at| at > now.saturating_add(leeway));
@@ -28,7 +28,7 @@ pub(super) fn in_time(claims: &RawClaims, exp: Option<u64>, now: u64, leeway: u6
     if early || late { Err(TokenError::Expired) } else { Ok(()) }
 }
 
-/// JSON that is in the token as it is, or as base64.
+/// A JSON claim, given either as JSON or as JSON in base64. The base64 form takes precedence unless it is empty.
 pub(super) fn json(plain: Option<Box<RawValue>>, base64: Option<&str>) -> Result<Option<Box<RawValue>>, TokenError> {
     let Some(base64) = base64.filter(|text| !text.is_empty()) else { return Ok(plain) };
     let bytes = STANDARD.decode(base64).map_err(|_| TokenError::Invalid("it holds base64 that is none"))?;
@@ -36,7 +36,7 @@ pub(super) fn json(plain: Option<Box<RawValue>>, base64: Option<&str>) -> Result
     Ok(Some(json))
 }
 
-/// The claims as they are written, of either kind of token.
+/// The claims of a token of any kind, as they are encoded.
 #[derive(Deserialize)]
 pub(super) struct RawClaims {
     #[serde(default)]
@@ -56,15 +56,15 @@ pub(super) struct RawClaims {
     pub(super) b64info: Option<String>,
     pub(super) data: Option<Box<RawValue>>,
     pub(super) b64data: Option<String>,
-    /// Of Feedline's own sessions: says that it is one,
+    /// `session` in the tokens of Feedline's own sessions.
     pub(super) token_use: Option<String>,
-    /// and how often all sessions of the account had been ended before.
+    /// In sessions: the number of times that all sessions of the account had been ended before.
     #[serde(default, rename = "feedline_gen")]
     pub(super) generation: u64,
 }
 
 impl RawClaims {
-    /// Which token it is.
+    /// The identity of the token.
     pub(super) fn identity(&self, kind: TokenKind) -> TokenIdentity {
         TokenIdentity {
             kind,
@@ -100,20 +100,20 @@ impl RawOptions {
     }
 }
 
-/// Seconds since the Unix epoch. Tokens may write fractions and times before it.
+/// Seconds since the Unix epoch. Tokens may contain fractions and negative numbers.
 #[derive(Clone, Copy)]
 pub(super) struct NumericDate(pub(super) u64);
 
 impl<'de> Deserialize<'de> for NumericDate {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
-        // A cast saturates: what lies before the epoch is its beginning, which is as long over.
+        // The cast saturates: times before the epoch become 0, which is in the past as well.
         let seconds = number.as_u64().or_else(|| number.as_f64().map(|seconds| seconds as u64));
         seconds.map(Self).ok_or_else(|| serde::de::Error::custom("not a time"))
     }
 }
 
-/// One, or several.
+/// One audience, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum AudienceClaim {

@@ -1,6 +1,8 @@
-//! Which tokens ended before their time, and which users are blocked: a copy of the ledger's log, in memory.
+//! The revocation list: tokens that were revoked before they expired, and blocked users. A copy, in memory, of the
+//! ledger's log.
 //!
-//! Every request is checked against it without asking a store. Time is passed in as Unix milliseconds.
+//! Every request is checked against this list without a call to a store. The current time is a parameter, in Unix
+//! milliseconds.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +13,13 @@ use super::{TokenIdentity, TokenKind};
 use crate::ledger::{Revocation, RevocationKind};
 use crate::model::{Millis, UserId};
 
-/// Why a token or a user is refused.
+/// The reason why a token or a user is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Revoked {
-    /// The token was revoked, or invalidated with the user's others, or its session was ended.
+    /// The token was revoked, all tokens of the user were invalidated, or its session was ended.
     #[error("the token was revoked or its session has ended")]
     Token,
-    /// The user is blocked, whatever the token.
+    /// The user is blocked. This applies to every token.
     #[error("this user is blocked")]
     User,
 }
@@ -25,41 +27,41 @@ pub enum Revoked {
 /// The entries in force.
 #[derive(Debug, Default)]
 pub struct RevocationList {
-    /// Whether there is any entry: most deployments have none most of the time.
+    /// Whether there is any entry. Most deployments have none most of the time, so checks read this flag first.
     any: AtomicBool,
     entries: RwLock<Entries>,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Ids of tokens, and until when each counts.
+    /// The expiry of each revocation, in Unix milliseconds, by token id.
     tokens: HashMap<Box<str>, Millis>,
     users: HashMap<UserId, UserEntries>,
 }
 
-/// What is in force for one user.
+/// The entries in force for one user.
 #[derive(Debug, Default)]
 struct UserEntries {
     tokens: Option<UserTokens>,
     sessions: Option<Sessions>,
-    /// Until when the user is blocked.
+    /// When the block ends, in Unix milliseconds; `None`: the user is not blocked.
     blocked_until: Option<Millis>,
-    /// The user was erased: no token brings them back.
+    /// The user was erased: every token of the user is refused.
     is_erased: bool,
 }
 
 #[derive(Debug)]
 struct UserTokens {
-    /// Tokens issued before this are invalid, in Unix seconds.
+    /// Tokens issued before this time are invalid, in Unix seconds.
     issued_before: u64,
     until: Millis,
 }
 
 #[derive(Debug)]
 struct Sessions {
-    /// Sessions of lesser generations are over,
+    /// Sessions of lower generations have ended,
     below: u64,
-    /// but this one.
+    /// except the session with this token id.
     spared: Option<Box<str>>,
     until: Millis,
 }
@@ -77,7 +79,7 @@ impl UserEntries {
         if self.is_erased {
             return Err(Revoked::Token);
         }
-        // Nothing says that a token without `iat` is newer.
+        // A token without `iat` counts as older than any limit.
         let too_old = self
             .tokens
             .as_ref()
@@ -92,7 +94,7 @@ impl UserEntries {
         if too_old || ended { Err(Revoked::Token) } else { Ok(()) }
     }
 
-    /// Drops what has no effect any more.
+    /// Removes the entries that have expired.
     fn expire(&mut self, now: Millis) {
         self.tokens.take_if(|tokens| tokens.until <= now);
         self.sessions.take_if(|sessions| sessions.until <= now);
@@ -101,10 +103,11 @@ impl UserEntries {
 }
 
 impl RevocationList {
-    /// Checks a user, and the token that proves who they are if one does. `user` is `None` for a token of nobody.
+    /// Checks a user, and the token that the user presented, if any. `user` is `None` for the token of an anonymous
+    /// client.
     ///
     /// # Errors
-    /// Why they are refused.
+    /// The reason why the user or the token is refused.
     pub fn check(&self, user: Option<&UserId>, token: Option<&TokenIdentity>, now: Millis) -> Result<(), Revoked> {
         if !self.any.load(Ordering::Acquire) {
             return Ok(());
@@ -118,8 +121,8 @@ impl RevocationList {
         if until.is_some_and(|until| *until > now) { Err(Revoked::Token) } else { Ok(()) }
     }
 
-    /// Puts an entry of the log in force. Entries must come in the order of the log; one that came before changes
-    /// nothing.
+    /// Applies an entry of the log. Entries must be applied in the order of the log; applying an entry again has no
+    /// effect.
     pub fn apply(&self, entry: &Revocation) {
         let until = entry.expires_at.unwrap_or(Millis::MAX);
         let mut entries = self.entries.write();
@@ -149,14 +152,14 @@ impl RevocationList {
         }
     }
 
-    /// Takes over all entries of another list in place of its own.
+    /// Replaces all entries with those of another list.
     pub fn replace(&self, other: Self) {
         let (any, new) = (other.any.into_inner(), other.entries.into_inner());
         *self.entries.write() = new;
         self.any.store(any, Ordering::Release);
     }
 
-    /// Drops entries that have expired. Memory grows with the entries in force only.
+    /// Removes entries that have expired, so that memory grows only with the entries in force.
     pub fn sweep(&self, now: Millis) {
         let mut entries = self.entries.write();
         entries.tokens.retain(|_, until| *until > now);
@@ -164,19 +167,19 @@ impl RevocationList {
             of_user.expire(now);
             !of_user.is_empty()
         });
-        // Rooms of a burst that has passed are given back.
+        // Release the memory of a past burst.
         entries.tokens.shrink_to_fit();
         entries.users.shrink_to_fit();
         self.any.store(!entries.tokens.is_empty() || !entries.users.is_empty(), Ordering::Release);
     }
 
-    /// How many tokens and users have entries.
+    /// The number of tokens and users with entries.
     pub fn len(&self) -> usize {
         let entries = self.entries.read();
         entries.tokens.len() + entries.users.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Acquire)
     }

@@ -1,11 +1,12 @@
-//! Failed sign-ins: counted by address and by account, with growing delays.
+//! The sign-in guard: counts failed sign-ins by address and by account, and delays further attempts.
 //!
-//! Each address and each account has an allowance of failures that refills. Past it every failure doubles the time
-//! until the next attempt is looked at. A success counts nothing. An address from which an account was signed in to
-//! lately has a counter of its own at that account, so nobody can lock the owner out from elsewhere.
+//! Each address and each account has an allowance of failures, which refills over time. Each failure beyond the
+//! allowance doubles the delay before the next attempt is accepted. Successful sign-ins are not counted. An address
+//! with a recent successful sign-in to an account has a separate counter for that account, so that failures from other
+//! addresses cannot lock out the owner.
 //!
-//! Time is passed in. The counters are this process's own. What several nodes count together comes in as the delays of
-//! [`SignInAttempt::failed`].
+//! The current time is a parameter. The counters belong to this process. Delays from counters that several nodes share
+//! are passed to [`SignInAttempt::failed`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,33 +18,35 @@ use parking_lot::Mutex;
 
 use crate::model::UserId;
 
-/// Failures of one account up to the first delay, and the time in which one is allowed again.
+/// The number of failures at one account before the first delay, and the time in which one failure is restored.
 const ACCOUNT_ALLOWANCE: u32 = 5;
 const ACCOUNT_REFILL: Duration = Duration::from_secs(60);
 
-/// The first delay; each further failure doubles it, up to the longest. Many may share an address.
+/// The first delay; each further failure doubles it, up to the longest delay. The longest delay of an address is
+/// shorter, because many users may share an address.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY_OF_ADDRESS: Duration = Duration::from_secs(60);
 const LONGEST_DELAY_AT_ACCOUNT: Duration = Duration::from_secs(300);
 
-/// How long after its last failure a counter is kept.
+/// How long a counter is kept after its last failure.
 const KEPT: Duration = Duration::from_secs(1_800);
 
-/// How long an address stays trusted with an account after a sign-in.
+/// How long an address stays trusted for an account after a successful sign-in.
 const TRUSTED_FOR: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// Counters, and trusted pairs, that are kept at once. Past it the one least recently used of a few makes room.
+/// The maximum number of entries in each table: counters of addresses, counters of accounts, trusted pairs. When a
+/// table is full, a new entry evicts the least recently used of `SAMPLE` entries.
 const MAX_KEPT: usize = 100_000;
 const SAMPLE: usize = 8;
 
-/// Attempts of one address, and at one account, that may wait for their password to be checked, also the right one.
-/// There are few, so that a few addresses cannot fill the queue of passwords. Behind a shared address there are many
-/// people.
+/// The maximum number of attempts, right or wrong, that wait for their password check: for one address, for one address
+/// that many users share, and at one account. The numbers are small so that a few addresses cannot fill the password
+/// queue.
 const MAX_PENDING_OF_ADDRESS: u32 = 4;
 const MAX_PENDING_OF_SHARED_ADDRESS: u32 = 64;
 const MAX_PENDING_AT_ACCOUNT: u32 = 2;
 
-/// When an attempt that comes on top of so many is worth repeating.
+/// The delay for attempts beyond the maximum of pending ones.
 const RETRY_PENDING: Duration = Duration::from_secs(1);
 
 /// Counts failed sign-ins.
@@ -58,39 +61,39 @@ pub struct SignInGuard {
 struct GuardState {
     addresses: HashMap<IpAddr, Failures>,
     accounts: HashMap<UserId, Failures>,
-    /// Where accounts were signed in to lately.
+    /// The addresses with a recent successful sign-in, by account.
     trusted: HashMap<(IpAddr, UserId), Trusted>,
 }
 
-/// An address from which an account was signed in to.
+/// An address with a recent successful sign-in to an account.
 #[derive(Debug)]
 struct Trusted {
     until: Instant,
-    /// Failures from there.
+    /// The failures at the account from this address.
     failures: Failures,
 }
 
-/// How many failures are free of delay.
+/// The rate of failures without a delay.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     burst: u32,
-    /// The time in which one is allowed again.
+    /// The time in which one failure is restored.
     refill: Duration,
     longest_delay: Duration,
     max_pending: u32,
 }
 
-/// What is known of an address or an account.
+/// The failures of an address or at an account.
 #[derive(Debug)]
 struct Failures {
-    /// When the whole allowance is there again: each failure moves it on.
+    /// When the whole allowance is restored. Each failure postpones it.
     refilled_at: Instant,
-    /// Failures past the allowance.
+    /// The number of failures beyond the allowance.
     level: u32,
-    /// Until when no attempt is looked at.
+    /// Attempts before this time are refused.
     delayed_until: Instant,
     last: Instant,
-    /// Attempts whose outcome is not known.
+    /// The number of attempts whose outcome is unknown.
     pending: u32,
 }
 
@@ -100,7 +103,7 @@ impl Failures {
     }
 
     fn fail(&mut self, allowance: Allowance, now: Instant) {
-        // Quiet times make up for failures, one after the other.
+        // Each period of twice the longest delay without a failure lowers the level by one.
         let quiet = now.saturating_duration_since(self.last).as_secs() / (2 * allowance.longest_delay.as_secs());
         self.level = self.level.saturating_sub(u32::try_from(quiet).unwrap_or(u32::MAX));
         self.last = now;
@@ -120,29 +123,29 @@ impl Failures {
     }
 }
 
-/// An attempt that may be looked at. It counts as failed unless it is ended otherwise: a caller that goes away learns
-/// nothing, but has taken the time.
+/// An attempt that the guard admitted. It counts as failed when it is dropped, unless another outcome was reported: a
+/// caller that disconnects has used the password check but does not learn the result.
 #[derive(Debug)]
 pub struct SignInAttempt {
     guard: Arc<SignInGuard>,
     address: IpAddr,
     user: UserId,
-    /// Whether the address has a counter of its own at the account.
+    /// Whether the attempt counts in the separate counter of a trusted address.
     is_trusted: bool,
     outcome: AttemptOutcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AttemptOutcome {
-    /// With the delays that others know of, for the address and for the account.
+    /// With the delays of the shared counters: for the address, and for the account.
     Failed([Option<Duration>; 2]),
     Succeeded,
     Unknown,
 }
 
 impl SignInGuard {
-    /// `failures_per_minute`: how many of one address are free of delay, with bursts of twice as many. `None`: nothing
-    /// is delayed.
+    /// `failures_per_minute` is the rate of failures of one address without a delay; bursts may be twice as large.
+    /// `None` disables the guard.
     pub fn new(failures_per_minute: Option<u32>) -> Option<Arc<Self>> {
         let rate = failures_per_minute?.max(1);
         let burst = rate.saturating_mul(2);
@@ -161,8 +164,8 @@ impl SignInGuard {
         Some(Arc::new(Self { state: Mutex::default(), address, account }))
     }
 
-    /// Lets an attempt begin. `address` stands for one host: of IPv6 the network that one subscriber has. `is_shared`:
-    /// many people are behind it.
+    /// Admits an attempt, or refuses it. `address` identifies one host: for IPv6 it is the /64 network of one
+    /// subscriber. `is_shared`: many users share the address.
     ///
     /// # Errors
     /// The time to wait before the next attempt.
@@ -225,23 +228,23 @@ impl SignInGuard {
 }
 
 impl SignInAttempt {
-    /// The password was right: nothing is counted, and the address is trusted with the account.
+    /// Reports a correct password: nothing is counted, and the address becomes trusted for the account.
     pub fn succeeded(mut self) {
         self.outcome = AttemptOutcome::Succeeded;
     }
 
-    /// The password was wrong. `delays`: how long the next attempt has to wait at least, from the address and at the
+    /// Reports a wrong password. `delays` are the minimum delays before the next attempt, for the address and for the
     /// account.
     pub fn failed(mut self, delays: [Option<Duration>; 2]) {
         self.outcome = AttemptOutcome::Failed(delays);
     }
 
-    /// From where it comes, and at which account.
+    /// The address and the account of the attempt.
     pub fn who(&self) -> (IpAddr, &UserId) {
         (self.address, &self.user)
     }
 
-    /// The password was not looked at: nothing is counted.
+    /// Reports that the password was not checked: nothing is counted.
     pub fn cancelled(mut self) {
         self.outcome = AttemptOutcome::Unknown;
     }
@@ -274,8 +277,8 @@ fn counter<K: Eq + Hash + Clone>(counters: &mut HashMap<K, Failures>, key: K, no
     failures
 }
 
-/// Makes room for one more: of a few entries those that are over go, or else the oldest. A map hashes with a key of its
-/// own, so nobody can choose whom that is.
+/// Makes room for a new entry: of a few sampled entries, removes those that are over, and the oldest one. The map uses
+/// a random hash key, so an attacker cannot choose the sample.
 fn make_room<K: Eq + Hash + Clone, V>(
     map: &mut HashMap<K, V>,
     is_over: impl Fn(&V) -> bool,
@@ -306,11 +309,11 @@ mod tests {
         UserId::parse(name).unwrap()
     }
 
-    /// Ends an attempt as failed at a moment.
+    /// Ends an attempt as failed at the given time.
     fn fail(guard: &Arc<SignInGuard>, address: IpAddr, name: &str, now: Instant) -> Result<(), Duration> {
         let mut attempt = guard.begin(address, false, &user(name), now)?;
         guard.end(&attempt, now);
-        // What its drop does changes nothing.
+        // The drop must not count as well: it goes to another guard.
         attempt.guard = SignInGuard::new(Some(1)).unwrap();
         Ok(())
     }
@@ -352,7 +355,7 @@ mod tests {
     #[test]
     fn successes_and_unchecked_attempts_do_not_count() {
         let guard = SignInGuard::new(Some(1)).unwrap();
-        // An attempt ends by the real clock, which must not be ahead.
+        // Dropping an attempt uses the real clock, so the test's time is ahead of it.
         let now = Instant::now() + Duration::from_secs(60);
         for _ in 0..100 {
             guard.begin(ip(1), false, &user("ann"), now).unwrap().succeeded();
@@ -365,7 +368,7 @@ mod tests {
     #[test]
     fn users_are_not_locked_out_by_other_addresses() {
         let guard = SignInGuard::new(Some(300)).unwrap();
-        // An attempt ends by the real clock, which must not be ahead.
+        // Dropping an attempt uses the real clock, so the test's time is ahead of it.
         let now = Instant::now() + Duration::from_secs(60);
         guard.begin(ip(1), false, &user("ann"), now).unwrap().succeeded();
         while fail(&guard, ip(9), "ann", now).is_ok() {}

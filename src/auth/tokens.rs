@@ -1,11 +1,12 @@
-//! Verifies tokens: connect tokens, which prove the identity of a client, and subscription tokens, which open a
-//! channel.
+//! Verifies tokens: connect tokens, which authenticate a client, and subscription tokens, which authorize a client to
+//! subscribe to a channel.
 //!
-//! Which algorithm a key is for is decided by the configuration: a token's header only picks among the configured
-//! keys, each of which verifies its one algorithm and no other. Time is passed in as Unix seconds.
+//! The configuration determines the algorithm of each key. The token's header only selects among the configured keys,
+//! and each key verifies its own algorithm only. The current time is a parameter, in Unix seconds.
 //!
-//! Feedline's own sessions have a key of their own, named by the header's `kid`. A token with that `kid` is verified
-//! with that key and no other, and any other token never is: neither key can sign the other's kind.
+//! Feedline's own sessions are signed with a separate key, which the header's `kid` identifies. A token with this `kid`
+//! is verified with this key only, and no other token is verified with it. Therefore neither key can sign tokens of the
+//! other kind.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,13 +17,13 @@ use super::claims::{ConnectClaims, SubscribeClaims, TokenError, TokenIdentity, T
 use super::raw_claims::{RawClaims, RawOptions, expiry, in_time, json};
 use crate::config::{AuthConfig, Secret, Secrets};
 
-/// The `kid` of Feedline's own sessions.
+/// The `kid` in the header of Feedline's own sessions.
 pub(super) const SESSION_KID: &str = "feedline-session";
 
-/// What the claim `token_use` of Feedline's own sessions says.
+/// The claim `token_use` of Feedline's own sessions.
 pub(super) const SESSION_USE: &str = "session";
 
-/// A key cannot be used.
+/// The error for a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {reason}")]
 pub struct KeyError {
@@ -36,7 +37,7 @@ impl KeyError {
     }
 }
 
-/// Verifies tokens. Cheap enough for the task of a connection: no store, no clock.
+/// Verifies tokens. It uses no store and no clock, so connection tasks can call it directly.
 #[derive(Debug)]
 pub struct Verifier {
     /// The keys of the application.
@@ -46,13 +47,13 @@ pub struct Verifier {
     audience: Option<String>,
     issuer: Option<String>,
     require_exp: bool,
-    /// In seconds: how far clocks may differ.
+    /// The tolerated clock difference, in seconds.
     leeway: u64,
-    /// In seconds: the longest life of a session, whatever its token says.
+    /// The maximum lifetime of a session, in seconds. A longer lifetime in the token has no effect.
     session_ttl: u64,
 }
 
-/// One key and the one algorithm it is for.
+/// A key, and the only algorithm that it verifies.
 #[derive(Debug)]
 struct VerificationKey {
     algorithm: Algorithm,
@@ -67,21 +68,21 @@ impl VerificationKey {
 
     fn new(algorithm: Algorithm, key: DecodingKey) -> Self {
         let mut validation = Validation::new(algorithm);
-        // Times, audience and issuer are checked here, against the time that is passed in.
+        // Expiry, audience and issuer are checked in this module, against the time parameter.
         validation.validate_exp = false;
         validation.validate_aud = false;
         validation.required_spec_claims = HashSet::new();
         Self { algorithm, key, validation }
     }
 
-    /// The claims, if the signature is this key's.
+    /// The claims of the token. `None`: the signature is not of this key, or the claims are malformed.
     fn claims(&self, token: &str) -> Option<RawClaims> {
         decode::<RawClaims>(token, &self.key, &self.validation).ok().map(|decoded| decoded.claims)
     }
 }
 
 impl Verifier {
-    /// Takes the configured keys, and the generated secrets.
+    /// Uses the configured keys, and the generated secrets.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl Verifier {
     ///
     /// # Errors
     ///
-    /// If it is invalid, is for a channel, has expired or is not valid yet.
+    /// If the token is invalid, is for a channel, has expired or is not valid yet.
     pub fn verify_connect(&self, token: &str, now: u64) -> Result<ConnectClaims, TokenError> {
         let (claims, identity) = self.verify(token)?;
         if claims.channel.is_some() {
@@ -140,12 +141,12 @@ impl Verifier {
         timely.map(|()| valid)
     }
 
-    /// Verifies a subscription token. Whether the user, the channel and the client are those that
-    /// it is shown for is the caller's to see. `now` is in Unix seconds.
+    /// Verifies a subscription token. `now` is in Unix seconds. The caller must check that the user, the channel and
+    /// the client are those of the subscription.
     ///
     /// # Errors
     ///
-    /// If it is invalid, is not for a channel, has expired or is not valid yet.
+    /// If the token is invalid, is not for a channel, has expired or is not valid yet.
     pub fn verify_subscribe(&self, token: &str, now: u64) -> Result<SubscribeClaims, TokenError> {
         let (claims, identity) = self.verify(token)?;
         let user = claims.user()?;
@@ -195,7 +196,7 @@ impl Verifier {
         Ok((claims, identity))
     }
 
-    /// Verifies a token that says it is one of Feedline's own sessions.
+    /// Verifies a token whose `kid` is that of Feedline's own sessions.
     fn verify_session(&self, token: &str, algorithm: Algorithm) -> Result<(RawClaims, TokenIdentity), TokenError> {
         let key = self.session_key.as_ref().filter(|key| key.algorithm == algorithm);
         let key = key.ok_or(TokenError::Invalid("accounts are not enabled"))?;
@@ -208,8 +209,8 @@ impl Verifier {
         }
         let kind = TokenKind::Session { generation: claims.generation };
         let mut identity = claims.identity(kind);
-        // A shorter `auth.token_ttl` holds for sessions opened before, too. So nothing of a session is to be remembered
-        // for longer than that.
+        // A shorter `auth.token_ttl` also applies to sessions opened before. So a record about a session need not be
+        // kept for longer than `auth.token_ttl`.
         identity.expires_at = Some(expires_at.0.min(issued_at.0.saturating_add(self.session_ttl)));
         Ok((claims, identity))
     }
