@@ -1,10 +1,10 @@
-//! Rate limits in bounded memory: GCRA (of the crate `governor`) over a table that never grows past its capacity, and
-//! never lets requests through uncounted.
+//! Rate limits with bounded memory: GCRA (from the crate `governor`) on a table with a fixed capacity. Requests are
+//! counted even if the table is full.
 //!
-//! A key has a bucket of its own while there is room. Buckets that are full again are the same as none and are dropped
-//! when room is needed. Where there is none, keys that are already in the table go on as before, and new keys share
-//! buckets: all keys of one *class* share one. Of addresses the class is the network around them, so that an attacker
-//! with a /48 of IPv6 crowds out nobody but that network; of users it is chance.
+//! Each key has its own bucket while the table has room. A full bucket is equivalent to no bucket, so full buckets are
+//! removed when room is needed. If there is still no room, keys in the table keep their buckets, and new keys share one
+//! bucket per *class*. The class of an address is its surrounding network, so an attacker with an IPv6 /48 affects only
+//! that network. Users have no such class: which of them share a bucket is random.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,16 +22,17 @@ use governor::state::keyed::ShrinkableKeyedStateStore;
 use governor::{Quota, RateLimiter as Governor};
 use parking_lot::Mutex;
 
-/// Parts of the table, each behind a lock of its own. A class is in one part, and can fill no other.
+/// The number of shards, each with its own lock. All keys of a class are in one shard and cannot fill the others.
 const SHARDS: usize = 16;
 
-/// Buckets of each part for keys that have found no room.
+/// The maximum number of shared buckets in each shard.
 const SHARED_BUCKETS: u64 = 4_096;
 
-/// The shortest time between two searches for buckets that are full again.
+/// The minimum time between two sweeps for full buckets.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A key of a table: digests made with a secret hasher, so that nobody can aim at another's.
+/// The key of a bucket. It consists of digests made with a secret hasher, so that a client cannot choose a key that
+/// collides with another client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BucketKey {
     own: u64,
@@ -44,28 +45,28 @@ impl BucketKey {
         Self { own, class: own }
     }
 
-    /// A key with neighbours.
+    /// A key in a class with other keys.
     pub fn in_class(own: u64, class: u64) -> Self {
         Self { own, class }
     }
 
-    /// The digest of whoever is counted.
+    /// The digest of the user or address that is counted.
     pub fn own(&self) -> u64 {
         self.own
     }
 }
 
-/// The table.
+/// A bounded table of buckets.
 #[derive(Debug)]
 pub struct BoundedStore {
     shards: [Mutex<Shard>; SHARDS],
-    /// Keys that each shard keeps apart.
+    /// The maximum number of own buckets in each shard.
     capacity: usize,
-    /// A key found no room since this was last asked.
+    /// Whether a key found no room since this flag was last cleared.
     crowded: Arc<AtomicBool>,
 }
 
-/// When each bucket is full again.
+/// The buckets of a shard. Each value is the time at which the bucket is full again.
 #[derive(Debug, Default)]
 struct Shard {
     own: HashMap<u64, Nanos, RandomState>,
@@ -73,18 +74,18 @@ struct Shard {
 }
 
 impl BoundedStore {
-    /// An empty table for about so many keys.
+    /// An empty table for approximately `capacity` keys.
     pub fn new(capacity: usize) -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
         Self { shards, capacity: capacity.div_ceil(SHARDS), crowded: Arc::default() }
     }
 
-    /// Whether a key has found no room since the last call.
+    /// Whether a key found no room since the last call. Clears the flag.
     pub fn take_crowded(&self) -> bool {
         self.crowded.load(Ordering::Relaxed) && self.crowded.swap(false, Ordering::Relaxed)
     }
 
-    /// Drops buckets that are full by then.
+    /// Removes the buckets that are full at this time.
     pub fn drop_until(&self, time: Nanos) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -93,7 +94,7 @@ impl BoundedStore {
         }
     }
 
-    /// Buckets that are kept.
+    /// The number of buckets in the table.
     pub fn buckets(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock()).map(|shard| shard.own.len() + shard.shared.len()).sum()
     }
@@ -134,17 +135,17 @@ impl ShrinkableKeyedStateStore<BucketKey> for BoundedStore {
     }
 }
 
-/// How much of something is allowed: a bucket that refills at a rate.
+/// A rate limit: the parameters of a bucket that refills at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// The time in which one unit comes back.
+    /// The time in which one unit is restored.
     pub interval: Duration,
-    /// Units in a full bucket.
+    /// The capacity of the bucket, in units.
     pub burst: NonZeroU32,
 }
 
 impl Rate {
-    /// So many units a minute, and twice as many at once.
+    /// A rate of this many units per minute, with bursts of twice as many.
     pub fn per_minute(units: NonZeroU32) -> Self {
         Self {
             interval: Duration::from_secs(60) / units.get(),
@@ -153,7 +154,7 @@ impl Rate {
     }
 }
 
-/// A rate limit: a bucket for each key.
+/// A rate limiter with one bucket per key.
 pub struct RateLimiter<C: Clock = MonotonicClock> {
     limiter: Governor<BucketKey, BoundedStore, C, NoOpMiddleware<C::Instant>>,
     burst: NonZeroU32,
@@ -162,7 +163,7 @@ pub struct RateLimiter<C: Clock = MonotonicClock> {
 }
 
 impl<C: Clock> RateLimiter<C> {
-    /// All buckets are full. About `capacity` keys are kept apart.
+    /// All buckets start full. Approximately `capacity` keys have their own bucket.
     pub fn new(rate: Rate, capacity: usize, clock: C) -> Self {
         let interval = rate.interval.max(Duration::from_nanos(1));
         let quota = Quota::with_period(interval).unwrap_or(Quota::per_second(NonZeroU32::MIN));
@@ -172,22 +173,22 @@ impl<C: Clock> RateLimiter<C> {
         Self { limiter, burst: rate.burst, crowded, swept_at: Mutex::new(now) }
     }
 
-    /// Takes units out of a bucket. More than it can ever hold counts as all that it holds.
+    /// Takes units from a bucket. A request for more units than the bucket can hold takes its whole capacity.
     ///
     /// # Errors
-    /// When the units will be there; then nothing was taken.
+    /// The time to wait until the units are available. Nothing was taken.
     pub fn take(&self, key: BucketKey, units: NonZeroU32) -> Result<(), Duration> {
         if self.crowded.load(Ordering::Relaxed) {
             self.sweep();
         }
         match self.limiter.check_key_n(&key, units.min(self.burst)) {
             Ok(Err(not_yet)) => Err(not_yet.wait_time_from(self.limiter.clock().now())),
-            // That a bucket cannot hold so much was seen to.
+            // The inner error cannot occur: it means more units than the capacity.
             Ok(Ok(())) | Err(_) => Ok(()),
         }
     }
 
-    /// Drops buckets that are full again, if that was not done just now.
+    /// Removes full buckets, at most once every [`SWEEP_INTERVAL`].
     fn sweep(&self) {
         let now = self.limiter.clock().now();
         if let Some(mut swept_at) = self.swept_at.try_lock()
@@ -199,7 +200,7 @@ impl<C: Clock> RateLimiter<C> {
         }
     }
 
-    /// Buckets that are kept.
+    /// The number of buckets in the table.
     pub fn buckets(&self) -> usize {
         self.limiter.len()
     }
@@ -249,12 +250,12 @@ mod tests {
         let (limiter, clock) = limiter(1, 1_600);
         let known = BucketKey::of(7);
         assert!(limiter.take(known, ONE).is_ok());
-        // Each has its own bucket and leaves one unit in it.
+        // Each key has its own bucket and leaves one unit in it.
         let crowd = (1_000..100_000_u64).map(|n| BucketKey::of(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         crowd.for_each(|key| _ = limiter.take(key, ONE));
         let most = 1_600 + SHARDS * SHARED_BUCKETS as usize;
         assert!(limiter.buckets() <= most, "{} buckets", limiter.buckets());
-        // Nobody who comes now gets through more often than the crowd that shares the bucket: two units, both are gone.
+        // New keys share the bucket of an earlier key: at most its two units can be left.
         let class = 99_999_u64.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let late: usize = (0..500).map(|n| taken(&limiter, BucketKey::in_class(n, class))).sum();
         assert!(late <= 2, "{late} got through a full table");
@@ -269,7 +270,7 @@ mod tests {
     fn one_network_cannot_fill_the_table() {
         let (limiter, _) = limiter(1, 1_600);
         let all: usize = (0..60_000).map(|host| taken(&limiter, BucketKey::in_class(1 << 40 | host, 5))).sum();
-        // 100 keys with a bucket each, and one bucket for the others.
+        // 100 keys have their own bucket; all others share one.
         assert_eq!(all, 2 * 101);
         assert_eq!(taken(&limiter, BucketKey::in_class(3, 6)), 2);
     }

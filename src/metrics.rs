@@ -1,4 +1,4 @@
-//! What is counted, and its text form for Prometheus.
+//! The metrics of a node, and their OpenMetrics text format for Prometheus.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -42,24 +42,24 @@ struct ByOperation {
     outcome: &'static str,
 }
 
-/// What is read off when somebody asks, instead of being counted.
+/// Values that the gateway reads from its parts at each scrape; all other metrics are updated by events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Levels {
-    /// Sockets open.
+    /// The number of open WebSockets.
     pub connections: usize,
-    /// Channels with listeners here.
+    /// The number of channels with subscribers on this node.
     pub channels: usize,
-    /// Bytes that wait for sockets.
+    /// The total size of all send queues, in bytes.
     pub queue_bytes: usize,
-    /// Round trips made to Redis.
+    /// The number of round trips to Redis since the start of the node.
     pub broker_round_trips: u64,
-    /// Round trips made to the ledger.
+    /// The number of round trips to the ledger since the start of the node.
     pub ledger_round_trips: u64,
     /// Whether this node may use its caches.
     pub cache_lease: bool,
 }
 
-/// Everything that is counted.
+/// The counters, gauges and histograms of a node.
 pub struct Metrics {
     registry: Mutex<Registry>,
     connections: Gauge,
@@ -113,13 +113,13 @@ impl Default for Metrics {
     }
 }
 
-/// 0.5 ms to 32 s, in doublings.
+/// A histogram of seconds with buckets from 0.5 ms to 32 s, each twice the previous one.
 fn latency() -> Histogram {
     Histogram::new(exponential_buckets(0.0005, 2.0, 17))
 }
 
 impl Metrics {
-    /// All at zero.
+    /// Registers all metrics, each with the value 0.
     pub fn new() -> Self {
         let metrics = Self {
             registry: Mutex::new(Registry::with_prefix("feedline")),
@@ -252,57 +252,57 @@ impl Metrics {
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
     }
 
-    /// A socket was opened.
+    /// Counts a WebSocket that was opened.
     pub fn accepted(&self) {
         self.accepted.inc();
     }
 
-    /// A connection was refused.
+    /// Counts a refused connection, by reason.
     pub fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&ByReason { reason }).inc();
     }
 
-    /// The server closed a socket.
+    /// Counts a socket that the server closed, by close code.
     pub fn closed(&self, code: u16) {
         self.closed.get_or_create(&ByCode { code: code.into() }).inc();
     }
 
-    /// Messages were put into this many queues.
+    /// Counts messages put into send queues: one for each queue.
     pub fn delivered(&self, queues: u64) {
         self.deliveries.inc_by(queues);
     }
 
-    /// A slow client lost its queue.
+    /// Counts a client that was disconnected because its send queue was full.
     pub fn dropped_slow(&self) {
         self.dropped.get_or_create(&ByReason { reason: "slow" }).inc();
     }
 
-    /// Lost hints were read from a log.
+    /// Counts a gap of lost pub/sub messages that was filled from a log.
     pub fn gap(&self) {
         self.gaps.inc();
     }
 
-    /// A command came.
+    /// Counts a command of a client, by kind.
     pub fn command(&self, kind: &'static str) {
         self.commands.get_or_create(&ByKind { kind }).inc();
     }
 
-    /// An operation was run.
+    /// Counts an operation, by name and outcome: `ok` or the code of the error.
     pub fn operation(&self, operation: &'static str, outcome: &'static str) {
         self.operations.get_or_create(&ByOperation { operation, outcome }).inc();
     }
 
-    /// A post reached the queues of a channel's sockets.
+    /// Records the time from the acceptance of a post to the send queues, in milliseconds.
     pub fn published_to_socket(&self, after: Millis) {
         self.publish_to_socket.observe(seconds(after));
     }
 
-    /// A fan-out job is done.
+    /// Records the time from the creation of a fan-out job to its completion, in milliseconds.
     pub fn fanout_done(&self, after: Millis) {
         self.fanout_lag.observe(seconds(after));
     }
 
-    /// A page of inboxes was written.
+    /// Counts the inboxes of one page of a fan-out job, by outcome.
     pub fn fanned_out(&self, receipts: &[Receipt]) {
         let count = |outcome, is: fn(&Receipt) -> bool| {
             let many = receipts.iter().filter(|receipt| is(receipt)).count() as u64;
@@ -316,17 +316,19 @@ impl Metrics {
         count("live", |receipt| matches!(receipt, Receipt::Written(1..)));
     }
 
-    /// An entry of the pulled log came to the connected followers of this node.
+    /// Records the time from an append to the pull log to the inboxes of the followers connected to this node, in
+    /// milliseconds.
     pub fn pulled(&self, after: Millis) {
         self.pulled.observe(seconds(after));
     }
 
-    /// Entries of the pulled log were brought to an inbox when it was opened or read.
+    /// Counts entries of the pull log that were added to an inbox when it was opened or read.
     pub fn caught_up(&self, entries: u64) {
         self.caught_up.inc_by(entries);
     }
 
-    /// How much fan-out waits, and how old the oldest is.
+    /// Sets the number of unfinished fan-out jobs, and the age of the oldest one in milliseconds; `None`: there are
+    /// none.
     pub fn fanout_backlog(&self, jobs: u64, oldest: Option<Millis>) {
         self.fanout_jobs.set(i64::try_from(jobs).unwrap_or(i64::MAX));
         self.fanout_oldest.set(i64::try_from(oldest.unwrap_or(0) / 1_000).unwrap_or(i64::MAX));
@@ -337,57 +339,61 @@ impl Metrics {
         self.quarantine.set(i64::try_from(size).unwrap_or(i64::MAX));
     }
 
-    /// Likes were acknowledged.
+    /// Counts acknowledged likes.
     pub fn likes_queued(&self, many: usize) {
         self.likes_queued.inc_by(many as u64);
     }
 
-    /// A batch of likes was settled: its entries, those left of them after merging, the time since its oldest.
+    /// Records a settled batch of likes: the number of its entries, the number of changes left after merging, and the
+    /// time since the acknowledgement of its oldest entry in milliseconds.
     pub fn likes_settled(&self, entries: usize, changes: usize, after: Millis) {
         self.likes_batch.observe(entries as f64);
         self.likes_merged.inc_by(entries.saturating_sub(changes) as u64);
         self.likes_settle.observe(seconds(after));
     }
 
-    /// An acknowledged like could not be settled.
+    /// Counts an acknowledged like that was reverted, by reason.
     pub fn like_reverted(&self, reason: &'static str) {
         self.likes_reverted.get_or_create(&ByReason { reason }).inc();
     }
 
-    /// A change waited for the other nodes; so many of them did not confirm it.
+    /// Records the time that a change waited for other nodes to confirm its invalidation, and counts the nodes that did
+    /// not.
     pub fn invalidation_confirmed(&self, after: Duration, unconfirmed: usize) {
         self.invalidation_wait.observe(after.as_secs_f64());
         self.invalidations_unconfirmed.inc_by(unconfirmed as u64);
     }
 
-    /// The erasure of a user is finished.
+    /// Counts a finished erasure of a user.
     pub fn erased(&self) {
         self.erasures.inc();
     }
 
-    /// How many events wait to become notifications, and how old the oldest is.
+    /// Sets the number of events waiting to become notifications, and the age of the oldest one in milliseconds;
+    /// `None`: there are none.
     pub fn event_backlog(&self, events: u64, oldest: Option<Millis>) {
         self.events_pending.set(i64::try_from(events).unwrap_or(i64::MAX));
         self.events_oldest.set(seconds(oldest.unwrap_or(0)));
     }
 
-    /// How many events of likes wait.
+    /// Sets the number of like events waiting to become notifications.
     pub fn like_event_backlog(&self, events: u64) {
         self.like_events_pending.set(i64::try_from(events).unwrap_or(i64::MAX));
     }
 
-    /// An event was put aside.
+    /// Counts an event that failed permanently and produced no notifications.
     pub fn event_failed(&self) {
         self.events_failed.inc();
     }
 
-    /// How many likes wait, and how old the oldest is.
+    /// Sets the number of likes waiting to be settled, and the age of the oldest one that this node is settling, in
+    /// milliseconds.
     pub fn likes_waiting(&self, likes: u64, age: Millis) {
         self.likes_queue.set(i64::try_from(likes).unwrap_or(i64::MAX));
         self.likes_oldest.set(seconds(age));
     }
 
-    /// All of it, in the OpenMetrics text format.
+    /// Encodes all metrics in the OpenMetrics text format, with these levels.
     pub fn text(&self, levels: Levels) -> String {
         let gauge = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         gauge(&self.connections, levels.connections as u64);

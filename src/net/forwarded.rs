@@ -1,7 +1,8 @@
-//! The address of a client behind trusted proxies: `X-Forwarded-For`, or without it `Forwarded` (RFC 7239).
+//! The address of a client behind trusted proxies, from `X-Forwarded-For` or, if that is missing, from `Forwarded` (RFC
+//! 7239).
 //!
-//! Each proxy adds the address it got the request from at the right; what is further left may be invented. So the hops
-//! are read from the right, as long as they are trusted proxies, and the first one that is not is the client.
+//! Each proxy appends the address of its peer at the right; clients can forge the entries further left. Therefore the
+//! hops are read from the right: trusted proxies are skipped, and the first other address is the client.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,10 +13,10 @@ use super::TrustedProxies;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The address of the client that a request comes from. `peer` is the other end of the connection.
+/// The address of the client that sent a request. `peer` is the other end of the connection.
 ///
-/// A proxy sends one of the two headers and passes the other on as the client wrote it, so only one can be believed.
-/// Nearly all proxies send `X-Forwarded-For`: where it is present, `Forwarded` is ignored.
+/// A proxy writes one of the two headers and forwards the other as the client sent it, so only one of them is reliable.
+/// Nearly all proxies write `X-Forwarded-For`: if it is present, `Forwarded` is ignored.
 pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) -> IpAddr {
     let peer = peer.to_canonical();
     if !trusted.contains(peer) {
@@ -28,7 +29,7 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxie
     }
 }
 
-/// The last hop that a trusted proxy vouches for. A hop that is no address ends the walk.
+/// The first untrusted hop from the right, or the last hop before an entry that is not an address.
 fn first_untrusted(peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>, trusted: &TrustedProxies) -> IpAddr {
     let mut client = peer;
     for hop in hops {
@@ -41,17 +42,17 @@ fn first_untrusted(peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>, tru
     client
 }
 
-/// The values of a header, the last one first. They are read as bytes: what a client wrote need not be text.
+/// The values of a header, the last one first, as bytes: values from clients need not be text.
 fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     headers.get_all(name).iter().rev().map(HeaderValue::as_bytes)
 }
 
-/// The hops of one `X-Forwarded-For`, from the right.
+/// The hops of one `X-Forwarded-For` value, from right to left.
 fn x_forwarded_for(value: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     value.rsplit(|byte| *byte == b',').map(node)
 }
 
-/// The hops of one `Forwarded`, from the right.
+/// The hops of one `Forwarded` value, from right to left.
 fn forwarded(value: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {
@@ -61,7 +62,7 @@ fn forwarded(value: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     })
 }
 
-/// The address of the `for` of an element: `for=192.0.2.60;proto=http;by=203.0.113.43`.
+/// The address in the `for` parameter of an element such as `for=192.0.2.60;proto=http;by=203.0.113.43`.
 fn for_parameter(element: &[u8]) -> Option<IpAddr> {
     let mut rest = Some(element);
     while let Some(pairs) = rest {
@@ -76,7 +77,8 @@ fn for_parameter(element: &[u8]) -> Option<IpAddr> {
     None
 }
 
-/// Splits at the last separator outside of quotes: what is before it, if there is one, and what is behind it.
+/// Splits at the last separator outside of quotes. Returns the text before it (`None` without a separator) and the text
+/// after it.
 fn rsplit_unquoted(text: &[u8], separator: u8) -> (Option<&[u8]>, &[u8]) {
     let escaped = |at: usize| text[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
     let mut quoted = false;
@@ -90,8 +92,8 @@ fn rsplit_unquoted(text: &[u8], separator: u8) -> (Option<&[u8]>, &[u8]) {
     (None, text)
 }
 
-/// An address as proxies write it: `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:4711`.
-/// `None` of `unknown` and of names that hide an address.
+/// Parses an address in the forms that proxies write: `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:4711`. `None` for `unknown` and for obfuscated identifiers.
 fn node(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
@@ -105,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// A name and a value.
+    /// The name and the value of a header.
     type Header<'a> = (&'static str, &'a str);
 
     fn ip(text: &str) -> IpAddr {
@@ -172,7 +174,7 @@ mod tests {
             headers.extend(given.map(|value| (name.clone(), value)));
             client_address(ip("10.0.0.1"), &headers, &trusted());
             prop_assert_eq!(client_address(ip("192.0.2.9"), &headers, &trusted()), ip("192.0.2.9"));
-            // Whatever a client sent, the address that the proxy adds at the right is the client's.
+            // The rightmost address is the client's, regardless of the headers that the client sent.
             let added: &[u8] = if forwarded { b", for=198.51.100.7" } else { b", 198.51.100.7" };
             if let Ok(value) = HeaderValue::from_bytes(&[&left, added].concat()) {
                 headers.insert(name, value);

@@ -1,19 +1,19 @@
-//! Which browser origins may connect: one check for WebSockets and for CORS.
+//! The browser origins that may connect: one check for WebSockets and for CORS.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
 
-/// Browser origins that may connect in addition to the page's own host.
+/// The browser origins that may connect in addition to the server's own host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedOrigins {
     /// Every origin.
     Any,
-    /// These, each as a browser sends it: `scheme://host` or `scheme://host:port`, in lower case.
+    /// These origins, each in the form that browsers send: `scheme://host` or `scheme://host:port`, in lower case.
     Listed(Vec<String>),
 }
 
-/// Whether the page that makes a request may do so. Browsers send where the page came from; other clients send nothing,
-/// and are identified by their token alone.
+/// Whether the `Origin` header of a request is allowed. Browsers send the origin of the page; other clients send none
+/// and are authenticated by their token alone.
 pub fn allowed(origins: &AllowedOrigins, headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return true };
     let Ok(origin) = origin.to_str().map(str::to_ascii_lowercase) else { return false };

@@ -1,8 +1,9 @@
-//! Deadlines on transfers that make no progress: a request body that does not come, a response that is not taken.
+//! Deadlines on transfers without progress: a request body that does not arrive, or a response that the client does not
+//! read.
 //!
-//! No deadline covers a whole transfer, so a large one and one that lasts for hours are both fine. A transfer fails
-//! once it has waited for the other end for the whole timeout, or moves fewer than `MIN_BYTES_PER_SECOND`: a byte now
-//! and then is no progress.
+//! No deadline applies to a transfer as a whole, so large transfers and transfers of several hours succeed. A transfer
+//! fails once it has waited for the peer for the whole timeout, or is slower than `MIN_BYTES_PER_SECOND`, so that
+//! sending an occasional byte does not keep it alive.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,16 +18,16 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The slowest transfer that counts as progress. A second-generation phone manages twice as much.
+/// The minimum rate that counts as progress. A second-generation phone network is twice as fast.
 const MIN_BYTES_PER_SECOND: u32 = 2_000;
 
-/// How long a transfer may still wait for the other end.
+/// The remaining time that a transfer may wait for the peer.
 #[derive(Debug)]
 struct Patience {
     timeout: Duration,
-    /// When it ends; `None` while the transfer does not wait.
+    /// When the wait times out; `None`: the transfer is not waiting.
     deadline: Option<Instant>,
-    /// Made when a transfer first has to wait: most never do.
+    /// Created when a transfer first has to wait; most transfers never wait.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -35,7 +36,7 @@ impl Patience {
         Self { timeout, deadline: None, timer: None }
     }
 
-    /// Ready once the transfer has waited for too long. The time runs from the first call.
+    /// Ready once the wait has timed out. The timeout starts at the first call.
     fn poll_exhausted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.timeout);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
@@ -45,7 +46,7 @@ impl Patience {
         timer.as_mut().poll(cx)
     }
 
-    /// Each byte buys time, up to the whole timeout.
+    /// Extends the deadline in proportion to the bytes transferred, up to the whole timeout.
     fn progress(&mut self, bytes: usize) {
         if let Some(deadline) = &mut self.deadline {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -54,7 +55,7 @@ impl Patience {
         }
     }
 
-    /// The transfer does not wait for the other end any more.
+    /// Ends the wait.
     fn finish(&mut self) {
         self.deadline = None;
     }
@@ -64,8 +65,8 @@ fn stalled() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the other end makes no progress")
 }
 
-/// A stream whose writes fail once the other end does not take them. Reads are not bounded here: HTTP may wait for the
-/// next request, or for a handler.
+/// A stream whose writes fail if the peer stops reading. Reads have no deadline: HTTP may wait for the next request, or
+/// for a handler.
 #[derive(Debug)]
 pub struct ProgressStream<S> {
     stream: S,
@@ -73,12 +74,12 @@ pub struct ProgressStream<S> {
 }
 
 impl<S> ProgressStream<S> {
-    /// Bounds the writes of a stream.
+    /// Sets the timeout for the writes of a stream.
     pub fn new(stream: S, timeout: Duration) -> Self {
         Self { stream, writing: Patience::new(timeout) }
     }
 
-    /// The stream without a bound.
+    /// Returns the stream without the deadline.
     pub fn into_inner(self) -> S {
         self.stream
     }
@@ -121,7 +122,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ProgressStream<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when it has written all that there was.
+    /// hyper flushes after it has written all pending data.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.writing.finish();
@@ -133,7 +134,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ProgressStream<S> {
     }
 }
 
-/// Whether the body of a request stalled: the one who answers it asks after the handler has.
+/// Whether the body of a request stalled. The HTTP server checks it after the handler has returned.
 #[derive(Clone, Debug, Default)]
 pub struct StallFlag(Arc<AtomicBool>);
 
@@ -144,7 +145,7 @@ impl StallFlag {
     }
 }
 
-/// A request body that fails once it does not come.
+/// A request body that fails if it stalls.
 #[derive(Debug)]
 pub struct ProgressBody<B> {
     body: B,
@@ -153,7 +154,7 @@ pub struct ProgressBody<B> {
 }
 
 impl<B> ProgressBody<B> {
-    /// Bounds the reading of a body.
+    /// Sets the timeout for the reads of a body. `flag` is set if the body stalls.
     pub fn new(body: B, timeout: Duration, flag: StallFlag) -> Self {
         Self { body, reading: Patience::new(timeout), flag }
     }
@@ -204,7 +205,8 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_millis(400);
     const SHORTLY: Duration = Duration::from_millis(20);
 
-    /// A response of 20,000 bytes to a reader that takes so many bytes at a time; how long it took, if it went.
+    /// Writes a response of 20,000 bytes to a reader that takes this many bytes at a time. Returns the duration, or the
+    /// error.
     async fn written(bytes: usize, every: Duration) -> Result<Duration, io::ErrorKind> {
         let (near, mut far) = tokio::io::duplex(1_000);
         let mut near = ProgressStream::new(near, TIMEOUT);
@@ -244,7 +246,7 @@ mod tests {
         }
     }
 
-    /// A body in so many parts: whether it stalled, and how much of it came.
+    /// Reads a body of this many parts. Returns whether it stalled, and the number of bytes received.
     async fn read(parts: usize, bytes: usize, every: Duration) -> (bool, usize) {
         let part = move |n| async move {
             if n >= parts {

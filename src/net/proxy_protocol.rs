@@ -1,43 +1,43 @@
-//! The PROXY protocol, versions 1 and 2: a proxy that forwards TCP connections writes the client's address before
-//! anything else (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+//! The PROXY protocol, versions 1 and 2: a proxy that forwards TCP connections sends a header with the client's address
+//! before any other data (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// What a header of version 2 begins with.
+/// The first bytes of a version 2 header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// What a header of version 1 begins with.
+/// The first bytes of a version 1 header.
 const LINE: &[u8] = b"PROXY ";
-/// The shortest header there is: `PROXY UNKNOWN\r\n`.
+/// The length of the shortest header, `PROXY UNKNOWN\r\n`, in bytes.
 const SHORTEST: usize = 15;
-/// The longest line of version 1, with its end.
+/// The maximum length of a version 1 header in bytes, including the line end.
 const LONGEST_LINE: usize = 107;
-/// Bytes of a header of version 2 that are always there: signature, version and command, family, length.
+/// The length of the fixed part of a version 2 header in bytes: signature, version and command, family, length.
 const FIXED: usize = 16;
-/// The most bytes of addresses and extensions of version 2. Extensions that proxies send (names of networks, of
-/// certificates) take some hundreds.
+/// The maximum length of the addresses and extensions of version 2, in bytes. The extensions that proxies send (names
+/// of networks, of certificates) take some hundreds.
 const LONGEST_PAYLOAD: usize = 4096;
 
-/// What the first bytes of a connection are.
+/// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// The beginning of a header: at least so many bytes of it are missing.
+    /// The header is incomplete: at least this many bytes are missing.
     Incomplete(usize),
-    /// A whole header, and the client's address. `None`: the proxy speaks for itself, or does not know.
+    /// The header is complete. `None`: the proxy connects on its own behalf, or does not know the client's address.
     Complete(Option<IpAddr>),
 }
 
-/// A connection that does not begin with a PROXY header.
+/// The error for a connection that does not start with a valid PROXY header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed PROXY header: {0}")]
 pub struct MalformedHeader(&'static str);
 
-/// Reads a header, and not one byte more. The caller bounds the time.
+/// Reads exactly one header, and no byte after it. The caller must set a timeout.
 ///
 /// # Errors
-/// If the connection fails or ends, or begins with something else.
+/// If the connection fails or ends, or does not start with a header.
 pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
     let mut head = Vec::with_capacity(LONGEST_LINE);
     loop {
@@ -52,10 +52,10 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ip
     }
 }
 
-/// Reads the bytes that have come so far.
+/// Parses the bytes received so far.
 ///
 /// # Errors
-/// If no header begins with them.
+/// If no header starts with these bytes.
 pub fn parse(head: &[u8]) -> Result<Parsed, MalformedHeader> {
     let begins_with = |start: &[u8]| head.iter().zip(start).all(|(a, b)| a == b);
     match (begins_with(&SIGNATURE), begins_with(LINE)) {
@@ -70,7 +70,8 @@ pub fn parse(head: &[u8]) -> Result<Parsed, MalformedHeader> {
 fn line(head: &[u8]) -> Result<Parsed, MalformedHeader> {
     let line = &head[..head.len().min(LONGEST_LINE)];
     let Some(end) = line.windows(2).position(|pair| pair == b"\r\n") else {
-        // The last byte may be the first half of the end: one at a time, so that nothing behind it is taken.
+        // The last byte may be the first half of the line end. Reads one byte at a time, so that no byte after the
+        // header is consumed.
         return if head.len() < LONGEST_LINE {
             Ok(Parsed::Incomplete(1))
         } else {
@@ -102,7 +103,7 @@ fn line(head: &[u8]) -> Result<Parsed, MalformedHeader> {
     }
 }
 
-/// Version 2: the signature, version and command, family and protocol, length; addresses and extensions.
+/// Version 2: signature, version and command, family and protocol, length, addresses, extensions.
 fn binary(head: &[u8]) -> Result<Parsed, MalformedHeader> {
     if head.len() < FIXED {
         return Ok(Parsed::Incomplete(FIXED - head.len()));
@@ -118,7 +119,7 @@ fn binary(head: &[u8]) -> Result<Parsed, MalformedHeader> {
         return Ok(Parsed::Incomplete(FIXED + length - head.len()));
     };
     match head[12] & 0x0f {
-        // LOCAL: a health check of the proxy.
+        // LOCAL: a health check by the proxy.
         0 => return Ok(Parsed::Complete(None)),
         1 => {}
         _ => return Err(MalformedHeader("the command is unknown")),

@@ -1,4 +1,4 @@
-//! The proxies whose word about a client's address is believed.
+//! The proxies whose forwarded client addresses are trusted.
 
 use std::net::IpAddr;
 
@@ -11,10 +11,10 @@ pub struct TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Reads networks such as `10.0.0.0/8`, or single addresses.
+    /// Parses networks such as `10.0.0.0/8`, or single addresses.
     ///
     /// # Errors
-    /// Which one is neither.
+    /// A message that quotes the first text that is neither.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let network = |text: &str| {
             let address = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
@@ -25,12 +25,12 @@ impl TrustedProxies {
         texts.into_iter().map(network).collect::<Result<_, _>>().map(|networks| Self { networks })
     }
 
-    /// Whether there are none.
+    /// Whether no proxy is trusted.
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty()
     }
 
-    /// Whether a network holds every address, so that every client can invent its own.
+    /// Whether a network contains every address, so that every client can forge its own address.
     pub fn trusts_everyone(&self) -> bool {
         self.networks.iter().any(|network| network.prefix_len() == 0)
     }
@@ -41,14 +41,15 @@ impl TrustedProxies {
         self.networks.iter().any(|network| network.contains(&address))
     }
 
-    /// Whether limits by address do not apply: to this machine, and to trusted proxies, which many clients share.
+    /// Whether limits by address do not apply to the address: to this machine, and to trusted proxies, which many
+    /// clients share.
     pub fn is_exempt(&self, address: IpAddr) -> bool {
         address.to_canonical().is_loopback() || self.contains(address)
     }
 }
 
-/// The address that limits count by: an IPv4 address, or the /64 network of an IPv6 address, because one subscriber has
-/// all addresses of a /64.
+/// The address that limits count by: an IPv4 address, or the /64 network of an IPv6 address, because one subscriber
+/// usually has all addresses of a /64.
 pub fn subscriber_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
