@@ -1,4 +1,4 @@
-//! Builds the parts, starts them in order, and stops them in the opposite one.
+//! Builds the parts of the server, starts them in order, and stops them in reverse order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the stores, then the port.
+    /// Opens the stores, then the listeners.
     ///
     /// # Errors
-    /// If a store cannot be opened, a key cannot be read, or the address cannot be had.
+    /// If a store cannot be opened, a key is invalid, or an address cannot be bound.
     pub async fn start(config: &Config, secrets: &Secrets) -> anyhow::Result<Self> {
         warn_of_risks(config);
         let (broker, queue) = open_broker(config).await?;
@@ -118,23 +118,24 @@ impl App {
         Ok(Self { address, admin_address, broker, ledger, feed, gateway, serving, stopping, drain })
     }
 
-    /// Where it listens.
+    /// The address of `server.listen`, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it serves metrics and health, if not with everything else.
+    /// The address of `server.admin_listen`; `None`: metrics and health are served at [`address`](Self::address).
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_address
     }
 
-    /// What the stores are, for people: the broker, the ledger.
+    /// The displayed names of the broker and the ledger.
     pub fn stores(&self) -> (String, String) {
         (self.broker.name(), self.ledger.name())
     }
 
-    /// Stops: no new sockets, and `/ready` says so; those that are there closed over a while with a code that makes
-    /// clients come back elsewhere; then the port, work handed over, the ledger.
+    /// Stops the server. First `/ready` fails, new sockets are refused, and open sockets are closed over the drain
+    /// period with a code that makes clients reconnect to another node. Then the listeners close, the feed hands over
+    /// its work, and the ledger closes.
     pub async fn stop(self) {
         self.gateway.drain(self.drain).await;
         self.stopping.cancel();
@@ -148,8 +149,8 @@ impl App {
     }
 }
 
-/// Connections of `server.admin_listen`: a few collectors and load balancers. Their files are among those that are
-/// reserved.
+/// The maximum number of connections of `server.admin_listen`, for a few metrics collectors and load balancers. Their
+/// files are among the reserved ones.
 const ADMIN_CONNECTIONS: usize = 64;
 
 fn listen(address: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -174,7 +175,7 @@ fn listener_options(config: &Config) -> ListenerOptions {
     }
 }
 
-/// The caps of the listener: never more connections than there are files for.
+/// The connection limits of the public listener. They never exceed the number of available file descriptors.
 fn connection_limits(config: &Config) -> anyhow::Result<ConnectionLimits> {
     let (files, _) = rlimit::getrlimit(rlimit::Resource::NOFILE).context("the limit of open files cannot be read")?;
     let possible = connections_for(files, config.ledger.connections);
@@ -190,7 +191,7 @@ fn connection_limits(config: &Config) -> anyhow::Result<ConnectionLimits> {
     Ok(ConnectionLimits { connections: Some(connections), per_address })
 }
 
-/// Says what is allowed by the configuration and worth a second thought.
+/// Logs warnings for valid settings that are risky.
 fn warn_of_risks(config: &Config) {
     let auth = &config.auth;
     if config.accounts_enabled() && auth.has_token_key() {
@@ -204,7 +205,8 @@ fn warn_of_risks(config: &Config) {
     }
 }
 
-/// The broker, and the queue of what is written to the ledger later: Redis is both, in one process it is files.
+/// The broker, and the queue of deferred ledger writes. Redis serves as both; in a single process, the queue is a
+/// folder of files.
 async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dyn DurableQueue>)> {
     let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
     let inbox = InboxOptions { length: config.timeline.length, idle };
@@ -234,7 +236,7 @@ async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dy
     })
 }
 
-/// The ledger that the configuration names, with its schema brought up to date.
+/// Opens the configured ledger and migrates its schema.
 ///
 /// # Errors
 /// If it cannot be opened.

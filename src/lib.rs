@@ -1,25 +1,26 @@
 //! Feedline: a WebSocket gateway for social feeds.
 //!
-//! Clients hold one socket and see their timeline move. This page is the map; ARCHITECTURE.md walks a post and a
-//! reconnect through it.
+//! A client keeps one WebSocket open and receives the changes of its timeline over it. This page lists the modules;
+//! ARCHITECTURE.md follows a post and a reconnect through them.
 //!
 //! Data flows one way: socket → session → feed → ledger and broker → hub → socket.
 //!
-//! | folder | what is in it |
+//! | folder | contents |
+//! | [`api`] | the table of operations, and the executor that runs them |
 //! |---|---|
 //! | [`app`] | builds the parts, starts and stops them in order |
-//! | [`config`] | what the user wrote → what is valid |
+//! | [`config`] | reads and validates the configuration |
 //! | [`http`] | the route table, the API of backends, OpenAPI, health, metrics, the page |
 //! | [`gateway`] | sockets: accept loop, session, connection, outbox, hub |
-//! | [`protocol`] | the client wire, pure |
-//! | [`feed`] | what a feed is, one file a concept; the table of operations |
+//! | [`protocol`] | the client protocol: commands, replies, codes |
+//! | [`feed`] | the rules of the feed, one file for each concept |
 //! | [`auth`] | tokens, API keys, passwords |
-//! | [`broker`] | the logs behind channels, and who hears of them: memory, Redis |
-//! | [`ledger`] | the durable truth: SQLite |
+//! | [`broker`] | the logs of channels and the delivery to their subscribers: memory, Redis |
+//! | [`ledger`] | the durable store: SQLite, PostgreSQL |
 //! | [`limiter`] | rate limits in bounded memory |
-//! | [`model`] | the vocabulary: users, posts, log entries |
+//! | [`model`] | the basic types: users, posts, log entries |
 //! | [`net`] | client addresses behind proxies, browser origins |
-//! | [`metrics`] | what is counted |
+//! | [`metrics`] | the metrics for Prometheus |
 //!
 //! The program `feedline` adds the command line (`cli`) and, behind the feature `bench`, `feedline bench`.
 

@@ -1,4 +1,4 @@
-//! How many connections there are, in all and of each address, and the caps on both.
+//! Counts open connections, in total and by client address, and enforces the limits on both.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,30 +9,31 @@ use parking_lot::Mutex;
 
 use crate::net::{TrustedProxies, subscriber_network};
 
-/// Open files that are not for clients' connections: stores, logs, files of the journal, refusals under way.
+/// The number of file descriptors reserved for other uses: stores, logs, files of the journal, connections being
+/// refused.
 const RESERVED_FILES: u64 = 256;
 
-/// How often the log says that an address has reached its cap.
+/// The minimum interval between two warnings that an address has reached its limit.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// The caps on connections.
+/// Limits on the number of connections; `None`: no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionLimits {
-    /// Of the process.
+    /// The maximum number of connections of the listener.
     pub connections: Option<usize>,
-    /// Of one address, or of one /64 network of IPv6.
+    /// The maximum number of connections of one IPv4 address or one IPv6 /64 network.
     pub per_address: Option<usize>,
 }
 
-/// How many connections a process can serve with that many open files, of which `stores` go to connections to the
-/// stores.
+/// The number of client connections that a process with this many file descriptors can serve. `stores` is the number of
+/// connections to the stores.
 pub fn connections_for(open_files: u64, stores: usize) -> usize {
     let reserved = RESERVED_FILES.saturating_add(u64::try_from(stores).unwrap_or(u64::MAX));
-    // However few there are, half of them are for clients.
+    // At least half of the descriptors serve clients.
     usize::try_from(open_files - reserved.min(open_files / 2)).unwrap_or(usize::MAX)
 }
 
-/// The connections of a listener.
+/// The open connections of a listener.
 #[derive(Debug)]
 pub struct ConnectionCounts {
     limits: ConnectionLimits,
@@ -47,20 +48,20 @@ struct ConnectionTotals {
     warned_at: Option<Instant>,
 }
 
-/// A connection was refused because of a cap: the key that sets it.
+/// The error for a connection refused because of a limit: the name of the configuration key without its section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapReached(pub &'static str);
 
 impl ConnectionCounts {
-    /// No connections yet. Limits by address exempt loopback and trusted proxies.
+    /// Starts without connections. Loopback and trusted proxies are exempt from the limit by address.
     pub fn new(limits: ConnectionLimits, trusted: Arc<TrustedProxies>) -> Arc<Self> {
         Arc::new(Self { limits, trusted, counts: Mutex::default() })
     }
 
-    /// ConnectionTotals a connection for as long as the slot lives.
+    /// Counts a connection until the slot is dropped.
     ///
     /// # Errors
-    /// If the process has as many as it may.
+    /// If the listener has its maximum number of connections.
     pub fn open(self: &Arc<Self>) -> Result<ConnectionSlot, CapReached> {
         let mut counts = self.counts.lock();
         if self.limits.connections.is_some_and(|limit| counts.all >= limit) {
@@ -92,19 +93,19 @@ impl ConnectionCounts {
     }
 }
 
-/// One connection's place in the counts.
+/// A counted connection.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     owner: Arc<ConnectionCounts>,
-    /// What it counts for, once the client's address is known.
+    /// The counted address or network; `None`: not known yet, or exempt.
     network: Mutex<Option<IpAddr>>,
 }
 
 impl ConnectionSlot {
-    /// ConnectionTotals the connection for its client's address, unless it has been already or the address is exempt.
+    /// Counts the connection by its client's address, unless it is counted already or the address is exempt.
     ///
     /// # Errors
-    /// If the address has as many as it may.
+    /// If the address has its maximum number of connections.
     pub fn assign(&self, client: IpAddr) -> Result<(), CapReached> {
         let mut network = self.network.lock();
         if network.is_none() && !self.owner.trusted.is_exempt(client) {

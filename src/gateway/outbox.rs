@@ -1,7 +1,7 @@
-//! What waits to be written to one socket: a locked queue, a waker and a byte count.
+//! The send queue of one socket: a locked queue, a waker and a byte count.
 //!
-//! Whoever has something for a client puts it here and goes on; the client's own task takes *all* that is queued, and
-//! flushes once. A client that reads too slowly overflows its queue and is closed; nobody else waits for it.
+//! A sender adds a message here and does not wait. The task of the client takes *all* queued messages and flushes once.
+//! If a client reads too slowly, its queue overflows and the client is closed; no other client is delayed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,16 +14,17 @@ use parking_lot::Mutex;
 use super::transport::Framed;
 use crate::protocol::Disconnect;
 
-/// Something to be written.
+/// An item of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outgoing {
-    /// This message. Shared: one encoding goes to every reader.
+    /// A message. All receivers share its encoding.
     Push(Framed),
-    /// That a subscription cannot go on without a gap: how it is said depends on whose it is.
+    /// The subscription to this channel cannot continue without a gap. The client's task closes a connection with 3010
+    /// if the subscription is server-side; otherwise it sends an unsubscribe push with code 2500.
     Insufficient(Arc<str>),
-    /// That the backend ended a subscription.
+    /// The backend ended the subscription to this channel.
     Unsubscribed(Arc<str>),
-    /// That the token of a subscription was revoked.
+    /// The token of the subscription to this channel was revoked.
     Revoked(Arc<str>),
 }
 
@@ -36,25 +37,25 @@ impl Outgoing {
     }
 }
 
-/// How much may wait. Over either, the client is closed with 3008.
+/// The capacity of a queue. A client whose queue exceeds either bound is closed with 3008.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of messages.
+    /// The maximum total size of the queued messages, in bytes.
     pub bytes: usize,
-    /// Messages.
+    /// The maximum number of queued messages.
     pub messages: usize,
 }
 
-/// An emptied queue with more capacity than this frees it: a burst must not occupy memory permanently.
+/// An empty queue with a larger capacity is released, so that a burst does not occupy memory permanently.
 pub(super) const KEPT_CAPACITY: usize = 64;
 
 /// The queue of one client.
 #[derive(Debug)]
 pub struct Outbox {
     queue: Mutex<SendQueue>,
-    /// Something is in the queue, or it is closed. Changed under the queue's lock, looked at without it.
+    /// Whether the queue is not empty, or is closed. Written under the lock of the queue, read without it.
     ready: AtomicBool,
-    /// The client's task, woken by whatever is put in.
+    /// The waker of the client's task.
     reader: AtomicWaker,
     bounds: Bounds,
 }
@@ -72,8 +73,8 @@ impl Outbox {
         Self { queue: Mutex::default(), ready: AtomicBool::new(false), reader: AtomicWaker::new(), bounds }
     }
 
-    /// Queues something. If there is no room the client is closed as slow and what waited is dropped: it comes back and
-    /// recovers from the log. `false` of a client that was closed by it.
+    /// Adds an item. If it does not fit, the client is closed as slow and all queued items are dropped; the client
+    /// reconnects and recovers them from the log. Returns `false` if this call closed the client.
     pub fn push(&self, item: Outgoing) -> bool {
         let mut queue = self.queue.lock();
         if queue.closed.is_some() {
@@ -93,7 +94,8 @@ impl Outbox {
         fits
     }
 
-    /// Has the client closed, unless it is being closed already. What is queued is still written first, if it can be.
+    /// Requests that the client is closed. The first request determines the code. Queued items are still written first,
+    /// if possible.
     pub fn close(&self, why: Disconnect) {
         let mut queue = self.queue.lock();
         queue.closed.get_or_insert(why);
@@ -102,17 +104,17 @@ impl Outbox {
         self.reader.wake();
     }
 
-    /// Bytes waiting.
+    /// The total size of the queued items, in bytes.
     pub fn bytes(&self) -> usize {
         self.queue.lock().bytes
     }
 
-    /// Ready when something waits, or the client is to be closed. Only the client's own task may poll.
+    /// Ready if items are queued or the client must be closed. Only the client's own task may poll.
     pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll(cx, |outbox| outbox.ready.load(Ordering::Acquire))
     }
 
-    /// Ready when the client is to be closed. Only the client's own task may poll.
+    /// Ready if the client must be closed. Only the client's own task may poll.
     pub fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll(cx, |outbox| outbox.queue.lock().closed.is_some())
     }
@@ -122,11 +124,12 @@ impl Outbox {
             return Poll::Ready(());
         }
         self.reader.register(cx.waker());
-        // Between the look and the registration something may have come.
+        // An item may have arrived between the check and the registration.
         if is_ready(self) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Takes all that waits into `taken`, which must be empty, and says whether the client is to be closed after it.
+    /// Moves all queued items into `taken`, which must be empty. Returns the close code if the client must be closed
+    /// after them.
     pub fn take(&self, taken: &mut VecDeque<Outgoing>) -> Option<Disconnect> {
         if taken.capacity() > KEPT_CAPACITY {
             *taken = VecDeque::new();

@@ -1,4 +1,4 @@
-//! The sockets of this node by user, so that they can be closed: by a backend, or because their token ended.
+//! The sockets of this node by user. They are closed at the request of a backend, or when their token is revoked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::feed::PendingChecks;
 use crate::model::UserId;
 use crate::protocol::Disconnect;
 
-/// The connected sockets of this node. Those of anonymous clients are under `None`.
+/// The connected sockets of this node, by user and connection id. The key of anonymous clients is `None`.
 #[derive(Debug, Default)]
 pub(super) struct UserSockets {
     by_user: DashMap<Option<UserId>, HashMap<Arc<str>, RegisteredSocket>>,
@@ -23,23 +23,23 @@ pub(super) struct UserSockets {
 /// A connected socket.
 #[derive(Debug)]
 struct RegisteredSocket {
-    /// The token that it came with, or was refreshed with.
+    /// The token of `connect` or of the last `refresh`; `None` for an anonymous client.
     token: Option<Arc<TokenIdentity>>,
-    /// The tokens of its subscriptions that needed one.
+    /// The tokens of the subscriptions that required one.
     subscriptions: SubscriptionTokens,
     outbox: Arc<Outbox>,
 }
 
-/// What is to be ended because of a revocation.
+/// The connections and subscriptions that a revocation ends.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
-    /// Connections, and how each is closed.
+    /// The connections to close, each with its close code.
     pub(super) sockets: Vec<(Arc<Outbox>, Disconnect)>,
-    /// Subscriptions, by channel.
+    /// The subscriptions to end, by channel.
     pub(super) subscriptions: Vec<(Arc<Outbox>, Arc<str>)>,
 }
 
-/// Keeps a socket in the list until it is dropped.
+/// Registers a socket until it is dropped.
 #[derive(Debug)]
 pub(super) struct Registration {
     sockets: Arc<UserSockets>,
@@ -49,7 +49,8 @@ pub(super) struct Registration {
 }
 
 impl RegisteredSocket {
-    /// Whether a backend wants this client's connection closed.
+    /// Whether a disconnect request for the user applies to this socket. An empty client or session matches every
+    /// socket; clients on the whitelist are spared.
     fn is_meant(&self, client: &str, request: &DisconnectRequest) -> bool {
         let of_client = request.client.is_empty() || request.client == client;
         let session = self.token.as_ref().and_then(|token| token.id.as_deref()).unwrap_or_default();
@@ -59,7 +60,7 @@ impl RegisteredSocket {
 }
 
 impl UserSockets {
-    /// Adds a socket.
+    /// Registers a socket.
     pub(super) fn register(
         self: &Arc<Self>,
         user: Option<UserId>,
@@ -72,7 +73,7 @@ impl UserSockets {
         Registration { sockets: Arc::clone(self), user, client: Arc::clone(client), token }
     }
 
-    /// Closes the sockets that a backend wants closed.
+    /// Closes the sockets to which a backend's disconnect request applies.
     pub(super) fn disconnect(&self, request: &DisconnectRequest) {
         let user = match request.user.as_str() {
             "" => None,
@@ -88,7 +89,7 @@ impl UserSockets {
         }
     }
 
-    /// What `check` refuses of the sockets that are to be checked, and of their subscriptions.
+    /// Checks the sockets of the pending users and their subscriptions. Returns those that `check` refuses.
     pub(super) fn refused(
         &self,
         pending: &PendingChecks,
@@ -122,7 +123,7 @@ impl UserSockets {
 }
 
 impl Registration {
-    /// Notes the token that the socket was refreshed with. Whether it is another one.
+    /// Stores the token of a `refresh`. Returns whether it differs from the current one.
     pub(super) fn renew(&mut self, token: Option<&Arc<TokenIdentity>>) -> bool {
         if self.token.as_ref().map(Arc::as_ptr) == token.map(Arc::as_ptr) {
             return false;
@@ -136,7 +137,7 @@ impl Registration {
         true
     }
 
-    /// Notes the tokens of the socket's subscriptions.
+    /// Stores the tokens of the socket's subscriptions.
     pub(super) fn set_subscriptions(&self, tokens: SubscriptionTokens) {
         if let Some(mut sockets) = self.sockets.by_user.get_mut(&self.user)
             && let Some(socket) = sockets.get_mut(&self.client)
@@ -145,12 +146,12 @@ impl Registration {
         }
     }
 
-    /// Whose it is.
+    /// The user of the socket; `None` for an anonymous client.
     pub(super) fn user(&self) -> Option<&UserId> {
         self.user.as_ref()
     }
 
-    /// The token it came with, or was refreshed with.
+    /// The token of `connect` or of the last `refresh`; `None` for an anonymous client.
     pub(super) fn token(&self) -> Option<&TokenIdentity> {
         self.token.as_deref()
     }

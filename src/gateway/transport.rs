@@ -1,9 +1,10 @@
-//! The transport: a WebSocket on a plain TCP stream, read by tokio-tungstenite and written past it.
+//! The transport: a WebSocket on a plain TCP stream. tokio-tungstenite reads it; data frames are written without it.
 //!
-//! A server's frames are not masked, so a message framed once is the same bytes for every socket. They are framed where
-//! they are encoded ([`Framed`]), shared, and handed to the kernel as they are: one vectored write for all that waits,
-//! no copy for each socket, no write buffer that stays as large as its largest burst. Control frames (pongs, the close
-//! handshake) are tokio-tungstenite's; they are flushed before anything is written past it.
+//! Frames of a server are not masked, so a framed message has the same bytes for every socket. Messages are framed
+//! where they are encoded ([`Framed`]) and then shared. All pending frames of a socket are passed to the kernel in one
+//! vectored write: there is no copy per socket, and no write buffer that keeps the size of its largest burst.
+//! tokio-tungstenite writes control frames (pongs, the close handshake); they are flushed before data frames are
+//! written.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,15 +23,15 @@ use tokio_tungstenite::tungstenite::{self, Message};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framed(Bytes);
 
-/// First byte of a frame that is a whole text message.
+/// The first byte of a frame that contains a whole text message.
 const WHOLE_TEXT: u8 = 0x81;
 
 impl Framed {
-    /// Frames a message, which must be UTF-8: all that is encoded for clients is JSON.
+    /// Frames a message. It must be UTF-8; every message for clients is JSON.
     pub fn text(message: &[u8]) -> Self {
         let mut framed = Vec::with_capacity(message.len() + 10);
         framed.push(WHOLE_TEXT);
-        // RFC 6455, 5.2: the length in 7 bits, or in the 16 or 64 that follow.
+        // RFC 6455, 5.2: the length takes 7 bits, or the 16 or 64 bits that follow.
         match message.len() {
             short @ 0..=125 => framed.push(short as u8),
             middle @ 126..=65_535 => {
@@ -46,41 +47,41 @@ impl Framed {
         Self(framed.into())
     }
 
-    /// Bytes on the wire.
+    /// The length on the wire, in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Never: a frame has a header.
+    /// Always `false`: a frame has a header.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Buffers handed to the kernel at once.
+/// The maximum number of buffers in one vectored write.
 const SLICES: usize = 64;
 
 /// A client's socket.
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: WebSocketStream<TcpStream>,
-    /// How much of the first frame that waits was written already.
+    /// The number of bytes of the first pending frame that were written already.
     written: usize,
-    /// The library may have a control frame to write: it answers those that come.
+    /// Whether tokio-tungstenite may have a control frame to write, such as the answer to one it received.
     control: Control,
-    /// What the library is known to hold of what was received.
+    /// Whether tokio-tungstenite may return a message without reading the socket again.
     received: Received,
 }
 
-/// Whether the library may have something to say without reading more.
+/// Whether tokio-tungstenite may hold received data.
 #[derive(Debug, PartialEq, Eq)]
 enum Received {
     Maybe,
-    /// Everything that came was told: there is nothing to ask for until more comes.
+    /// It has returned every message; the next one needs more data from the socket.
     Nothing,
 }
 
-/// Whether control frames may wait to be written.
+/// Whether control frames may be pending.
 #[derive(Debug, PartialEq, Eq)]
 enum Control {
     None,
@@ -92,7 +93,7 @@ impl Transport {
         Self { socket, written: 0, control: Control::None, received: Received::Maybe }
     }
 
-    /// The next message. Cancelling it loses nothing.
+    /// The next message. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Result<Message, tungstenite::Error>> {
         let message = poll_fn(|cx| self.poll_next(cx)).await;
         if matches!(message, Some(Ok(Message::Ping(_) | Message::Close(_)))) {
@@ -101,11 +102,11 @@ impl Transport {
         message
     }
 
-    /// A socket that is told something is asked each time whether it has something to say; the answer is nearly always
-    /// no, and the runtime knows it without going through the library.
+    /// Polls tokio-tungstenite only if the socket is readable. The task polls after each write, and nearly always no
+    /// data has arrived; the runtime knows this without a call to the library.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, tungstenite::Error>>> {
         if self.received == Received::Nothing {
-            // An error is for the library to meet, when it reads.
+            // Ignores an error: the library returns it when it reads.
             let _ = std::task::ready!(self.socket.get_ref().poll_read_ready(cx));
             self.received = Received::Maybe;
         }
@@ -116,10 +117,10 @@ impl Transport {
         next
     }
 
-    /// Writes as much of `frames` as the kernel takes at once, and takes it off them.
+    /// Writes as many `frames` as the kernel accepts without blocking, and removes those that were written.
     pub(super) fn try_write(&mut self, frames: &mut VecDeque<Framed>) -> io::Result<()> {
         if self.control == Control::Waiting {
-            // A control frame that is stuck goes first.
+            // A pending control frame is written first.
             match self.socket.flush().now_or_never() {
                 Some(flushed) => flushed.map_err(io::Error::other)?,
                 None => return Ok(()),
@@ -139,7 +140,7 @@ impl Transport {
 
     fn write_once(&self, frames: &VecDeque<Framed>) -> io::Result<usize> {
         let stream = self.socket.get_ref();
-        // One frame alone is the rule, and the plain call is the cheaper one.
+        // A single frame is the common case, and a plain write is cheaper.
         if let (1, Some(Framed(frame))) = (frames.len(), frames.front()) {
             return stream.try_write(&frame[self.written..]);
         }
@@ -159,8 +160,8 @@ impl Transport {
         }
     }
 
-    /// Writes all of `frames`, however long it takes. Cancelling it leaves a frame half written: the socket can only be
-    /// dropped then, see [`close`](Self::close).
+    /// Writes all `frames`, without a time limit. If it is cancelled, a frame may be partly written; then the socket
+    /// can only be dropped, see [`close`](Self::close).
     pub(super) async fn write(&mut self, frames: &mut VecDeque<Framed>) -> io::Result<()> {
         if self.control == Control::Waiting {
             self.socket.flush().await.map_err(io::Error::other)?;
@@ -173,12 +174,12 @@ impl Transport {
         Ok(())
     }
 
-    /// Says why, and waits until the client has heard it. Says nothing if a frame is half written: nothing said after
-    /// that could be understood.
+    /// Sends a close frame, and waits for the close frame of the client. Sends nothing if a frame is partly written,
+    /// because the client could not parse the close frame.
     pub(super) async fn close(&mut self, code: u16, reason: &str) {
         let frame = CloseFrame { code: code.into(), reason: reason.into() };
         if self.written == 0 && self.socket.close(Some(frame)).await.is_ok() {
-            // Until the client's own close frame, or the end of the stream.
+            // Reads until the client's close frame or the end of the stream.
             while let Some(Ok(_)) = self.socket.next().await {}
         }
     }
