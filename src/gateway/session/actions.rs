@@ -1,4 +1,4 @@
-//! Actions: what the connection does for a command that the session grants or refuses.
+//! Actions: the steps that the connection executes for a command.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::protocol::Disconnect;
 /// The action for a command.
 #[derive(Debug)]
 pub enum Action {
-    /// None.
+    /// Do nothing.
     Nothing,
     /// Send this reply.
     Reply(Bytes),
@@ -41,13 +41,13 @@ pub enum Action {
 /// A `connect` command that the session grants.
 #[derive(Debug)]
 pub struct ConnectGrant {
-    /// The command's id.
+    /// The id of the command.
     pub id: u32,
-    /// The user; `None` of an anonymous client.
+    /// The user; `None` for an anonymous client.
     pub user: Option<UserId>,
-    /// The connect token; `None` of an anonymous client.
+    /// The connect token; `None` for an anonymous client.
     pub token: Option<Arc<TokenIdentity>>,
-    /// The connection's id.
+    /// The id of the connection.
     pub client: Arc<str>,
     /// The server-side subscriptions.
     pub joins: Vec<Join>,
@@ -56,11 +56,11 @@ pub struct ConnectGrant {
 /// A `publish` command that the session grants.
 #[derive(Debug)]
 pub struct PublishGrant {
-    /// The command's id.
+    /// The id of the command.
     pub id: u32,
-    /// The user; `None` of an anonymous client.
+    /// The user; `None` for an anonymous client.
     pub user: Option<UserId>,
-    /// The client's address: publications are counted by it.
+    /// The address of the client, by which publications of anonymous clients are counted.
     pub address: IpAddr,
     /// The channel's name.
     pub name: String,
@@ -73,19 +73,19 @@ pub struct PublishGrant {
 /// A `presence` or `presence_stats` command that the session grants.
 #[derive(Debug)]
 pub struct PresenceGrant {
-    /// The command's id.
+    /// The id of the command.
     pub id: u32,
-    /// The user; `None` of an anonymous client.
+    /// The user; `None` for an anonymous client.
     pub user: Option<UserId>,
-    /// The client's address: reads are counted by it.
+    /// The address of the client, by which reads of anonymous clients are counted.
     pub address: IpAddr,
     /// The channel's name.
     pub name: String,
-    /// Which of the two commands.
+    /// The requested data.
     pub query: PresenceQuery,
 }
 
-/// What is read of a channel's presence.
+/// The data to read from a channel's presence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresenceQuery {
     /// The clients.
@@ -97,17 +97,17 @@ pub enum PresenceQuery {
 /// A `history` command that the session grants.
 #[derive(Debug)]
 pub struct HistoryGrant {
-    /// The command's id.
+    /// The id of the command.
     pub id: u32,
-    /// The user; `None` of an anonymous client.
+    /// The user; `None` for an anonymous client.
     pub user: Option<UserId>,
-    /// The client's address: reads are counted by it.
+    /// The address of the client, by which reads of anonymous clients are counted.
     pub address: IpAddr,
     /// The channel's name.
     pub name: String,
     /// The channel.
     pub channel: ResolvedChannel,
-    /// The part of the log; with a limit of 0 only the position is read.
+    /// The part of the log to read. With a limit of 0, only the position is read.
     pub span: Span,
     /// The epoch that the log must have, if the client named one.
     pub epoch: Option<String>,
@@ -116,15 +116,15 @@ pub struct HistoryGrant {
 /// An `rpc` command: an operation to run.
 #[derive(Debug)]
 pub struct RpcCall {
-    /// The command's id.
+    /// The id of the command.
     pub id: u32,
-    /// The user; `None` of an anonymous client.
+    /// The user; `None` for an anonymous client.
     pub user: Option<UserId>,
-    /// The token of the connection; `None` of an anonymous client.
+    /// The token of the connection; `None` for an anonymous client.
     pub token: Option<Arc<TokenIdentity>>,
-    /// The connection's id: it is informed when its likes are settled.
+    /// The id of the connection, which receives an event when its likes are settled.
     pub client: Arc<str>,
-    /// The client's address.
+    /// The address of the client.
     pub address: IpAddr,
     /// The name of the operation.
     pub method: String,
@@ -132,13 +132,13 @@ pub struct RpcCall {
     pub data: Option<Box<RawValue>>,
 }
 
-/// What is due because time has passed.
+/// An action that is due because time has passed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DueAction {
     /// Send a ping.
     Ping,
     /// Close the connection.
     Close(Disconnect),
-    /// A subscription expired: remove the client from the channel and inform it.
+    /// Remove the client from the channel, because the subscription expired, and notify it.
     Expired(Arc<str>),
 }

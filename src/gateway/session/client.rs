@@ -26,20 +26,20 @@ pub(super) struct SessionContext {
 /// The identity of a client, from its connect token.
 #[derive(Debug, Default)]
 pub(super) struct ClientIdentity {
-    /// `None` of an anonymous client.
+    /// The user; `None` for an anonymous client.
     pub(super) user: Option<UserId>,
     /// The token of `connect`, or of the last `refresh`.
     pub(super) token: Option<Arc<TokenIdentity>>,
-    /// `info` of the token, which other subscribers see.
+    /// The `info` claim of the token, which other subscribers receive.
     pub(super) info: Option<Box<RawValue>>,
-    /// When the connection expires, in Unix seconds; `None` is never.
+    /// When the connection expires, in Unix seconds; `None`: never.
     pub(super) expires_at: Option<u64>,
-    /// A digest of the channels that the token names: only a new connection can change them.
+    /// A digest of the channels that the token names. A refresh cannot change them; only a new connection can.
     pub(super) channels: u64,
 }
 
 impl SessionContext {
-    /// The client as other subscribers see it. `chan_info` is from the token of the subscription.
+    /// The description of the client for other subscribers. `chan_info` comes from the token of the subscription.
     pub(super) fn client_info(&self, identity: &ClientIdentity, chan_info: Option<Box<RawValue>>) -> ClientInfo {
         ClientInfo {
             user: identity.user.as_ref().map_or("", UserId::as_str).to_owned(),
@@ -49,7 +49,8 @@ impl SessionContext {
         }
     }
 
-    /// [`client_info`](Self::client_info) where the channel has presence or pushes joins.
+    /// The same as [`client_info`](Self::client_info), if the channel has presence or announces joins; otherwise
+    /// `None`.
     pub(super) fn presence_info(
         &self,
         identity: &ClientIdentity,
@@ -59,7 +60,7 @@ impl SessionContext {
         (channel.has_presence() || channel.tells_joins()).then(|| self.client_info(identity, chan_info))
     }
 
-    /// Checks that neither the token was revoked nor the user blocked.
+    /// Checks that the token is not revoked and the user is not blocked.
     pub(super) fn check_revoked(
         &self,
         user: Option<&UserId>,

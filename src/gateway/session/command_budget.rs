@@ -2,7 +2,7 @@
 
 use super::time::SessionTime;
 
-/// A token bucket in thousandths of commands; it holds two seconds' worth.
+/// A token bucket in thousandths of a command. Its capacity is two seconds of the rate.
 #[derive(Debug)]
 pub(super) struct CommandBudget {
     available: u64,
@@ -10,7 +10,7 @@ pub(super) struct CommandBudget {
 }
 
 impl CommandBudget {
-    /// A full bucket. `rate`: commands a second; `None`: unlimited.
+    /// A full bucket. `rate` is in commands per second; `None`: unlimited.
     pub(super) fn new(rate: Option<u32>, now: SessionTime) -> Self {
         Self { available: rate.map_or(0, |rate| u64::from(rate) * 2_000), refilled_at: now.ticks }
     }

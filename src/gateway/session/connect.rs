@@ -64,7 +64,7 @@ fn server_side_joins(
     let plain = own.chain(claims.channels).map(|name| (name, None));
     let mut joins: Vec<Join> = Vec::new();
     for (name, chan_info) in named.chain(plain) {
-        // A token opens any channel to its user, except channels that are limited to others.
+        // A token may name any channel, except private channels of other users.
         let is_permitted = |channel: &ResolvedChannel| channel.permits_server_side(identity.user.as_ref());
         let channel = context.options.channels.find(&name).filter(|_| name.len() <= context.options.channel_length);
         let channel = channel.filter(is_permitted).ok_or(CommandRefusal::BAD_REQUEST)?;
@@ -83,7 +83,7 @@ fn server_side_joins(
             address: context.address,
         });
     }
-    // The user's own two channels do not count.
+    // The user's own two channels do not count towards the limit.
     let own = if identity.user.is_some() { 2 } else { 0 };
     if joins.len() > context.options.max_channels + own {
         return Err(Disconnect::CHANNEL_LIMIT.into());
@@ -91,7 +91,7 @@ fn server_side_joins(
     Ok(joins)
 }
 
-/// The reply to `connect`, once the client has joined its channels.
+/// The reply to `connect` after the client has joined its channels.
 pub(super) fn connect_result(
     context: &SessionContext,
     identity: &ClientIdentity,
@@ -133,7 +133,7 @@ pub(super) fn refresh(
     };
     context.check_revoked(claims.user.as_ref(), &claims.identity, now)?;
     if channel_digest(&claims) != identity.channels {
-        // Only a new connection joins other channels.
+        // Only a new connection can join other channels.
         return Err(Disconnect::INSUFFICIENT_STATE.into());
     }
     let mut result = refresh_result(claims.expire_at, now)?;
@@ -143,8 +143,8 @@ pub(super) fn refresh(
     Ok(result)
 }
 
-/// A digest of the channels that a token names, in any order, without the user's own. It is kept as long as the
-/// connection, so it is small.
+/// A digest of the channels that a token names, in any order, without the user's own. It is stored for the whole life
+/// of the connection, so it is small.
 fn channel_digest(claims: &ConnectClaims) -> u64 {
     let is_own = |name: &str| {
         let owner = ChannelKind::Timeline.id_of(name).or_else(|| ChannelKind::Notifications.id_of(name));

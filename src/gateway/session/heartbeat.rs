@@ -6,13 +6,13 @@ use super::time::{SessionTime, millis};
 /// The next ping or pong, in ticks.
 #[derive(Debug)]
 pub(super) enum Heartbeat {
-    /// A ping is sent then.
+    /// The time of the next ping.
     PingAt(u64),
-    /// The pong must have arrived by then.
+    /// The deadline of the expected pong.
     PongBy(u64),
 }
 
-/// What the heartbeat requires now.
+/// The action that the heartbeat requires now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeartbeatEvent {
     None,
@@ -21,14 +21,15 @@ pub(super) enum HeartbeatEvent {
 }
 
 impl Heartbeat {
-    /// Before the first ping. `jitter`, 0 to 1, spreads the first pings of many sessions over half an interval.
+    /// The state before the first ping. `jitter`, from 0 to 1, spreads the first pings of many sessions over half an
+    /// interval.
     pub(super) fn new(options: &SessionOptions, now: SessionTime, jitter: f64) -> Self {
         let interval = millis(options.ping_interval);
         let first = interval - (interval as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as u64;
         Self::PingAt(now.ticks + first)
     }
 
-    /// A pong arrived. `false` if no ping was sent.
+    /// Handles a pong. Returns `false` if no ping is unanswered.
     pub(super) fn pong(&mut self, options: &SessionOptions, now: SessionTime) -> bool {
         let Self::PongBy(by) = *self else { return false };
         // The interval between pings does not depend on when the pong arrives.
@@ -37,7 +38,7 @@ impl Heartbeat {
         true
     }
 
-    /// What is due now. After `SendPing` a pong is expected.
+    /// Returns the action that is due now. After `SendPing`, a pong is expected.
     pub(super) fn poll(&mut self, options: &SessionOptions, now: SessionTime) -> HeartbeatEvent {
         match *self {
             Self::PongBy(by) if now.ticks >= by => HeartbeatEvent::PongMissing,
@@ -49,7 +50,7 @@ impl Heartbeat {
         }
     }
 
-    /// When to call [`poll`](Self::poll) next, in ticks.
+    /// The time of the next call of [`poll`](Self::poll), in ticks.
     pub(super) fn next(&self) -> u64 {
         let (Self::PingAt(at) | Self::PongBy(at)) = *self;
         at

@@ -1,11 +1,11 @@
-//! The session: a pure state machine. A command goes in, and an action comes out. No sockets, clocks or stores inside,
-//! so it is tested and fuzzed without any.
+//! The session: a pure state machine. It takes a command and returns an action. It uses no sockets, clocks or stores,
+//! so tests and the fuzzer run it without them.
 //!
 //! A session is *fresh* until its `connect` command; then *opening* while the server joins it to its channels; then
 //! *open*. A session whose `connect` was refused accepts nothing more. The connection (`super::connection`) reads
 //! commands one at a time, executes each [`Action`], and reports the results that the session keeps.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `mod` | the states, and the dispatch of commands |
 //! | `actions` | the actions |
@@ -61,11 +61,11 @@ enum SessionState {
     Fresh,
     Opening(ClientIdentity),
     Open(ClientIdentity),
-    /// The reply to `connect` was an error.
+    /// `connect` was refused with an error reply.
     Refused,
 }
 
-/// One client's session.
+/// The session of one client.
 #[derive(Debug)]
 pub struct Session {
     context: SessionContext,
@@ -73,13 +73,13 @@ pub struct Session {
     subscriptions: SubscriptionTable,
     heartbeat: Heartbeat,
     budget: CommandBudget,
-    /// When the `connect` command must have arrived, in ticks.
+    /// The deadline of the `connect` command, in ticks.
     connect_by: u64,
 }
 
 impl Session {
-    /// A fresh session. `client` is the connection's id, `address` the client's. `jitter`, 0 to 1, spreads the first
-    /// pings of many sessions.
+    /// A fresh session. `client` is the id of the connection, `address` the address of the client. `jitter`, from 0 to
+    /// 1, spreads the first pings of many sessions.
     pub fn new(options: Arc<SessionOptions>, client: Arc<str>, address: IpAddr, now: SessionTime, jitter: f64) -> Self {
         Self {
             connect_by: now.ticks + millis(options.connect_timeout),
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// The connection's id.
+    /// The id of the connection.
     pub fn client(&self) -> &str {
         &self.context.client
     }
@@ -103,12 +103,12 @@ impl Session {
         }
     }
 
-    /// The token of `connect`, or of the last `refresh`; `None` before, and of an anonymous client.
+    /// The token of `connect` or of the last `refresh`; `None` before `connect`, and for an anonymous client.
     pub fn token(&self) -> Option<&Arc<TokenIdentity>> {
         self.identity()?.token.as_ref()
     }
 
-    /// The user; `None` before `connect`, and of an anonymous client.
+    /// The user; `None` before `connect`, and for an anonymous client.
     pub fn user(&self) -> Option<&UserId> {
         self.identity()?.user.as_ref()
     }
@@ -213,7 +213,7 @@ impl Session {
         }
     }
 
-    /// The client has joined its channels. Returns the reply to `connect`.
+    /// Opens the session after the client has joined its channels. Returns the reply to `connect`.
     pub fn opened(&mut self, id: u32, joined: Vec<(Join, Joined)>, now: SessionTime) -> Action {
         let SessionState::Opening(identity) = std::mem::replace(&mut self.state, SessionState::Refused) else {
             return Action::Close(Disconnect::INTERNAL);
@@ -224,25 +224,24 @@ impl Session {
         Action::Reply(reply(id, &ReplyBody::Connect(result)))
     }
 
-    /// The client could not join its channels. Returns the reply to `connect`.
+    /// Refuses the session because the client could not join its channels. Returns the reply to `connect`.
     pub fn not_opened(&mut self, id: u32) -> Action {
         self.state = SessionState::Refused;
         CommandRefusal::Error(ErrorCode::INTERNAL).into_action(id)
     }
 
-    /// The client has joined a channel. Returns the reply to `subscribe`.
+    /// Adds a subscription after the client has joined the channel. Returns the reply to `subscribe`.
     pub fn joined(&mut self, join: &Join, joined: Joined, now: SessionTime) -> Bytes {
         self.subscriptions.add(Arc::clone(&join.name), join.expires_at, join.token.clone());
         reply(join.id, &ReplyBody::Subscribe(subscribe::subscribe_result(join, joined, now)))
     }
 
-    /// The client is no longer subscribed to the channel. Returns its name; `None` if the client was not subscribed to
-    /// it.
+    /// Removes a subscription. Returns the channel's name; `None` if the client was not subscribed to it.
     pub fn dropped(&mut self, channel: &str) -> Option<Arc<str>> {
         self.subscriptions.remove(channel)
     }
 
-    /// What is due now. Call it again at [`next_due`](Self::next_due).
+    /// The actions that are due now. The next call is due at [`next_due`](Self::next_due).
     pub fn due(&mut self, now: SessionTime) -> Vec<DueAction> {
         let SessionState::Open(identity) = &self.state else {
             let is_late = now.ticks >= self.connect_by;
@@ -261,7 +260,7 @@ impl Session {
         due
     }
 
-    /// When something may be due, in ticks: at the next ping or pong at the latest.
+    /// The time of the next call of [`due`](Self::due), in ticks: at the latest the time of the next ping or pong.
     pub fn next_due(&self, now: SessionTime) -> u64 {
         let SessionState::Open(identity) = &self.state else { return self.connect_by };
         let expiry = [identity.expires_at, self.subscriptions.next_expiry()].into_iter().flatten().min();

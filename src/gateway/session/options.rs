@@ -14,23 +14,24 @@ pub const VERSION: &str = concat!("feedline ", env!("CARGO_PKG_VERSION"));
 pub struct SessionOptions {
     /// Verifies tokens.
     pub verifier: Verifier,
-    /// Tokens that ended early, and blocked users. Written by the feed.
+    /// The revoked tokens and blocked users. Written by the feed.
     pub revocations: Arc<RevocationList>,
     /// The channels of this server.
     pub channels: Channels,
     /// Whether clients may connect without a token.
     pub anonymous: bool,
-    /// The most channels that one client may subscribe to by itself.
+    /// The maximum number of client-side subscriptions. Also the maximum number of channels that a connect token may
+    /// name.
     pub max_channels: usize,
-    /// The longest name of a channel, in bytes.
+    /// The maximum length of a channel name, in bytes.
     pub channel_length: usize,
-    /// Commands a second; bursts may be twice as large. `None`: unlimited.
+    /// The maximum number of commands per second; bursts may be twice as large. `None`: unlimited.
     pub commands_per_second: Option<u32>,
-    /// The most publications in one reply to `history`.
+    /// The maximum number of publications in one reply to `history`.
     pub history_limit: usize,
-    /// The most clients in one reply to `presence`.
+    /// The maximum number of clients in one reply to `presence`.
     pub presence_limit: usize,
-    /// The time between pings.
+    /// The interval between pings.
     pub ping_interval: Duration,
     /// How long the server waits for a pong.
     pub pong_timeout: Duration,

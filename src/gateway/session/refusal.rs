@@ -4,12 +4,12 @@ use super::actions::Action;
 use crate::auth::{Revoked, TokenError};
 use crate::protocol::{Disconnect, ErrorCode, reply_error};
 
-/// Why a command is refused.
+/// The reason why a command is refused.
 #[derive(Debug)]
 pub(super) enum CommandRefusal {
-    /// The reply has this error.
+    /// Reply with this error.
     Error(ErrorCode),
-    /// The connection is closed.
+    /// Close the connection.
     Close(Disconnect),
 }
 
@@ -37,7 +37,7 @@ impl From<Disconnect> for CommandRefusal {
     }
 }
 
-/// The close code for a client whose token was revoked, or whose user is blocked.
+/// The close code for a revoked token or a blocked user.
 pub(in crate::gateway) fn disconnect_for(revoked: Revoked) -> Disconnect {
     match revoked {
         Revoked::Token => Disconnect::INVALID_TOKEN,
@@ -45,7 +45,7 @@ pub(in crate::gateway) fn disconnect_for(revoked: Revoked) -> Disconnect {
     }
 }
 
-/// The close code for a token that is not valid. The reason names the setting if the operator's configuration decided.
+/// The close code for an invalid token. If a setting of the operator caused the refusal, the reason says so.
 pub(super) fn invalid_token(error: TokenError) -> Disconnect {
     match error {
         TokenError::NoExpiry => Disconnect { reason: "invalid token: no exp".into(), ..Disconnect::INVALID_TOKEN },

@@ -8,7 +8,7 @@ use crate::broker::Span;
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::protocol::{ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members};
 
-/// An open session, as far as commands on its channels need it.
+/// The parts of an open session that commands on channels need.
 pub(super) struct OpenSession<'a> {
     pub(super) context: &'a SessionContext,
     pub(super) identity: &'a ClientIdentity,
@@ -16,7 +16,7 @@ pub(super) struct OpenSession<'a> {
 }
 
 impl OpenSession<'_> {
-    /// The channel of a command, if the session has that right to it.
+    /// The channel of a command, if the session has this right to it.
     fn permitted(&self, name: &str, right: Right) -> Result<ResolvedChannel, CommandRefusal> {
         if name.is_empty() {
             return Err(CommandRefusal::BAD_REQUEST);
@@ -66,7 +66,7 @@ impl OpenSession<'_> {
     }
 }
 
-/// The part of a log that a `history` request reads: what follows the offset, or with `reverse` what precedes it.
+/// The part of a log that a `history` request reads: the entries after the offset, or with `reverse` those before it.
 pub fn history_span(offset: Option<u64>, limit: usize, reverse: bool) -> Span {
     if reverse { Span::Before(offset.unwrap_or(u64::MAX), limit) } else { Span::After(offset.unwrap_or(0), limit) }
 }

@@ -51,16 +51,16 @@ pub(super) fn subscribe(
     Ok(Join { id, name: name.into(), channel, recover, expires_at, token, info, user, address })
 }
 
-/// What a subscription token grants.
+/// The rights that a subscription token grants.
 struct TokenGrant {
-    /// When the subscription expires, in Unix seconds.
+    /// When the subscription expires, in Unix seconds; `None`: never.
     expires_at: Option<u64>,
     token: Arc<TokenIdentity>,
-    /// `info` of the token, which other subscribers see.
+    /// The `info` claim of the token, which other subscribers receive.
     info: Option<Box<RawValue>>,
 }
 
-/// Verifies a subscription token: it must be valid, of this channel, this user and, if it names one, this client.
+/// Verifies a subscription token. It must be valid and match the channel, the user and, if it names one, the client.
 fn verify_token(
     context: &SessionContext,
     identity: &ClientIdentity,
@@ -85,7 +85,7 @@ fn verify_token(
     Ok(TokenGrant { expires_at: claims.expire_at, token, info: claims.options.info })
 }
 
-/// The reply to `subscribe`, and the part of the reply to `connect` for a server-side subscription.
+/// The reply to `subscribe`, and the description of a server-side subscription in the reply to `connect`.
 pub(super) fn subscribe_result(join: &Join, joined: Joined, now: SessionTime) -> SubscribeResult {
     let mut result = SubscribeResult { was_recovering: join.recover.recover, ..SubscribeResult::default() };
     if let Some(expires_at) = join.expires_at {
@@ -97,7 +97,7 @@ pub(super) fn subscribe_result(join: &Join, joined: Joined, now: SessionTime) ->
         result.offset = position.offset;
     }
     if let Some(missed) = joined.missed {
-        // The publications advance the client from its own position.
+        // The publications in the reply start after the client's own offset.
         (result.recovered, result.offset) = (true, join.recover.offset);
         result.publications = missed;
     }
@@ -128,7 +128,7 @@ pub(super) fn refresh_subscription(
     Ok(result)
 }
 
-/// The expiry in the reply to a refresh; refused if it is in the past.
+/// The reply to a refresh. An expiry in the past is refused.
 pub(super) fn refresh_result(expires_at: Option<u64>, now: SessionTime) -> Result<RefreshResult, CommandRefusal> {
     match TimeLeft::until(expires_at, now) {
         TimeLeft::Unlimited => Ok(RefreshResult::default()),

@@ -8,12 +8,12 @@ use crate::auth::TokenIdentity;
 /// Subscription tokens in use, by channel.
 pub type SubscriptionTokens = Vec<(Arc<str>, Arc<TokenIdentity>)>;
 
-/// Which side subscribed the client.
+/// The side that created a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SubscribedBy {
     /// The server, when the client connected.
     Server,
-    /// The client, by `subscribe`.
+    /// The client, with `subscribe`.
     Client,
 }
 
@@ -22,17 +22,18 @@ pub(super) enum SubscribedBy {
 struct Subscription {
     channel: Arc<str>,
     by: SubscribedBy,
-    /// In Unix seconds; `None` is never.
+    /// When the subscription expires, in Unix seconds; `None`: never.
     expires_at: Option<u64>,
-    /// The subscription token, where one was needed.
+    /// The subscription token, if one was needed.
     token: Option<Arc<TokenIdentity>>,
 }
 
-/// The channels that a client is subscribed to. Clients have few, so a list is searched.
+/// The channels that a client is subscribed to. They are few, so the list is searched linearly.
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionTable {
     subscriptions: Vec<Subscription>,
-    /// Subscription tokens were added or removed since [`changed_tokens`](Self::changed_tokens).
+    /// Whether subscription tokens were added or removed since the last call of
+    /// [`changed_tokens`](Self::changed_tokens).
     tokens_changed: bool,
 }
 
@@ -42,13 +43,13 @@ impl SubscriptionTable {
         self.subscriptions.push(Subscription { channel, by: SubscribedBy::Server, expires_at: None, token: None });
     }
 
-    /// Adds a subscription of the client.
+    /// Adds a client-side subscription.
     pub(super) fn add(&mut self, channel: Arc<str>, expires_at: Option<u64>, token: Option<Arc<TokenIdentity>>) {
         self.tokens_changed |= token.is_some();
         self.subscriptions.push(Subscription { channel, by: SubscribedBy::Client, expires_at, token });
     }
 
-    /// Removes a subscription. Returns its channel; `None` if there is none.
+    /// Removes a subscription. Returns its channel; `None` if the client was not subscribed to it.
     pub(super) fn remove(&mut self, channel: &str) -> Option<Arc<str>> {
         let index = self.subscriptions.iter().position(|subscription| &*subscription.channel == channel)?;
         let removed = self.subscriptions.swap_remove(index);
@@ -56,7 +57,7 @@ impl SubscriptionTable {
         Some(removed.channel)
     }
 
-    /// Replaces the token of a subscription, and its expiry.
+    /// Replaces the token and the expiry of a subscription.
     pub(super) fn refresh(&mut self, channel: &str, expires_at: Option<u64>, token: Arc<TokenIdentity>) {
         if let Some(subscription) = self.subscriptions.iter_mut().find(|it| &*it.channel == channel) {
             (subscription.expires_at, subscription.token) = (expires_at, Some(token));
@@ -83,12 +84,12 @@ impl SubscriptionTable {
         self.subscriptions.iter().map(|subscription| &subscription.channel)
     }
 
-    /// The number of subscriptions that the client made.
+    /// The number of client-side subscriptions.
     pub(super) fn client_side(&self) -> usize {
         self.subscriptions.iter().filter(|subscription| subscription.by == SubscribedBy::Client).count()
     }
 
-    /// Removes the subscriptions whose expiry is past its grace period. Returns their channels.
+    /// Removes the subscriptions that expired and whose grace period is over. Returns their channels.
     pub(super) fn expire(&mut self, now: SessionTime) -> Vec<Arc<str>> {
         let mut expired = Vec::new();
         self.subscriptions.retain(|subscription| {
@@ -102,12 +103,12 @@ impl SubscriptionTable {
         expired
     }
 
-    /// The next expiry, in Unix seconds.
+    /// The earliest expiry, in Unix seconds; `None`: no subscription expires.
     pub(super) fn next_expiry(&self) -> Option<u64> {
         self.subscriptions.iter().filter_map(|subscription| subscription.expires_at).min()
     }
 
-    /// The subscription tokens in use, if they changed since the last call.
+    /// All subscription tokens in use; `None` if they have not changed since the last call.
     pub(super) fn changed_tokens(&mut self) -> Option<SubscriptionTokens> {
         if !std::mem::take(&mut self.tokens_changed) {
             return None;

@@ -1,4 +1,4 @@
-//! The rules of a session, without sockets, stores or waiting.
+//! The rules of a session, tested without sockets, stores or waiting.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn signed(claims: &Value) -> String {
     encode(&Header::new(Algorithm::HS256), claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap()
 }
 
-/// So many seconds after the beginning.
+/// The time this many seconds after the start of the test.
 fn at(seconds: u64) -> SessionTime {
     SessionTime { ticks: seconds * 1_000, unix: UNIX + seconds }
 }
@@ -62,7 +62,7 @@ fn say(session: &mut Session, command: &Value, now: SessionTime) -> Action {
     session.command(commands.remove(0), now)
 }
 
-/// A session with this connect token, opened at once.
+/// A session that was opened with these claims, and the reply to `connect`.
 fn open(options: SessionOptions, claims: &Value) -> (Session, Value) {
     let mut session = fresh(options);
     let connect = json!({ "id": 1, "connect": { "token": signed(claims) } });
@@ -102,7 +102,7 @@ fn subscribe(session: &mut Session, channel: &str, token: &str, now: SessionTime
     say(session, &json!({ "id": 2, "subscribe": { "channel": channel, "token": token } }), now)
 }
 
-/// Subscribes and is let in.
+/// Subscribes, joins the channel, and returns the reply.
 fn enter(session: &mut Session, channel: &str, token: &str, now: SessionTime) -> Value {
     match subscribe(session, channel, token, now) {
         Action::Join(join) => serde_json::from_slice(&session.joined(&join, place(), now)).unwrap(),
