@@ -9,33 +9,33 @@ use super::parse::{self, ParseResult};
 use super::secret::Secret;
 use super::value::ConfigValue;
 
-/// `[auth]`: which tokens and API keys are accepted.
+/// `[auth]`: the accepted tokens and API keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthConfig {
-    /// The configured key of HS256 tokens. `None`: [`Secrets`](crate::config::Secrets) may have generated one.
+    /// The configured key of HS256 tokens. `None`: see [`Secrets`](crate::config::Secrets), which may generate one.
     pub hmac_secret: Option<Secret>,
-    /// A second key of HS256 tokens, for rotation.
+    /// The previous key of HS256 tokens, still accepted during a rotation.
     pub hmac_secret_previous: Option<Secret>,
-    /// Whether these two may be shorter than 32 characters.
+    /// Whether these two keys may be shorter than 32 characters.
     pub allow_short_secret: bool,
-    /// The configured key of Feedline's own sessions. `None`: [`Secrets`](crate::config::Secrets) may have generated
-    /// one.
+    /// The configured key of Feedline's own sessions. `None`: see [`Secrets`](crate::config::Secrets), which may
+    /// generate one.
     pub session_key: Option<Secret>,
     /// The key of RS256 tokens: valid PEM text.
     pub rsa_public_key: Option<String>,
     /// The key of ES256 tokens: valid PEM text.
     pub ecdsa_public_key: Option<String>,
-    /// The audience that `aud` of a token must contain; `None`: any.
+    /// The audience that the `aud` claim of a token must contain; `None`: any.
     pub audience: Option<String>,
-    /// The issuer that `iss` of a token must equal; `None`: any.
+    /// The issuer that the `iss` claim of a token must equal; `None`: any.
     pub issuer: Option<String>,
-    /// The configured API keys of backends. Empty: [`Secrets`](crate::config::Secrets) has generated one.
+    /// The configured API keys of backends. Empty: see [`Secrets`](crate::config::Secrets), which generates one.
     pub api_keys: Vec<Secret>,
-    /// The lifetime of tokens that Feedline issues.
+    /// The lifetime of the tokens that Feedline issues.
     pub token_ttl: Duration,
-    /// Whether a token must have an `exp`.
+    /// Whether a token must have an `exp` claim.
     pub require_exp: bool,
-    /// The tolerated difference between the clock of a token's issuer and this one.
+    /// The tolerated difference between the clocks of a token's issuer and this node.
     pub leeway: Duration,
     /// How long a revocation without an expiry is kept.
     pub revocation_ttl: Duration,
@@ -87,7 +87,7 @@ impl AuthConfig {
         }
     }
 
-    /// Whether a key for the application's own tokens is configured. A generated secret does not count.
+    /// Whether a key for the application's own tokens is configured. Generated secrets do not count.
     pub fn has_token_key(&self) -> bool {
         let secret = self.hmac_secret.is_some() || self.hmac_secret_previous.is_some();
         secret || self.rsa_public_key.is_some() || self.ecdsa_public_key.is_some()
@@ -100,7 +100,7 @@ enum PublicKeyType {
     P256,
 }
 
-/// Takes PEM text, or the path of a file with it.
+/// Parses PEM text, or the path of a PEM file. Returns the PEM text.
 fn public_key(value: &ConfigValue, key_type: PublicKeyType) -> ParseResult<Option<String>> {
     let Some(written) = parse::optional_text(value)? else { return Ok(None) };
     let pem = if written.trim_start().starts_with("-----BEGIN") {
@@ -109,7 +109,7 @@ fn public_key(value: &ConfigValue, key_type: PublicKeyType) -> ParseResult<Optio
         std::fs::read_to_string(&written).map_err(|error| format!("the file {written:?} cannot be read: {error}"))?
     };
     let key = match key_type {
-        // The parser accepts a private key as a verification key, which then matches no signature.
+        // The parser accepts a private key as a verification key, but that key verifies no signature.
         _ if pem.contains("PRIVATE KEY") => None,
         PublicKeyType::Rsa => DecodingKey::from_rsa_pem(pem.as_bytes()).ok(),
         PublicKeyType::P256 => DecodingKey::from_ec_pem(pem.as_bytes()).ok().filter(is_p256),
@@ -121,7 +121,7 @@ fn public_key(value: &ConfigValue, key_type: PublicKeyType) -> ParseResult<Optio
     key.map(|_| Some(pem)).ok_or_else(|| format!("expected {name} in PEM, or the path of one"))
 }
 
-/// Whether the point is one byte of form and two coordinates of 32 bytes.
+/// Whether the point has the length of P-256: one byte for the form and two coordinates of 32 bytes.
 fn is_p256(key: &DecodingKey) -> bool {
     key.try_get_as_bytes().is_ok_and(|point| point.len() == 65)
 }
@@ -129,7 +129,8 @@ fn is_p256(key: &DecodingKey) -> bool {
 /// `[accounts]`: built-in accounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountsConfig {
-    /// Whether built-in accounts are enabled; `None`: unless a key for the application's tokens is configured.
+    /// Whether built-in accounts are enabled; `None`: they are, unless a key for the application's tokens is
+    /// configured.
     pub enabled: Option<bool>,
 }
 

@@ -14,27 +14,27 @@ pub struct ClientConfig {
     pub queue_bytes: usize,
     /// The maximum number of messages in the client's send queue.
     pub queue_messages: usize,
-    /// The interval of pings, in whole seconds: the protocol has no finer unit.
+    /// The interval between pings, in whole seconds: the protocol has no finer unit.
     pub ping_interval: Duration,
-    /// How long a pong may take; less than [`ping_interval`](Self::ping_interval).
+    /// The maximum time until a pong arrives; less than [`ping_interval`](Self::ping_interval).
     pub pong_timeout: Duration,
-    /// How long a new socket may stay without a connect command.
+    /// The maximum time until a new socket sends the connect command.
     pub connect_timeout: Duration,
-    /// How long one write to the socket may take.
+    /// The maximum duration of one write to the socket.
     pub write_timeout: Duration,
     /// The maximum number of subscriptions.
     pub channels: usize,
     /// The maximum length of a channel name, in bytes.
     pub channel_length: usize,
-    /// The maximum number of commands a second, with bursts of twice as many; `None`: no limit.
+    /// The maximum number of commands per second, with bursts of twice as many; `None`: no limit.
     pub commands_per_second: Option<u32>,
     /// The maximum number of publications in the reply to one history command.
     pub history_limit: usize,
-    /// The maximum number of publications of one recovery.
+    /// The maximum number of publications in one recovery.
     pub recovery_limit: usize,
     /// The maximum number of clients in the reply to one presence command.
     pub presence_limit: usize,
-    /// The maximum number of connections of one user on a node; `None`: no limit.
+    /// The maximum number of connections of one user per node; `None`: no limit.
     pub connections_per_user: Option<u32>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Everything that is wrong with a configuration. Displayed as one line for each problem: `place: message`.
+/// All errors of a configuration. Displayed as one line per problem: `place: message`.
 #[derive(Debug)]
 pub struct ConfigError {
     pub(super) problems: Vec<ConfigProblem>,
@@ -30,8 +30,8 @@ impl std::error::Error for ConfigError {}
 /// One invalid value, unknown key or unreadable file.
 #[derive(Debug)]
 pub(super) struct ConfigProblem {
-    /// Where it was written: `config.toml:12:3: server.listen`, or the name of an environment variable.
+    /// The place of the value: `config.toml:12:3: server.listen`, or the name of an environment variable.
     pub(super) place: String,
-    /// What was expected. Never contains a secret.
+    /// The expected value. Never contains a secret.
     pub(super) message: String,
 }

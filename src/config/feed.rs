@@ -1,11 +1,11 @@
-//! `[timeline]`, `[fanout]` and `[likes]`: how posts and likes are distributed.
+//! `[timeline]`, `[fanout]` and `[likes]`: the distribution of posts and likes.
 
 use std::time::Duration;
 
 use super::layers::SectionReader;
 use super::parse;
 
-/// `[timeline]`: the inbox of a timeline.
+/// `[timeline]`: the inboxes of users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelineConfig {
     /// The minimum number of entries that an inbox keeps.
@@ -29,13 +29,13 @@ impl TimelineConfig {
 /// `[fanout]`: the jobs that write posts to inboxes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FanoutConfig {
-    /// The maximum number of followers whose inboxes are written to. Posts of authors with more followers are pulled.
+    /// The maximum number of followers whose inboxes fan-out writes. Posts of authors with more followers are pulled.
     pub push_limit: u64,
-    /// Followers in one step of a job.
+    /// The number of followers in one step of a job.
     pub page: usize,
-    /// Jobs that a node runs at the same time.
+    /// The number of jobs that a node runs concurrently.
     pub workers: usize,
-    /// The lease of a job: how long it stays with a worker that does not renew it.
+    /// The lease of a job: how long a worker owns the job without renewing the lease.
     pub lease: Duration,
 }
 
@@ -55,7 +55,7 @@ impl FanoutConfig {
 pub struct LikesConfig {
     /// The maximum number of likes that wait to be settled.
     pub queue_length: u64,
-    /// The maximum number of count events a second for one post.
+    /// The maximum number of count events per second for one post.
     pub counts_per_second: u32,
 }
 

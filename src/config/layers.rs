@@ -1,7 +1,7 @@
 //! The layers of the configuration: the embedded defaults, the operator's file, the environment. Later layers take
 //! precedence.
 //!
-//! Sections read their keys from [`Layers`] one by one. Keys that no section has read are unknown keys, and errors.
+//! Sections read their keys from [`Layers`] one by one. A key that no section has read is unknown, which is an error.
 //! Every value carries the place where it was written.
 
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ use super::value::{ConfigValue, Table, ValueKind, ValueSource, read_toml};
 /// The prefix of environment variables.
 const PREFIX: &str = "FEEDLINE__";
 
-/// Every key with its default.
+/// The TOML text with every key and its default.
 const DEFAULTS: &str = include_str!("../../config.toml");
 
 /// The operator's file.
 #[derive(Clone, Copy)]
 pub(super) struct ConfigFile<'a> {
-    /// Its path, for errors.
+    /// Its path, for error messages.
     pub(super) name: &'a str,
     /// Its content.
     pub(super) text: &'a str,
@@ -28,19 +28,19 @@ pub(super) struct ConfigFile<'a> {
 
 /// All layers, the keys that were read, and the problems found.
 pub(super) struct Layers {
-    /// The path of the operator's file, for errors.
+    /// The path of the operator's file, for error messages.
     file: String,
     defaults: Table,
     user: Table,
     /// Environment variables by dotted key.
     env: Table,
-    /// Dotted keys that a section has read: all keys that exist.
+    /// The dotted keys that a section has read. After all sections were read, these are all valid keys.
     known: BTreeSet<String>,
     problems: Vec<ConfigProblem>,
 }
 
 impl Layers {
-    /// Parses the file and the environment variables with Feedline's prefix.
+    /// Parses the file, and collects the environment variables with Feedline's prefix.
     pub(super) fn new(file: ConfigFile<'_>, env: impl Iterator<Item = (String, String)>) -> Self {
         let mut problems = Vec::new();
         let (user, errors) = read_toml(file.text);
@@ -57,7 +57,8 @@ impl Layers {
         };
         for (name, text) in env {
             if let Some(key) = name.strip_prefix(PREFIX) {
-                // Keys are in capitals only: with two spellings of one key, either could take precedence.
+                // Only names in capitals are converted, others are unknown keys: with two spellings of one key, it
+                // would be unclear which takes precedence.
                 let key = if key.to_uppercase() == key { key.to_lowercase() } else { key.to_owned() };
                 let value = ConfigValue { kind: ValueKind::Env(text), source: ValueSource::Env(name) };
                 layers.env.insert(key.replace("__", "."), value);
@@ -71,7 +72,7 @@ impl Layers {
         SectionReader { layers: self, name }
     }
 
-    /// The value of a key outside of sections, from the environment or the file.
+    /// The value of a key outside of the sections, from the environment or the file.
     pub(super) fn whole(&mut self, key: &'static str) -> Option<ConfigValue> {
         self.known.insert(key.to_owned());
         self.env.get(key).or_else(|| self.user.get(key)).cloned()
@@ -82,10 +83,10 @@ impl Layers {
         self.problems.push(ConfigProblem { place: place(source, &self.file, Some(key)), message: message.to_owned() });
     }
 
-    /// Ends the reading.
+    /// Finishes reading.
     ///
     /// # Errors
-    /// All problems that were reported, and all unknown keys.
+    /// All problems that were reported, and one for each unknown key.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, source, message) in self.unknown_keys() {
             self.problem(&source, &key, &message);
@@ -124,7 +125,7 @@ impl Layers {
         found
     }
 
-    /// The error message for an unknown key.
+    /// The key, its place, and the error message for an unknown key.
     fn unknown(&self, key: String, source: &ValueSource) -> (String, ValueSource, String) {
         let nearest = nearest(&key, self.known.iter().map(String::as_str));
         let hint = nearest.map(|nearest| match source {
@@ -149,7 +150,7 @@ pub(super) struct SectionReader<'a> {
 }
 
 impl SectionReader<'_> {
-    /// The value of a key. An invalid value is reported, and replaced by the default until [`Layers::finish`] fails.
+    /// The value of a key. An invalid value is reported and replaced by the default until [`Layers::finish`] fails.
     pub(super) fn read<T>(&mut self, key: &'static str, read: impl Fn(&ConfigValue) -> ParseResult<T>) -> T {
         let path = self.path(key);
         self.layers.known.insert(path.clone());
@@ -161,7 +162,7 @@ impl SectionReader<'_> {
         })
     }
 
-    /// Reports a conflict between several keys, at the first of them that is not a default.
+    /// Reports a conflict between several keys, at the first one that is not a default.
     pub(super) fn problem(&mut self, keys: &[&'static str], message: &str) {
         let written = keys.iter().find(|key| !matches!(self.effective(key).source, ValueSource::Default));
         let key = written.or(keys.first()).copied().unwrap_or_default();
@@ -184,7 +185,7 @@ impl SectionReader<'_> {
     }
 }
 
-/// The place in an error: `config.toml:12:3: server.listen`, or the name of the environment variable.
+/// The place in an error message: `config.toml:12:3: server.listen`, or the name of the environment variable.
 fn place(source: &ValueSource, file: &str, key: Option<&str>) -> String {
     let place = match source {
         ValueSource::Env(name) => return name.clone(),

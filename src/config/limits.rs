@@ -33,7 +33,7 @@ impl LimitsConfig {
     }
 }
 
-/// `[rates]`: rate limits, each in units a minute with bursts of twice as many; `None`: no limit.
+/// `[rates]`: rate limits, each in units per minute with bursts of twice as many; `None`: no limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RatesConfig {
     /// Posts of one user.
@@ -48,13 +48,13 @@ pub struct RatesConfig {
     pub writes: Option<u32>,
     /// Users mentioned by one user.
     pub mentions: Option<u32>,
-    /// Units of reading of one user: the cost of each operation is in the table of operations.
+    /// Read units of one user. The table of operations contains the cost of each operation.
     pub reads: Option<u32>,
-    /// KiB that one user publishes to channels.
+    /// The volume that one user publishes to channels, in KiB.
     pub publications: Option<u32>,
     /// Sign-ups from one address.
     pub accounts: Option<u32>,
-    /// Attempts to sign in from one address.
+    /// Sign-in attempts from one address.
     pub sessions: Option<u32>,
 }
 

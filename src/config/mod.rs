@@ -1,11 +1,11 @@
-//! The configuration: from the operator's files and environment to validated values.
+//! The configuration: reads and validates the operator's file and the environment.
 //!
-//! `config.toml` in the repository's root documents every key and contains its default; it is embedded in the program.
-//! The operator's file overrides it, and the environment overrides both.
+//! `config.toml` in the root of the repository documents every key and contains its default; it is embedded in the
+//! program. The operator's file overrides the defaults, and the environment overrides both.
 //!
-//! | file | content |
+//! | file | contents |
 //! |---|---|
-//! | `layers.rs` | the layers, and which keys exist |
+//! | `layers.rs` | the layers, and the set of valid keys |
 //! | `server.rs`, `client.rs`, `stores.rs`, `auth.rs`, `feed.rs`, `limits.rs` | the sections: the type and the valid range of each key |
 //! | `namespaces.rs` | `[[namespaces]]` |
 //! | `value.rs`, `parse.rs` | values with their places; parsers for each type |
@@ -13,7 +13,7 @@
 //! | `error.rs`, `suggest.rs` | errors with their places, and suggestions for unknown keys |
 //! | `secret.rs`, `secrets.rs` | secrets, and the file of those that the first start generates |
 //!
-//! Everything invalid is an error that names its place. No invalid value is replaced by a default.
+//! Every invalid value is an error that names its place. No invalid value is replaced by a default.
 
 mod auth;
 mod client;
@@ -51,7 +51,7 @@ pub use server::{LogFormat, ServerConfig};
 pub use stores::{BrokerConfig, LedgerConfig};
 pub use urls::{BrokerUrl, LedgerUrl};
 
-/// The file in the working directory that is read if no other is named.
+/// The file in the working directory that is read if no path is given.
 const DEFAULT_FILE: &str = "config.toml";
 
 /// A valid configuration.
@@ -65,11 +65,11 @@ pub struct Config {
     pub broker: BrokerConfig,
     /// The durable store.
     pub ledger: LedgerConfig,
-    /// Which tokens and API keys are accepted.
+    /// The accepted tokens and API keys.
     pub auth: AuthConfig,
     /// Built-in accounts.
     pub accounts: AccountsConfig,
-    /// The inbox of a timeline.
+    /// The inboxes of users.
     pub timeline: TimelineConfig,
     /// The jobs that write posts to inboxes.
     pub fanout: FanoutConfig,
@@ -77,7 +77,7 @@ pub struct Config {
     pub likes: LikesConfig,
     /// Maximum sizes and numbers.
     pub limits: LimitsConfig,
-    /// Rate limits of one user or one address.
+    /// Rate limits per user and per address.
     pub rates: RatesConfig,
     /// Channels for the application's own data.
     pub namespaces: Vec<Namespace>,
@@ -103,22 +103,23 @@ impl Config {
                 (Ok(key), Err(_)) if key.starts_with("FEEDLINE__") => {
                     return Err(ConfigError::one(key, "is not UTF-8".into()));
                 }
-                // Not a variable of Feedline: their names are ASCII.
+                // Not a variable of Feedline: the names of those are ASCII.
                 _ => {}
             }
         }
         Self::build(ConfigFile { name: &name, text: &text }, env.into_iter())
     }
 
-    /// Parses a text as the file `config.toml`, with this environment.
+    /// Parses a text as the content of `config.toml`, with the given environment.
     ///
     /// # Errors
-    /// Every problem of the two, each with its place.
+    /// Every problem of the text and the environment, each with its place.
     pub fn parse(text: &str, env: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         Self::build(ConfigFile { name: DEFAULT_FILE, text }, env)
     }
 
-    /// Whether built-in accounts are enabled. Unless configured, they are if no key for the application's tokens is.
+    /// Whether built-in accounts are enabled. By default they are, unless a key for the application's tokens is
+    /// configured.
     pub fn accounts_enabled(&self) -> bool {
         self.accounts.enabled.unwrap_or(!self.auth.has_token_key())
     }

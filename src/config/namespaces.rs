@@ -16,13 +16,13 @@ pub struct Namespace {
     pub name: String,
     /// The number of publications that a channel keeps; 0: no history and no recovery.
     pub history_size: u64,
-    /// How long they are kept after the last publication. Zero if and only if the size is 0.
+    /// How long publications are kept after the last one. Zero if and only if `history_size` is 0.
     pub history_ttl: Duration,
-    /// Which clients may subscribe without a subscription token; never [`NamespaceAccess::Subscriber`].
+    /// The clients that may subscribe without a subscription token; never [`NamespaceAccess::Subscriber`].
     pub subscribe: NamespaceAccess,
-    /// Which clients may publish.
+    /// The clients that may publish.
     pub publish: NamespaceAccess,
-    /// Which clients may read the history.
+    /// The clients that may read the history.
     pub history: NamespaceAccess,
     /// Whether clients may request presence.
     pub presence: bool,
@@ -30,7 +30,7 @@ pub struct Namespace {
     pub join_leave: bool,
 }
 
-/// Which clients have a right in a namespace.
+/// The clients that have a right in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceAccess {
     /// Every client.
@@ -71,7 +71,7 @@ pub(super) fn read(layers: &mut Layers) -> Vec<Namespace> {
             item.problem("name", format!("there is another namespace {:?}", namespace.name));
         }
         for (at, key, message) in item.problems {
-            // All items of a variable have the same place, so the path identifies the item.
+            // All items of an environment variable have the same place, so the path identifies the item.
             let message = if matches!(source, ValueSource::Env(_)) { format!("{key}: {message}") } else { message };
             layers.problem(at.as_ref().unwrap_or(&source), &key, &message);
         }
@@ -145,16 +145,16 @@ fn from_json(text: &str, source: &ValueSource) -> Result<Vec<ConfigValue>, Strin
 /// Reads the keys of one namespace.
 struct NamespaceReader {
     table: Table,
-    /// `namespaces[0]`.
+    /// The path of the namespace in error messages, such as `namespaces[0]`.
     path: String,
-    /// Keys that were read: all keys that exist.
+    /// The keys that were read: all valid keys.
     known: BTreeSet<&'static str>,
-    /// Place (`None`: that of the item), dotted key, message.
+    /// The place (`None`: that of the whole item), the dotted key, and the message.
     problems: Vec<(Option<ValueSource>, String, String)>,
 }
 
 impl NamespaceReader {
-    /// The value of a key, or its default. A key without a default is required. Problems are recorded.
+    /// The value of a key, or its default. A key without a default is required. Errors are recorded.
     fn read<T: Default>(
         &mut self,
         key: &'static str,
@@ -178,7 +178,7 @@ impl NamespaceReader {
         self.problems.push((source, format!("{}.{key}", self.path), message));
     }
 
-    /// Records unknown keys as problems.
+    /// Records unknown keys as errors.
     fn report_unknown(&mut self) {
         let unknown: Vec<String> =
             self.table.keys().filter(|key| !self.known.contains(key.as_str())).cloned().collect();
@@ -190,7 +190,7 @@ impl NamespaceReader {
 }
 
 impl Default for NamespaceAccess {
-    /// The most restrictive one.
+    /// The most restrictive value.
     fn default() -> Self {
         Self::Nobody
     }

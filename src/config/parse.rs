@@ -1,7 +1,7 @@
 //! Parsers of values: one function for each type.
 //!
-//! Each converts a [`ConfigValue`] to the type of its key, or returns what was expected instead. Errors never contain a
-//! value that may be secret.
+//! Each function converts a [`ConfigValue`] to the type of its key, or returns an error that states the expected value.
+//! Errors never contain a value that may be secret.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::secret::Secret;
 use super::value::{ConfigValue, ValueKind};
 
-/// A parsed value, or what was expected.
+/// A parsed value, or an error that states the expected value.
 pub(super) type ParseResult<T> = Result<T, String>;
 
 /// Text, possibly empty.
@@ -73,7 +73,7 @@ pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&C
     }
 }
 
-/// A limit: a whole number; 0, which disables it, is `None`.
+/// A limit: a whole number, or `None` for 0, which disables the limit.
 pub(super) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> ParseResult<Option<T>> {
     move |value| match integer::<u64>(0..=highest)(value)? {
         0 => Ok(None),
@@ -100,7 +100,7 @@ pub(super) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigVa
 ///
 /// # Errors
 ///
-/// If the text is something else, or the duration is too long to represent. The error says what was expected.
+/// If the text has another form, or the duration is too long to represent. The error states the expected form.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a duration such as 250ms, 10s, 5m, 24h or 14d, not {text:?}");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -123,7 +123,7 @@ pub(super) fn address(value: &ConfigValue) -> ParseResult<SocketAddr> {
     text.parse().map_err(|_| format!("expected an address and a port, such as 127.0.0.1:8000, not {text:?}"))
 }
 
-/// An address and a port; `None` if empty.
+/// An address and a port; `None` if the text is empty.
 pub(super) fn optional_address(value: &ConfigValue) -> ParseResult<Option<SocketAddr>> {
     optional_text(value)?.map(|_| address(value)).transpose()
 }
@@ -139,7 +139,7 @@ pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&C
     }
 }
 
-/// A list of texts that are not empty. In the environment they are separated by commas.
+/// A list of texts, none of them empty. In an environment variable, commas separate them.
 pub(super) fn text_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
     match &value.kind {
         ValueKind::List(items) => items.iter().map(nonempty_text).collect(),

@@ -9,7 +9,7 @@ use rand::TryRng as _;
 use rand::rngs::SysRng;
 use serde::Deserialize;
 
-/// Random bytes of a generated secret; also the minimum length of a secret, in characters.
+/// The number of random bytes in a generated secret; also the minimum length of a configured secret, in characters.
 const RANDOM_BYTES: usize = 32;
 
 /// A text that `Debug` does not print.
@@ -23,12 +23,12 @@ impl Secret {
         Self(text)
     }
 
-    /// The text, for keys and comparisons. It must not reach a log or a reply.
+    /// The text, for keys and comparisons. It must not be written to a log or a reply.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is shorter than 32 characters, the minimum for a secret.
+    /// Whether the secret is shorter than 32 characters, the minimum length.
     pub fn is_short(&self) -> bool {
         self.0.chars().count() < RANDOM_BYTES
     }

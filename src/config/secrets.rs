@@ -22,13 +22,13 @@ pub struct Secrets {
     pub session_key: Option<Secret>,
     /// The API keys of backends; at least one.
     pub api_keys: Vec<Secret>,
-    /// The file of generated secrets, if one of them is in use.
+    /// The file with generated secrets; `None`: all secrets in use are configured.
     pub file: Option<PathBuf>,
     /// Whether this start created the file.
     pub created: bool,
 }
 
-/// Why the secrets cannot be loaded.
+/// The reason why the secrets cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// A file or folder could not be read or created.
@@ -68,20 +68,20 @@ pub enum SecretsError {
 struct SecretsFile {
     hmac_secret: Secret,
     api_key: Secret,
-    /// Missing in files of versions before sessions had a key of their own.
+    /// Missing in files of older versions, in which sessions had no separate key.
     session_key: Option<Secret>,
 }
 
 impl Secrets {
-    /// Loads the secrets. Those that are not configured come from `<data_dir>/secrets.toml`, which is created if it
+    /// Loads the secrets. Those that are not configured are read from `<data_dir>/secrets.toml`, which is created if it
     /// does not exist. Processes that start at the same time use the same file.
     ///
-    /// A secret for tokens is needed unless a public key is configured, a session key if built-in accounts are enabled.
-    /// An API key is always needed.
+    /// A token secret is required unless a public key is configured. A session key is required if built-in accounts are
+    /// enabled. An API key is always required.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or created, is accessible to other users, or has other content.
+    /// If the file cannot be read or created, is accessible to other users, or is malformed.
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
         let auth = &config.auth;
         let public_key = auth.rsa_public_key.is_some() || auth.ecdsa_public_key.is_some();
@@ -136,7 +136,7 @@ fn read(path: &Path) -> Result<Option<SecretsFile>, SecretsError> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|error| io_error(path, "read", error))?;
     let malformed = |reason| SecretsError::Malformed { path: path.to_owned(), reason };
-    // The parser's error would quote the line, and the secret in it.
+    // The error of the parser would quote the line, including the secret.
     let stored: SecretsFile =
         toml::from_str(&text).map_err(|_| malformed("expected hmac_secret and api_key, each a text"))?;
     let secrets = [Some(&stored.hmac_secret), Some(&stored.api_key), stored.session_key.as_ref()];
@@ -161,7 +161,8 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
         Secret::random().map_err(failed)?.reveal(),
         Secret::random().map_err(failed)?.reveal(),
     );
-    // Written under another name first: the link then appears with its full content, and only if no file exists.
+    // The text is written to a draft first. The link then appears with its full content, and only if the file does not
+    // exist.
     let draft = dir.join(format!("{FILE}.{}", uuid::Uuid::new_v4()));
     let linked = write_draft(&draft, &text).and_then(|()| fs::hard_link(&draft, path));
     let created = match linked {
@@ -178,8 +179,8 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
     Ok(created)
 }
 
-/// Adds a session key to a file without one. If several processes start at once, one of them does it under the lock of
-/// the file that it replaces.
+/// Adds a session key to a file without one. If several processes start at the same time, only one of them adds the
+/// key, under a lock on the file that it replaces.
 fn add_session_key(path: &Path) -> Result<Secret, SecretsError> {
     let failed = |error| io_error(path, "given a session_key", error);
     let old = File::open(path).map_err(|error| io_error(path, "read", error))?;

@@ -18,25 +18,25 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// The folder for Feedline's own files: the SQLite ledger, the queue of likes, generated secrets.
     pub data_dir: PathBuf,
-    /// Browser origins that may connect in addition to the page's own host.
+    /// The browser origins that may connect in addition to the server's own host.
     pub origins: AllowedOrigins,
     /// The maximum number of open connections; `None`: limited only by the number of open files.
     pub connections: Option<usize>,
-    /// The maximum number of connections of one client address; `None`: no limit.
+    /// The maximum number of connections of one client address or IPv6 /64 network; `None`: no limit.
     pub connections_per_address: Option<usize>,
-    /// The time limit for the head of a request.
+    /// The maximum time until the head of a request has arrived.
     pub header_timeout: Duration,
-    /// How long a request body or a response may make no progress.
+    /// The maximum time that a request body or a response may make no progress.
     pub stall_timeout: Duration,
-    /// Proxies whose headers about the client's address are trusted.
+    /// The proxies whose forwarded client addresses are trusted.
     pub trusted_proxies: TrustedProxies,
-    /// Whether connections of trusted proxies begin with a PROXY header.
+    /// Whether connections of trusted proxies start with a PROXY header.
     pub proxy_protocol: bool,
     /// A separate address for `/health`, `/ready` and `/metrics`; `None`: [`listen`](Self::listen) serves them.
     pub admin_listen: Option<SocketAddr>,
-    /// The period over which a shutdown closes sockets.
+    /// The period over which a shutdown closes the open sockets.
     pub drain: Duration,
-    /// The lowest level that is logged.
+    /// The minimum level of the events that are logged.
     pub log_level: LevelFilter,
     /// The format of log lines.
     pub log_format: LogFormat,

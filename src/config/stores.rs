@@ -16,7 +16,7 @@ pub struct BrokerConfig {
     pub url: BrokerUrl,
     /// The time limit of one call.
     pub timeout: Duration,
-    /// The prefix of every key and channel in Redis. Deployments with different prefixes can share a Redis.
+    /// The prefix of every key and channel in Redis. Deployments with different prefixes can share one Redis.
     pub prefix: String,
     /// The interval at which a node checks that pub/sub delivers its own messages.
     pub probe_interval: Duration,
@@ -33,7 +33,7 @@ impl BrokerConfig {
     }
 }
 
-/// Braces are hash tags of Redis Cluster; other characters are patterns or separators.
+/// Braces are hash tags in Redis Cluster; other special characters are patterns or separators.
 fn prefix(value: &ConfigValue) -> ParseResult<String> {
     let prefix = parse::text(value)?;
     let plain = prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
@@ -46,7 +46,7 @@ fn prefix(value: &ConfigValue) -> ParseResult<String> {
 pub struct LedgerConfig {
     /// The address of the ledger.
     pub url: LedgerUrl,
-    /// Which failures an acknowledged write survives.
+    /// The failures that an acknowledged write survives.
     pub durability: Durability,
     /// The time limit of one call.
     pub timeout: Duration,

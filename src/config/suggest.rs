@@ -1,6 +1,7 @@
 //! Suggestions for unknown keys.
 
-/// The known dotted key nearest to an unknown one: a few typing errors away, or the same key of another section.
+/// The known dotted key that is nearest to an unknown one: a few typing errors away, or with the same name in another
+/// section.
 pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
     let slips = (unknown.chars().count() / 4).clamp(1, 3);
@@ -14,7 +15,7 @@ pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
-/// The edit distance of two texts (Levenshtein).
+/// The edit distance between two texts (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

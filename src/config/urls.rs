@@ -12,9 +12,9 @@ use crate::ledger::PostgresUrl;
 /// The address of the broker.
 #[derive(Clone, PartialEq, Eq)]
 pub enum BrokerUrl {
-    /// The broker of this process.
+    /// The broker in this process.
     Memory,
-    /// Redis: the whole URL, which may contain a password. Displayed without user and password.
+    /// Redis: the whole URL, which may contain a password. `Display` omits user and password.
     Redis(String),
 }
 
@@ -29,7 +29,7 @@ impl BrokerUrl {
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let scheme = matches!(uri.scheme_str(), Some("redis" | "rediss"));
         let host = uri.host().is_some_and(|host| !host.is_empty());
-        // An invalid port leaves the URI valid, without a port.
+        // With an invalid port, the URI is valid but has no port.
         let port = uri.port_u16().is_some_and(|port| port != 0) || !has_port(&uri);
         let database = uri.path().trim_start_matches('/');
         let database = database.is_empty() || database.parse::<u32>().is_ok();
@@ -66,12 +66,12 @@ impl fmt::Debug for BrokerUrl {
 pub enum LedgerUrl {
     /// A SQLite file.
     Sqlite(PathBuf),
-    /// A PostgreSQL database. Displayed without user and password.
+    /// A PostgreSQL database. `Display` omits user and password.
     Postgres(PostgresUrl),
 }
 
 impl LedgerUrl {
-    /// Parses `sqlite://PATH` or `postgres://…`. Empty: `feedline.db` in the data folder.
+    /// Parses `sqlite://PATH` or `postgres://…`. An empty text means `feedline.db` in the data folder.
     pub(super) fn parse(value: &ConfigValue, data_dir: &Path) -> ParseResult<Self> {
         let url = text(value)?;
         if url.is_empty() {

@@ -1,18 +1,18 @@
-//! Values with the place where they were written, before they are parsed as the type of their key.
+//! Values and the places where they were written, before they are parsed as the type of their key.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
-/// Where a value was written.
+/// The place where a value was written.
 #[derive(Clone, Debug)]
 pub(super) enum ValueSource {
-    /// In the embedded defaults.
+    /// The embedded defaults.
     Default,
-    /// In the operator's file, at this line and column, counted from 1.
+    /// The operator's file, at this line and column, counted from 1.
     File(usize, usize),
-    /// In this environment variable.
+    /// The environment variable with this name.
     Env(String),
 }
 
@@ -21,7 +21,7 @@ pub(super) enum ValueSource {
 pub(super) struct ConfigValue {
     /// The value.
     pub(super) kind: ValueKind,
-    /// Where it was written.
+    /// The place where it was written.
     pub(super) source: ValueSource,
 }
 
@@ -29,16 +29,16 @@ pub(super) struct ConfigValue {
 #[derive(Clone)]
 pub(super) enum ValueKind {
     Text(String),
-    /// Saturated; no key has a range that large.
+    /// Values beyond the range of the type are saturated; no key has a range that large.
     Integer(i128),
     Float,
     Boolean(bool),
     Time,
-    /// Only in the JSON of an environment variable.
+    /// Occurs only in the JSON of an environment variable.
     Null,
     List(Vec<ConfigValue>),
     Table(Table),
-    /// An environment variable: text that may stand for any other kind.
+    /// An environment variable: text that may represent any other kind.
     Env(String),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum ValueKind {
 pub(super) type Table = BTreeMap<String, ConfigValue>;
 
 impl ValueKind {
-    /// Its name in errors.
+    /// The name of the kind in error messages.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Text(_) | Self::Env(_) => "text",
@@ -93,18 +93,18 @@ impl ConfigValue {
 }
 
 impl fmt::Debug for ConfigValue {
-    /// Prints the kind, never the value: it may be a secret.
+    /// Prints the kind but not the value, which may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {:?}", self.kind.name(), self.source)
     }
 }
 
-/// Parses TOML into its tables, and syntax errors with their places.
+/// Parses TOML. Returns its tables, and the syntax errors with their places.
 pub(super) fn read_toml(text: &str) -> (Table, Vec<(ValueSource, String)>) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let at = |error: &toml::de::Error| locate(text, error.span().map_or(0, |span| span.start));
     let errors: Vec<_> = errors.iter().map(|error| (at(error), error.message().to_owned())).collect();
-    // Keys that the parser recovered from an invalid text are not reliable.
+    // If the text is invalid, the keys that the parser recovered are not reliable.
     let table = if errors.is_empty() { read_table(text, table.get_ref()) } else { Table::new() };
     (table, errors)
 }
@@ -139,7 +139,7 @@ fn read_kind(text: &str, value: &DeValue<'_>) -> ValueKind {
     }
 }
 
-/// The line and column, counted from 1, of a byte of a text.
+/// The line and column of a byte in a text, counted from 1.
 fn locate(text: &str, byte: usize) -> ValueSource {
     let before = text.get(..byte).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
