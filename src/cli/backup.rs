@@ -24,14 +24,14 @@ pub(crate) struct RestoreArgs {
     pub(crate) file: PathBuf,
 }
 
-/// How often progress is shown.
+/// The minimum interval between two progress lines.
 const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Copies the ledger to a file. Servers may run meanwhile. Prints the name of the file.
+/// Copies the ledger to a file while servers may be running. Prints the name of the file.
 ///
 /// # Errors
 ///
-/// If the ledger is no SQLite file, or a file cannot be read or written.
+/// If the ledger is not an SQLite file, or a file cannot be read or written.
 pub(crate) fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
     let path = sqlite_path(config, "pg_dump, pg_basebackup or the snapshots of your provider")?;
     let to = match &args.to {
@@ -50,7 +50,7 @@ pub(crate) fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// If the ledger is no SQLite file, if a server uses it, if the backup is damaged, or a file cannot be read or written.
+/// If the ledger is not an SQLite file, a server uses it, the backup is damaged, or a file cannot be read or written.
 pub(crate) fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Result<()> {
     let path = sqlite_path(config, "pg_restore, psql or point-in-time recovery")?;
     let kept = sqlite_restore(&args.file, path, shown("restored")).context("nothing was restored")?;
@@ -73,7 +73,7 @@ fn sqlite_path<'a>(config: &'a Config, instead: &str) -> anyhow::Result<&'a Path
     }
 }
 
-/// Shows the progress of a copy, if standard error is a terminal.
+/// Prints the progress of a copy if standard error is a terminal.
 fn shown(what: &'static str) -> impl FnMut(CopyProgress) {
     let mut last: Option<Instant> = None;
     move |CopyProgress { done, total }| {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Prints that the configuration is valid. It was checked when it was loaded. Creates no files.
+/// Prints that the configuration is valid; loading it has validated it. Creates no files.
 ///
 /// # Errors
 ///

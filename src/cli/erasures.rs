@@ -12,10 +12,10 @@ use feedline::ledger::{Ledger, RevocationKind};
 use feedline::model::UserId;
 use tokio::runtime::Builder;
 
-/// Entries of the ledger's log in one read.
+/// The number of entries of the ledger's log that one read returns.
 const ENTRIES_PER_READ: usize = 1_000;
 
-/// The maximum number of unreadable lines of a log in the error message.
+/// The maximum number of unreadable lines that the error message lists.
 const MAX_LINES_NAMED: usize = 20;
 
 /// The subcommands of `feedline erasures`.
@@ -69,7 +69,7 @@ async fn list(ledger: &dyn Ledger) -> anyhow::Result<()> {
 }
 
 async fn apply(ledger: &dyn Ledger, file: &PathBuf) -> anyhow::Result<()> {
-    // A missing log is an error here, unlike at the first start of a node.
+    // Unlike at the first start of a node, a missing log is an error.
     std::fs::metadata(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     let contents = read_erasure_log(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     let ErasureLogContents { entries, unreadable } = contents;

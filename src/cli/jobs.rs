@@ -1,4 +1,4 @@
-//! `feedline jobs`: lists the quarantine, and retries its jobs.
+//! `feedline jobs`: lists the quarantine and retries its jobs.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use feedline::config::Config;
 use feedline::ledger::{JOB, Ledger, MAX_QUARANTINED, Quarantined};
 use tokio::runtime::Builder;
 
-/// The maximum number of rows to read: the ledger keeps at most [`MAX_QUARANTINED`] of each kind.
+/// The maximum number of rows to read. The ledger keeps at most [`MAX_QUARANTINED`] rows of each kind.
 const MAX_LISTED: usize = 4 * MAX_QUARANTINED as usize;
 
 /// The arguments of `feedline jobs`.
@@ -34,7 +34,7 @@ pub(crate) enum JobsCommand {
 ///
 /// # Errors
 ///
-/// If the ledger cannot be used, or there is no such job.
+/// If the ledger cannot be used, or the job does not exist.
 pub(crate) fn jobs(config: &Config, args: &JobsArgs) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

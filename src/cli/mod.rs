@@ -1,4 +1,4 @@
-//! The command line: a file for each command.
+//! The command line, with one file per command.
 
 mod backup;
 mod check_config;
@@ -63,11 +63,11 @@ pub(crate) enum CliCommand {
 }
 
 impl Args {
-    /// Loads the configuration. Options of the command line override it.
+    /// Loads the configuration. Command-line options override it.
     ///
     /// # Errors
     ///
-    /// All errors of the file and the environment.
+    /// Every problem of the file and the environment.
     pub(crate) fn load_config(&self) -> Result<Config, ConfigError> {
         let mut config = Config::load(self.config.as_deref())?;
         if let Some(format) = self.log_format {

@@ -1,4 +1,4 @@
-//! Sets up the process of a server: logs, and the limit of open files.
+//! Sets up the process of a server: logging, and the limit of open files.
 
 use std::env::VarError;
 use std::io::{self, IsTerminal as _};
@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use feedline::config::{LogFormat, ServerConfig};
 use tracing_subscriber::EnvFilter;
 
-/// More files than any configuration needs: the hard limit decides.
+/// Higher than any useful limit of open files, so that the hard limit of the system applies.
 const PLENTY: u64 = 1 << 24;
 
-/// Starts logging to standard error. The variable `RUST_LOG`, if set, overrides `server.log_level`.
+/// Starts logging to standard error. The environment variable `RUST_LOG`, if set, overrides `server.log_level`.
 ///
 /// # Errors
 ///

@@ -39,7 +39,7 @@ pub(crate) fn serve(config: &Config) -> anyhow::Result<()> {
     })
 }
 
-/// One thread for each core. On a single core, the single-threaded runtime is cheaper: it passes no work between
+/// One thread per core. On a single core, the single-threaded runtime is cheaper, because it passes no work between
 /// threads.
 fn runtime() -> std::io::Result<Runtime> {
     let cores = std::thread::available_parallelism()?.get();
@@ -47,11 +47,11 @@ fn runtime() -> std::io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-/// Prints the addresses, the stores and the file of the secrets.
+/// Prints the addresses, the stores and the path of the secrets file.
 fn greet(app: &App, secrets: &Secrets) {
     let (broker, ledger) = app.stores();
     let mut out = std::io::stdout().lock();
-    // A closed standard output does not prevent serving.
+    // A closed standard output must not prevent serving.
     let _ = writeln!(out, "Feedline {} is at http://{}", env!("CARGO_PKG_VERSION"), app.address());
     if let Some(admin) = app.admin_address() {
         let _ = writeln!(out, "  admin    http://{admin}");

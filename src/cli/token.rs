@@ -1,4 +1,4 @@
-//! `feedline token`: prints a token, for tests and first steps.
+//! `feedline token`: prints a token, for tests and development.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
@@ -28,12 +28,12 @@ fn parse_ttl(text: &str) -> Result<Duration, String> {
     if ttl < Duration::from_secs(1) { Err("expected one second or more".into()) } else { Ok(ttl) }
 }
 
-/// Prints a token to standard output, and the place of the signing secret to standard error. Creates the secrets of a
-/// first start if they do not exist.
+/// Prints a token to standard output, and the source of the signing secret to standard error. Generates the secrets if
+/// this is the first start.
 ///
 /// # Errors
 ///
-/// If there is no secret to sign with, or standard output is closed.
+/// If no secret for signing is configured, or standard output is closed.
 pub(crate) fn token(config: &Config, args: &TokenArgs) -> anyhow::Result<()> {
     let secrets = Secrets::load(config)?;
     let issuer = Issuer::new(&config.auth, &secrets)
