@@ -59,9 +59,9 @@ struct UserTokens {
 
 #[derive(Debug)]
 struct Sessions {
-    /// Sessions of lower generations have ended,
+    /// Sessions of lower generations have ended, except the one in `spared`.
     below: u64,
-    /// except the session with this token id.
+    /// The token id of the session that has not ended; `None`: all of them have.
     spared: Option<Box<str>>,
     until: Millis,
 }
