@@ -1,4 +1,4 @@
-//! Values of rows and parameters: between the types of PostgreSQL and ours.
+//! Converts between the types of PostgreSQL and the types of this crate, in rows and parameters.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,59 +9,59 @@ use super::errors;
 use crate::ledger::{LedgerError, Result};
 use crate::model::{User, UserId};
 
-/// A column.
+/// Reads a column.
 pub(super) fn at<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
     row.try_get(column).map_err(|error| LedgerError::Failed(errors::text(&error)))
 }
 
-/// A column that holds a user's id.
+/// Reads a column with a user's id.
 pub(super) fn id_at(row: &Row, column: usize) -> Result<UserId> {
     let text: &str = at(row, column)?;
     UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")))
 }
 
-/// A column that holds a number of ours. None is ever negative.
+/// Reads a column with a number that Feedline stored. These numbers are never negative.
 pub(super) fn natural_at(row: &Row, column: usize) -> Result<u64> {
     at::<i64>(row, column).map(|number| u64::try_from(number).unwrap_or_default())
 }
 
-/// A column that holds JSON.
+/// Reads a column with JSON.
 pub(super) fn json_at<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T> {
     serde_json::from_str(at(row, column)?).map_err(|error| LedgerError::Failed(format!("what is kept: {error}")))
 }
 
-/// The row of a statement that always answers with one.
+/// The row of a statement that always returns one.
 pub(super) fn one(rows: &[Row]) -> Result<&Row> {
     rows.first().ok_or_else(|| LedgerError::Failed("an answer without a row".to_owned()))
 }
 
-/// Ids of users out of a list.
+/// Parses a list of user ids.
 pub(super) fn user_ids(texts: Vec<&str>) -> Result<Vec<UserId>> {
     let id = |text: &str| UserId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not a user id")));
     texts.into_iter().map(id).collect()
 }
 
-/// A number as PostgreSQL keeps it. Times and ids stay far below the bound.
+/// Converts a number to the `bigint` of PostgreSQL. Times and ids stay far below its maximum.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A limit as PostgreSQL takes it.
+/// Converts a limit to the `bigint` of PostgreSQL.
 pub(super) fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A value as JSON.
+/// Serializes a value as JSON.
 pub(super) fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| LedgerError::Failed(error.to_string()))
 }
 
-/// Text that people wrote. PostgreSQL takes any character but NUL.
+/// Prepares text written by users for PostgreSQL, which does not accept NUL: each NUL becomes U+FFFD.
 pub(super) fn plain(text: &str) -> String {
     text.replace('\0', "\u{FFFD}")
 }
 
-/// Ids as an array.
+/// The ids as an array of text.
 pub(super) fn texts(ids: &[UserId]) -> Vec<&str> {
     ids.iter().map(UserId::as_str).collect()
 }

@@ -12,7 +12,7 @@ use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::{CommentOutcome, CommentStore, DeletedComment, LedgerError, Result, Thread};
 use crate::model::{Comment, CommentId, DomainEvent, PostId, Tally, UserId};
 
-/// No comment has this id: it stands for no parent.
+/// Stands for "no parent" in the store. No comment has this id.
 const NONE: CommentId = CommentId::ZERO;
 
 const CREATE: &str = with_event!(
@@ -26,7 +26,7 @@ const CREATE: &str = with_event!(
 
 const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along FROM feedline_delete_comment($1)";
 
-/// Each in one partition: under which post it is, and then itself.
+/// Two look-ups for each id, each in one partition: the post of the comment, then the comment.
 pub(super) const COMMENTS: &str = "\
     SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies
     FROM unnest($1::bigint[]) AS wanted (id)
@@ -35,7 +35,8 @@ pub(super) const COMMENTS: &str = "\
         SELECT * FROM comments WHERE comments.post = under.post AND comments.id = wanted.id OFFSET 0
     ) c";
 
-/// From each comment up: under which post it is, and from there on within one partition.
+/// Walks from each comment up to the comment on the post. After the look-up of the post, all reads stay in one
+/// partition.
 pub(super) const LINES: &str = "\
     WITH RECURSIVE line AS (
         SELECT wanted.id AS of, c.post, c.parent, c.author
@@ -54,8 +55,8 @@ pub(super) const LINES: &str = "\
     )
     SELECT DISTINCT of, author FROM line WHERE author IS NOT NULL";
 
-/// A range of (parent, id), which only the index of threads answers in order: with `parent = …` the server may rather
-/// walk all comments on the post.
+/// The condition is a range of (parent, id), which only the index of threads returns in order. With `parent = …` the
+/// planner may scan all comments on the post instead.
 pub(super) const IN_THREAD: &str = "\
     SELECT id, post, parent, author, text, mentions, likes, replies
     FROM comments WHERE post = $1 AND (parent, id) < ($2, $3) AND parent >= $2 ORDER BY parent DESC, id DESC LIMIT $4";
@@ -110,7 +111,7 @@ impl CommentStore for PostgresLedger {
     }
 }
 
-/// Each id once.
+/// The ids without duplicates, sorted.
 fn once(ids: &[CommentId]) -> Vec<i64> {
     let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
     wanted.sort_unstable();
@@ -135,7 +136,7 @@ pub(super) fn comment(row: &Row) -> Result<Comment> {
         parent: (parent != NONE).then_some(parent),
         author: if deleted { None } else { Some(id_at(row, 3)?) },
         text: at(row, 4)?,
-        // A comment is shown, and can be deleted, without those that cannot be decoded.
+        // A comment is returned, and can be deleted, without the mentions that cannot be decoded.
         mentions: mentions.unwrap_or_default().into_iter().filter_map(UserId::parse).collect(),
         created_at: id.time(),
         likes: natural_at(row, 6)?,

@@ -9,13 +9,13 @@ use super::posts::numbers;
 use crate::ledger::{CountStore, Hydration, LedgerError, Result};
 use crate::model::{PostCounts, PostFlags, PostId, UserId};
 
-/// One look-up an id, each in one partition.
+/// One look-up for each id, each in one partition.
 pub(super) const COUNTS: &str = "\
     SELECT c.post, c.likes, c.comments, c.favourites FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (SELECT * FROM post_counts WHERE post_counts.post = wanted.post OFFSET 0) c";
 
-/// People, counts and flags, in rows of one shape: a person, or a post; which of the three; counts; flags. A post's
-/// name among objects of any type is its id as text.
+/// Users, counts and flags in rows of one shape: a user or a post; the kind of row; counts; flags. Favourites name a
+/// post by its id as text.
 pub(super) const HYDRATE: &str = "\
     SELECT id, name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false
     FROM users WHERE id = ANY ($3) AND erased_at IS NULL
@@ -56,7 +56,7 @@ impl CountStore for PostgresLedger {
     }
 }
 
-/// Reads likes, comments and favourites from a column on.
+/// Reads likes, comments and favourites, starting at a column.
 fn counts(row: &Row, first: usize) -> Result<PostCounts> {
     let number = |column| natural_at(row, first + column);
     Ok(PostCounts { likes: number(0)?, comments: number(1)?, favourites: number(2)? })

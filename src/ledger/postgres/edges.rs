@@ -1,4 +1,4 @@
-//! Who follows whom.
+//! Follows between users.
 
 use async_trait::async_trait;
 
@@ -82,8 +82,8 @@ impl FollowStore for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// A page of [`FOLLOWERS`] or [`FOLLOWING`]. Numbers of one user become visible in their order, so a page never
-    /// passes one that shows up later.
+    /// A page of [`FOLLOWERS`] or [`FOLLOWING`]. The numbers of one user become visible in ascending order, so no
+    /// follow appears later within a page that was already read.
     async fn list(
         &self,
         sql: &'static str,

@@ -10,35 +10,35 @@ use super::tls;
 use super::url::{PostgresUrl, Tls};
 use crate::ledger::{Durability, LedgerError, Result};
 
-/// How the PostgreSQL ledger is opened.
+/// The options of the PostgreSQL ledger.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// Where it is.
+    /// The address of the database, with user and password: `ledger.url`.
     pub url: PostgresUrl,
-    /// What a finished write survives.
+    /// The failures that a committed write survives.
     pub durability: Durability,
-    /// How long a call waits for its answer.
+    /// The time limit of a call; half of it is the limit for a lock.
     pub timeout: Duration,
-    /// Connections, at least 1.
+    /// The number of connections in the pool, at least 1.
     pub connections: usize,
-    /// How long opening waits for another node's migrations, and for each lock that a migration takes.
+    /// How long startup waits for another node's migrations, and for each lock that a migration takes.
     pub patience: Duration,
 }
 
 impl PostgresOptions {
-    /// The defaults for a place: full durability, 5 seconds, 8 connections, 10 minutes for the schema.
+    /// The defaults: full durability, 5 seconds for a call, 8 connections, 10 minutes for the schema.
     pub fn new(url: PostgresUrl) -> Self {
         let (timeout, patience) = (Duration::from_secs(5), Duration::from_secs(600));
         Self { url, durability: Durability::default(), timeout, connections: 8, patience }
     }
 }
 
-/// How to reach the server.
+/// The address of the server and the settings of connections to it.
 pub(super) struct Endpoint {
     pub(super) name: String,
-    /// For one attempt to connect, and for one answer.
+    /// The time limit of one attempt to connect, and of one call.
     pub(super) timeout: Duration,
-    /// For another node's migrations, and for each lock that a migration takes.
+    /// How long startup waits for another node's migrations, and for each lock that a migration takes.
     pub(super) patience: Duration,
     config: tokio_postgres::Config,
     connector: MakeRustlsConnect,
@@ -49,7 +49,7 @@ pub(super) struct Endpoint {
 impl Endpoint {
     pub(super) fn new(options: &PostgresOptions) -> Result<Self> {
         let mut config = options.url.config();
-        // One attempt for each host within the time that all of them have.
+        // Each host gets an equal share of the time for one attempt.
         let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
         config.connect_timeout(options.timeout / hosts);
         config.keepalives_idle(Duration::from_secs(30));
@@ -61,7 +61,7 @@ impl Endpoint {
         Ok(Self { name, timeout, patience, config, connector, settings: settings(options) })
     }
 
-    /// A connection that is set up. `on_end` is called when it has ended.
+    /// Opens a connection and applies the settings. Calls `on_end` when the connection ends.
     pub(super) async fn connect(&self, on_end: impl FnOnce() + Send + 'static) -> Result<Client> {
         let connecting = async {
             let (client, connection) = self.config.connect(self.connector.clone()).await?;
@@ -81,8 +81,8 @@ impl Endpoint {
         }
     }
 
-    /// When the server behind a connection was started. Another server says something else, and so does the same one
-    /// after a restart. Empty if the server does not tell.
+    /// The start time of the server behind a connection, as text. It differs between servers, and after a restart.
+    /// Empty if the server denies access to it.
     pub(super) async fn server_start(&self, client: &Client) -> Result<String> {
         let asking = client.query_one("SELECT extract(epoch FROM pg_postmaster_start_time())::text", &[]);
         match tokio::time::timeout(self.timeout, asking).await {
@@ -110,13 +110,14 @@ impl Endpoint {
 
 /// The statements that set up a connection.
 ///
-/// Each statement is planned once: all are look-ups by an index, and a plan made for the values at hand could only be
-/// worse. Tables are small when they are new, and the planner must not learn to read all of them then. The server gives
-/// up a little before the caller does, so that the caller learns the reason, and abandoned statements end.
+/// Each statement is planned once, with a generic plan: all statements are index look-ups, so a plan for specific
+/// values could only be worse. New tables are small, so scans of whole tables are disabled; otherwise the planner would
+/// choose them, and keep them as the tables grow. The server's time limits are shorter than the caller's: the caller
+/// gets the reason, and abandoned statements end.
 fn settings(options: &PostgresOptions) -> String {
     let millis = options.timeout.as_millis().max(10);
     let commit = match options.durability {
-        // A stronger setting of the server (a standby's receipt) stays in force.
+        // A stronger setting of the server (`remote_apply`) stays in force.
         Durability::Full => {
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         }

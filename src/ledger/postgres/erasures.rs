@@ -11,7 +11,7 @@ use crate::model::{CommentId, ContentId, Millis, NotificationId, PostId, Tally, 
 
 const BEGIN: &str = "SELECT feedline_begin_erasure($1, $2)";
 
-/// Who claims at the same moment passes over what another is claiming.
+/// Concurrent claims skip the row that another node is claiming.
 const CLAIM: &str = "\
     WITH due AS MATERIALIZED (
         SELECT owner FROM erasures WHERE lease_until <= $1 ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -22,7 +22,8 @@ const CLAIM: &str = "\
 const ADVANCE: &str =
     "UPDATE erasures SET lease_until = $3, quiet_since = $4 WHERE owner = $1 AND holder = $2 RETURNING 1";
 
-/// The counters of favourites stay until then: they are zero, and a favourite that comes late would make new ones.
+/// Deletes the user's counters of favourites last: they are zero, and a favourite added during the erasure would create
+/// them again.
 const FINISH: &str = "\
     WITH finished AS (DELETE FROM erasures WHERE owner = $1 AND holder = $2 RETURNING owner)
     DELETE FROM favourites_of_users WHERE owner = (SELECT finished.owner FROM finished)";
@@ -46,7 +47,7 @@ impl ErasureStore for PostgresLedger {
         let Some(row) = rows.first() else { return Ok(None) };
         let quiet_since = at::<Option<i64>>(row, 2)?.map(|since| u64::try_from(since).unwrap_or_default());
         let erasure = |row: &Row| Ok(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since });
-        // One that cannot be decoded is leased now, so that the next claim gets another one.
+        // An erasure that cannot be decoded is now leased, so the next claim returns another one.
         Ok(readable("erasures", std::slice::from_ref(row), erasure).pop())
     }
 

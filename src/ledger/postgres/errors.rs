@@ -1,4 +1,4 @@
-//! What PostgreSQL's errors mean to a caller.
+//! Classifies the errors of PostgreSQL.
 
 use std::error::Error as _;
 
@@ -9,7 +9,7 @@ use crate::ledger::LedgerError;
 
 /// An error, and how to recover from it.
 pub(super) struct ClassifiedError {
-    /// For the caller.
+    /// The error that the caller gets.
     pub(super) error: LedgerError,
     pub(super) recovery: RetryDecision,
 }
@@ -17,11 +17,11 @@ pub(super) struct ClassifiedError {
 /// How to recover from an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryDecision {
-    /// The pool can do nothing.
+    /// Return the error to the caller.
     GiveUp,
-    /// Repeat the call: the server undid everything, because another transaction was in the way.
+    /// Repeat the call: the server rolled it back because of a conflict with another transaction.
     Retry,
-    /// Another connection; this one is of no more use. Whether a write happened is not known.
+    /// Use another connection: this one is lost or unusable. The outcome of a write is unknown.
     Reconnect,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum RetryDecision {
 pub(super) fn classify(error: &Error) -> ClassifiedError {
     let text = text(error);
     let Some(code) = error.code() else {
-        // Not from the server: the connection is gone, or what came over it is not what was expected.
+        // Not from the server: the connection is lost, or the reply violates the protocol.
         let of_the_line = error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
         let (error, recovery) = match of_the_line {
             true => (LedgerError::Unreachable(text), RetryDecision::Reconnect),
@@ -42,16 +42,16 @@ pub(super) fn classify(error: &Error) -> ClassifiedError {
             (LedgerError::Busy, RetryDecision::Retry)
         }
         SqlState::LOCK_NOT_AVAILABLE => (LedgerError::Busy, RetryDecision::GiveUp),
-        // The server's own clock ran out before ours.
+        // The server's `statement_timeout` ended the statement, before the caller's time limit.
         SqlState::QUERY_CANCELED => (LedgerError::Unreachable(text), RetryDecision::GiveUp),
-        // A standby took the place of the server; or a proxy in between lost the prepared statements.
+        // A standby has replaced the server, or a proxy in between has lost the prepared statements.
         SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INVALID_SQL_STATEMENT_NAME => {
             (LedgerError::Unreachable(text), RetryDecision::Reconnect)
         }
         ref code => match code.code().get(..2) {
-            // The connection; the operator, or the server itself, ends it.
+            // The connection failed, or the operator or the server ended it.
             Some("08" | "57") => (LedgerError::Unreachable(text), RetryDecision::Reconnect),
-            // Out of disk, memory or connections.
+            // The server has no disk space, memory or connections left.
             Some("53" | "58") => (LedgerError::Unreachable(text), RetryDecision::GiveUp),
             _ => (LedgerError::Failed(text), RetryDecision::GiveUp),
         },
@@ -59,7 +59,7 @@ pub(super) fn classify(error: &Error) -> ClassifiedError {
     ClassifiedError { error, recovery }
 }
 
-/// An error with its causes. The client never puts parameters into one, nor a password.
+/// An error with its causes. The client never includes parameters or the password.
 pub(super) fn text(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The queue of events. Whatever makes something happen writes its event in the same statement: see the other files.
+//! The queue of events. Each write stores its event in the same statement; see the other files.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn queued(row: &Row) -> Result<QueuedEvent> {
     Ok(QueuedEvent { seq: at(row, 0)?, at: natural_at(row, 1)?, event })
 }
 
-/// An event as the statement of what happened takes it: what, and who wants it.
+/// The event that a write stores: its JSON, and the consumers that process it (as bits).
 pub(super) struct NewEvent {
     pub(super) text: Option<String>,
     pub(super) pending: i32,
@@ -73,8 +73,9 @@ impl NewEvent {
     }
 }
 
-/// Has the statement that asks the function `$made` for `$columns` write an event in its transaction, where `$when`
-/// holds of them. Parameters are the time, the event as JSON (NULL: none) and who wants it.
+/// Builds a statement that calls the function `$made`, returns its `$columns`, and stores an event in the same
+/// transaction if `$when` holds for them. `$at`, `$event` and `$pending` are the parameters for the time, the event as
+/// JSON (NULL: none) and its consumers.
 macro_rules! with_event {
     ($columns:literal, $made:literal, $when:literal, $at:literal, $event:literal, $pending:literal) => {
         concat!(

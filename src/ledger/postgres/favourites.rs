@@ -1,5 +1,5 @@
-//! Favourites. Each is in two tables, one for each direction; functions of the database keep them, and the counts,
-//! alike.
+//! Favourites. Each one is stored in two tables, one for each direction. Functions of the database keep the tables and
+//! the counts consistent.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -51,7 +51,7 @@ pub(super) const COMMON_COUNT: &str = "\
     ) more
     WHERE fewer.owner = (SELECT id FROM has ORDER BY many, place LIMIT 1) AND fewer.type = $3";
 
-/// The post that an object is: `None` if it is of another type, -1 if there can be no such post.
+/// The post that an object stands for: `None` if the object has another type, -1 if its id is not that of a post.
 fn post(kind: &ObjectType, id: &ObjectId) -> Option<i64> {
     kind.is_post().then(|| id.post().map_or(-1, |id| integer(id.0)))
 }
@@ -142,7 +142,8 @@ impl FavouriteStore for PostgresLedger {
         natural_at(one(&rows)?, 0)
     }
 
-    /// Somebody who takes it out meanwhile counts too, so that fewer than `limit` says what it must.
+    /// The function counts the users found, including those that removed the favourite concurrently: a result below
+    /// `limit` means that none are left.
     async fn forget_object(&self, kind: &ObjectType, id: &ObjectId, limit: usize) -> Result<usize> {
         let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
         let rows = self.pool.write(FORGET, &[&kind_text, &object, &post, &count(limit)]).await?;

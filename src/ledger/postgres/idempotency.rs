@@ -1,4 +1,4 @@
-//! Named writes and their answers.
+//! Writes with an idempotency key, and their responses.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ const FINISH: &str = "UPDATE idempotency SET answer = $3 WHERE owner = $1 AND ke
 
 const MOVE: &str = "UPDATE idempotency SET until = $4 WHERE owner = $1 AND key = $2 AND until = $3";
 
-/// One that was begun anew meanwhile stays: the outer condition is looked at again once the row is this statement's.
+/// Keeps a write that was begun again concurrently: PostgreSQL checks the outer condition again after it locks the row.
 const FORGET: &str = "\
     DELETE FROM idempotency USING (
         SELECT owner, key FROM idempotency WHERE begun_at < $1 ORDER BY begun_at LIMIT $2

@@ -1,4 +1,4 @@
-//! Fan-out jobs and their leases. They are made by the statements that need them.
+//! Fan-out jobs and their leases. The statements that need a job create it.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -14,9 +14,10 @@ use crate::model::{Millis, UserId};
 const CLAIM: &str = "\
     SELECT id, work, cursor, created_at, generation FROM feedline_claim_jobs($1, $2, $3) ORDER BY id";
 
-/// That some of a job, or all of it, is done need not be on the disk before anything else goes on: if the server loses
-/// it, with all that came after it, some is done again, as after the crash of a node just before it said so. What comes
-/// before it in the server's log is what it depends on, so that is there if this is.
+/// Runs with `synchronous_commit` off: the progress of a job need not be on the disk before other work continues. If a
+/// crash of the server loses it, together with all later commits, some work is repeated, as after the crash of a node
+/// just before this statement. The writes that the progress depends on precede it in the WAL, so they survive whenever
+/// it does.
 pub(super) const ADVANCE: &str = "\
     UPDATE jobs SET cursor = $3, lease_until = feedline_clock() + $4
     WHERE id = $1 AND generation = $2 AND lease_until > feedline_clock()
@@ -24,8 +25,9 @@ pub(super) const ADVANCE: &str = "\
             SELECT FROM jobs earlier WHERE earlier.author = jobs.author AND earlier.ordered AND earlier.id < jobs.id))
         AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
 
-/// Of each author, `first` is the first job that this holder has no lease of: no later one is renewed. A job that is
-/// being claimed at this moment is waited for, and has another generation then.
+/// For each author, `first` is the first job that this holder has no lease of; later jobs of the author are not
+/// renewed. If a job is being claimed concurrently, the statement waits; the job then has another generation and is not
+/// renewed.
 const RENEW: &str = "\
     WITH mine AS MATERIALIZED (
         SELECT jobs.id, jobs.generation, jobs.author, jobs.ordered
@@ -50,7 +52,7 @@ const RELEASE: &str = "\
     WHERE jobs.id = mine.id AND jobs.generation = mine.generation
         AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING jobs.id";
 
-/// The statement sees the table as it was before it: the job itself is passed over by its id.
+/// The `SELECT` sees the table as it was before the `DELETE`, so it excludes the job by its id.
 pub(super) const FINISH: &str = "\
     WITH gone AS (
         DELETE FROM jobs
@@ -104,7 +106,8 @@ impl JobStore for PostgresLedger {
         Ok(Finished { was_held: true, more: at(row, 0)? })
     }
 
-    /// The author's jobs become visible in the order of their ids: none that is lower shows up after this one.
+    /// Jobs of one author become visible in the order of their ids: once a job is visible, no job with a lower id
+    /// appears.
     async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool> {
         at(one(&self.pool.read(CARRIES, &[&author.as_str(), &before]).await?)?, 0)
     }
@@ -122,7 +125,7 @@ fn job(row: &Row) -> Result<Job> {
     Ok(Job { id: at(row, 0)?, work: json_at(row, 1)?, cursor: at(row, 2)?, created_at, generation })
 }
 
-/// A job as `feedline_submit_job` takes it.
+/// A job as the parameter of `feedline_submit_job`.
 #[derive(Serialize)]
 struct NewJob<'a> {
     work: String,
@@ -131,13 +134,13 @@ struct NewJob<'a> {
     ordered: bool,
 }
 
-/// A job for a function that submits it.
+/// Encodes a job for a function that submits it.
 pub(super) fn new_job(work: &Work) -> Result<String> {
     let (author, carries_post, ordered) = (work.author(), work.carries_post(), work.is_ordered());
     json_text(&NewJob { work: json_text(work)?, author, carries_post, ordered })
 }
 
-/// A job that was just made. `id` is negative if the job waits for a claim.
+/// The job that a function has just created. `id` is negative if the job has no lease and waits for a claim.
 pub(super) fn made(id: i64, work: Work, now: Millis) -> Job {
     let generation = u64::from(id > 0);
     Job { id: id.saturating_abs(), work, cursor: String::new(), created_at: now, generation }

@@ -1,4 +1,4 @@
-//! Which history the database holds.
+//! The identity of the data in the database, which detects a restored ledger.
 
 use async_trait::async_trait;
 
@@ -6,13 +6,14 @@ use super::PostgresLedger;
 use super::columns::{at, integer, natural_at, one};
 use crate::ledger::{JOBS, LedgerError, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
 
-/// A copy made by `pg_dump` is another database, or at least another table.
+/// The incarnation, and the oids of the database and of the table `meta`. In a copy made by `pg_dump` at least one of
+/// the oids differs.
 pub(super) const IDENTITY: &str = "\
     SELECT value, (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' || 'meta'::regclass::oid
     FROM meta WHERE name = 'incarnation'";
 
-/// The cluster, and the timeline it writes: a promoted standby, and one after point-in-time recovery, writes another
-/// one.
+/// The system identifier of the cluster, and its WAL timeline. The timeline changes when a standby is promoted and
+/// after point-in-time recovery.
 const TIMELINE: &str = "\
     SELECT (SELECT system_identifier::text FROM pg_control_system()) || '.'
         || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
@@ -33,7 +34,7 @@ impl LineageStore for PostgresLedger {
         let (incarnation, database): (String, String) = (at(row, 0)?, at(row, 1)?);
         let timeline = match self.pool.inspect(TIMELINE, &[]).await {
             Ok(rows) => at(one(&rows)?, 0)?,
-            // Some hosted servers do not let their users look. What is lost there is noticed by the numbers alone.
+            // Some hosted servers deny access to these functions. Then only the numbers reveal lost writes.
             Err(LedgerError::Failed(why)) => {
                 tracing::debug!(why, "the server does not tell its timeline");
                 String::new()

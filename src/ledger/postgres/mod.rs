@@ -1,18 +1,18 @@
 //! The shared ledger: a PostgreSQL database that any number of nodes use.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `url`, `tls` | where it is, and encrypted connections |
-//! | `endpoint` | how a connection is set up |
+//! | `url`, `tls` | the address of the server, and encryption |
+//! | `endpoint` | the setup of a connection |
 //! | `schema`, `functions` | migrations; the functions that the statements call |
-//! | `pool` | connections that callers share and that come back by themselves |
-//! | `errors` | what an error means |
+//! | `pool` | shared connections, with reconnection |
+//! | `errors` | the classification of errors |
 //! | `people` and all the others | the statements, by concept |
 //!
-//! Every write is one statement (some call a function of the database, see `functions/`), and so one transaction that
-//! is never idle. SQLite has one writer; here, a write that concerns users locks their rows in `users` first, in the
-//! order of their ids, and takes numbers (`seq`, a job's id) afterwards. So writes do not deadlock, counts are exact,
-//! and a reader that sees a number sees every lower one of the same user.
+//! Every write is one statement (some call a function of the database, see `functions/`), so it is one transaction that
+//! is never idle. SQLite has a single writer; PostgreSQL has many. A write that concerns users therefore first locks
+//! their rows in `users`, in the order of their ids, and takes numbers (`seq`, the id of a job) afterwards. So writes
+//! do not deadlock, counts are exact, and a reader that sees a number sees every lower number of the same user.
 
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
@@ -59,20 +59,20 @@ use self::pool::Pool;
 pub use self::url::PostgresUrl;
 use super::{Ledger, LedgerError, Result};
 
-/// The ledger in a PostgreSQL database.
+/// The ledger in a PostgreSQL database. Used by all nodes of a deployment.
 pub struct PostgresLedger {
     name: String,
     pool: Pool,
 }
 
 impl PostgresLedger {
-    /// Connects and brings the schema up to date. Several nodes may do so at once. A schema that is newer than this
-    /// program is used if its migrations declare that it may.
+    /// Connects and applies pending migrations. Several nodes may do so at once. A schema newer than this program is
+    /// accepted if its migrations declare it compatible.
     ///
     /// # Errors
     ///
-    /// Names the place, without user and password, and says why: not to be reached, not allowed in, too old, or of a
-    /// newer schema that this program must not use.
+    /// Names the server, without user and password, and the reason: unreachable, access denied, too old, or a newer
+    /// schema that is not compatible with this program.
     pub async fn open(options: PostgresOptions) -> Result<Self> {
         let endpoint = Endpoint::new(&options)?;
         schema::migrate(&endpoint).await?;

@@ -15,13 +15,13 @@ use crate::ledger::{
 };
 use crate::model::{ContentId, Millis, NotificationId, NotificationKind, UserId};
 
-/// How many people of a group that goes are cleared away at once.
+/// The number of people that one call removes from dropped groups.
 const CLEARED: i64 = 500;
 
-/// How many users' notifications are noted at once.
+/// The number of users whose notifications are written concurrently.
 const AT_ONCE: usize = 4;
 
-/// Ids come out in the order in which their groups changed.
+/// Returns the ids of the changed groups, in the order of their changes.
 const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3)";
@@ -49,8 +49,8 @@ const THESE: &str = groups!("id = ANY ($3)");
 
 #[async_trait]
 impl NotificationStore for PostgresLedger {
-    /// Noting and reading what came of it are two round trips. A group that has grown further in between is told as it
-    /// is then.
+    /// Writing the events and reading the changed groups are two round trips. A group that changes again in between is
+    /// returned in its latest state.
     async fn notify(
         &self,
         to: &UserId,
@@ -97,8 +97,8 @@ impl NotificationStore for PostgresLedger {
         Ok(groups)
     }
 
-    /// Each user's in a transaction of its own, a few on their way at a time: no lock is held while another user's is
-    /// awaited.
+    /// One transaction for each user, a few of them concurrently: no transaction holds locks while it waits for those
+    /// of another user.
     async fn notify_many(
         &self,
         batch: &[UserNotifications],

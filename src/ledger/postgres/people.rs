@@ -22,22 +22,22 @@ const CREATE_ACCOUNT: &str = "\
 
 const ACCOUNT: &str = "SELECT password, generation FROM accounts WHERE \"user\" = $1";
 
-/// Writes nothing, and takes no lock, if there is one.
-/// Ids are ASCII: the database folds them as the program does.
+/// Writes nothing and takes no lock if the user exists. Ids are ASCII, so the database folds them as the program does.
 const ENSURE: &str = "SELECT feedline_ensure_user($1, $2)";
 
 const ORIGIN: &str = "SELECT EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
 
 const UPDATE: &str = "SELECT id, name, avatar, created_at FROM feedline_update_user($1, $2, $3, $4, $5)";
 
-/// A scan along the terms. A user found by two of them is returned at the lesser.
+/// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "\
     SELECT u.id, u.name, u.avatar, u.created_at, t.term FROM user_terms t JOIN users u ON u.id = t.owner
     WHERE t.term < $2 AND (t.term, t.owner) > ($3, $4) AND NOT EXISTS (
         SELECT FROM user_terms other WHERE other.owner = t.owner AND other.term >= $1 AND other.term < t.term OFFSET 0)
     ORDER BY t.term, t.owner LIMIT $5";
 
-/// At most `$2` × `$3` steps of an index, besides one for each whom `$1` follows.
+/// Reads at most `$2` × `$3` follows of followees, the latest `$2` follows of `$1`, and one index entry for each
+/// candidate.
 pub(super) const SECOND_DEGREE: &str = "\
     WITH latest AS MATERIALIZED (
         SELECT followee FROM follows WHERE follower = $1 ORDER BY seq DESC LIMIT $2
@@ -61,8 +61,8 @@ const UNNOTIFY_OF: &str = "\
 
 const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1) AND erased_at IS NULL";
 
-/// The count of posts is that of all, less those of audiences that the viewer does not belong to. No post is looked
-/// at: the ledger counts posts by audience, and rows that name this viewer are counted up to `$3`.
+/// The number of posts is the total minus the posts for audiences that exclude the viewer. No post is read: the ledger
+/// counts posts by audience, and counts the rows that name this viewer up to `$3`.
 pub(super) const PROFILE: &str = "\
     WITH named AS MATERIALIZED (SELECT
         (SELECT count(*) FROM (
@@ -158,7 +158,7 @@ impl PeopleStore for PostgresLedger {
     }
 }
 
-/// Reads whether there is an account.
+/// Reads whether the user has an account.
 fn origin(row: &Row) -> Result<UserOrigin> {
     Ok(if at(row, 0)? { UserOrigin::Account } else { UserOrigin::Application })
 }

@@ -1,13 +1,13 @@
-//! A few connections that come back by themselves.
+//! A pool of a few connections, with reconnection.
 //!
-//! Every call is one statement that commits by itself, so calls share connections: what is asked while another answer
-//! is on its way goes out at once, and answers come in order (pipelining). An idle connection is preferred, so that
-//! only a busy ledger has one call wait behind another.
+//! Every call is one statement in a transaction of its own, so calls share connections: a call is sent while earlier
+//! calls wait for their replies, and replies arrive in order (pipelining). Idle connections are preferred, so a call
+//! waits behind another only on a busy ledger.
 //!
-//! A server that was away may come back as another one: a standby in its place, or an older state of itself. So
-//! connections have a generation, which grows when all of them were lost, and when one leads to a server that was
-//! started at another time. Calls use connections of a generation only after it was compared with the broker: what was
-//! deleted, or hidden from somebody, may be there again in an older state, so reads are no exception.
+//! After an outage, the address may lead to another server: a promoted standby, or an older state of the database.
+//! Connections therefore have a generation. It grows when all connections were lost, and when a connection reaches a
+//! server with another start time. Calls use the connections of a generation only after the ledger was compared with
+//! the broker. This includes reads: in an older state, deleted or hidden posts may be visible again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,58 +26,58 @@ use super::errors::{ClassifiedError, RetryDecision, classify};
 use crate::backoff::Backoff;
 use crate::ledger::{LedgerError, Result};
 
-/// What a statement is given.
+/// The parameters of a statement.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Calls in flight on one connection; one more fails as busy.
+/// The maximal number of calls in flight on one connection. Further calls fail as busy.
 const DEPTH: usize = 256;
 
-/// How often a call is made that another transaction was in the way of.
+/// The maximal number of attempts of a call that conflicts with other transactions.
 const TRIES: u32 = 5;
 
-/// The delays between two attempts to connect.
+/// The range of delays between two attempts to connect.
 const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(50);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
-/// How long after a generation began calls wait for the comparison. It takes some milliseconds where the broker
-/// answers.
+/// How long calls wait for the comparison, counted from the beginning of the generation. A comparison takes some
+/// milliseconds if the broker responds.
 const COMPARISON_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What may be done about a call whose answer was lost with its connection.
+/// The kind of a call. It determines whether the call can be repeated after its connection was lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallKind {
-    /// It changes nothing: ask again.
+    /// Changes nothing, so it can be repeated.
     Read,
-    /// It may have happened.
+    /// May have been committed, so it is not repeated.
     Write,
-    /// It asks what the server is.
+    /// Identifies the server. Allowed before the comparison.
     Inspection,
 }
 
 /// One connection.
 struct PooledConnection {
     client: Client,
-    /// What was prepared on it so far, by its text.
+    /// The statements prepared on this connection, by their text.
     statements: Mutex<HashMap<&'static str, Statement>>,
-    /// Calls on their way.
+    /// The number of calls in flight.
     waiting: AtomicUsize,
-    /// When something was last heard from the server.
+    /// When the last reply arrived.
     heard: Mutex<Instant>,
     slot: usize,
-    /// Counts the connections of the slot.
+    /// The number of this connection within its slot.
     number: u64,
-    /// The generation that it belongs to.
+    /// The generation of the connection.
     generation: u64,
 }
 
-/// Which server the connections lead to, and whether it was compared with the broker.
+/// The current generation of connections, and whether it was compared with the broker.
 #[derive(Clone, Copy)]
 struct Admission {
-    /// Counts how often the server may have become another one.
+    /// The number of times that the server may have been replaced.
     generation: u64,
     /// When the generation began.
     since: Instant,
-    /// The latest generation that was compared.
+    /// The latest generation that was compared with the broker.
     admitted: u64,
 }
 
@@ -90,7 +90,7 @@ impl Admission {
 impl PooledConnection {
     async fn ask(&self, sql: &'static str, parameters: Parameters<'_>) -> std::result::Result<Vec<Row>, Error> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Also when the caller goes away in the middle.
+        // Counts down also when the caller is cancelled.
         let _done = CallGuard(&self.waiting);
         let prepared = self.statements.lock().get(sql).cloned();
         let statement = match prepared {
@@ -107,7 +107,7 @@ impl PooledConnection {
     }
 }
 
-/// Counts a call until it is dropped.
+/// Counts a call as in flight until it is dropped.
 struct CallGuard<'a>(&'a AtomicUsize);
 
 impl Drop for CallGuard<'_> {
@@ -118,35 +118,35 @@ impl Drop for CallGuard<'_> {
 
 struct PoolSlot {
     link: Mutex<Option<Arc<PooledConnection>>>,
-    /// The number of the latest connection known to be lost. Raised by the task that notices; the slot's keeper waits
-    /// on it.
+    /// The number of the latest lost connection. Raised by the task that detects the loss; the slot's keeper waits for
+    /// it.
     lost: watch::Sender<u64>,
 }
 
-/// What callers and keepers share.
+/// The state that callers and keepers share.
 struct PoolState {
     endpoint: Endpoint,
     slots: Vec<PoolSlot>,
-    /// Open calls. Closed when the pool is.
+    /// The calls in flight. Closed together with the pool.
     calls: TaskTracker,
-    /// Statements asked so far.
+    /// The number of statements sent.
     round_trips: AtomicU64,
     admission: watch::Sender<Admission>,
-    /// Whether generations are compared with the broker. Otherwise they count as compared.
+    /// Whether generations are compared with the broker. If not, every generation is admitted.
     compared: AtomicBool,
-    /// When the server of the current generation was started. Held while a connection takes its slot.
+    /// The start time of the server of the current generation. Locked while a connection is put into its slot.
     server: Mutex<String>,
 }
 
-/// Answers calls. While no connection stands they fail at once.
+/// Runs calls on its connections. Without a connection, calls fail at once.
 pub(super) struct Pool {
     shared: Arc<PoolState>,
-    /// One for each slot: connects, waits until the connection is lost, connects again.
+    /// One task for each slot: it connects, waits until the connection is lost, and connects again.
     keepers: Mutex<Vec<AbortOnDropHandle<()>>>,
 }
 
 impl Pool {
-    /// Connects. Fails if the first connection does: the others, and later ones, come by themselves.
+    /// Connects. Fails if the first connection fails; the keepers establish the others, and later ones.
     pub(super) async fn open(endpoint: Endpoint, connections: usize) -> Result<Self> {
         let slot = |_| PoolSlot { link: Mutex::new(None), lost: watch::Sender::new(0) };
         let slots: Vec<PoolSlot> = (0..connections.max(1)).map(slot).collect();
@@ -170,40 +170,40 @@ impl Pool {
         &self.shared.endpoint
     }
 
-    /// How many times something was asked.
+    /// The number of statements sent.
     pub(super) fn round_trips(&self) -> u64 {
         self.shared.round_trips.load(Ordering::Relaxed)
     }
 
-    /// Asks for what changes nothing.
+    /// Runs a statement that changes nothing.
     pub(super) async fn read(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.shared.call(CallKind::Read, sql, parameters).await
     }
 
-    /// Has one statement change something. It is one transaction.
+    /// Runs a statement that writes, in a transaction of its own.
     pub(super) async fn write(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.shared.call(CallKind::Write, sql, parameters).await
     }
 
-    /// Asks what the server is, also while it was not compared with the broker yet.
+    /// Runs a statement that identifies the server, even before the comparison with the broker.
     pub(super) async fn inspect(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.shared.call(CallKind::Inspection, sql, parameters).await
     }
 
-    /// Waits until there is a generation that was not compared yet.
+    /// Waits for a generation that was not compared yet.
     pub(super) async fn replaced(&self) {
         // The sender lives as long as `self` does.
         let _ = self.shared.admission.subscribe().wait_for(Admission::is_pending).await;
     }
 
-    /// Begins a comparison: the generation that it is of. From the first one on, calls wait for the comparison of later
-    /// ones.
+    /// Begins a comparison and returns the generation that it applies to. After the first comparison, calls wait for
+    /// the comparison of each later generation.
     pub(super) fn begin_comparison(&self) -> u64 {
         self.shared.compared.store(true, Ordering::SeqCst);
         self.shared.admission.borrow().generation
     }
 
-    /// Lets calls use connections of a generation. `false` if there is a later one by now.
+    /// Admits calls to the connections of a generation. `false` if a later generation has begun.
     pub(super) fn admit(&self, generation: u64) -> bool {
         self.shared.admission.send_if_modified(|admission| {
             let is_news = generation > admission.admitted;
@@ -213,7 +213,7 @@ impl Pool {
         !self.shared.admission.borrow().is_pending()
     }
 
-    /// Takes no more calls, waits a while for those under way, and hangs up.
+    /// Rejects new calls, waits for those in flight up to the time limit, and closes the connections.
     pub(super) async fn close(&self) {
         self.shared.calls.close();
         if tokio::time::timeout(self.shared.endpoint.timeout, self.shared.calls.wait()).await.is_err() {
@@ -237,7 +237,7 @@ impl PoolState {
         match tokio::time::timeout(self.endpoint.timeout, self.attempts(kind, sql, parameters)).await {
             Ok(answer) => answer,
             Err(_) => {
-                // Who waited for the comparison asked nothing yet.
+                // A call that waited for the comparison was not sent.
                 if kind == CallKind::Inspection || !self.admission.borrow().is_pending() {
                     self.retire_silent(asked);
                 }
@@ -268,14 +268,14 @@ impl PoolState {
             if !again || attempt == TRIES {
                 return Err(error);
             }
-            // Those in each other's way should not meet again.
+            // A random delay, so that the conflicting transactions do not collide again.
             tokio::time::sleep(Duration::from_millis(rand::random_range(1..8 << attempt))).await;
             attempt += 1;
         }
     }
 
-    /// Waits until the server was compared with the broker, but not for long: while the broker is away, calls fail at
-    /// once.
+    /// Waits until the server was compared with the broker, for a short time only: while the broker is unreachable,
+    /// calls fail at once.
     async fn comparison(&self) -> Result<()> {
         let Admission { since, .. } = match *self.admission.borrow() {
             pending if pending.is_pending() => pending,
@@ -289,7 +289,7 @@ impl PoolState {
         }
     }
 
-    /// The connection with the fewest calls on their way.
+    /// The connection with the fewest calls in flight.
     fn link(&self, kind: CallKind) -> Result<Arc<PooledConnection>> {
         let admitted = match kind {
             CallKind::Inspection => u64::MAX,
@@ -305,8 +305,8 @@ impl PoolState {
         }
     }
 
-    /// Retires connections on which calls have waited since then without any answer. If no connection had one, the
-    /// server hangs: all are retired, so that other calls fail at once.
+    /// Retires connections with calls in flight and no reply since `since`. If no connection got a reply, the server
+    /// hangs: all are retired, so that further calls fail at once.
     fn retire_silent(&self, since: Instant) {
         let links: Vec<_> = self.slots.iter().filter_map(|slot| slot.link.lock().clone()).collect();
         let silent = |link: &Arc<PooledConnection>| *link.heard.lock() <= since;
@@ -316,7 +316,7 @@ impl PoolState {
         }
     }
 
-    /// Gives a connection up. Calls under way on it still get their answer, if one comes in time.
+    /// Removes a connection from its slot. Calls in flight on it still get their replies within their time limits.
     fn retire(&self, slot: usize, number: u64) {
         let slot = &self.slots[slot];
         let retired = slot.link.lock().take_if(|link| link.number <= number);
@@ -353,13 +353,13 @@ impl PoolState {
         *self.slots[slot].link.lock() = Some(Arc::new(link));
         drop(server);
         if gone || *self.slots[slot].lost.borrow() >= number {
-            // It was lost before it was put where losing it is noticed.
+            // The connection was lost before it was in its slot, where the loss would have been detected.
             self.retire(slot, number);
         }
         Ok(())
     }
 
-    /// The server may be another one from now on. Connections that still stand lead to the one before.
+    /// Begins a generation: the server may have been replaced. Retires the connections to the previous server.
     fn begin_generation(&self) {
         let compared = self.compared.load(Ordering::SeqCst);
         self.admission.send_modify(|admission| {
@@ -377,7 +377,7 @@ impl PoolState {
 
     async fn keep(self: Arc<Self>, slot: usize) {
         let mut lost = self.slots[slot].lost.subscribe();
-        // The first connection of the first slot stands.
+        // The first slot already has its first connection.
         let mut number = u64::from(slot == 0);
         loop {
             let before = number;
@@ -388,7 +388,7 @@ impl PoolState {
             }
             let mut backoff = Backoff::new(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY);
             loop {
-                // Each attempt has a number of its own: the end of one that failed may be noticed late.
+                // Each attempt has its own number: the end of a failed attempt may be detected late.
                 number += 1;
                 let Err(error) = self.connect(slot, number).await else { break };
                 tracing::debug!(slot, %error, "cannot connect to the ledger");

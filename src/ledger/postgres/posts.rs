@@ -23,12 +23,13 @@ const CREATE: &str = with_event!(
     "$12"
 );
 
-/// One look-up an id, each in one partition: an array in the condition would be looked up in all of them.
+/// One look-up for each id, each in one partition. With an array in the condition, PostgreSQL would search all
+/// partitions for each id.
 pub(super) const POSTS: &str = "\
     SELECT wanted.id, post.body FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT body FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0) post";
 
-/// The same, in an index that holds those alone that are not for everyone.
+/// One look-up for each id, in a partial index of the posts that are not public.
 pub(super) const RESTRICTED: &str = "\
     SELECT wanted.id FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (
@@ -41,11 +42,11 @@ pub(super) const OWNERS: &str = "\
         SELECT author, visibility FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0
     ) post";
 
-/// The contents of a post that the job of its deletion depends on.
+/// The properties of a post that its deletion job contains.
 const DELETABLE: &str = "\
     SELECT topics, visibility FROM posts WHERE id = $1 AND author = $2 AND deleted_at IS NULL";
 
-/// How often a deletion reads the post again because an edit came in between.
+/// How often a deletion reads the post again after a concurrent edit.
 const MAX_DELETE_ATTEMPTS: usize = 16;
 
 const DELETE: &str = "SELECT outcome, job FROM feedline_delete_post($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -113,7 +114,7 @@ impl PostStore for PostgresLedger {
         Ok(readable("posts", &rows, owner))
     }
 
-    /// The job contains the topics and the visibility, so they are read first, and again if an edit comes in between.
+    /// The job contains the topics and the visibility. The call reads them first, and again after a concurrent edit.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let (number, whose) = (integer(id.0), author.as_str());
         for _ in 0..MAX_DELETE_ATTEMPTS {
@@ -208,7 +209,7 @@ impl PostStore for PostgresLedger {
     }
 }
 
-/// Each once.
+/// The ids without duplicates.
 pub(super) fn numbers(ids: &[PostId]) -> Vec<i64> {
     let mut numbers: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
     numbers.sort_unstable();

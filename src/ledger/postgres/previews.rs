@@ -1,4 +1,4 @@
-//! The newest of what is under posts.
+//! The newest likers and comments of posts.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -11,9 +11,9 @@ use super::rows::readable;
 use crate::ledger::{PreviewLimits, PreviewRows, PreviewStore, Result};
 use crate::model::PostId;
 
-/// A walk along an index for each post, each in one partition. Rows of one shape: a comment, or in its columns who
-/// likes which post, with a place in the list as the id. Why `parent` is looked at as it is: see the comments of a
-/// thread.
+/// One index scan for each post, each in one partition. All rows have one shape: a comment, or a like in the columns of
+/// a comment (`id` is the position in the list of likes, `author` the user). For the condition on `parent` see
+/// `IN_THREAD` in `comments`.
 pub(super) const NEWEST: &str = "\
     SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, true
     FROM unnest($1::bigint[]) AS wanted (post)

@@ -1,4 +1,4 @@
-//! The pulled log.
+//! The pull log.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use super::rows::readable;
 use crate::ledger::{DueEntries, FanoutMode, LedgerError, PullLogEntry, PullLogStore, Result};
 use crate::model::{Entry, Millis, UserId};
 
-/// A range in the order of its index: see [`DUE`].
+/// The condition is a range in the order of the index; see [`DUE`].
 pub(super) const FANOUT_MODE: &str = "\
     SELECT followers, (SELECT count(*) > 0 FROM (
         SELECT FROM pulled WHERE author >= $1 AND author <= $1 ORDER BY author, mark LIMIT 1
@@ -23,10 +23,10 @@ const TOP: &str = "SELECT coalesce(max(mark), 0) FROM pulled";
 pub(super) const AFTER: &str =
     "SELECT mark, kind, post, author, repeated, at FROM pulled WHERE mark > $1 ORDER BY mark LIMIT $2";
 
-/// One short search of the log for each followee, however long the log is, and none if it has nothing new. It is said
-/// as a range from (author, mark) to the author's end, which only the index of both answers in order: with `author = …`
-/// the server may rather walk the whole log by mark, once for each followee. The log's end is in each row, and in one
-/// without an entry if nothing is due.
+/// One short index search for each followee, regardless of the length of the log; none if the log has no new entries.
+/// The condition is a range from (author, mark) to the end of the author, which only the index on both columns returns
+/// in order. With `author = …` the planner may scan the whole log by mark, once for each followee. Each row contains
+/// the end of the log. If no entry is due, the result is one row without an entry.
 pub(super) const DUE: &str = "\
     WITH last AS MATERIALIZED (
         SELECT coalesce(max(mark), 0) AS mark FROM pulled
@@ -42,7 +42,7 @@ pub(super) const DUE: &str = "\
 
 pub(super) const AMONG: &str = "SELECT follower FROM followers WHERE followee = $1 AND follower = ANY ($2)";
 
-/// In order, up to the first that is young enough.
+/// Of the `$2` oldest entries, deletes those older than `$1`.
 const FORGET: &str = "\
     DELETE FROM pulled WHERE mark = ANY (ARRAY(
         SELECT mark FROM (SELECT mark, at FROM pulled ORDER BY mark LIMIT $2) oldest WHERE at < $1)) RETURNING 1";
@@ -98,7 +98,7 @@ impl PullLogStore for PostgresLedger {
     }
 }
 
-/// An entry, of which the second and third column are kind and post.
+/// Reads an entry from `kind, post` in the second and third column.
 fn entry(row: &Row) -> Result<Entry> {
     let (kind, post): (&str, i64) = (at(row, 1)?, at(row, 2)?);
     let letter = kind.bytes().next().unwrap_or_default();

@@ -15,8 +15,8 @@ const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8,
 
 const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
-/// Six look-ups a pair, each in one partition. `OFFSET 0` keeps each a look-up: without it the planner may read a
-/// whole table once, if it was small when the plan was made.
+/// Six look-ups for each pair, each in one partition. `OFFSET 0` keeps them look-ups: without it the planner may read a
+/// whole table once, if the table was small when the plan was made.
 pub(super) const RELATIONS: &str = "\
     SELECT EXISTS (SELECT FROM follows WHERE follower = reader AND followee = author OFFSET 0),
            EXISTS (SELECT FROM follows WHERE follower = author AND followee = reader OFFSET 0),
@@ -98,7 +98,7 @@ impl RestrictionStore for PostgresLedger {
     }
 }
 
-/// The inboxes that a restriction concerns, and the job of each, as the functions of the database take them.
+/// The inboxes that a restriction concerns and their jobs, as parameters of the functions of the database.
 struct InboxJobs<'a> {
     readers: Vec<&'a str>,
     authors: Vec<&'a str>,
@@ -117,7 +117,7 @@ impl<'a> InboxJobs<'a> {
         })
     }
 
-    /// The jobs that a function has submitted, from its answer.
+    /// The jobs that a function submitted, from its result.
     fn submitted(self, rows: &[Row], now: Millis) -> Result<Option<Vec<Job>>> {
         let Some(ids) = at::<Option<Vec<Option<i64>>>>(one(rows)?, 0)? else { return Ok(None) };
         let jobs = ids.into_iter().zip(self.work);

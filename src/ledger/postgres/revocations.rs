@@ -12,7 +12,7 @@ const REVOKE: &str = "SELECT feedline_revoke($1, $2, $3, $4, $5, $6, $7, $8)";
 
 const END_SESSIONS: &str = "SELECT feedline_end_sessions($1, $2, $3, $4, $5, $6)";
 
-/// The row is locked first, so that the generation is the one that is counted up.
+/// Locks the row first, so that the generation compared is the generation incremented.
 const CHANGE_PASSWORD: &str = "\
     WITH account AS MATERIALIZED (SELECT FROM accounts WHERE \"user\" = $1 AND generation = $7 FOR UPDATE)
     SELECT feedline_end_sessions($1, $2, $3, $4, $5, $6) FROM account";
@@ -21,7 +21,7 @@ pub(super) const AFTER: &str = "\
     SELECT seq, kind, subject, owner, value, spared, at, expires_at FROM revocations
     WHERE seq > $1 ORDER BY seq LIMIT $2";
 
-/// An entry that was replaced meanwhile stays: the outer condition is checked again once the row is locked.
+/// Keeps an entry that was replaced concurrently: PostgreSQL checks the outer condition again after it locks the row.
 const FORGET: &str = "\
     DELETE FROM revocations WHERE seq = ANY (ARRAY(
         SELECT seq FROM revocations WHERE expires_at < $1 ORDER BY expires_at LIMIT $2
@@ -75,7 +75,7 @@ impl RevocationStore for PostgresLedger {
 }
 
 fn entry(row: &Row) -> Result<(u64, Revocation)> {
-    // The entry is in force even if its owner cannot be decoded: it only says whose sockets are to be checked.
+    // The entry is in force even if its owner cannot be decoded: the owner only determines whose sockets are checked.
     let owner = at::<Option<&str>>(row, 3)?.and_then(UserId::parse);
     let expires_at: i64 = at(row, 7)?;
     let revocation = Revocation {

@@ -1,4 +1,4 @@
-//! Decoding rows. One that cannot be decoded does not hide the others.
+//! Decoding of rows. A row that cannot be decoded does not affect the others.
 
 use tokio_postgres::Row;
 
@@ -24,8 +24,8 @@ pub(super) fn readable<T>(table: &'static str, rows: &[Row], decode: impl Fn(&Ro
 }
 
 impl PostgresLedger {
-    /// Reads a page whose limit is the last parameter of the statement. Callers take a short page for the last one, so
-    /// for each row that is omitted another one is read.
+    /// Reads a page. The limit is the last parameter of the statement. Callers take a short page for the last page, so
+    /// for each omitted row the method reads another one.
     pub(super) async fn readable_page<T>(
         &self,
         table: &'static str,
@@ -49,8 +49,8 @@ impl PostgresLedger {
         }
     }
 
-    /// A page of people: users, and their place in the fifth column. There is a next page if there are more than
-    /// `limit`.
+    /// A page of users. The fifth column is the position in the list. There is a next page if the statement returns
+    /// more than `limit` rows.
     pub(super) async fn listed(
         &self,
         sql: &'static str,
@@ -58,7 +58,7 @@ impl PostgresLedger {
         limit: usize,
     ) -> Result<ListPage<User>> {
         let person = |row: &Row| Ok((user(row)?, at::<i64>(row, 4)?));
-        // One more than asked tells whether there is a next page.
+        // The additional row shows whether there is a next page.
         let mut page = self.readable_page("users", sql, parameters, limit.saturating_add(1), person).await?;
         let more = page.len() > limit;
         page.truncate(limit);
@@ -67,7 +67,7 @@ impl PostgresLedger {
     }
 }
 
-/// The first column of a row, which names it in the log.
+/// The first column of a row. It identifies the row in the log.
 fn name_of(row: &Row) -> String {
     let text = || row.try_get::<_, &str>(0).map(|text| text.chars().take(64).collect());
     row.try_get::<_, i64>(0).map_or_else(|_| text().unwrap_or_default(), |number| number.to_string())

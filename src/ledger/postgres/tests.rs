@@ -10,9 +10,9 @@ use super::{
 use crate::ledger::{BulkLoad as _, Durability, Lease, Ledger as _, PeopleStore as _, PersonalData, PostStore as _};
 use crate::model::{Post, PostId, UserId, Visibility};
 
-/// What a statement costs: rows read from tables and their indexes, as the server counted them.
+/// The cost of a statement: the rows read through indexes, as counted by the server.
 struct Cost {
-    /// The whole plan, for people.
+    /// The whole plan, for failure messages.
     plan: String,
     rows: f64,
 }
@@ -24,8 +24,8 @@ async fn ledger(server: &PostgresServer) -> (PostgresLedger, String) {
     (PostgresLedger::open(options).await.expect("it opens"), name)
 }
 
-/// Runs a statement as a connection of the ledger would, and looks at what it did. A table that is read without an
-/// index is a failure.
+/// Runs a statement with the connection settings of the ledger and reads its plan. Fails if a table is read without an
+/// index.
 async fn cost(ledger: &PostgresLedger, sql: &str, arguments: &str) -> Cost {
     let client = ledger.endpoint().connect(|| ()).await.expect("a connection");
     client.batch_execute(&format!("PREPARE asked AS {sql}")).await.expect(sql);
@@ -71,7 +71,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (favourites::LIST, "'u', 'post', 9, 9", 1),
         (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
         (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
-        // Groups, and their people.
+        // The groups and their people.
         (notifications::LIST, "'u', 9, 9, 9", 2),
         (notifications::UNREAD, "'u', 9, 9", 2),
     ];
@@ -82,7 +82,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
             index && !line.contains(" on users ") && !line.contains(" on notified ")
         };
         assert_eq!(plan.lines().filter(is_partition).count(), tables, "{sql}\n{plan}");
-        // Nothing is put in order but, in the end, the page itself.
+        // Below the limit nothing is sorted; only the page itself may be.
         let sorts = plan
             .lines()
             .skip_while(|line| !line.contains("Limit"))
@@ -134,21 +134,22 @@ async fn timeline_cost_does_not_depend_on_total_posts() {
     ledger.load_users(&authors, 1).await.expect("users");
     let edges: Vec<_> = authors.iter().map(|author| (me.clone(), author.clone())).collect();
     ledger.load_follows(&edges, 1).await.expect("edges");
-    // Everybody wrote a lot long ago; of late nearly all that was written is one author's.
+    // All authors have many old posts; nearly all recent posts are by one author.
     let written = "INSERT INTO author_posts SELECT 'a' || a, 1000 * n + a \
                    FROM generate_series(0, 199) a, generate_series(1, 100) n; \
                    INSERT INTO author_posts SELECT 'a7', n FROM generate_series(1000000, 1005000) n; \
                    INSERT INTO posts SELECT n, 'a7', '{}', '', '{}' FROM generate_series(1000000, 1005000) n";
     server.ask(&name, written).await;
     for (before, likely, some, most) in [
-        // Nobody knows how far down it goes. A followee's edge, two posts of each, and no more than the page of those
-        // who have more.
+        // No estimate of the oldest post on the page. Read: one follow for each followee, two posts of each, and at
+        // most one page of the followees with more posts.
         ("9000000", 0, 400.0, 1_600.0),
         ("90000", 0, 400.0, 1_600.0),
         ("1000100", 0, 400.0, 1_600.0),
-        // It was right: a followee's edge, a look-up for each, and what is there. The server tells averages.
+        // A correct estimate. Read: one follow and one look-up for each followee, and the posts found. The plan
+        // contains averages.
         ("90000", 89_100, 200.0, 550.0),
-        // It goes further down, or not nearly as far: in vain is read no more than a few pages.
+        // A wrong estimate, too new or far too old. At most a few pages are read in vain.
         ("90000", 89_990, 400.0, 1_900.0),
         ("90000", 1, 400.0, 2_200.0),
         ("1005000", 1, 400.0, 2_200.0),
@@ -166,7 +167,7 @@ async fn timeline_cost_does_not_depend_on_total_posts() {
 async fn reader_cost_does_not_depend_on_total_pulled_posts() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
-    // A few wrote nearly all of the log: the server knows that when it plans.
+    // A few authors wrote the whole log, and the planner has statistics about it.
     let written = "INSERT INTO follows SELECT 'me', 'a' || n, n, 0 FROM generate_series(0, 99) n; \
                    INSERT INTO pulled SELECT n, n, 'a' || (n % 10), 'p', n, false, 0 FROM generate_series(1, 50000) n; \
                    INSERT INTO comments (post, id, parent, depth) \
@@ -195,7 +196,7 @@ async fn commits_use_the_requested_durability() {
         ("on", Durability::Normal, "off"),
         ("off", Durability::Full, "on"),
         ("off", Durability::Normal, "off"),
-        // More than this node would ask for.
+        // The server's setting is stronger than the one requested.
         ("remote_apply", Durability::Full, "remote_apply"),
     ] {
         server.ask(&name, &format!("ALTER DATABASE {name} SET synchronous_commit = '{of_the_server}'")).await;
@@ -239,7 +240,7 @@ async fn page_cost_does_not_depend_on_hidden_posts() {
     ledger.load_users(&authors.map(id), 1).await.expect("users");
     ledger.load_users(&[id("v"), id("x")], 1).await.expect("users");
     ledger.load_follows(&["only_to", "friends"].map(|author| (id("v"), id(author))), 1).await.expect("edges");
-    // A page is planned when nothing is known of the tables, and when everything is.
+    // The statement is planned without statistics, and again after `ANALYZE`.
     let page = "'v', 1099511627776, 21, 1000";
     let written = r#"INSERT INTO restrictions (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0);
         INSERT INTO posts (id, author, topics, visibility, body) SELECT 10000 * place + n, author, '{}', kind, '{}'
@@ -256,7 +257,7 @@ async fn page_cost_does_not_depend_on_hidden_posts() {
             if author == "open" {
                 most = (3.0 * profile.rows + 10.0, 3.0 * page.rows);
             }
-            // Where the author names the viewer in `not_to` each look is bounded.
+            // If the author names the viewer in `not_to`, each scan is bounded.
             let bound = if author == "excluded" { 1_000.0 } else { 0.0 };
             assert!(profile.rows <= most.0 + bound, "{author}: {} rows\n{}", profile.rows, profile.plan);
             assert!(page.rows <= most.1 + 3.0 * bound, "{author}: {} rows\n{}", page.rows, page.plan);
@@ -274,7 +275,7 @@ async fn page_cost_does_not_depend_on_hidden_posts() {
 async fn preview_cost_depends_on_shown_items_only() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
-    // Nearly everything is under one post, and nearly all comments there are replies.
+    // Nearly all rows belong to one post, and nearly all its comments are replies.
     let written = "INSERT INTO likes SELECT 1, 'a' || n, n, 0 FROM generate_series(1, 9000) n; \
                    INSERT INTO likes SELECT n, 'a', 9000 + n, 0 FROM generate_series(2, 50) n; \
                    INSERT INTO comments (post, id, parent, depth) \
@@ -310,7 +311,7 @@ async fn committing_calls_finish_without_their_caller() {
         edited_at: None,
     };
     let lease = Lease { holder: "w".into(), length: std::time::Duration::from_millis(9) };
-    // Callers that go away in the middle leave nothing behind that would count as under way.
+    // Cancelled callers must not leave calls that count as in flight.
     for _ in 0..20 {
         let mut call = Box::pin(ledger.create_post(&post, &lease));
         let _ = futures::poll!(&mut call);

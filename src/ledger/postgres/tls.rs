@@ -1,4 +1,4 @@
-//! TLS for connections to PostgreSQL: which certificates are trusted.
+//! TLS for connections to PostgreSQL: the trusted certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::url::Tls;
 
-/// Builds the connector, which verifies the server's certificate and its host name.
+/// Builds the connector. It verifies the certificate and the host name of the server.
 ///
 /// # Errors
 /// If no certificate authority can be loaded. The text names the file or the system's store.
 pub(super) fn connector(tls: &Tls) -> Result<MakeRustlsConnect, String> {
     let mut roots = RootCertStore::empty();
     match tls {
-        // The connector is not used. Without authorities it would refuse every server.
+        // The connector is not used. Without certificate authorities it would reject every server.
         Tls::Off => {}
         Tls::Verified(Some(path)) => load_authorities(&mut roots, path)?,
         Tls::Verified(None) => {

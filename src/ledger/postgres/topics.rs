@@ -1,4 +1,4 @@
-//! Topics, by their latest activity.
+//! Topics, ordered by their latest activity.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -11,8 +11,8 @@ use crate::model::PostId;
 pub(super) const RECENT: &str = "\
     SELECT name, posts, last FROM topics WHERE (last, name) < ($1, $2) ORDER BY last DESC, name DESC LIMIT $3";
 
-/// Topics below a cursor, at one moment: those that were not active since the list was begun at `$1`, and those that
-/// were, where they stood before.
+/// Topics below a cursor, in one snapshot: topics without activity since the list was begun (`$1`), and topics with
+/// activity since then, at their earlier positions.
 pub(super) const GO_ON: &str = "\
     WITH resting AS (
         SELECT name, posts, last FROM topics WHERE (last, name) < ($2, $3) ORDER BY last DESC, name DESC LIMIT $4

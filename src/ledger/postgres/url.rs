@@ -1,4 +1,4 @@
-//! Where a PostgreSQL is: what an operator writes, read strictly.
+//! Parses the URL of a PostgreSQL server strictly.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-/// What a URL must look like. The URL itself is never repeated in an error: it may hold a password.
+/// The expected form of a URL. Errors never repeat the URL, because it may contain a password.
 const SHAPE: &str = "expected postgres://USER[:PASSWORD]@HOST[:PORT][,HOST…]/DATABASE\
                      [?sslmode=disable|require|verify-full][&sslrootcert=PATH]";
 
-/// The address of a PostgreSQL database, with the user and the password. Displayed without those two.
+/// The address of a PostgreSQL database, with user and password. `Display` omits both.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl {
-    /// What the client makes of it: large, so that a configuration does not carry it around.
+    /// The parsed configuration of the client. Boxed, because it is large.
     config: Box<Config>,
     tls: Tls,
 }
@@ -21,25 +21,26 @@ pub struct PostgresUrl {
 /// Whether the connection is encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tls {
-    /// No.
+    /// Not encrypted.
     Off,
-    /// Yes, and the server's certificate must be for its host and from one of these authorities: those of a PEM file,
-    /// or the system's.
+    /// Encrypted and verified: the server's certificate must match the host and be signed by one of these authorities:
+    /// those of the PEM file, or those of the system.
     Verified(Option<PathBuf>),
 }
 
 impl PostgresUrl {
-    /// Reads `postgres://` or `postgresql://`, percent-encoded where need be. With several hosts the one that takes
-    /// writes is used. `sslmode=require` checks the certificate as `verify-full` does: encryption to nobody knows whom
-    /// is not offered.
+    /// Parses `postgres://` or `postgresql://`, with percent encoding where needed. If the URL has several hosts, the
+    /// client uses the one that accepts writes. `sslmode=require` verifies the certificate as `verify-full` does:
+    /// encryption without verification is not supported.
     ///
     /// # Errors
     ///
-    /// What was expected. Nothing of the URL is in it.
+    /// Describes the expected form. Contains no part of the URL.
     pub fn parse(url: &str) -> Result<Self, String> {
         let wrong = || SHAPE.to_owned();
         let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://")).ok_or_else(wrong)?;
-        // Behind the last @, for an encoded password holds none, and one that is not may hold a question mark.
+        // The part after the last `@`: an encoded password contains no `@`, and a password that is not encoded may
+        // contain `?`.
         let place = rest.rfind('@').ok_or_else(wrong)?;
         let (place, query) = match rest[place..].find('?') {
             Some(at) => (&rest[..place + at], &rest[place + at + 1..]),
@@ -61,12 +62,12 @@ impl PostgresUrl {
         Ok(Self { config: Box::new(config), tls })
     }
 
-    /// For the client.
+    /// The configuration for the client.
     pub(super) fn config(&self) -> Config {
         Config::clone(&self.config)
     }
 
-    /// Whether to encrypt.
+    /// The TLS mode.
     pub(super) fn tls(&self) -> &Tls {
         &self.tls
     }

@@ -1,7 +1,7 @@
-//! The posts of an author that a viewer may see.
+//! The posts of an author that are visible to a viewer.
 
-/// The newest posts of each audience that the viewer belongs to, merged. `stop` is the last of the posts hidden by
-/// `not_to` that are looked at; below it nothing is complete.
+/// Merges the newest posts of each audience that the viewer belongs to. The scan stops at `stop`, the last of the posts
+/// hidden by `not_to` that it may read: below it the result is incomplete.
 pub(super) const VISIBLE: &str = "\
     WITH rights AS MATERIALIZED (
         SELECT open, open AND follows AS follows, open AND follows AND followed AS friends FROM (SELECT

@@ -1,11 +1,11 @@
 //! Indexes that are built while the tables are in use.
 //!
 //! A migration whose first line is `-- concurrent` consists of `CREATE [UNIQUE] INDEX CONCURRENTLY name ON table …`
-//! statements. They run outside of a transaction. If one is interrupted, PostgreSQL leaves an invalid index: the next
-//! start drops it and builds it again, and skips the indexes that are complete.
+//! statements. They run outside a transaction. If one is interrupted, PostgreSQL leaves an invalid index: the next
+//! startup drops it, builds it again, and skips the complete indexes.
 //!
-//! PostgreSQL cannot build an index of a partitioned table concurrently. So the index is built on each partition first;
-//! the index of the parent then adopts these and costs no build.
+//! PostgreSQL cannot build an index of a partitioned table concurrently. The index is therefore built on each partition
+//! first; the index of the parent then attaches these and needs no build.
 
 use tokio_postgres::{Client, Error};
 
@@ -18,15 +18,15 @@ pub(super) struct ConcurrentIndex {
     unique: bool,
     name: String,
     table: String,
-    /// The statement after the name of the table: columns and condition.
+    /// The rest of the statement after the table name: columns and condition.
     definition: String,
 }
 
-/// The indexes of a migration. `None` if it is an ordinary one.
+/// The indexes of a migration. `None` for an ordinary migration.
 ///
 /// # Errors
 ///
-/// Returns the first statement that is not of the form above.
+/// Returns the first statement that does not have the form above.
 pub(super) fn parse(sql: &str) -> Result<Option<Vec<ConcurrentIndex>>, String> {
     if sql.lines().next().map(str::trim) != Some(HEADER) {
         return Ok(None);
@@ -54,7 +54,7 @@ impl ConcurrentIndex {
         })
     }
 
-    /// Builds the index, or what an earlier attempt left to do.
+    /// Builds the index, or the rest of it after an interrupted attempt.
     pub(super) async fn build(&self, client: &Client) -> Result<(), Error> {
         let partitions = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
                           WHERE i.inhparent = to_regclass($1) ORDER BY c.relname";
@@ -68,7 +68,7 @@ impl ConcurrentIndex {
         self.build_one(client, concurrently, &self.name, &self.table).await
     }
 
-    /// Creates one index, unless it exists and is complete. Drops one that an interruption left invalid.
+    /// Creates one index, unless a complete one exists. Drops an invalid index of an interrupted build.
     async fn build_one(&self, client: &Client, concurrently: &str, name: &str, table: &str) -> Result<(), Error> {
         let state = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)";
         match client.query_opt(state, &[&name]).await?.map(|row| row.try_get(0)).transpose()? {

@@ -1,8 +1,8 @@
-//! The functions of the database, in files by concept. At each start the files whose text changed are applied.
+//! The functions of the database, in one file for each concept. Each startup applies the files whose text changed.
 //!
-//! Nodes of different versions share the functions during an upgrade, so signatures never change: a function with other
-//! parameters or results gets another name. Each file begins with its revision, which grows with every change; a node
-//! never replaces a later revision by its own.
+//! During an upgrade, nodes of different versions share the functions, so signatures never change: a function with
+//! other parameters or results gets another name. Each file begins with its revision, which grows with every change. A
+//! node never replaces a later revision by its own.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use tokio_postgres::{Error, Transaction};
 /// A file of functions.
 pub(super) struct FunctionFile {
     pub(super) name: &'static str,
-    /// Begins with `-- revision: N`. Applied in the transaction of the migrations: every statement is a
+    /// Begins with `-- revision: N`. Runs in the transaction of the migrations: every statement is a
     /// `CREATE OR REPLACE FUNCTION`.
     pub(super) sql: &'static str,
 }
@@ -46,19 +46,19 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
 ];
 
 impl FunctionFile {
-    /// The number in the first line; 0: there is none.
+    /// The revision in the first line; 0 if it is missing.
     pub(super) fn revision(&self) -> i32 {
         let line = self.sql.lines().next().unwrap_or_default();
         line.strip_prefix("-- revision: ").and_then(|number| number.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Identifies the text.
+    /// The SHA-256 hash of the text, in hexadecimal.
     fn hash(&self) -> String {
         Sha256::digest(self.sql).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// Applies the files that differ from the database's. Returns their names. The caller holds the migration lock.
+/// Applies the files that differ from those in the database. Returns their names. The caller holds the migration lock.
 pub(super) async fn apply(transaction: &Transaction<'_>, files: &[FunctionFile]) -> Result<Vec<&'static str>, Error> {
     let mut applied_files = HashMap::new();
     for row in transaction.query("SELECT file, revision, sha256 FROM schema_functions", &[]).await? {

@@ -1,4 +1,4 @@
-//! Migrations: one node at a time brings the schema up to date; the others wait for it.
+//! Migrations: one node at a time updates the schema; the other nodes wait for it.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::ledger::postgres::endpoint::Endpoint;
 use crate::ledger::schema_version::old_numbering;
 use crate::ledger::{LedgerError, Result};
 
-/// A step of the schema.
+/// One migration of the schema.
 pub(super) struct Migration {
-    /// If the first line is `-- concurrent`, see [`concurrent_index`]. Otherwise it runs in a transaction, together
-    /// with the migrations beside it.
+    /// If the first line is `-- concurrent`, see [`concurrent_index`]. Otherwise it runs in one transaction with the
+    /// adjacent migrations.
     pub(super) sql: &'static str,
-    /// The oldest schema version known to programs that can go on using the database after this migration. One that
-    /// only adds names the version before it, or an older one.
+    /// The oldest schema version of a program that can still use the database after this migration. A migration that
+    /// only adds objects names the previous version or an older one.
     pub(super) needs: i32,
 }
 
-/// The migrations. The place in the list, from 1, is the version. Migrations are added, never changed.
+/// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
 const MIGRATIONS: &[Migration] =
     &[Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 }];
 
-/// What the program knows of the schema.
+/// The schema that this program knows.
 pub(super) struct Schema {
     pub(super) migrations: &'static [Migration],
     pub(super) functions: &'static [FunctionFile],
@@ -35,26 +35,26 @@ pub(super) struct Schema {
 /// The key of the advisory lock that a node holds during its migrations: "feedline" in ASCII.
 pub(super) const MIGRATION_LOCK: i64 = 0x6665_6564_6c69_6e65;
 
-/// How often a node looks whether another one has finished its migrations.
+/// How often a node checks whether another node has finished its migrations.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often a node logs that it waits.
+/// How often a waiting node logs that it waits.
 const WAIT_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The oldest supported version of PostgreSQL.
 const OLDEST_SERVER: u32 = 14;
 
-/// The tables of this file and of `functions.rs`.
+/// The bookkeeping tables of migrations and functions.
 const BOOKKEEPING: &str = "\
     CREATE TABLE IF NOT EXISTS schema_migrations (
         version int PRIMARY KEY, needs int NOT NULL, applied_at bigint NOT NULL);
     CREATE TABLE IF NOT EXISTS schema_functions (
         file text PRIMARY KEY, revision int NOT NULL, sha256 text NOT NULL, applied_at bigint NOT NULL)";
 
-/// Why a database cannot be used.
+/// The reasons why a database cannot be used.
 enum MigrationError {
     Database(Error),
-    /// The server or the schema is not one that this program can use.
+    /// This program cannot use this version of the server or of the schema.
     Unfit(String),
     /// Another node did not finish its migrations in time.
     TimedOut(String),
@@ -66,11 +66,11 @@ impl From<Error> for MigrationError {
     }
 }
 
-/// Checks the server, applies the migrations that the database lacks, and then the functions that changed.
+/// Checks the server, applies the missing migrations, and then the changed functions.
 ///
 /// # Errors
 ///
-/// Names the place and says why. Transactions that were not committed changed nothing.
+/// Names the server and the reason. Transactions that were not committed have changed nothing.
 pub(in crate::ledger::postgres) async fn migrate(endpoint: &Endpoint) -> Result<()> {
     Schema { migrations: MIGRATIONS, functions: FUNCTIONS }.apply(endpoint).await
 }
@@ -80,8 +80,8 @@ impl Schema {
         let mut client = endpoint.connect(|| ()).await?;
         let applied = async {
             check_server(&client).await?;
-            // Nothing else uses this connection. A migration may take longer than a call, and must not be lost in a
-            // crash that this node survives.
+            // No other task uses this connection. A migration may take longer than a call, and a crash of the server
+            // must not lose it while this node continues.
             let settings = format!(
                 "SET statement_timeout = 0; SET lock_timeout = {}; SET synchronous_commit = on",
                 endpoint.patience.as_millis().max(1)
@@ -89,7 +89,7 @@ impl Schema {
             client.batch_execute(&settings).await?;
             lock(&client, &endpoint.name, endpoint.patience).await?;
             let applied = self.apply_pending(&mut client, &endpoint.name).await;
-            // The lock also ends with the connection.
+            // The end of the connection also releases the lock.
             let _ = client.execute("SELECT pg_advisory_unlock($1)", &[&MIGRATION_LOCK]).await;
             applied
         };
@@ -115,7 +115,7 @@ impl Schema {
             )));
         }
         if current > known {
-            // The newer program maintains the functions, too.
+            // The newer program also maintains the functions.
             let schema = current;
             tracing::info!(ledger = name, schema, known, "the schema is newer than this program, which may use it");
             return Ok(());
@@ -139,8 +139,8 @@ impl Schema {
     }
 }
 
-/// Waits until no other node migrates the schema. Of several nodes that start at once the first one does the work; the
-/// others find it done. The lock belongs to the session, because indexes are built outside of transactions.
+/// Waits until no other node migrates the schema. If several nodes start at once, the first one applies the migrations
+/// and the others find them applied. The lock belongs to the session, because indexes are built outside transactions.
 async fn lock(client: &Client, name: &str, patience: Duration) -> std::result::Result<(), MigrationError> {
     let began = Instant::now();
     let mut logged: Option<Instant> = None;
@@ -162,7 +162,7 @@ async fn lock(client: &Client, name: &str, patience: Duration) -> std::result::R
     Ok(())
 }
 
-/// The process that migrates the schema, as the operator of the server knows it.
+/// The process that migrates the schema, in the terms of the server's operator.
 async fn lock_holder(client: &Client) -> std::result::Result<String, Error> {
     let sql = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted \
                AND (classid::bigint << 32) | objid::bigint = $1 \
@@ -187,7 +187,7 @@ async fn check_server(client: &Client) -> std::result::Result<(), MigrationError
     Ok(())
 }
 
-/// The version of the schema, 0 if there is none, and the oldest version that a program must know to use it.
+/// The version of the schema (0: none), and the oldest version that a program must know to use the schema.
 async fn versions(client: &Client) -> std::result::Result<(i32, i32), MigrationError> {
     let tables = "SELECT to_regclass('schema_migrations') IS NOT NULL, \
                   EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('migrations') AND attname = 'needs')";
@@ -208,7 +208,7 @@ async fn versions(client: &Client) -> std::result::Result<(i32, i32), MigrationE
 struct Step {
     version: i32,
     needs: i32,
-    /// `None`: its indexes are built.
+    /// `None`: the indexes of the migration are already built.
     sql: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! The schema of the database, brought up to date at each start: migrations, then the functions.
+//! The schema of the database. Each startup updates it: first the migrations, then the functions.
 
 mod concurrent_index;
 mod functions;

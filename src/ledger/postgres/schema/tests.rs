@@ -1,4 +1,4 @@
-//! Migrations, functions and concurrent indexes, each with a schema of its own.
+//! Migrations, functions and concurrent indexes. Each test has its own schema.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn functions_are_replaced_if_their_text_changed() {
     assert_eq!(number(&client).await.0, 22);
     Schema { migrations: &[NUMBERS], functions: &[ONE] }.apply(&endpoint).await.expect("an older node");
     assert_eq!(number(&client).await.0, 22, "an older node does not replace a later revision");
-    // The schema of a newer program, which maintains its functions itself.
+    // A newer program maintains its functions itself.
     let newer = "INSERT INTO schema_migrations VALUES (2, 1, 0); DELETE FROM schema_functions";
     server.ask(&name, newer).await;
     Schema { migrations: &[NUMBERS], functions: &[TWO] }.apply(&endpoint).await.expect("an older node");
@@ -102,7 +102,7 @@ async fn an_interrupted_index_is_built_again() {
     let (server, name, endpoint) = database().await;
     let client = server.client(&name).await;
     Schema { migrations: &[NUMBERS], functions: &[] }.apply(&endpoint).await.expect("tables");
-    // Duplicates end a build in the middle, as an outage does: what is built stays, the rest is invalid.
+    // Duplicates end a build in the middle, as an outage does: complete indexes stay, the interrupted one is invalid.
     server.ask(&name, "INSERT INTO numbers SELECT 7, n FROM generate_series(1, 2) n").await;
     server.ask(&name, "INSERT INTO parted SELECT 7, 7 FROM generate_series(1, 2) n").await;
     let schema = Schema { migrations: &[NUMBERS, INDEXES, AFTERWARDS], functions: &[ONE] };
