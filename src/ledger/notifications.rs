@@ -83,10 +83,10 @@ pub trait NotificationStore: Send + Sync {
     /// Stores the events in `events` for `to`, in the order given, in one transaction. Transactions for the same
     /// user run one after the other. Both users of each event exist.
     ///
-    /// An event joins the newest group of the same user and [`What`] if the group is unread and its first event was
-    /// less than `window` milliseconds before `now`; otherwise it begins a group. If the person is in the group that
-    /// the event would join, nothing changes. Unless [`NotificationKind::is_new_each_time`], nothing changes either if
-    /// the person is in the newest such group and that group began within the window, even if it was read.
+    /// An event joins the newest group of the same user and [`NotificationKind`] if the group is unread and its first
+    /// event was less than `window` milliseconds before `now`; otherwise it begins a group. If the person is in the
+    /// group that the event would join, nothing changes. Unless [`NotificationKind::is_new_each_time`], nothing changes
+    /// either if the person is in the newest such group and that group began within the window, even if it was read.
     ///
     /// If the newest such group already records this event number or a later one for the person, the event was stored
     /// before: nothing changes, but the group counts as changed, so that its owner is notified in any case.

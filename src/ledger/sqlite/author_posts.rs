@@ -6,8 +6,8 @@ use super::rows::post_id_at;
 use super::{count, integer};
 use crate::model::PostId;
 
-/// An author's posts below an id. The index is named because the planner, which has no statistics, would be free
-/// to walk everyone's posts by id instead.
+/// The posts of an author below an id. The statement names the index: without statistics, the planner may scan the
+/// posts of all authors by id instead.
 pub(super) const BY_AUTHOR: &str = "SELECT id FROM posts INDEXED BY posts_author \
     WHERE author = ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?3";
 

@@ -1,4 +1,4 @@
-//! Copies of the file that are whole: made while a server runs, and put in its place while none does.
+//! Backup and restore: consistent copies of the file, made while a server runs and restored while no server runs.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,31 +11,32 @@ use rusqlite::{Connection, OpenFlags};
 use super::{migrations, open};
 use crate::ledger::{LedgerError, Result};
 
-/// Pages that are copied in one step: 4 MiB.
+/// The number of pages copied in one step: 4 MiB.
 const PAGES_PER_STEP: i32 = 1_000;
 
-/// How long a step waits for another process's lock before it is tried again.
+/// How long a step waits for another process's lock before the copy pauses and retries.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A file beside the one that is being written: it takes its name only once it is whole.
+/// The suffix of the temporary file. It is renamed to the final name when it is complete.
 const PARTIAL: &str = "partial";
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyProgress {
-    /// Pages copied.
+    /// The number of pages copied so far.
     pub done: u64,
-    /// Pages in all.
+    /// The number of pages in all.
     pub total: u64,
 }
 
-/// Writes a copy of a ledger's file to `to`, which must not exist. The copy is the state at one moment: a server may go
-/// on writing meanwhile. It is flushed to the disk, and complete, when this returns; after an error nothing is left.
+/// Writes a copy of a ledger's file to `to`, which must not exist. The copy is a consistent snapshot, even if a server
+/// writes concurrently. When the call returns, the copy is complete and flushed to the disk. After an error no file is
+/// left.
 ///
 /// # Errors
 ///
-/// Names the file and says why: not there, not a ledger, not to be read or written, damaged.
+/// Names the file and the reason: missing, not a ledger, not readable or writable, or damaged.
 pub fn backup(from: &Path, to: &Path, progress: impl FnMut(CopyProgress)) -> Result<()> {
     if to.exists() {
         return Err(failed(to, "it exists already, and is not overwritten"));
@@ -52,14 +53,13 @@ pub fn backup(from: &Path, to: &Path, progress: impl FnMut(CopyProgress)) -> Res
     copied
 }
 
-/// Puts a copy of `from`, a backup, in the place of the ledger at `path`, under a new incarnation: what the broker
-/// holds of the ledger before counts for nothing. Answers with the name under which the ledger that was there is kept,
-/// if there was one.
+/// Replaces the ledger at `path` by a copy of the backup `from`, with a new incarnation, so that the broker discards
+/// its data about the previous one. Returns the name under which the previous ledger is kept, if there was one.
 ///
 /// # Errors
 ///
-/// If a server uses the ledger, if the backup is damaged or of a newer version, or a file cannot be read or written.
-/// The ledger that was there is in its place then.
+/// If a server uses the ledger, if the backup is damaged or of a newer version, or if a file cannot be read or written.
+/// The previous ledger then stays in place.
 pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> Result<Option<PathBuf>> {
     let source = readable(from)?;
     migrations::check_version(&source, from)?;
@@ -81,7 +81,7 @@ pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> 
         remove(&partial);
         return Err(error);
     }
-    // A process that started meanwhile would continue with a file that has no name any more.
+    // Checks again: a process that has started in between would continue with the renamed file.
     release(path)?;
     let kept = path.exists().then(|| free_name(path));
     if let Some(kept) = &kept {
@@ -91,12 +91,13 @@ pub fn restore(from: &Path, path: &Path, progress: impl FnMut(CopyProgress)) -> 
     Ok(kept)
 }
 
-/// A connection that reads a ledger's file, which stays as it is.
+/// Opens a ledger's file for reading.
 fn readable(path: &Path) -> Result<Connection> {
     if !path.exists() {
         return Err(failed(path, "there is no such file"));
     }
-    // Not read-only: the write-ahead log of a file that was copied by hand could not be used then.
+    // Opens the file for writing if possible: a read-only connection cannot use the write-ahead log of a file that was
+    // copied by hand.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).or_else(|_| Connection::open_with_flags(path, read_only));
@@ -109,11 +110,11 @@ fn readable(path: &Path) -> Result<Connection> {
     }
 }
 
-/// Copies page by page, checks the copy, and flushes it.
+/// Copies page by page, then checks and closes the copy.
 fn copy(source: &Connection, from: &Path, to: &Path, mut progress: impl FnMut(CopyProgress)) -> Result<()> {
     remove(to);
     open::create(to).map_err(|error| failed(to, error))?;
-    // One snapshot for all steps: what others write meanwhile would begin the copy anew.
+    // One snapshot for all steps: otherwise each write of another process restarts the copy.
     let snapshot = source.unchecked_transaction().map_err(|error| wrong(from, &error))?;
     let read = snapshot.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()));
     read.map_err(|error| wrong(from, &error))?;
@@ -131,7 +132,7 @@ fn copy(source: &Connection, from: &Path, to: &Path, mut progress: impl FnMut(Co
         }
     }
     drop(backup);
-    // In one file, whatever the original is kept in.
+    // The copy is one file, without a write-ahead log, in any journal mode of the source.
     let mode = copy.pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0));
     mode.map_err(|error| wrong(to, &error))?;
     let check = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
@@ -142,7 +143,7 @@ fn copy(source: &Connection, from: &Path, to: &Path, mut progress: impl FnMut(Co
     copy.close().map_err(|(_, error)| wrong(to, &error))
 }
 
-/// Makes sure that no process uses a ledger, and leaves it in one file.
+/// Fails if a process uses the ledger. Folds its write-ahead log into the file.
 fn release(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());
@@ -150,20 +151,20 @@ fn release(path: &Path) -> Result<()> {
     let used = || failed(path, "a server uses it: stop all of them first");
     let db = Connection::open(path).map_err(|error| wrong(path, &error))?;
     db.busy_timeout(Duration::from_millis(200)).map_err(|error| wrong(path, &error))?;
-    // The write-ahead log is given up only by the last who has the file open.
+    // SQLite leaves WAL mode only if no other connection has the file open.
     match db.pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0)) {
         Ok(mode) if mode == "wal" => Err(used()),
         Ok(_) => Ok(()),
         Err(error) => match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Err(used()),
-            // It is to be replaced because it is damaged.
+            // A damaged ledger may be replaced.
             Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => Ok(()),
             _ => Err(wrong(path, &error)),
         },
     }
 }
 
-/// Gives a file that is whole its name, durably.
+/// Flushes a complete file and renames it; flushes the folder too.
 fn put(partial: &Path, to: &Path) -> Result<()> {
     let put = || -> io::Result<()> {
         File::open(partial)?.sync_all()?;
@@ -174,7 +175,7 @@ fn put(partial: &Path, to: &Path) -> Result<()> {
     put().map_err(|error| failed(to, error))
 }
 
-/// A name for the ledger that is replaced: `feedline.db.replaced-1`.
+/// A free name for the replaced ledger, like `feedline.db.replaced-1`.
 fn free_name(path: &Path) -> PathBuf {
     let names = (1_u32..).map(|number| beside(path, &format!("replaced-{number}")));
     names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| beside(path, "replaced"))
@@ -193,7 +194,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
 
 fn remove(partial: &Path) {
     for suffix in ["", "-journal", "-wal", "-shm"] {
-        // What is not there need not be removed.
+        // The file may not exist.
         let _ = fs::remove_file(format!("{}{suffix}", partial.display()));
     }
 }

@@ -1,4 +1,4 @@
-//! Loading many rows at once.
+//! Bulk loading.
 
 use async_trait::async_trait;
 

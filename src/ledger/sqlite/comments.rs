@@ -36,7 +36,7 @@ impl CommentStore for SqliteLedger {
     }
 }
 
-/// No comment has this id: it stands for no parent.
+/// Stands for "no parent" in the store. No comment has this id.
 const NONE: CommentId = CommentId::ZERO;
 
 fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome> {
@@ -70,7 +70,7 @@ fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome
     tally(db, post, 1).map(CommentOutcome::Stored)
 }
 
-/// Changes how many comments a post has.
+/// Changes the number of comments of a post, and its version. Returns the counts.
 fn tally(db: &Connection, post: i64, change: i64) -> rusqlite::Result<Tally> {
     let sql = "INSERT INTO post_counts (post, comments, likes_version) VALUES (?1, MAX(?2, 0), 1) \
                ON CONFLICT DO UPDATE SET comments = comments + ?2, likes_version = likes_version + 1 \
@@ -84,7 +84,7 @@ fn tally(db: &Connection, post: i64, change: i64) -> rusqlite::Result<Tally> {
 pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
     let id = CommentId(natural(row.get(0)?));
     let parent = CommentId(natural(row.get(2)?));
-    // A comment is shown, and can be deleted, without them.
+    // A comment is returned, and can be deleted, without mentions that cannot be decoded.
     let mentions = row.get_ref(5)?.as_str_or_null()?.map(serde_json::from_str).transpose().unwrap_or_else(|error| {
         report_unreadable("comments", &id, &error);
         None
@@ -109,7 +109,7 @@ fn comments(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<Comment>
     readable("comments", db.prepare_cached(sql)?.query([json_text(ids)?])?, comment)
 }
 
-/// From each comment up. Ids given twice begin one line.
+/// Walks from each comment up to the comment on the post. An id that is given twice is walked once.
 pub(super) const LINES: &str = "WITH RECURSIVE line (of, id) AS ( \
         SELECT value, value FROM json_each(?1) \
         UNION SELECT line.of, c.parent FROM line CROSS JOIN comments c WHERE c.id = line.id AND c.parent <> 0 \
@@ -151,8 +151,8 @@ fn remove(db: &Connection, id: i64) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM comments WHERE id = ?1")?.execute([id]).map(drop)
 }
 
-/// A comment has a reply less. If it was deleted, and that was the last, it goes, and the one above it has a reply
-/// less.
+/// Decrements the number of replies of a comment. If the comment is deleted and this was its last reply, removes it and
+/// continues with its parent. Returns the removed comments.
 fn lose_reply(db: &Connection, mut id: i64) -> rusqlite::Result<Vec<CommentId>> {
     let mut gone = Vec::new();
     let sql =

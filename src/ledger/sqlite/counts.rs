@@ -35,7 +35,7 @@ pub(super) fn counts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<(P
     db.prepare_cached(sql)?.query_map([json_text(ids)?], read)?.collect()
 }
 
-/// A post's name among objects of any type is its id as text.
+/// The flags of a reader. Favourites name a post by its id as text.
 pub(super) fn flags(db: &Connection, reader: &UserId, ids: &[PostId]) -> rusqlite::Result<Vec<(PostId, PostFlags)>> {
     let sql = "SELECT value, EXISTS (SELECT 1 FROM likes WHERE user = ?1 AND post = value), \
                EXISTS (SELECT 1 FROM favourites INDEXED BY favourites_one \

@@ -1,4 +1,4 @@
-//! Who follows whom.
+//! Follows between users.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -48,7 +48,7 @@ impl FollowStore for SqliteLedger {
     }
 }
 
-/// Makes an edge, unless a block stands there. Whether it is new.
+/// Adds a follow unless either user blocks the other. Returns whether it is new.
 pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO follows (follower, followee, at) SELECT ?1, ?2, ?3 \
                WHERE NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind = 'block' AND whom = ?2) \
@@ -78,7 +78,7 @@ pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease)
     jobs::create(db, job_plan::unfollowed(edge), now, lease).map(Some)
 }
 
-/// Ends an edge. Whether there was one.
+/// Removes a follow. Returns whether it existed.
 pub(super) fn end(db: &Connection, edge: &Edge) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM follows WHERE follower = ?1 AND followee = ?2";
     let ended = db.prepare_cached(sql)?.execute([edge.reader.as_str(), edge.author.as_str()])? == 1;

@@ -98,7 +98,7 @@ fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result
     };
     let claim = params![&*lease.holder, integer(lease.until), integer(now)];
     match db.prepare_cached(sql)?.query_row(claim, erasure).optional() {
-        // It is leased now, so that the next claim gets another one.
+        // The erasure is now leased, so the next claim returns another one.
         Err(error) if is_undecodable(&error) => {
             report_unreadable("erasures", &"claimed", &error);
             Ok(None)
@@ -107,8 +107,8 @@ fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result
     }
 }
 
-/// Runs a statement with an id, and a bound on the rows that it removes as its last parameter. Takes them off the
-/// bound.
+/// Runs a `DELETE` with two parameters, an id and the maximal number of rows, and subtracts the removed rows from
+/// `limit`.
 fn remove(db: &Connection, sql: &str, id: &dyn rusqlite::ToSql, limit: &mut usize) -> rusqlite::Result<()> {
     let removed = db.prepare_cached(sql)?.execute(params![id, count(*limit)])?;
     *limit = limit.saturating_sub(removed);
@@ -132,7 +132,7 @@ fn deleted_posts(db: &Connection, user: &UserId, before: Millis, limit: usize) -
     Ok(limit - left)
 }
 
-/// Removes what is under a post, as far as the bound allows.
+/// Removes favourites, likes and comments of a post, up to `left` rows.
 fn under(db: &Connection, post: i64, left: &mut usize) -> rusqlite::Result<()> {
     if let Some(kind) = ObjectType::parse(ObjectType::POST) {
         let id = ObjectId::from(PostId(natural(post)));
@@ -193,7 +193,8 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
         let sql = "UPDATE notifications SET people = people - 1 WHERE id = ?1 RETURNING user, people";
         let read = |row: &Row<'_>| Ok((user_id_at(row, 0)?, row.get::<_, i64>(1)?));
         let left = db.prepare_cached(sql)?.query_row([group], read).optional()?;
-        // A group that its owner has no more may have left its people behind: these are not reported.
+        // The group was dropped and some of its people are left. It has no owner to report, so the erased user takes
+        // that place: the caller continues, and no other user is notified.
         let Some((owner, people)) = left else {
             changed.push((user.clone(), NotificationId(natural(group))));
             continue;
@@ -207,7 +208,7 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
     Ok(changed)
 }
 
-/// Rows that go by themselves. Parameters: the user, how many at most.
+/// Deletes rows that need no other change. Parameters: the user, the maximal number of rows.
 const REST: [&str; 6] = [
     "DELETE FROM restrictions WHERE maker = ?1 \
      AND (kind, whom) IN (SELECT kind, whom FROM restrictions WHERE maker = ?1 LIMIT ?2)",

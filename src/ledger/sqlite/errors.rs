@@ -1,4 +1,4 @@
-//! What an error of SQLite means to a caller.
+//! Classifies the errors of SQLite.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 
 use crate::ledger::LedgerError;
 
-/// Classifies an error.
+/// Maps an error to a [`LedgerError`].
 pub(super) fn failure(error: &rusqlite::Error) -> LedgerError {
     use ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed, OutOfMemory, SystemIoFailure,
@@ -20,7 +20,7 @@ pub(super) fn failure(error: &rusqlite::Error) -> LedgerError {
     }
 }
 
-/// Names the file in an error.
+/// Adds the name of the file to an error.
 pub(super) fn explain(path: &Path, error: &rusqlite::Error) -> LedgerError {
     match failure(error) {
         LedgerError::Unreachable(why) => LedgerError::Unreachable(format!("{}: {why}", path.display())),

@@ -59,7 +59,7 @@ pub(super) const PENDING: &str = "SELECT seq, at, event FROM events INDEXED BY e
     WHERE pending <> 0 AND pending & ?1 <> 0 ORDER BY seq LIMIT ?2";
 
 fn queued(row: &Row<'_>) -> rusqlite::Result<QueuedEvent> {
-    // Whatever is in the row, the queue goes on.
+    // A row that cannot be decoded must not stop the queue.
     let event = match row.get_ref(2)?.as_str() {
         Ok(text) => serde_json::from_str(text).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
@@ -67,7 +67,7 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<QueuedEvent> {
     Ok(QueuedEvent { seq: row.get(0)?, at: natural(row.get(1)?), event })
 }
 
-/// Writes an event, in the transaction of what happened.
+/// Writes an event, in the transaction of its cause.
 pub(super) fn append(db: &Connection, event: Option<&DomainEvent>, at: Millis) -> rusqlite::Result<()> {
     let Some(event) = event else { return Ok(()) };
     let sql = "INSERT INTO events (at, event, pending) VALUES (?1, ?2, ?3)";

@@ -1,4 +1,4 @@
-//! Favourites. One table with an index for each direction, so the two cannot disagree.
+//! Favourites: one table with an index for each direction, so both lists always agree.
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
@@ -119,7 +119,7 @@ impl FavouriteStore for SqliteLedger {
     }
 }
 
-/// Who favours what.
+/// A favourite: a user, and the type and id of an object.
 struct FavouriteKey {
     user: UserId,
     kind: ObjectType,

@@ -1,4 +1,4 @@
-//! Named writes and their answers.
+//! Writes with an idempotency key, and their responses.
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -42,17 +42,17 @@ impl JobStore for SqliteLedger {
     }
 }
 
-/// The clock by which leases are measured: that of the machine on which the file is.
+/// The clock that measures leases, in Unix milliseconds: that of the machine with the file.
 fn clock() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A lease that ends later than this, in milliseconds from now, is from before the clock was set back, and counts as
-/// run out: `fanout.lease` is at most 10 minutes.
+/// A lease that ends later than this many milliseconds from now was created before the clock was set back, and counts
+/// as expired: `fanout.lease` is at most 10 minutes.
 const LONGEST: i64 = 660_000;
 
-/// When a lease that begins now runs out.
+/// The end of a lease that begins now.
 fn until(clock: i64, lease: &Lease) -> i64 {
     clock.saturating_add(integer(lease.millis()))
 }
@@ -110,7 +110,7 @@ pub(super) fn claim(db: &Connection, lease: &Lease, limit: usize) -> rusqlite::R
             }
         }
     }
-    // RETURNING promises no order.
+    // `RETURNING` does not guarantee an order.
     jobs.sort_unstable_by_key(|job| job.id);
     Ok(jobs)
 }
@@ -131,7 +131,8 @@ fn renew(db: &Connection, jobs: &[(i64, u64)], lease: &Lease) -> rusqlite::Resul
                    WHERE (id, generation) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1)) RETURNING id";
         return db.prepare_cached(sql)?.query_map([json_text(jobs)?], |row| row.get(0))?.collect();
     }
-    // Of each author, the first job that this holder has no lease of: no later one is renewed.
+    // For each author, `first` is the first job that this holder has no lease of; later jobs of the author are not
+    // renewed.
     let sql = "WITH mine AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS generation FROM json_each(?2)), \
                blocked AS MATERIALIZED (SELECT author, (SELECT other.id FROM jobs AS other \
                        WHERE other.author = lanes.author AND other.ordered \

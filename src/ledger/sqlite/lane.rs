@@ -1,5 +1,5 @@
-//! A bounded queue of calls in front of the threads that own the connections: how async code reaches SQLite
-//! without blocking the runtime.
+//! A bounded queue of calls for the threads that own the connections. Async code reaches SQLite through it without
+//! blocking the runtime.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -13,30 +13,32 @@ use tokio::sync::oneshot;
 use super::errors::failure;
 use crate::ledger::{LedgerError, Result};
 
-/// Calls that may wait. Some 200 bytes each; many more than the connections of a gateway that reconnect at once.
+/// The maximal number of queued calls, about 200 bytes each. It is much larger than the number of clients that a
+/// gateway reconnects at once.
 pub(super) const QUEUE_CAPACITY: usize = 16_384;
 
-/// How a call's statements ended.
+/// The outcome of a call's statements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallResult {
-    /// Its changes are committed.
+    /// The call's changes are to be committed.
     Succeeded,
-    /// With an error: its changes are rolled back.
+    /// The call's changes are to be rolled back.
     Failed,
 }
 
-/// A call on its way to a thread and back.
+/// A queued call, with the channel for its result.
 pub(super) trait QueuedCall: Send {
     /// Whether the caller has timed out or gone away.
     fn abandoned(&self) -> bool;
 
-    /// Whether it wants a transaction of its own: it is large.
+    /// Whether the call writes much, so that it needs a transaction of its own.
     fn is_alone(&self) -> bool;
 
-    /// Runs its statements and keeps their result.
+    /// Runs the statements and keeps the result.
     fn run(&mut self, db: &Connection) -> CallResult;
 
-    /// Sends the result. `batch` is what went wrong with the transaction around it: nothing that it did stayed.
+    /// Sends the result to the caller. `batch` is the error of the surrounding transaction, which was rolled back; it
+    /// replaces the result.
     fn answer(self: Box<Self>, batch: Option<LedgerError>);
 }
 
@@ -62,7 +64,7 @@ where
 
     fn run(&mut self, db: &Connection) -> CallResult {
         let Some(job) = self.job.take() else { return CallResult::Failed };
-        // A defect in one query must not take the thread, and with it every later call, down.
+        // A panic in one call must not end the thread, which serves all later calls.
         let result = match catch_unwind(AssertUnwindSafe(|| job(db))) {
             Ok(result) => result.map_err(|error| failure(&error)),
             Err(_) => Err(LedgerError::Failed("a query panicked".into())),
@@ -79,7 +81,7 @@ where
             (Some(result), None) => result,
             (None, None) => return,
         };
-        // The caller may have gone away.
+        // The caller may have been cancelled.
         let _ = self.answer.send(result);
     }
 }
@@ -87,23 +89,23 @@ where
 /// The receiving end of a lane.
 pub(super) type CallQueue = Receiver<Box<dyn QueuedCall>>;
 
-/// The sending end, and the threads behind it.
+/// The sending end of the queue, and the threads that serve it.
 pub(super) struct Lane {
-    /// `None` once closed. The threads end when this is dropped and the queue is empty.
+    /// `None` after `close`. The threads end when the sender is dropped and the queue is empty.
     sender: Mutex<Option<SyncSender<Box<dyn QueuedCall>>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// How long a caller waits for its answer.
+    /// The time limit of a call.
     timeout: Duration,
 }
 
 impl Lane {
-    /// A lane without threads, for at most `capacity` waiting calls.
+    /// A lane without threads, for at most `capacity` queued calls.
     pub(super) fn new(capacity: usize, timeout: Duration) -> (Self, CallQueue) {
         let (sender, queue) = sync_channel(capacity);
         (Self { sender: Mutex::new(Some(sender)), threads: Mutex::default(), timeout }, queue)
     }
 
-    /// Starts a thread that serves the lane, and that [`close`](Self::close) waits for.
+    /// Starts a thread that serves the lane. [`close`](Self::close) waits for it.
     pub(super) fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
@@ -113,7 +115,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Has a thread run `job`, and waits for the answer.
+    /// Runs `job` on a thread of the lane and returns its result.
     pub(super) async fn call<T, F>(&self, job: F) -> Result<T>
     where
         T: Send + 'static,
@@ -122,7 +124,7 @@ impl Lane {
         self.submit_and_wait(job, false).await
     }
 
-    /// The same, in a transaction of its own if it writes.
+    /// As [`call`](Self::call), but the writer runs the job in a transaction of its own.
     pub(super) async fn call_alone<T, F>(&self, job: F) -> Result<T>
     where
         T: Send + 'static,
@@ -153,7 +155,7 @@ impl Lane {
         }
     }
 
-    /// Takes no more calls, lets the threads finish what waits, and waits for them. Blocks.
+    /// Rejects new calls, lets the threads finish the queued ones, and waits for the threads. Blocks.
     pub(super) fn close(&self) {
         self.sender.lock().take();
         let threads = std::mem::take(&mut *self.threads.lock());

@@ -1,4 +1,4 @@
-//! Which history the file holds.
+//! The identity of the data in the file, which detects a restored ledger.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::{SqliteLedger, integer, natural};
 use crate::ledger::{JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
 
-/// The kinds of numbers, and the tables that they come from.
+/// The kinds of numbers and their tables.
 const NUMBERS: [(&str, &str); 3] = [(JOBS, "jobs"), (PULLED, "pulled"), (REVERTS, "like_reverts")];
 
 #[async_trait]
@@ -20,7 +20,7 @@ impl LineageStore for SqliteLedger {
         self.write(move |db| begin(db, &from, &to, &least)).await
     }
 
-    /// A file that is open is not exchanged: processes that use one hold a lock.
+    /// An open file is never replaced: a restore refuses a file that a process uses.
     async fn replaced(&self) {
         std::future::pending::<()>().await;
     }
@@ -52,7 +52,7 @@ pub(super) fn begin(db: &Connection, from: &str, to: &str, least: &[(&str, u64)]
     if db.execute(sql, params![from, to])? == 0 {
         return Ok(false);
     }
-    // Others follow logs by number that are not told to the broker.
+    // The broker does not record the numbers of the other tables, but nodes follow some of these logs by number.
     let skip = "UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name NOT IN ('jobs', 'pulled', 'like_reverts')";
     db.execute(skip, [integer(NUMBERS_SKIPPED)])?;
     for (kind, table) in NUMBERS {
@@ -60,7 +60,7 @@ pub(super) fn begin(db: &Connection, from: &str, to: &str, least: &[(&str, u64)]
         let change = "UPDATE sqlite_sequence SET seq = max(seq, ?2) + ?3 WHERE name = ?1";
         let (known, skipped) = (integer(known), integer(NUMBERS_SKIPPED));
         if db.execute(change, params![table, known, skipped])? == 0 {
-            // The table was never written to.
+            // The table has no row in `sqlite_sequence` before its first insert.
             db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2 + ?3)", params![table, known, skipped])?;
         }
     }

@@ -1,4 +1,4 @@
-//! Migrations: bring the schema of a file up to date when it is opened.
+//! Migrations: update the schema of a file when it is opened.
 
 use std::path::Path;
 
@@ -8,20 +8,21 @@ use super::errors::explain;
 use crate::ledger::schema_version::old_numbering;
 use crate::ledger::{LedgerError, Result};
 
-/// The migrations. The place in the list, from 1, is the version. Migrations are added, never changed.
+/// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_initial.sql")];
 
 const VERSIONS: &str =
     "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)";
 
-/// Applies the migrations that the file lacks, all or none.
+/// Applies the missing migrations, all or none.
 ///
 /// # Errors
 ///
 /// As for [`check_version`].
 pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
     let wrong = |error: rusqlite::Error| explain(path, &error);
-    // Of several processes that start at once the first one does the work; the others wait here and find it done.
+    // If several processes start at once, the first one applies the migrations; the others wait here and find them
+    // applied.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Exclusive).map_err(wrong)?;
     let current = check_version(&transaction, path)?;
     let apply = || {
@@ -37,11 +38,11 @@ pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
     transaction.commit().map_err(wrong)
 }
 
-/// The version of the schema, 0 if there is none.
+/// The version of the schema; 0 if the file has none.
 ///
 /// # Errors
 ///
-/// Refuses the schema of a newer program, and one with the numbers of the development versions.
+/// Rejects the schema of a newer program, and a schema with the numbers of the development versions.
 pub(super) fn check_version(db: &Connection, path: &Path) -> Result<usize> {
     let wrong = |error: rusqlite::Error| explain(path, &error);
     let known = MIGRATIONS.len();
@@ -63,7 +64,7 @@ pub(super) fn check_version(db: &Connection, path: &Path) -> Result<usize> {
     Ok(current)
 }
 
-/// Whether the file is a ledger, of whatever version.
+/// Whether the file is a ledger, of any version.
 pub(super) fn is_ledger(db: &Connection) -> rusqlite::Result<bool> {
     Ok(has_table(db, "schema_migrations")? || has_table(db, "migrations")?)
 }

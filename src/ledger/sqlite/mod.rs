@@ -1,14 +1,15 @@
-//! The embedded ledger: one SQLite file, write-ahead logging, one writer with group commit, a few readers.
+//! The embedded ledger: one SQLite file with a write-ahead log, one writer with group commit, a few readers.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `open` | options, pragmas |
 //! | `migrations` | the schema |
-//! | `lane` | how async code reaches the threads |
+//! | `lane` | the queues between async code and the threads |
 //! | `writer`, `readers` | the threads |
+//! | `backup` | backup and restore of the file |
 //! | the others | the statements, by concept |
 //!
-//! Several processes may share a file: SQLite's own locks put their transactions in order.
+//! Several processes may share a file: the locks of SQLite serialize their transactions.
 
 mod author_posts;
 mod backup;
@@ -68,16 +69,16 @@ pub struct SqliteLedger {
     writer: Writer,
     readers: Arc<Lane>,
     heavy: Arc<Lane>,
-    /// Calls made so far.
+    /// The number of calls made.
     round_trips: AtomicU64,
 }
 
 impl SqliteLedger {
-    /// Opens the file, made if missing, and brings its schema up to date.
+    /// Opens the file, creates it if missing, and applies pending migrations.
     ///
     /// # Errors
     ///
-    /// Names the file and says why: not to be read or written, not a database, locked, or of a newer schema.
+    /// Names the file and the reason: not readable or writable, not a database, locked, or a newer schema.
     pub async fn open(options: SqliteOptions) -> Result<Self> {
         let opened = tokio::task::spawn_blocking(move || {
             let writer = Writer::start(&options)?;
@@ -89,7 +90,8 @@ impl SqliteLedger {
         opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
     }
 
-    /// Transactions committed since it was opened: far fewer than writes when many write at once.
+    /// The number of transactions committed since the ledger was opened. With concurrent writers it is far below the
+    /// number of writes.
     pub fn commits(&self) -> u64 {
         self.writer.commits.load(Ordering::Relaxed)
     }
@@ -103,7 +105,7 @@ impl SqliteLedger {
         self.readers.call(job).await
     }
 
-    /// Reads much: in a lane of its own, so that short reads do not wait for it.
+    /// Runs a long read in a lane of its own, so that short reads do not wait for it.
     async fn read_heavy<T, F>(&self, job: F) -> Result<T>
     where
         T: Send + 'static,
@@ -122,7 +124,7 @@ impl SqliteLedger {
         self.writer.lane.call(job).await
     }
 
-    /// Writes much, in a transaction of its own.
+    /// Runs a large write in a transaction of its own.
     async fn write_alone<T, F>(&self, job: F) -> Result<T>
     where
         T: Send + 'static,
@@ -132,7 +134,7 @@ impl SqliteLedger {
         self.writer.lane.call_alone(job).await
     }
 
-    /// Bounds what takes more than one call.
+    /// Applies the time limit to several calls together.
     async fn within<T>(&self, calls: impl Future<Output = Result<T>> + Send) -> Result<T> {
         tokio::time::timeout(self.timeout, calls)
             .await
@@ -152,7 +154,7 @@ impl Ledger for SqliteLedger {
 
     async fn ping(&self) -> Result<()> {
         let reads = self.read(|db| db.query_row("SELECT count(*) FROM schema_migrations", [], |_| Ok(())));
-        // The transaction around nothing shows that the lock can be had.
+        // An empty transaction shows that the write lock is available.
         let writes = self.write(|_| Ok(()));
         self.within(async { tokio::try_join!(reads, writes).map(drop) }).await
     }
@@ -161,7 +163,8 @@ impl Ledger for SqliteLedger {
         let (readers, heavy) = (Arc::clone(&self.readers), Arc::clone(&self.heavy));
         let writer = Arc::clone(&self.writer.lane);
         let closed = tokio::task::spawn_blocking(move || {
-            // The writer last: the last connection to close copies the log into the file, which a reader may not.
+            // The writer closes last: the last connection to close copies the write-ahead log into the file, and a
+            // reader cannot do that.
             readers.close();
             heavy.close();
             writer.close();
@@ -172,22 +175,22 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// A number as SQLite keeps it. Times and ids stay far below the bound.
+/// Converts a number to SQLite's signed integer. Times and ids stay far below its maximum.
 fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A limit as SQLite takes it.
+/// Converts a limit to SQLite's signed integer.
 fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A number that SQLite kept. None of ours is ever negative.
+/// Converts a stored number. Feedline stores no negative ones.
 fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-/// A value as JSON: how a post is kept, and how a list of any length is given to one statement.
+/// Serializes a value as JSON: for bodies of posts, and to pass a list of any length to one statement.
 fn json_text<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
@@ -224,7 +227,7 @@ mod tests {
                 statement.query_map(rusqlite::params_from_iter(bound), |row| row.get(3))?.collect()
             });
             for step in plan.await.expect("a plan") {
-                // A search by one user, topic or edge; neither a scan nor a sort, nor a search by the bound alone.
+                // A search by one user, topic or edge: neither a scan nor a sort, nor a search by the range alone.
                 assert!(step.starts_with("SEARCH") && step.contains("=?"), "{step} in {sql}");
             }
         }
@@ -245,7 +248,7 @@ mod tests {
             for step in plan.await.expect("a plan") {
                 let sorted = step.contains("TEMP B-TREE");
                 assert!(!step.starts_with("SCAN") && !sorted, "{step} in {sql}");
-                // Terms are bounded at both ends: the cost depends on the page, not on who there is.
+                // Terms are bounded at both ends: the cost depends on the page, not on the number of users.
                 let bounded = !step.starts_with("SEARCH t ") || (step.contains(">(?,?)") && step.contains("term<?"));
                 assert!(bounded, "{step} in {sql}");
             }
@@ -253,7 +256,7 @@ mod tests {
         ledger.close().await;
     }
 
-    /// Steps of SQLite's machine.
+    /// The number of steps of SQLite's virtual machine.
     fn steps(db: &Connection, sql: &str, values: impl rusqlite::Params) -> i32 {
         let mut statement = db.prepare(sql).expect(sql);
         let rows = statement.query_map(values, |_| Ok(())).expect(sql).count();
@@ -293,7 +296,7 @@ mod tests {
         let costs = costs.await.expect("steps");
         let (_, profile, page) = costs[0];
         for (author, of_profile, of_page) in costs {
-            // Where the author names the viewer in `not_to` each look is bounded, by 1,000 rows of an index.
+            // If the author names the viewer in `not_to`, each scan is bounded, by 1,000 rows of an index.
             let bound = if author == "excluded" { 40_000 } else { 0 };
             assert!(of_profile <= 3 * profile + bound && of_page <= 3 * page + bound, "{costs:?}");
         }

@@ -14,7 +14,7 @@ use crate::ledger::{
 };
 use crate::model::{ContentId, Millis, NotificationId, NotificationKind, UserId};
 
-/// How many people of a group that goes are cleared away at once.
+/// The number of people that one call removes from dropped groups.
 const CLEARED: usize = 500;
 
 #[async_trait]
@@ -74,7 +74,7 @@ impl NotificationStore for SqliteLedger {
     }
 }
 
-/// Places in the order of a user's groups.
+/// Positions in the order of a user's groups.
 #[derive(Clone, Copy, Default)]
 struct Markers {
     latest: i64,
@@ -101,7 +101,7 @@ fn notify(
     window: Millis,
 ) -> rusqlite::Result<Vec<NotificationGroup>> {
     let mut markers = Markers::of(db, to)?;
-    // In the order in which they changed last.
+    // Ordered by the time of the last change.
     let mut changed: BTreeMap<i64, NotificationId> = BTreeMap::new();
     let mut grown = false;
     for event in events {
@@ -113,7 +113,7 @@ fn notify(
             && event.event != 0
             && noted >= event.event
         {
-            // It was added before, but its owner may not have been informed.
+            // The event was stored before, but its recipient may not have been notified.
             changed.insert(group.seq, NotificationId(natural(group.id)));
             continue;
         }
@@ -159,7 +159,7 @@ fn notify(
     Ok(groups)
 }
 
-/// The newest group of a user and a kind of event.
+/// The newest group of a user for a kind of event and its object.
 #[derive(Clone, Copy)]
 struct NewestGroup {
     id: i64,
@@ -176,13 +176,13 @@ impl NewestGroup {
         db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), kind.name(), object(kind)], read).optional()
     }
 
-    /// The last event of a person in the group; `None` of one who is not in it.
+    /// The number of the last event of a person in the group; `None` if the person is not in it.
     fn event_of(self, db: &Connection, person: &UserId) -> rusqlite::Result<Option<i64>> {
         let sql = "SELECT event FROM notification_people WHERE notification = ?1 AND person = ?2";
         db.prepare_cached(sql)?.query_row(params![self.id, person.as_str()], |row| row.get(0)).optional()
     }
 
-    /// A person who is in the group did it once more.
+    /// Records a later event of a person that is already in the group.
     fn raise_event(self, db: &Connection, event: &NotificationEvent) -> rusqlite::Result<()> {
         if event.event == 0 {
             return Ok(());
@@ -210,7 +210,7 @@ fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now:
     db.prepare_cached(sql)?.execute(row).map(drop)
 }
 
-/// Takes a user's oldest group away, and as many of its people as one call may.
+/// Removes a user's oldest group, and up to [`CLEARED`] of its people.
 fn drop_oldest(db: &Connection, user: &UserId) -> rusqlite::Result<()> {
     let sql = "SELECT id FROM notifications INDEXED BY notifications_order WHERE user = ?1 ORDER BY seq LIMIT 1";
     let oldest: Option<i64> = db.prepare_cached(sql)?.query_row([user.as_str()], |row| row.get(0)).optional()?;
@@ -223,14 +223,14 @@ fn drop_oldest(db: &Connection, user: &UserId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Clears people of a group that has gone. Whether all of them are gone now.
+/// Removes people of a dropped group. Returns whether none are left.
 fn clear_people(db: &Connection, id: i64) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person IN \
                (SELECT person FROM notification_people WHERE notification = ?1 LIMIT ?2)";
     Ok(db.prepare_cached(sql)?.execute(params![id, count(CLEARED)])? < CLEARED)
 }
 
-/// Clears a part of what was left behind, if anything was.
+/// Removes some people of one dropped group, if any are left.
 fn clear_remains(db: &Connection) -> rusqlite::Result<()> {
     let sql = "SELECT notification FROM notification_remains LIMIT 1";
     let one: Option<i64> = db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
@@ -288,7 +288,7 @@ fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<Us
     })
 }
 
-/// Reads a group, still without its people.
+/// Reads a group without its people.
 fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup> {
     let (kind, object) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
     let kind = NotificationKind::from_parts(kind, ContentId::parse(object)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Opening the file: connections and their settings.
+//! Opens the file: connections and their settings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,63 +14,64 @@ use super::migrations;
 use crate::backoff::Backoff;
 use crate::ledger::{LedgerError, Result, fold};
 
-/// Statements that a connection keeps prepared; more than there are.
+/// The capacity of a connection's cache of prepared statements: larger than the number of statements.
 const STATEMENTS: usize = 256;
 
-/// The write-ahead log is cut back to this many bytes once it has been copied into the file.
+/// The write-ahead log is truncated to this many bytes after a checkpoint.
 const WAL_BYTES: i64 = 64 << 20;
 
-/// Pages that the writer keeps in memory, in KiB. A batch of likes, spread over many posts, touches thousands: with
-/// SQLite's 2 MB they are read from the file, and written to the log early, again and again.
+/// The size of the writer's page cache, in KiB. A batch of likes on many posts changes thousands of pages. With
+/// SQLite's default of 2 MB, pages would be read from the file again, and written to the log before the commit.
 const WRITER_CACHE: i64 = 32 << 10;
 
-/// Pages in the write-ahead log before they are copied into the file. SQLite's 1,000 are one batch of likes, and each
-/// copy is flushed to the disk.
+/// The number of pages in the write-ahead log that starts a checkpoint. SQLite's default of 1,000 is one batch of
+/// likes, and each checkpoint is flushed to the disk.
 const CHECKPOINT_PAGES: i64 = 4_000;
 
-/// What a finished write survives.
+/// The failures that a committed write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// Power loss: each commit is flushed to the disk before it is answered.
+    /// A power failure: each commit is flushed to the disk before the call returns.
     #[default]
     Full,
-    /// The end of the process, however sudden. The last moments before a power loss may be gone; what is left
-    /// is consistent.
+    /// A crash of the process. A power failure may lose the last commits (on PostgreSQL also a crash of its server);
+    /// the remaining data is consistent.
     Normal,
 }
 
-/// How the SQLite ledger is opened.
+/// The options of the SQLite ledger.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// The file. It and the folders above it are created if missing, readable by their owner alone.
+    /// The file. The file and its parent folders are created if missing; only their owner can read them.
     pub path: PathBuf,
-    /// What a finished write survives.
+    /// The failures that a committed write survives.
     pub durability: Durability,
-    /// How long a call waits for its answer.
+    /// The time limit of a call; half of it is the limit for the lock of another process.
     pub timeout: Duration,
-    /// Threads that read, at least 1.
+    /// The number of threads that read, at least 1.
     pub readers: usize,
 }
 
 impl SqliteOptions {
-    /// The defaults for a file: full durability, 5 seconds, 2 readers.
+    /// The defaults: full durability, 5 seconds for a call, 2 readers.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), durability: Durability::default(), timeout: Duration::from_secs(5), readers: 2 }
     }
 
-    /// How long SQLite waits for another process's lock: less than the caller waits, so that the caller learns why.
+    /// How long SQLite waits for the lock of another process: less than the time limit of a call, so that the caller
+    /// gets the reason.
     fn lock_wait(&self) -> Duration {
         self.timeout / 2
     }
 }
 
-/// The connection that writes, to a file with the newest schema.
+/// Opens the connection that writes, and applies pending migrations.
 pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     let path = &options.path;
     create(path).map_err(|error| LedgerError::Failed(format!("{}: {error}", path.display())))?;
     let mut db = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // A file that is refused stays as it is, and so does its journal mode.
+    // A file that is rejected keeps its content and its journal mode.
     migrations::check_version(&db, path)?;
     use_wal(&db, options)?;
     define(&db).map_err(|error| explain(path, &error))?;
@@ -79,12 +80,12 @@ pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     Ok(db)
 }
 
-/// A connection that only reads.
+/// Opens a read-only connection.
 pub(super) fn reader(options: &SqliteOptions) -> Result<Connection> {
     connect(options, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
-/// Makes the file if it is missing. SQLite gives the files beside it the same permissions.
+/// Creates the file if it is missing. SQLite gives the files beside it the same permissions.
 pub(super) fn create(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -101,14 +102,14 @@ fn connect(options: &SqliteOptions, access: OpenFlags) -> Result<Connection> {
         let db = Connection::open_with_flags(&options.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         db.busy_timeout(options.lock_wait())?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
-        // Without this the planner looks at bound values, and prepares a cached statement anew at each use.
+        // Without this setting, SQLite prepares a cached statement again whenever the bound values change its plan.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(db)
     };
     open().map_err(|error| explain(&options.path, &error))
 }
 
-/// Gives SQL what it lacks: lower case beyond ASCII.
+/// Defines the SQL function `fold`: lower case for all scripts. SQLite's `lower` handles ASCII only.
 fn define(db: &Connection) -> rusqlite::Result<()> {
     let pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("fold", 1, pure, |call| Ok(fold(call.get_raw(0).as_str()?)))
@@ -119,12 +120,12 @@ fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     db.pragma_update(None, "cache_size", -WRITER_CACHE)?;
     db.pragma_update(None, "foreign_keys", true)?;
-    // What a call that fails would have to undo is kept there too, and else written to a file.
+    // Also keeps the statement journals, which undo a failed statement, in memory instead of in files.
     db.pragma_update(None, "temp_store", "MEMORY")?;
     match durability {
         Durability::Full => {
             db.pragma_update(None, "synchronous", "FULL")?;
-            // Where a plain fsync leaves data in the drive's cache (macOS), ask for more; elsewhere it means nothing.
+            // On macOS, a plain fsync may leave data in the cache of the drive. Ignored on other systems.
             db.pragma_update(None, "fullfsync", true)?;
             db.pragma_update(None, "checkpoint_fullfsync", true)
         }
@@ -132,8 +133,8 @@ fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
     }
 }
 
-/// Switches to write-ahead logging. Unlike other statements this one does not wait for another process that does
-/// the same at this moment, so it is tried again.
+/// Switches to write-ahead logging. SQLite does not wait for another process that does the same concurrently, so the
+/// call retries.
 fn use_wal(db: &Connection, options: &SqliteOptions) -> Result<()> {
     let path = &options.path;
     let deadline = Instant::now() + options.lock_wait();

@@ -25,7 +25,7 @@ impl PeopleStore for SqliteLedger {
     async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin> {
         let (known, new) = (user.clone(), user.clone());
         self.within(async {
-            // The user nearly always exists, and then the call need not wait for the writer.
+            // Nearly all users exist. Reading first avoids the wait for the writer.
             if let Some(origin) = self.read(move |db| origin(db, &known)).await? {
                 return Ok(origin);
             }
@@ -125,7 +125,7 @@ fn origin(db: &Connection, user: &UserId) -> rusqlite::Result<Option<UserOrigin>
     Ok(is_account.map(|is_account| if is_account { UserOrigin::Account } else { UserOrigin::Application }))
 }
 
-/// Makes a user whose name is the id. `false` if there is one.
+/// Creates a user whose name is the id. Returns `false` if the user exists.
 pub(super) fn ensure(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> {
     insert(db, user.as_str(), user.as_str(), now)
 }
@@ -139,7 +139,7 @@ fn insert(db: &Connection, id: &str, name: &str, now: Millis) -> rusqlite::Resul
     Ok(made)
 }
 
-/// Makes a user be found by the id and the name that they have now.
+/// Adds the search terms of a user: the current id and name.
 fn be_found(db: &Connection, id: &str) -> rusqlite::Result<()> {
     let sql = "INSERT INTO user_terms (term, user) SELECT fold(id), id FROM users WHERE id = ?1 \
                UNION SELECT fold(name), id FROM users WHERE id = ?1";
@@ -160,7 +160,7 @@ fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Res
     Ok(updated)
 }
 
-/// A scan along the terms. A user found by two of them is returned at the lesser.
+/// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "SELECT u.id, u.name, u.avatar, u.created_at, t.term \
     FROM user_terms t CROSS JOIN users u ON u.id = t.user \
     WHERE t.term < ?2 AND (t.term, t.user) > (?3, ?4) AND NOT EXISTS \
@@ -184,10 +184,10 @@ fn enable_post_alerts(
     Ok(db.prepare_cached(sql)?.execute(params![user, author, integer(now), integer(most)])? == 1)
 }
 
-/// A page of users, of rows that begin with a user and go on with the place in the list. The statement has no limit of
-/// its own.
+/// A page of users. Each row begins with a user; the fifth column is the position in the list. The statement has no
+/// limit.
 pub(super) fn listed(rows: Rows<'_>, limit: usize) -> rusqlite::Result<ListPage<User>> {
-    // One more than asked tells whether there is a next page.
+    // The additional row shows whether there is a next page.
     let wanted = limit.saturating_add(1);
     let mut page = readable_page("users", rows, wanted, |row| Ok((user(row)?, row.get::<_, i64>(4)?)))?;
     let more = page.len() > limit;
@@ -202,8 +202,8 @@ pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<Use
     readable("users", db.prepare_cached(sql)?.query([json_text(ids)?])?, user)
 }
 
-/// The count of posts is that of all, less those of audiences that the viewer does not belong to. No post is looked
-/// at: the ledger counts posts by audience, and rows that name this viewer are counted up to `?3`.
+/// The number of posts is the total minus the posts for audiences that exclude the viewer. No post is read: the ledger
+/// counts posts by audience, and counts the rows that name this viewer up to `?3`.
 pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         (SELECT count(*) FROM (SELECT 1 FROM audience_posts \
             WHERE author = ?1 AND kind = 'only_to' AND viewer = ?2 LIMIT ?3)) AS only_to, \

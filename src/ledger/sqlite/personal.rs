@@ -1,4 +1,4 @@
-//! Rows that belong to one user, in pages.
+//! The data of one user, in pages.
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
@@ -9,11 +9,12 @@ use super::{SqliteLedger, UNLIMITED, json_text, readable_page};
 use crate::ledger::{PersonalData, PersonalDataStore, PersonalRow, Result};
 use crate::model::UserId;
 
-/// A comment, as [`comment`] reads it.
+/// A page of comments, in the columns that [`comment`] reads.
 const COMMENTS: &str = "SELECT id, post, parent, author, text, mentions, likes, replies \
     FROM comments INDEXED BY comments_author WHERE author = ?1 AND id > ?2 AND author IS NOT NULL ORDER BY id LIMIT ?3";
 
-/// Rows in the order of a number: its text, the row as JSON, the other user. Parameters: user, number, limit.
+/// Rows ordered by a number. Columns: the number as text, the row as JSON, the other user. Parameters: user, number,
+/// limit.
 const fn by_number(data: PersonalData) -> Option<&'static str> {
     Some(match data {
         PersonalData::Posts => {
@@ -41,7 +42,7 @@ const fn by_number(data: PersonalData) -> Option<&'static str> {
     })
 }
 
-/// Rows in the order of two texts, of which the first has no space: `first second`, the row as JSON, the other user.
+/// Rows ordered by two texts; the first contains no space. Columns: `first second`, the row as JSON, the other user.
 /// Parameters: user, first, second, limit.
 const fn by_texts(data: PersonalData) -> Option<&'static str> {
     Some(match data {

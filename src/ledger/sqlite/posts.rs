@@ -76,7 +76,7 @@ impl PostStore for SqliteLedger {
 
     async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>> {
         let reader = reader.clone();
-        // Each author is read step by step here: it would not help to know how far down it goes.
+        // Reads the posts of each author one by one, so the estimate `likely` is not needed.
         self.read(move |db| timeline::read(db, &reader, page.before, page.limit)).await
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::R
     jobs::create(db, job_plan::post_created(post), post.created_at, lease).map(Some)
 }
 
-/// Stores a post without a job. `false` if its author has it already, or had it.
+/// Stores a post without a job. Returns `false` if its author has this post already, or had it and deleted it.
 pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<bool> {
     let (id, author, body) = (integer(post.id.0), post.author.as_str(), json_text(post)?);
     let insert = "INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)";
@@ -101,7 +101,7 @@ pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<bool> {
     topics::enter(db, post).map(|()| true)
 }
 
-/// A post of an author that is not deleted.
+/// A post of an author, unless it is deleted.
 fn own(db: &Connection, id: PostId, author: &UserId) -> rusqlite::Result<Option<Post>> {
     let sql = "SELECT body FROM posts WHERE id = ?1 AND author = ?2 AND deleted_at IS NULL";
     db.prepare_cached(sql)?.query_row(params![integer(id.0), author.as_str()], |row| body(row, 0)).optional()
@@ -157,7 +157,8 @@ pub(super) fn delete(
     db.prepare_cached("UPDATE posts SET deleted_at = ?2, body = NULL WHERE id = ?1")?
         .execute(params![integer(id.0), integer(now)])?;
     db.prepare_cached("UPDATE users SET posts = posts - 1 WHERE id = ?1")?.execute([author.as_str()])?;
-    // Lists of topics omit a post that cannot be decoded by its body.
+    // A post that cannot be decoded keeps its rows in the lists of its topics. Readers of a list omit it, because it
+    // has no body.
     if let Some(post) = &post {
         topics::leave(db, post)?;
     }
@@ -165,7 +166,7 @@ pub(super) fn delete(
     jobs::create(db, job_plan::post_deleted(id, author, content), now, lease).map(Some)
 }
 
-/// The index holds those alone that are not for everyone, so that nearly all look-ups end in it.
+/// Searches the partial index of posts that are not public. They are few, so most look-ups find nothing.
 const RESTRICTED: &str = "SELECT value FROM json_each(?1) WHERE value IN \
     (SELECT id FROM posts INDEXED BY posts_restricted WHERE coalesce(body ->> '$.visibility', 'public') <> 'public')";
 
@@ -173,7 +174,7 @@ fn restricted_among(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Pos
     db.prepare_cached(RESTRICTED)?.query_map([json_text(ids)?], |row| post_id_at(row, 0))?.collect()
 }
 
-/// The look into the index spares the body, which may be long.
+/// Searches the index for the visibility, so that the body, which may be long, is not read.
 const OWNERS: &str = "SELECT post.id, post.author, NOT EXISTS ( \
         SELECT 1 FROM posts some INDEXED BY posts_restricted \
         WHERE some.id = post.id AND coalesce(some.body ->> '$.visibility', 'public') <> 'public') \

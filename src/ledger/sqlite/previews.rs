@@ -1,4 +1,4 @@
-//! The newest of what is under posts.
+//! The newest likers and comments of posts.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
@@ -21,7 +21,7 @@ impl PreviewStore for SqliteLedger {
     }
 }
 
-/// A short walk along an index for each post, all of them in one visit to the reader's thread.
+/// Two short index scans for each post, all of them in one call.
 fn newest(db: &Connection, posts: &[PostId], most: PreviewLimits) -> rusqlite::Result<PreviewRows> {
     let mut newest = PreviewRows::default();
     let (mut likers, mut comments) = (db.prepare_cached(LIKERS)?, db.prepare_cached(IN_THREAD)?);

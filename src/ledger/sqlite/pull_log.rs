@@ -1,4 +1,4 @@
-//! The pulled log.
+//! The pull log.
 
 use std::cell::Cell;
 
@@ -88,7 +88,7 @@ fn after(db: &Connection, mark: u64, limit: usize) -> rusqlite::Result<Vec<PullL
     readable_page("pulled", db.prepare_cached(sql)?.query([integer(mark)])?, limit, pulled)
 }
 
-/// An entry, of which the second and third column are kind and post.
+/// Reads an entry from `kind, post` in the second and third column.
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     let kind = row.get_ref(1)?.as_bytes()?.first().copied().unwrap_or_default();
     let post: i64 = row.get(2)?;
@@ -96,7 +96,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, "no kind of entry".into()))
 }
 
-/// One short search of the log for each followee, however long the log is.
+/// One short index search for each followee, regardless of the length of the log.
 const DUE: &str = "SELECT p.mark, p.kind, p.post FROM follows f INDEXED BY follows_edge \
     CROSS JOIN pulled p INDEXED BY pulled_author ON p.author = f.followee AND p.mark > ?2 \
     WHERE f.follower = ?1 ORDER BY p.mark LIMIT ?3";
@@ -109,7 +109,7 @@ fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::R
     }
     let mut statement = snapshot.prepare_cached(DUE)?;
     let rows = statement.query(params![reader.as_str(), integer(mark), count(limit)])?;
-    // The entries that cannot be decoded count: the page ends where it would end with them.
+    // Entries that cannot be decoded count towards the limit, so that the page ends at the right mark.
     let (found, reached) = (Cell::new(0), Cell::new(top));
     let entries = readable("pulled", rows, |row| {
         found.set(found.get() + 1);
@@ -120,7 +120,7 @@ fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::R
     Ok(DueEntries { entries, mark: if more { reached.get() } else { top }, more })
 }
 
-/// The list leads: the other way round all followers would be walked.
+/// The list is the outer loop: the other order would scan all followers.
 const AMONG: &str = "SELECT f.follower FROM json_each(?2) u CROSS JOIN follows f INDEXED BY follows_edge \
     ON f.follower = u.value AND f.followee = ?1";
 
@@ -130,7 +130,7 @@ fn followers_among(db: &Connection, author: &UserId, users: &[UserId]) -> rusqli
 }
 
 fn forget(db: &Connection, before: Millis, limit: usize) -> rusqlite::Result<usize> {
-    // In order, up to the first that is young enough.
+    // Of the `limit` oldest entries, deletes those older than `before`.
     let sql = "DELETE FROM pulled WHERE mark IN \
                (SELECT mark FROM (SELECT mark, at FROM pulled ORDER BY mark LIMIT ?2) WHERE at < ?1)";
     db.prepare_cached(sql)?.execute(params![integer(before), count(limit)])
@@ -155,7 +155,7 @@ mod tests {
             let plan = plan.await.expect("a plan");
             let searches = plan.iter().filter(|step| step.starts_with("SEARCH")).count();
             let others = plan.iter().filter(|step| !step.starts_with("SEARCH"));
-            // Besides: the list that was given, and the order of what was found.
+            // The other steps read the given list or sort the result.
             assert!(others.clone().all(|step| step.contains("VIRTUAL TABLE") || step.contains("ORDER BY")), "{plan:?}");
             let both = plan.iter().any(|step| step.contains("follower=? AND followee=?") || step.contains("mark>?"));
             assert!(searches > 0 && both, "{plan:?}");

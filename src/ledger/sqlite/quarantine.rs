@@ -45,14 +45,14 @@ impl QuarantineStore for SqliteLedger {
     }
 }
 
-/// Moves a job to the quarantine if its generation is this one.
+/// Moves a job to the quarantine if its generation still matches.
 pub(super) fn job(
     db: &Connection,
     (id, generation): (i64, u64),
     reason: &str,
     now: Millis,
 ) -> rusqlite::Result<Finished> {
-    // The columns of a job that cannot be decoded may be of any type.
+    // `CAST`: the columns of a job that cannot be decoded may have any type.
     let sql = "INSERT INTO quarantine (kind, name, content, reason, at) \
                SELECT ?1, CAST(id AS TEXT), json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), \
                    'carries_post', carries_post, 'ordered', ordered, 'cursor', CAST(cursor AS TEXT), \
@@ -89,7 +89,7 @@ pub(super) fn put(db: &Connection, entry: &Quarantined) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// Drops the oldest entries of a kind.
+/// Deletes the oldest entries of a kind, beyond the maximum.
 fn trim(db: &Connection, kind: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM quarantine WHERE kind = ?1 AND id <= \
                (SELECT id FROM quarantine WHERE kind = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";

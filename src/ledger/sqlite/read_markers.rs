@@ -1,4 +1,4 @@
-//! How far users have read.
+//! The read markers of users.
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};

@@ -1,4 +1,4 @@
-//! The threads that read, each with a read-only connection: WAL lets them read while the writer writes.
+//! The threads that read. Each has a read-only connection; WAL lets them read while the writer writes.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::lane::{CallQueue, Lane, QUEUE_CAPACITY};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;
 
-/// Opens the connections and starts the threads. The file must have been opened for writing before.
+/// Opens the connections and starts the threads. The writer must have opened the file before.
 pub(super) fn start(options: &SqliteOptions) -> Result<Arc<Lane>> {
     start_named(options, "ledger-reader", options.readers.max(1))
 }
 
-/// The same for reads that take long, one at a time: short ones never wait for them.
+/// As [`start`], with one thread for long reads, so that short reads do not wait for them.
 pub(super) fn start_heavy(options: &SqliteOptions) -> Result<Arc<Lane>> {
     start_named(options, "ledger-heavy", 1)
 }
@@ -32,7 +32,7 @@ fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Ar
 
 fn serve(db: &Connection, queue: &Mutex<CallQueue>) {
     loop {
-        // One idle thread waits for work, the others for the lock.
+        // One idle thread holds the lock and waits for a call; the others wait for the lock.
         let next = queue.lock().recv();
         let Ok(mut work) = next else { return };
         if !work.abandoned() {

@@ -46,7 +46,7 @@ impl RestrictionStore for SqliteLedger {
     }
 }
 
-/// A restriction of one user against another.
+/// The key of a restriction.
 struct RestrictionKey {
     restriction: Restriction,
     maker: UserId,
@@ -90,7 +90,7 @@ fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease)
     Ok(Some(made))
 }
 
-/// Six look-ups in indexes a pair.
+/// Six index look-ups for each pair.
 pub(super) const RELATIONS: &str = "WITH pair AS MATERIALIZED \
         (SELECT key AS place, value ->> 0 AS reader, value ->> 1 AS author FROM json_each(?1)) \
     SELECT EXISTS (SELECT 1 FROM follows WHERE follower = reader AND followee = author), \

@@ -51,7 +51,7 @@ impl RevocationStore for SqliteLedger {
     }
 }
 
-/// Puts an entry at the end in place of the one of the same kind and subject; its number.
+/// Appends an entry and replaces the one of the same kind and subject. Returns its number.
 pub(super) fn revoke(db: &Connection, new: &Revocation) -> rusqlite::Result<u64> {
     let (kind, expires_at) = (new.kind.as_str(), integer(new.expires_at.unwrap_or(Millis::MAX)));
     let sql = "DELETE FROM revocations WHERE kind = ?1 AND subject = ?2 RETURNING owner, value, expires_at";
@@ -99,7 +99,7 @@ fn end_sessions(
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<(u64, Revocation)> {
-    // The entry is in force even if its owner cannot be decoded: it only says whose sockets are to be checked.
+    // The entry is in force even if its owner cannot be decoded: the owner only determines whose sockets are checked.
     let owner = row.get_ref(3)?.as_str().ok().and_then(UserId::parse);
     let expires_at: i64 = row.get(7)?;
     let revocation = Revocation {

@@ -1,4 +1,4 @@
-//! Decoding rows. One that cannot be decoded does not hide the others.
+//! Decoding of rows. A row that cannot be decoded does not affect the others.
 
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Row, Rows};
@@ -6,10 +6,10 @@ use rusqlite::{Row, Rows};
 use crate::ledger::quarantine::report_unreadable;
 use crate::model::{PostId, UserId};
 
-/// No limit, as SQLite takes it: see [`readable_page`].
+/// No limit, as a parameter of SQLite; see [`readable_page`].
 pub(super) const UNLIMITED: i64 = -1;
 
-/// Whether the error is about the value of one column, and not about the file.
+/// Whether an error is about the value of one column, not about the file.
 pub(super) fn is_undecodable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
@@ -25,8 +25,8 @@ pub(super) fn readable<T>(
     readable_page(table, rows, usize::MAX, decode)
 }
 
-/// As [`readable`], for pages: callers take a short page for the last one. So the statement has no limit of its own,
-/// and rows are read until `limit` of them are decoded.
+/// As [`readable`], for pages. Callers take a short page for the last page, so the statement has no limit and the
+/// function reads rows until it has decoded `limit` of them.
 pub(super) fn readable_page<T>(
     table: &'static str,
     mut rows: Rows<'_>,
@@ -49,7 +49,7 @@ pub(super) fn readable_page<T>(
     Ok(readable)
 }
 
-/// A column that names a row in the log.
+/// The value of a column as text. It identifies the row in the log.
 fn name_of(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Integer(number) => number.to_string(),

@@ -9,16 +9,17 @@ use super::{count, readable};
 use crate::ledger::SuggestionLimits;
 use crate::model::UserId;
 
-/// The followees of a user, latest first.
+/// The followees of a user, latest follow first.
 pub(super) const FOLLOWEES: &str =
     "SELECT followee FROM follows INDEXED BY follows_out WHERE follower = ?1 ORDER BY seq DESC LIMIT ?2";
 
-/// Whether the reader follows a user.
+/// Finds a row if the reader follows the user.
 const FOLLOWS: &str = "SELECT 1 FROM follows INDEXED BY follows_edge WHERE follower = ?1 AND followee = ?2";
 
-/// At most `reach.followees` × `reach.each` steps of an index, and as many look-ups, however many `reader` follows.
+/// Reads at most `reach.followees` × `reach.each` index entries and as many look-ups, regardless of the number of
+/// followees of `reader`.
 pub(super) fn read(db: &Connection, reader: &UserId, reach: SuggestionLimits) -> rusqlite::Result<Vec<(UserId, u64)>> {
-    // One snapshot: a user who is followed meanwhile would be suggested.
+    // One snapshot: otherwise a user that is followed concurrently might be suggested.
     let snapshot = db.unchecked_transaction()?;
     let followed = followees(&snapshot, reader, reach.followees)?;
     let mut mutual: HashMap<UserId, u64> = HashMap::new();

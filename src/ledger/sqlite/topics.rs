@@ -1,4 +1,4 @@
-//! Topics: what is in them, and which are active.
+//! Topics: their posts, and their order by latest activity.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -19,7 +19,7 @@ impl TopicStore for SqliteLedger {
     }
 }
 
-/// Puts a post into its topics.
+/// Adds a post to its topics.
 pub(super) fn enter(db: &Connection, post: &Post) -> rusqlite::Result<()> {
     let public = post.visibility == Visibility::Public;
     for topic in &post.topics {
@@ -36,7 +36,7 @@ pub(super) fn enter(db: &Connection, post: &Post) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Takes a post out of its topics.
+/// Removes a post from its topics.
 pub(super) fn leave(db: &Connection, post: &Post) -> rusqlite::Result<()> {
     for topic in &post.topics {
         let sql = "DELETE FROM post_topics WHERE topic = ?1 AND post = ?2 RETURNING public";
@@ -75,9 +75,10 @@ fn recent(db: &Connection, last: PostId, name: &str, limit: usize) -> rusqlite::
     db.prepare_cached(RECENT)?.query_map(wanted, topic)?.collect()
 }
 
-/// Topics below a cursor: those that were not active since, and those that were, where they stood before.
+/// Topics below a cursor: topics without activity since the list was begun, and topics with activity since then, at
+/// their earlier positions.
 fn go_on(db: &Connection, cursor: &TopicCursor, limit: usize) -> rusqlite::Result<Vec<Topic>> {
-    // Both are read in one snapshot: a topic could move from one to the other in between.
+    // One snapshot for both statements: a topic could move from one to the other in between.
     let moment = db.unchecked_transaction()?;
     let mut topics = recent(&moment, cursor.last, &cursor.name, limit)?;
     let sql = "SELECT name, posts, (SELECT post FROM post_topics INDEXED BY post_topics_public \

@@ -1,4 +1,4 @@
-//! The posts of an author that a viewer may see.
+//! The posts of an author that are visible to a viewer.
 
 use rusqlite::{Connection, params};
 
@@ -8,9 +8,10 @@ use super::{count, integer};
 use crate::ledger::{MAX_HIDDEN, VisiblePosts};
 use crate::model::{PostId, UserId};
 
-/// The newest posts of each audience that the viewer belongs to, merged. `rights` holds the author where the viewer
-/// belongs to an audience, so that the others are not searched: a condition beside the search would be checked for
-/// each row. `stop` is the last of the posts hidden by `not_to` that are looked at; below it nothing is complete.
+/// Merges the newest posts of each audience that the viewer belongs to. `rights` contains the author for these
+/// audiences and NULL for the others, so that the others are not searched; a separate condition would be checked for
+/// each row. The scan stops at `stop`, the last of the posts hidden by `not_to` that it may read: below it the result
+/// is incomplete.
 pub(super) const VISIBLE: &str = "WITH rights AS MATERIALIZED ( \
         SELECT CASE WHEN open THEN ?1 END AS everyone, CASE WHEN open AND follows THEN ?1 END AS followers, \
             CASE WHEN open AND follows AND followed THEN ?1 END AS friends FROM (SELECT \

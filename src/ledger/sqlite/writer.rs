@@ -1,8 +1,8 @@
-//! The one thread that writes: group commit.
+//! The only thread that writes, with group commit.
 //!
-//! While one transaction is on its way to the disk, calls gather in the queue; the next transaction takes them all.
-//! So the time of a flush is shared by as many callers as there happen to be. A large call has a transaction to itself:
-//! to be undone without the others, each page it changes would have to be copied first.
+//! While a transaction is flushed to the disk, calls collect in the queue; the next transaction contains all of them
+//! and shares one flush. A large call gets a transaction of its own: in a shared one, SQLite would first copy each page
+//! that the call changes, to be able to undo the call alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,18 +14,18 @@ use super::lane::{CallQueue, CallResult, Lane, QUEUE_CAPACITY, QueuedCall};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;
 
-/// Calls in one transaction, so that the first of them does not wait for ever for the last.
+/// The maximal number of calls in one transaction. It bounds the latency of the first one.
 const BATCH: usize = 512;
 
-/// The writing end of the ledger.
+/// The writer of the ledger.
 pub(super) struct Writer {
     pub(super) lane: Arc<Lane>,
-    /// Transactions committed so far.
+    /// The number of committed transactions.
     pub(super) commits: Arc<AtomicU64>,
 }
 
 impl Writer {
-    /// Opens the file, brings its schema up to date, and starts the thread.
+    /// Opens the file, applies pending migrations, and starts the thread.
     pub(super) fn start(options: &SqliteOptions) -> Result<Self> {
         let db = open::writer(options)?;
         let (lane, queue) = Lane::new(QUEUE_CAPACITY, options.timeout);
@@ -37,7 +37,7 @@ impl Writer {
 }
 
 fn serve(db: &Connection, queue: &CallQueue, commits: &AtomicU64) {
-    // A call that did not fit into the batch before.
+    // A large call taken from the queue, which runs in the next transaction.
     let mut left = None;
     while let Some(first) = left.take().or_else(|| queue.recv().ok()) {
         let mut batch = vec![first];
@@ -55,7 +55,7 @@ fn serve(db: &Connection, queue: &CallQueue, commits: &AtomicU64) {
             }
             Err(error) => {
                 if !db.is_autocommit() {
-                    // If this fails too, the next BEGIN does, and says so.
+                    // If the rollback fails, the next `BEGIN` fails as well and reports it.
                     let _ = db.execute_batch("ROLLBACK");
                 }
                 Some(failure(&error))
@@ -67,11 +67,11 @@ fn serve(db: &Connection, queue: &CallQueue, commits: &AtomicU64) {
     }
 }
 
-/// Runs the batch in one transaction. With an error nothing of it stays.
+/// Runs the batch in one transaction. After an error nothing of it is committed.
 fn transact(db: &Connection, batch: &mut [Box<dyn QueuedCall>]) -> rusqlite::Result<()> {
     run(db, "BEGIN IMMEDIATE")?;
     if let [work] = batch {
-        // The whole transaction is its to undo.
+        // A single call needs no savepoint: its failure rolls back the transaction.
         let ran = if work.abandoned() { CallResult::Succeeded } else { work.run(db) };
         return run(db, if ran == CallResult::Succeeded { "COMMIT" } else { "ROLLBACK" });
     }
@@ -83,11 +83,12 @@ fn transact(db: &Connection, batch: &mut [Box<dyn QueuedCall>]) -> rusqlite::Res
     run(db, "COMMIT")
 }
 
-/// Runs one call so that its failure undoes what it did, and nothing else.
+/// Runs one call in a savepoint: its failure undoes only its own changes.
 fn isolate(db: &Connection, work: &mut dyn QueuedCall) -> rusqlite::Result<()> {
     run(db, "SAVEPOINT one")?;
     if work.run(db) == CallResult::Failed {
-        // After a full disk or the like SQLite has undone the whole transaction: this fails, and so does the batch.
+        // After some errors, such as a full disk, SQLite has rolled back the whole transaction. Then this statement
+        // fails, and the batch with it.
         run(db, "ROLLBACK TO one")?;
     }
     run(db, "RELEASE one")
@@ -125,7 +126,7 @@ mod tests {
     async fn large_calls_have_their_own_transaction() {
         let folder = tempfile::tempdir().expect("a folder");
         let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
-        // Something holds the writer while the others gather.
+        // Keeps the writer busy while the other calls queue.
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let busy = writer.lane.call(move |_| Ok(held.recv().is_err()));
         let (before, large, after) = (
@@ -139,14 +140,14 @@ mod tests {
         let names = "SELECT group_concat(id) FROM (SELECT id FROM users ORDER BY id)";
         let kept = writer.lane.call(|db| db.query_row(names, [], |row| row.get::<_, String>(0)));
         assert_eq!(kept.await.expect("names"), "after,before");
-        // Those before it, the large one, the one after it and the question, at least; else all but that would share
-        // one.
+        // At least four: the calls before the large one, the large one, the one after it, and the query. With shared
+        // transactions there would be fewer.
         assert!(writer.commits.load(Ordering::Relaxed) >= 4);
     }
 
     #[tokio::test]
     async fn failed_transactions_fail_all_their_calls_only() {
-        // What SQLite does by itself when the disk is full; and what only the commit finds wrong.
+        // SQLite's own rollback when the disk is full, and an error that only the commit detects.
         let undone = "ROLLBACK";
         let unfit = "PRAGMA defer_foreign_keys = ON; INSERT INTO accounts (user, password) VALUES ('nobody', '')";
         for spoil in [undone, unfit] {
@@ -157,7 +158,8 @@ mod tests {
             assert!(spoilt.is_err(), "{spoil}");
             let users = "SELECT count(*) FROM users";
             let kept = writer.lane.call(|db| db.query_row(users, [], |row| row.get::<_, i64>(0))).await;
-            // The first may have had a transaction of its own: it is there if it was told so, and only then.
+            // The first call may have run in a transaction of its own. Its row exists if and only if the call
+            // succeeded.
             assert_eq!(kept.expect("a count"), i64::from(one.is_ok()), "{spoil}");
             assert!(writer.lane.call(|db| add(db, "two")).await.is_ok(), "{spoil}");
         }
