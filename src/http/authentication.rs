@@ -1,4 +1,4 @@
-//! Authenticates HTTP requests: the caller from a token or an API key.
+//! Authenticates HTTP requests: determines the caller from a token or an API key.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -67,13 +67,13 @@ impl Authenticator {
     }
 }
 
-/// The client's address, which the listener has determined.
+/// The client's address, as determined by the listener.
 fn address(parts: &Parts) -> Origin {
     let client = parts.extensions.get::<ClientAddress>();
     Origin::Address(client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.0))
 }
 
-/// The origin of the user in `X-User`: the application, unless `X-User-Origin` says that it is an account.
+/// The origin of the user in `X-User`: the application, unless `X-User-Origin` names an account.
 fn user_origin(header: Option<&str>) -> Result<UserOrigin, FeedError> {
     match header {
         None | Some("application") => Ok(UserOrigin::Application),

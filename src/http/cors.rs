@@ -1,4 +1,4 @@
-//! CORS for `/api/v1`: pages of the origins that may open a WebSocket may call the operations as well.
+//! CORS for `/api/v1`: the allowed origins of WebSockets may call the operations as well.
 
 use std::sync::Arc;
 
@@ -19,14 +19,15 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DE
 const REQUEST_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, x-request-id");
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static("retry-after, x-request-id");
-/// How many seconds a browser may reuse the answer to a preflight. Chromium keeps none longer than two hours.
+/// The maximal time, in seconds, for which a browser may reuse the response to a preflight. Chromium limits it to two
+/// hours.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
-/// Answers preflights, and adds to every other answer what a browser needs before it passes it to the page. Credentials
-/// are not allowed: a page sends its token in `Authorization`, and there are no cookies.
+/// Answers preflights, and adds the CORS headers to every other response. Credentials are not allowed: a page sends its
+/// token in `Authorization`, and there are no cookies.
 ///
-/// A request of another origin is refused, also if no preflight came before it: browsers send "simple" requests without
-/// one, so any page could fail sign-ins or sign up accounts in the name of its visitors' addresses.
+/// Requests of other origins are rejected even without a preflight: browsers send "simple" requests without one, so any
+/// page could cause failed sign-ins or sign-ups from its visitors' addresses.
 pub(super) async fn cors(State(origins): State<Arc<AllowedOrigins>>, request: Request, next: Next) -> Response<Body> {
     let allowed = allow_origin(&origins, request.headers());
     let is_preflight = request.method() == Method::OPTIONS
@@ -41,7 +42,7 @@ pub(super) async fn cors(State(origins): State<Arc<AllowedOrigins>>, request: Re
         (false, false) => next.run(request).await,
     };
     let headers = response.headers_mut();
-    // Caches must not hand one origin the answer to another.
+    // Caches must not return a response for one origin to another.
     headers.append(VARY, HeaderValue::from_static("origin"));
     if let Some(allowed) = allowed {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
@@ -50,8 +51,8 @@ pub(super) async fn cors(State(origins): State<Arc<AllowedOrigins>>, request: Re
     response
 }
 
-/// The value of `Access-Control-Allow-Origin`. `None` if the request has no origin, or its origin may not read the
-/// answer.
+/// The value of `Access-Control-Allow-Origin`. `None` if the request has no origin, or if its origin may not read the
+/// response.
 fn allow_origin(origins: &AllowedOrigins, headers: &HeaderMap) -> Option<HeaderValue> {
     let origin = headers.get(ORIGIN)?;
     match origins {

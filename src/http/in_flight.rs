@@ -1,8 +1,8 @@
-//! Bounds the concurrent requests of one caller, and the bytes of answers that wait for their readers.
+//! Limits the concurrent requests of one caller, and the unsent bytes of responses.
 //!
-//! A request is under way from the moment its caller is known until its answer is handed to the connection's buffer. An
-//! answer of more than [`CHUNK_BYTES`] bytes is handed over in chunks, as its reader takes them, so a caller that reads
-//! slowly soon has no request left.
+//! A request is in flight from the authentication of its caller until its response is in the connection's buffer. A
+//! response larger than [`CHUNK_BYTES`] is written in chunks, at the speed of its reader, so a slow reader soon reaches
+//! its limit of requests.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -18,32 +18,32 @@ use hyper::body::{Frame, SizeHint};
 use crate::feed::{Caller, FeedError, Origin};
 use crate::net::{TrustedProxies, subscriber_network};
 
-/// Requests of a user under way at once. Browsers open six connections to a host.
+/// The maximal number of concurrent requests of a user. Browsers open six connections to a host.
 const MAX_OF_USER: usize = 32;
 
-/// Requests of an anonymous address under way at once: many people may share one.
+/// The maximal number of concurrent requests of an anonymous address. Many people may share one.
 const MAX_OF_ADDRESS: usize = 320;
 
-/// Bytes of large answers that may wait for their readers, of all callers together.
+/// The maximal number of unsent bytes of large responses, for all callers together.
 const MAX_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 
-/// An answer is handed to the connection in chunks of so many bytes; one that is smaller is not counted as unsent.
+/// The size of a chunk, in bytes. Smaller responses do not count as unsent.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Counts the requests under way.
+/// Counts the requests in flight.
 pub(super) struct InFlight {
     shared: Arc<RequestCounts>,
     trusted: Arc<TrustedProxies>,
 }
 
 struct RequestCounts {
-    /// Requests under way by a secret digest of the caller. A caller without one has no entry.
+    /// The number of requests in flight, by a keyed digest of the caller. Callers without requests have no entry.
     callers: DashMap<u64, usize>,
     unsent: AtomicUsize,
     hasher: RandomState,
 }
 
-/// A request under way; it ends when this is dropped.
+/// A request in flight. It ends when the ticket is dropped.
 pub(super) struct Ticket {
     shared: Arc<RequestCounts>,
     /// `None` for callers that are not counted.
@@ -52,8 +52,7 @@ pub(super) struct Ticket {
 }
 
 impl InFlight {
-    /// Anonymous requests from `trusted` proxies, and from loopback, are not counted: many clients share these
-    /// addresses.
+    /// Anonymous requests from `trusted` proxies and from loopback are not counted: many clients share these addresses.
     pub(super) fn new(trusted: Arc<TrustedProxies>) -> Self {
         let shared = RequestCounts { callers: DashMap::new(), unsent: AtomicUsize::new(0), hasher: RandomState::new() };
         Self { shared: Arc::new(shared), trusted }
@@ -62,7 +61,7 @@ impl InFlight {
     /// Admits one more request of a caller.
     ///
     /// # Errors
-    /// [`FeedError::TooMany`] if the caller has too many under way.
+    /// [`FeedError::TooMany`] if the caller has too many requests in flight.
     pub(super) fn admit(&self, caller: &Caller, origin: Origin) -> Result<Ticket, FeedError> {
         let shared = &self.shared;
         let (digest, most) = match (caller, origin) {
@@ -94,10 +93,10 @@ impl InFlight {
 }
 
 impl Ticket {
-    /// Makes an answer a body that ends this ticket once the connection has taken it.
+    /// Converts a response to a body that ends this ticket when the connection has taken all of it.
     ///
     /// # Errors
-    /// [`FeedError::Busy`] if too much waits for slow readers already.
+    /// [`FeedError::Busy`] if too many bytes are unsent already.
     pub(super) fn into_body(mut self, answer: Bytes) -> Result<Body, FeedError> {
         if answer.len() <= CHUNK_BYTES {
             return Ok(Body::from(answer));
@@ -122,7 +121,7 @@ impl Drop for Ticket {
     }
 }
 
-/// An answer in chunks.
+/// A response in chunks.
 struct Chunks {
     rest: Bytes,
     _ticket: Ticket,
@@ -196,7 +195,7 @@ mod tests {
         assert_eq!((requests.shared.callers.len(), requests.shared.unsent.load(Ordering::Relaxed)), (1, answer.len()));
         assert_eq!(to_bytes(body, usize::MAX).await.expect("a body"), answer);
         assert_eq!((requests.shared.callers.len(), requests.shared.unsent.load(Ordering::Relaxed)), (0, 0));
-        // What waits for all readers together is bounded.
+        // The limit of unsent bytes applies to all readers together.
         let huge = Bytes::from(vec![0; MAX_UNSENT_BYTES / 4]);
         let tickets = (0..5).map(|_| requests.admit(&user("bo"), origin("203.0.113.9")).expect("room"));
         let bodies: Vec<_> = tickets.map(|ticket| ticket.into_body(huge.clone())).collect();

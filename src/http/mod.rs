@@ -1,14 +1,14 @@
 //! HTTP: the route table.
 //!
-//! | path | answers with | file |
+//! | path | response | file |
 //! |---|---|---|
 //! | `/connection/websocket` | a WebSocket | [`crate::gateway::upgrade`] |
 //! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
-//! | | their callers, and the bound of concurrent requests | `authentication`, `in_flight` |
-//! | `/api/openapi.json` | their description | [`openapi`] |
+//! | | their callers, and the limit of concurrent requests | `authentication`, `in_flight` |
+//! | `/api/openapi.json` | the description of the operations | [`openapi`] |
 //! | `/api/publish` … | channels, for backends | `server_api` |
 //! | `/health`, `/ready`, `/metrics` | probes for operators | `probes` |
-//! | everything else | the page | `page` |
+//! | everything else | the web page | `page` |
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ use server_api::ServerApi;
 pub struct HttpParts {
     /// Accepts WebSockets.
     pub upgrader: Arc<Upgrader>,
-    /// The table of operations: routes are made from it.
+    /// The table of operations. Each becomes a route.
     pub operations: Arc<Operations>,
     /// Runs operations.
     pub executor: Arc<Executor>,
@@ -64,13 +64,13 @@ pub struct HttpParts {
     pub verifier: Verifier,
     /// The keys of backends.
     pub api_keys: ApiKeys,
-    /// Browser origins that may call operations besides the page's own host.
+    /// The browser origins, besides the page's own host, that may call operations.
     pub origins: AllowedOrigins,
-    /// Proxies whose addresses stand for many clients.
+    /// The proxies in front of this server. Each of their addresses stands for many clients.
     pub trusted: Arc<TrustedProxies>,
-    /// The channels and limits of sessions, which hold for backends, too.
+    /// The channels and limits of sessions. They apply to backends, too.
     pub sessions: Arc<SessionOptions>,
-    /// Backends publish here.
+    /// Publishes for backends.
     pub broker: Arc<dyn Broker>,
     /// Reads logs for backends.
     pub logs: Arc<LogReader>,
@@ -131,7 +131,7 @@ fn operation_routes(api: OperationsApi, origins: AllowedOrigins) -> Router {
     for (index, operation) in api.operations.all().iter().enumerate() {
         routes = routes.route(operation.path, operations::route(index, operation));
     }
-    // Its fallbacks are set here, so that the layers are around them, too.
+    // Sets the fallbacks here, so that the layers below apply to them, too.
     let routes = routes.fallback(no_such_path).method_not_allowed_fallback(no_such_method);
     let cors = from_fn_with_state(Arc::new(origins), cors::cors);
     routes.layer(from_fn(report_stalls)).layer(cors).with_state(api)
@@ -149,7 +149,7 @@ async fn no_such_method() -> Response<Body> {
     problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path takes other methods, see `allow`")
 }
 
-/// Answers 408 if the handler failed because the body made no progress.
+/// Responds with 408 if the handler failed because the body made no progress.
 async fn report_stalls(request: Request, next: Next) -> Response<Body> {
     let stalled = request.extensions().get::<StallFlag>().cloned().unwrap_or_default();
     let response = next.run(request).await;
@@ -163,8 +163,8 @@ async fn report_stalls(request: Request, next: Next) -> Response<Body> {
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Gives every request an id, that of the client or a proxy if they sent a plain one. The answer has it, and each line
-/// of the log of this request.
+/// Assigns an id to every request: the id sent by the client or a proxy if it is plain, otherwise a new one. The
+/// response and all log lines of the request contain it.
 async fn identify(request: Request, next: Next) -> Response<Body> {
     let plain = |id: &&HeaderValue| {
         id.len() <= 64 && id.as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))

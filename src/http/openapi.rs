@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the table of operations.
+//! The OpenAPI document, generated from the table of operations.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::answers::json_answer;
 use crate::api::operations::{Access, Operation, Operations};
 use crate::feed::ErrorKind;
 
-/// Answers `GET /api/openapi.json`.
+/// Serves `GET /api/openapi.json`.
 pub(super) async fn serve(State(operations): State<Arc<Operations>>) -> Response<Body> {
     json_answer(StatusCode::OK, document(&operations).to_string())
 }
@@ -55,7 +55,7 @@ pub fn document(operations: &Operations) -> Value {
     })
 }
 
-/// The schema itself, where a reference to it is given.
+/// Replaces a reference by the schema it names.
 fn resolved(schema: Value, definitions: &Map<String, Value>) -> Value {
     let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
     name.and_then(|name| definitions.get(name)).cloned().unwrap_or(schema)
@@ -76,7 +76,7 @@ fn describe(operation: &Operation, input: &Value, output: &Value) -> Value {
             if in_path(name) { ("path", true) } else { ("query", required.contains(&name.as_str())) };
         let mut parameter = json!({ "name": name, "in": place, "required": required, "schema": schema });
         if schema["type"] == "array" {
-            // With commas between, not the name again and again.
+            // Lists are separated by commas, not by repeated names.
             parameter["explode"] = false.into();
         }
         parameter

@@ -18,12 +18,12 @@ use crate::api::operations::{Access, Operation, Operations, Verb};
 use crate::feed::FeedError;
 use crate::metrics::Metrics;
 
-/// The operations, and the parts that answer them.
+/// The operations, and the parts that run them.
 pub(super) struct OperationsApi {
     pub(super) operations: Arc<Operations>,
     pub(super) executor: Arc<Executor>,
     pub(super) authenticator: Authenticator,
-    /// Bounds the concurrent requests of one caller.
+    /// Limits the concurrent requests of one caller.
     pub(super) in_flight: InFlight,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -78,7 +78,7 @@ async fn run(
     let key = key(operation, &parts.headers)?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let mut input = read_query(&query)?;
-    // A DELETE may have a body; its input may be in the query as well.
+    // A `DELETE` may have a body; its input may also be in the query.
     if operation.verb.has_body() || operation.verb == Verb::Delete {
         input.extend(read_body(body).await?);
     }
@@ -90,14 +90,14 @@ async fn run(
     Ok((api.executor.run(operation, asked).await?, ticket))
 }
 
-/// The header that names a write; to operations that take no key it means nothing.
+/// The idempotency key of the request. Operations without one ignore the header.
 fn key(operation: &Operation, headers: &HeaderMap) -> Result<Option<String>, FeedError> {
     let Some(key) = headers.get("idempotency-key").filter(|_| operation.takes_key()) else { return Ok(None) };
     let wrong = |_| FeedError::invalid("idempotency_key", "an idempotency key is printable ASCII");
     key.to_str().map(|key| Some(key.to_owned())).map_err(wrong)
 }
 
-/// `limit=20&cursor=p12`, percent-encoded. Everything is text; inputs that are numbers read their digits.
+/// Parses `limit=20&cursor=p12`, percent-encoded. All values are text; numeric inputs parse their digits.
 fn read_query(query: &str) -> Result<Map<String, Value>, FeedError> {
     let mut input = Map::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -140,7 +140,7 @@ async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
     }
     match serde_json::from_slice(&body) {
         Ok(Value::Object(input)) => Ok(input),
-        // Clients that always send a body send this one.
+        // Some clients always send a body, with this value if it is empty.
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(FeedError::Invalid { field: None, message: "the body is a JSON object".into() }),
         Err(error) => Err(FeedError::Invalid { field: None, message: format!("the body is not JSON: {error}").into() }),

@@ -1,4 +1,4 @@
-//! The page: plain files out of `web/`, which are part of the binary (and read from disk in a debug build).
+//! The web page: the files of `web/`, embedded in the binary (read from disk in a debug build).
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -14,15 +14,15 @@ use super::answers::problem;
 #[folder = "web/"]
 struct WebAssets;
 
-/// Only the binary's own scripts and styles run. Pictures, video and audio of posts come from any HTTPS origin.
-/// No script can turn text into markup: Trusted Types are required, and no policy that makes them may be created.
+/// Allows only the scripts and styles of the binary. Pictures, video and audio of posts may come from any HTTPS origin.
+/// No script can create markup from text: Trusted Types are required, and no policy for them may be created.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https:; media-src 'self' https:; \
      connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'; trusted-types 'none'",
 );
 
-/// Whether a path is the address of a view. `web/router.js` has the same names.
+/// Whether a path is the address of a view. `web/router.js` has the same list.
 fn is_view(path: &str) -> bool {
     let name = path.split('/').next().unwrap_or_default();
     matches!(name, "post" | "user" | "topic" | "topics" | "explore" | "notifications" | "favourites" | "search")

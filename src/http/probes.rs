@@ -26,12 +26,12 @@ pub struct ProbeParts {
     pub draining: CancellationToken,
 }
 
-/// The process runs.
+/// Returns 200 while the process runs.
 pub(super) async fn health() -> Response<Body> {
     json_answer(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Both stores answer, and no shutdown is in progress.
+/// Returns 200 if both stores answer and no shutdown is in progress.
 pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     if parts.draining.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");
@@ -42,7 +42,7 @@ pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body
     }
 }
 
-/// All metrics, for Prometheus.
+/// All metrics, in the text format of Prometheus.
 pub(super) async fn metrics(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     const OPEN_METRICS: HeaderValue =
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

@@ -11,13 +11,13 @@ use crate::feed::{FeedError, now};
 use crate::model::UserId;
 use crate::protocol::{Disconnect, ErrorCode};
 
-/// The longest reason of a close frame, in bytes: RFC 6455 leaves 125 for it and the code.
+/// The maximal length of a close reason, in bytes: RFC 6455 allows 125 for the reason and the code.
 const REASON: usize = 123;
 
 /// The close codes that an application may send.
 const CODES: std::ops::RangeInclusive<u16> = 3000..=4999;
 
-/// Clients that one request may spare.
+/// The maximal number of clients that one request may spare.
 const WHITELIST: usize = 1_000;
 
 #[derive(Deserialize)]
@@ -65,7 +65,7 @@ struct BlockUser {
     expire_at: Option<u64>,
 }
 
-/// Answers a method of this file; `None` for other methods.
+/// Runs a method of this file; `None` for other methods.
 pub(super) async fn serve(api: &ServerApi, method: &str, body: &[u8]) -> Option<Answer> {
     Some(match method {
         "disconnect" => disconnect(api, body).await,
@@ -82,7 +82,7 @@ async fn disconnect(api: &ServerApi, body: &[u8]) -> Answer {
     if (!user.is_empty() && UserId::parse(&user).is_none()) || whitelist.len() > WHITELIST {
         return Err(ErrorCode::BAD_REQUEST);
     }
-    // Without a name all anonymous clients would go.
+    // Without a user, the request would disconnect all anonymous clients.
     if user.is_empty() && client.is_empty() && session.is_empty() {
         return Err(ErrorCode::BAD_REQUEST);
     }
@@ -101,14 +101,14 @@ async fn disconnect(api: &ServerApi, body: &[u8]) -> Answer {
 
 async fn invalidate_user_tokens(api: &ServerApi, body: &[u8]) -> Answer {
     let Invalidate { user, issued_before } = read(body)?;
-    // As elsewhere on this wire, 0 is the same as nothing.
+    // 0 means "not given", as elsewhere in this protocol.
     let issued_before = issued_before.filter(|at| *at > 0);
     done(api.feed.revocations.invalidate_user_tokens(&user, issued_before).await)
 }
 
 async fn revoke_token(api: &ServerApi, body: &[u8]) -> Answer {
     let RevokeToken { uid, expire_at } = read(body)?;
-    // A backend may well want to end a token that has ended just now by itself.
+    // A time in the past is allowed: a backend may revoke a token that has just expired.
     done(api.feed.revocations.revoke_token(&uid, expire_at.filter(|at| *at > 0)).await)
 }
 
@@ -122,7 +122,7 @@ async fn unblock_user(api: &ServerApi, body: &[u8]) -> Answer {
     done(api.feed.revocations.unblock_user(&user).await)
 }
 
-/// A time to come, in Unix seconds; 0 is the same as nothing.
+/// A future time, in Unix seconds; 0 means "not given".
 fn future(at: Option<u64>) -> Result<Option<u64>, ErrorCode> {
     match at.filter(|at| *at > 0) {
         Some(at) if at <= now() / 1_000 => Err(ErrorCode::BAD_REQUEST),

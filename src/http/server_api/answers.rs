@@ -1,4 +1,4 @@
-//! Answers of the API of backends: `{"result":{…}}` or `{"error":{"code":n,"message":"…"}}`.
+//! Responses of the server API: `{"result":{…}}` or `{"error":{"code":n,"message":"…"}}`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::protocol::ErrorCode;
 /// The result of a method, or an error of the protocol.
 pub(super) type Answer = Result<Value, ErrorCode>;
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) fn to_body(answer: Answer) -> Value {
     match answer {
         Ok(result) => json!({ "result": result }),
@@ -22,13 +22,13 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ErrorCod
     serde_json::from_slice(body).map_err(|_| ErrorCode::BAD_REQUEST)
 }
 
-/// The error for a failure of the server.
+/// Maps a failure of the server to an error code.
 pub(super) fn failed(error: &FeedError) -> ErrorCode {
     tracing::warn!(%error, "a backend's request failed");
     ErrorCode::INTERNAL
 }
 
-/// The error for a refusal of the feed.
+/// Maps a rejection by the feed to an error code.
 pub(super) fn refused(error: &FeedError) -> ErrorCode {
     match error {
         FeedError::Invalid { .. } => ErrorCode::BAD_REQUEST,

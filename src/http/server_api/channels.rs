@@ -10,7 +10,7 @@ use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
 use crate::protocol::ErrorCode;
 
-/// The input of a method that takes a channel alone, or with members that another type reads.
+/// The input of a method that takes only a channel. Other members are read by other types.
 #[derive(Deserialize)]
 pub(super) struct ChannelInput {
     pub(super) channel: String,
@@ -33,7 +33,7 @@ struct SinceInput {
     epoch: String,
 }
 
-/// The name of a channel that tracks presence.
+/// Reads the name of a channel. Fails unless the channel tracks presence.
 fn with_presence(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
     let name = read::<ChannelInput>(body)?.channel;
     let channel = api.sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;

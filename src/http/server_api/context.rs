@@ -1,4 +1,4 @@
-//! The parts that the API of backends uses.
+//! The parts that the server API uses.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::feed::Feed;
 use crate::gateway::LogReader;
 use crate::gateway::session::SessionOptions;
 
-/// The API of backends.
+/// The server API, for backends.
 pub(in crate::http) struct ServerApi {
     pub(in crate::http) api_keys: Arc<ApiKeys>,
     /// The channels, and the limits on their names and reads.

@@ -1,5 +1,5 @@
 //! Channels for backends: `POST /api/<method>` with `X-API-Key`, compatible with Centrifugo's server API, so that
-//! backends written for it work with this server. Answers have status 200, also those with an error.
+//! backends written for it work with this server. All responses have status 200, including errors.
 
 mod access;
 mod answers;
@@ -19,10 +19,10 @@ pub(super) use context::ServerApi;
 use super::answers::{MAX_BODY_BYTES, json_answer, problem};
 use answers::to_body;
 
-/// The largest body of `broadcast`, in bytes: it may name many channels.
+/// The maximal size of a `broadcast` request, in bytes. It may name many channels.
 const MAX_BROADCAST_BYTES: usize = 16 * MAX_BODY_BYTES;
 
-/// Answers `POST /api/<method>`.
+/// Serves `POST /api/<method>`.
 pub(super) async fn serve(
     State(api): State<Arc<ServerApi>>,
     Path(method): Path<String>,

@@ -17,13 +17,13 @@ use crate::broker::Append;
 use crate::model::{Entry, Position};
 use crate::protocol::{ErrorCode, is_portable, present, publication_members};
 
-/// Channels of one broadcast that are written concurrently.
+/// The number of channels of one broadcast that are written concurrently.
 const MAX_CONCURRENT_WRITES: usize = 16;
 
-/// The most channels of one broadcast.
+/// The maximal number of channels of one broadcast.
 const MAX_CHANNELS: usize = 10_000;
 
-/// A publication, and how it is stored.
+/// A publication, and the options of its storage.
 #[derive(Deserialize)]
 struct PublicationInput {
     #[serde(default, deserialize_with = "present")]
@@ -92,7 +92,7 @@ async fn publish_to(api: &ServerApi, name: &str, publication: &PublicationInput,
     }
     let channel = sessions.channels.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
     if !channel.is_app() {
-        // The feed's own channels say what the ledger holds, and nothing else.
+        // The feed's own channels contain only data of the ledger.
         return Err(ErrorCode::PERMISSION_DENIED);
     }
     let retention = sessions.channels.retention(&channel).filter(|_| !publication.skip_history);

@@ -11,7 +11,7 @@ use crate::protocol::ErrorCode;
 #[derive(Deserialize)]
 struct UserInput {
     user: UserId,
-    /// Of an export: the cursor of the page before.
+    /// For an export: the cursor of the previous page.
     cursor: Option<String>,
 }
 
