@@ -1,15 +1,15 @@
 //! `feedline bench`: measures the capacity of a machine.
 //!
-//! Each scenario starts what it measures (this executable as a server, this executable as the [`floor`], a Redis where
-//! one is needed), loads it from this process, and stops it. Figures that are compared are measured in turn, run by
-//! run, so that a busy neighbour affects both. BENCHMARKS.md describes how each figure is taken.
+//! Each scenario starts the servers that it measures (this executable as a server or as the [`floor`], and a Redis
+//! where needed), loads them from this process, and stops them. Figures that are compared are measured alternately, run
+//! by run, so that a busy neighbour affects both. BENCHMARKS.md describes the method for each figure.
 //!
-//! | file | content |
+//! | file | contents |
 //! |---|---|
 //! | `broadcast`, `fanout`, `live`, `celebrity`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes` | one scenario each |
-//! | `options`, `context` | the command-line options; what every scenario uses |
+//! | `options`, `context` | the command-line options; the context of all scenarios |
 //! | `floor` | the server that only delivers messages |
-//! | `client`, `frames`, `arrivals`, `target` | load: WebSocket clients, and the count of messages at them |
+//! | `client`, `frames`, `arrivals`, `target` | load: WebSocket clients, and counters of received messages |
 //! | `likers`, `http_client` | load: clients that like; HTTP requests |
 //! | `server`, `postgres`, `process`, `pin` | the measured servers, child processes, and their cores |
 //! | `seed`, `dataset`, `fanout_setup`, `ledger` | users, tokens and posts that are created before the load |
@@ -121,7 +121,7 @@ enum Scenario {
 /// Runs `feedline bench` and prints the report.
 ///
 /// # Errors
-/// If the scenario cannot be run. A figure that misses its goal is not an error.
+/// If the scenario cannot run. A figure below its goal is not an error.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     if let Scenario::Floor { listen } = args.scenario {
         return floor_runtime()?.block_on(floor::run(listen));
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         only_broadcast,
         "--server goes with broadcast only: the other scenarios must start the server they measure"
     );
-    // Without connected followers Redis carries the load: it has the clients' core for itself.
+    // Without connected followers Redis carries the load, so it gets the clients' core for itself.
     let alone = matches!(args.scenario, Scenario::Fanout { live: false });
     let pinning = pin::pin(options.pin, |cores| if alone { cores.server } else { cores.clients })?;
     let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len}")?;
@@ -180,7 +180,7 @@ async fn measure(bench: &BenchContext, scenario: &Scenario) -> Result<Report> {
     }
 }
 
-/// Waits for a signal that ends the bench. The servers that it started are then stopped.
+/// Waits for a signal that ends the benchmark. The servers that it started are then stopped.
 async fn interrupted() -> Result<&'static str> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! {
