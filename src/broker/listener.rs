@@ -1,4 +1,4 @@
-//! What a broker delivers to its node.
+//! The messages that a broker delivers to its node.
 
 use std::sync::{Arc, OnceLock};
 

@@ -33,7 +33,7 @@ impl PermitRequest<'_> {
     }
 }
 
-/// The answer of a shared rate limit.
+/// The result of a request for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
     /// The units were available, and were taken.

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::Result;
 
-/// How many expired entries one call removes at most. A call adds one entry at most, so expired ones do not pile up,
-/// and no call pays for a node that died with thousands of clients.
+/// The maximal number of expired entries that one call removes. A call adds at most one entry, so expired entries do
+/// not accumulate, and no single call removes all entries of a node that died with thousands of clients.
 pub(super) const EXPIRED_PER_CALL: usize = 100;
 
 /// A client that is in a channel.

@@ -20,6 +20,6 @@ pub trait TallyStore: Send + Sync {
     /// clients that return to the channel receive `recovered: false`.
     async fn set_tallies(&self, tallies: &[(ContentId, Tally)]) -> Result<Vec<bool>>;
 
-    /// The tally of each of `objects`, in their order; `None` where none is kept.
+    /// The tally of each of `objects`, in their order; `None` if the broker has none.
     async fn tallies(&self, objects: &[ContentId]) -> Result<Vec<Option<Tally>>>;
 }

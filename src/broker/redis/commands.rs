@@ -18,10 +18,10 @@ use crate::broker::{BrokerError, Result};
 /// The number of connections, used in turn: with two, a long reply does not block the other commands.
 const CONNECTIONS: usize = 2;
 
-/// The `maxmemory-policy` under which Redis refuses writes instead of dropping keys.
+/// The `maxmemory-policy` under which Redis rejects writes instead of evicting keys.
 pub(super) const NO_EVICTION: &str = "noeviction";
 
-/// Commands that may wait for the writer of a connection; the crate's default of 50 is reached in short bursts.
+/// The capacity of a connection's command queue. Short bursts exceed the default of the `redis` crate, 50.
 const QUEUE: usize = 4096;
 
 /// The delays between two attempts to connect.

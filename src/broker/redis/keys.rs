@@ -10,7 +10,7 @@
 //! | `<prefix>:node:<n>`, `<prefix>:nodes` | the holder of a node number; the time up to which its holders may have generated ids: a HASH |
 //! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, the holder of its lease, its epoch |
 //! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, its metadata, and the nodes that follow it |
-//! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations, and which of them a node has applied |
+//! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations; and for each node, the confirmations of the other nodes |
 //! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
 //! | `<prefix>:{p<id>}:c:<incarnation>` | the tally of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
 //! | `<prefix>:ledger` | the record of the ledger: a HASH |

@@ -7,7 +7,7 @@
 //! | `keys.rs` | the names of keys and channels |
 //! | `scripts/`, `scripts.rs` | Lua scripts, for atomic operations |
 //! | `commands.rs` | connections for commands, which reconnect |
-//! | `inbox_cache.rs` | inboxes that were read recently, of which only new entries are read |
+//! | `inbox_cache.rs` | recently read inboxes, of which only new entries are read |
 //! | `queue.rs`, `tallies.rs`, `permits.rs` | the durable queue, tallies, shared rate limits |
 //! | `presence.rs` | clients in channels |
 //! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
