@@ -1,4 +1,4 @@
-//! The options of the feed, as the configuration sets them.
+//! The options of the feed, filled from the configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,97 +9,98 @@ use crate::net::TrustedProxies;
 /// The options of the feed.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
-    /// Entries of an inbox: older ones are trimmed (`timeline.length`).
+    /// The number of entries of an inbox; older entries are trimmed (`timeline.length`).
     pub timeline_length: usize,
-    /// How long an inbox is kept without its owner (`timeline.idle_days`).
+    /// How long an inbox is kept after its owner was last active (`timeline.idle_days`).
     pub timeline_idle: Duration,
-    /// The most posts of a new followee that are put into the inbox; older ones are read from the ledger
-    /// (`timeline.follow_merge`).
+    /// The maximal number of posts of a new followee that are merged into the inbox; older ones are read from the
+    /// ledger (`timeline.follow_merge`).
     pub follow_merge: usize,
-    /// Missed entries that are recovered at once; a client that missed more reads the timeline again
+    /// The maximal number of missed entries that are recovered at once; a client that missed more reloads the timeline
     /// (`client.recovery_limit`).
     pub recovery_limit: usize,
-    /// How long a session lasts (`auth.token_ttl`).
+    /// The lifetime of a session (`auth.token_ttl`).
     pub session_ttl: Duration,
-    /// For how long an expired token is accepted, because clocks differ (`auth.leeway`).
+    /// How long an expired token is still accepted, because clocks differ (`auth.leeway`).
     pub leeway: Duration,
-    /// For how long a revocation without an expiry is kept (`auth.revocation_ttl`).
+    /// How long a revocation without an expiry is kept (`auth.revocation_ttl`).
     pub revocation_ttl: Duration,
-    /// The erasure log, a file beside the backups; `None`: none is written.
+    /// The path of the erasure log, a file beside the backups; `None`: no log is written.
     pub erasure_log: Option<PathBuf>,
-    /// Sizes.
+    /// Size limits (`limits.*`).
     pub limits: LimitOptions,
-    /// Rate limits.
+    /// Rate limits (`rates.*`).
     pub rates: RateOptions,
-    /// Proxies whose address stands for many clients: they are exempt from limits by address.
+    /// The proxies in front of this server. Each of their addresses stands for many clients, so they are exempt from
+    /// limits by address.
     pub trusted_proxies: Arc<TrustedProxies>,
-    /// The fan-out of posts.
+    /// The fan-out of posts (`fanout.*`).
     pub fanout: FanoutOptions,
-    /// The intake and settling of likes.
+    /// The intake and settling of likes (`likes.*`).
     pub likes: LikesOptions,
 }
 
-/// The limits of sizes. Errors name the limit that an input exceeds.
+/// Size limits. Errors name the limit that an input exceeds.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitOptions {
-    /// Characters of a post, and of a comment.
+    /// The maximal number of characters of a post and of a comment.
     pub text: usize,
-    /// Pictures and videos of a post.
+    /// The maximal number of pictures and videos of a post.
     pub media: usize,
-    /// Topics of a post.
+    /// The maximal number of topics of a post.
     pub topics: usize,
-    /// Bytes of a post's `data` as JSON.
+    /// The maximal size of a post's `data` as JSON, in bytes.
     pub data_bytes: usize,
-    /// Followees of a user.
+    /// The maximal number of users that one user follows.
     pub follows: u64,
-    /// Favourites of one type of a user.
+    /// The maximal number of favourites of one type of a user.
     pub favourites: u64,
 }
 
 /// The fan-out of posts (`fanout.*`).
 #[derive(Clone, Copy, Debug)]
 pub struct FanoutOptions {
-    /// Followers past which an author's posts go to the pull log instead of each inbox.
+    /// The number of followers above which an author's posts go to the pull log instead of each inbox.
     pub push_limit: u64,
-    /// Inboxes of a page: one script call of the broker each.
+    /// The number of inboxes of a page. A page is one script call of the broker.
     pub page: usize,
-    /// Jobs that run concurrently.
+    /// The number of jobs that run concurrently.
     pub workers: usize,
-    /// How long a job is held without a sign of life.
+    /// How long a job stays leased without a renewal.
     pub lease: Duration,
 }
 
 /// The intake and settling of likes (`likes.*`).
 #[derive(Clone, Copy, Debug)]
 pub struct LikesOptions {
-    /// Likes that may wait to be settled.
+    /// The maximal number of likes that wait to be settled.
     pub queue_length: u64,
-    /// Publications of one object's counts, a second.
+    /// The maximal number of publications of one object's counts per second.
     pub counts_per_second: u32,
 }
 
-/// Rate limits, a minute each; `None`: no limit. Bursts may be twice as large (`rates.*`).
+/// Rate limits, per minute; `None`: no limit. Bursts may be twice as large (`rates.*`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateOptions {
-    /// Posts written or edited by a user.
+    /// Posts that a user writes or edits.
     pub posts: Option<u32>,
-    /// Comments written by a user.
+    /// Comments that a user writes.
     pub comments: Option<u32>,
-    /// Likes given or taken back by a user.
+    /// Likes and unlikes of a user.
     pub likes: Option<u32>,
-    /// Edges made or ended by a user: follows, hides, mutes, blocks, post alerts.
+    /// Changes of a user's edges: follows, hides, mutes, blocks, post alerts.
     pub follows: Option<u32>,
     /// All other writes of a user.
     pub writes: Option<u32>,
-    /// Users mentioned in posts and comments of a user.
+    /// Users that a user mentions in posts and comments.
     pub mentions: Option<u32>,
     /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS) times as many.
     pub reads: Option<u32>,
     /// Units of 1 KiB that a user publishes to channels; an anonymous address has
     /// [`ADDRESS_READS`](super::ADDRESS_READS) times as many.
     pub publications: Option<u32>,
-    /// Accounts made from an address.
+    /// New accounts of an address.
     pub accounts: Option<u32>,
-    /// Failures to sign in from an address, before they are delayed.
+    /// Failed sign-ins of an address, before further attempts are delayed.
     pub sessions: Option<u32>,
 }
