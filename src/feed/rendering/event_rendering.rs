@@ -1,8 +1,8 @@
-//! Renders log entries for those who may receive them.
+//! Renders log entries for their recipients.
 //!
-//! Logs hold ids. Content and recipients of an entry are decided when it is rendered: posts, relations and visibility
-//! are those of that moment. In a timeline every entry is rendered, so that a reader who counts offsets misses none: a
-//! post that the reader may not see is rendered as gone. On shared channels, readers who may not see an entry receive
+//! Logs contain ids. The content and the recipients of an entry are determined when it is rendered, with the current
+//! posts, relations and visibility. In a timeline every entry is rendered, so that the reader's offsets have no gaps: a
+//! post that the reader may not see is rendered as gone. On shared channels, readers that may not see an entry receive
 //! nothing.
 
 use std::collections::hash_map::Entry::Vacant;
@@ -42,8 +42,8 @@ impl EventRenderer {
         Self { cache, relations, erased, notifications, lease }
     }
 
-    /// Everything that is needed to render these entries for public audiences and for timelines. Other audiences need
-    /// the relations of the readers too, see [`load_relations`](Self::load_relations).
+    /// Loads the data for rendering these entries for public audiences and for timelines. Other audiences also need the
+    /// relations of the readers, see [`load_relations`](Self::load_relations).
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -116,8 +116,8 @@ impl EventRenderer {
         Ok(())
     }
 
-    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. After a
-    /// pause it does not know.
+    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. `false` if
+    /// the node has lost its cache lease and the context is older than [`CACHE_LEASE`].
     pub(crate) fn is_current(&self, context: &RenderContext) -> bool {
         let knows = self.lease.is_held() || context.since.elapsed() < CACHE_LEASE;
         knows && self.lease.invalidations() == context.invalidations
@@ -167,7 +167,7 @@ impl EventRenderer {
     }
 }
 
-/// Encodes the publications that show the posts of these entries: for everyone, and for their authors if that differs.
+/// Encodes the publications that show the posts of these entries: for all readers, and for the author if that differs.
 fn encode(
     entries: &[(&Audience, &Entry)],
     posts: &HashMap<PostId, Arc<CachedPost>>,

@@ -1,8 +1,8 @@
 //! Expansions: the likers, comments and people of a page of posts.
 //!
-//! A client that shows a page of posts would have to request likers and comments of each post. An expansion has the
-//! beginnings of these lists for the whole page: one ledger call for the previews, and up to four more on cache misses
-//! of relations, for any number of posts.
+//! Without expansions, a client would request likers and comments of each post of a page. An expansion contains the
+//! beginnings of these lists for the whole page: one ledger call for the previews, and up to four more calls on cache
+//! misses of relations, for any number of posts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::feed::visibility::VisibilityPolicy;
 use crate::ledger::{Ledger, PreviewLimits, PreviewRows};
 use crate::model::{Comment, PostId, Relation, UserId};
 
-/// The most likers of a preview.
+/// The maximal number of likers of a preview.
 const MAX_LIKERS: usize = 8;
 
-/// The most comments of a preview.
+/// The maximal number of comments of a preview.
 const MAX_COMMENTS: usize = 3;
 
-/// How many times as many are read, because the reader may not see all of them. If fewer are visible, the preview is
-/// shorter: reading on would cost more calls for one reader than for another.
+/// The factor by which more rows are read, because the reader may not see all of them. If too few are visible, the
+/// preview is shorter: further reads would make the cost depend on the reader.
 const OVERREAD_FACTOR: usize = 4;
 
-/// Mentioned users of each post and comment that are included: the first ones.
+/// The number of mentioned users of each post and comment that are included: the first ones.
 const MAX_MENTIONED: usize = 10;
 
 /// The expansion of a page of posts.
@@ -99,7 +99,7 @@ impl Expansion {
             let in_posts = posts.iter().flat_map(|cached| cached.post.mentions.iter().take(MAX_MENTIONED));
             let in_comments = expansion.comments().flat_map(|comment| comment.mentions.iter().take(MAX_MENTIONED));
             let mentioned: HashSet<UserId> = in_posts.chain(in_comments).cloned().collect();
-            // As on a profile: nocached learns by not finding somecached that they are hidden from.
+            // As on a profile, users that hide from the reader are included: an omission would reveal the hide.
             let is_blocked = |relation: Relation| relation.blocks || relation.blocked;
             let mut people = visibility.filter_users(reader, mentioned, |relation| !is_blocked(relation)).await?;
             people.extend(expansion.actors().cloned());

@@ -6,7 +6,7 @@
 //! | `expansions.rs` | the likers, comments and people of a page (`with`) |
 //! | `people.rs` | users by id |
 //! | `notification_rendering.rs` | notifications as their owner may see them |
-//! | `event_rendering.rs`, `render_context.rs` | log entries as publications, and who may receive them |
+//! | `event_rendering.rs`, `render_context.rs` | log entries as publications, and their recipients |
 
 mod event_rendering;
 mod expansions;

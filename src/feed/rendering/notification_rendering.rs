@@ -1,7 +1,7 @@
-//! Notifications as their owner may see them.
+//! Notifications as they are visible to their owner.
 //!
-//! The visibility of posts and users is checked when a notification is read or pushed: a post that cannot be seen any
-//! more, or a user who was muted, removes it.
+//! The visibility of posts and users is checked when a notification is read or pushed: a notification is omitted if its
+//! post is no longer visible, or if its user was muted.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::model::{
     Comment, CommentId, ContentId, Event, Notification, NotificationId, NotificationSubject, Person, PostId, UserId,
 };
 
-/// Users of a group that are shown.
+/// The maximal number of users of a group that are shown.
 const MAX_SHOWN_PEOPLE: usize = 8;
 
-/// Users whose notifications are rendered concurrently. Few: they use the same stores as posts and likes, and are the
-/// least urgent.
+/// The number of users whose notifications are rendered concurrently. It is low because notifications use the same
+/// stores as posts and likes, and have the lowest priority.
 const MAX_CONCURRENT_USERS: usize = 4;
 
-/// A group with the people that its owner may see.
+/// A group, reduced to the people visible to its owner.
 pub(crate) struct VisibleGroup {
     pub(crate) group: NotificationGroup,
     subject: Option<NotificationSubject>,
@@ -39,7 +39,7 @@ pub(crate) struct NotificationRenderer {
 }
 
 impl NotificationRenderer {
-    /// A renderer that shows what this policy allows.
+    /// A renderer that applies this visibility policy.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         visibility: Arc<VisibilityPolicy>,
@@ -48,8 +48,8 @@ impl NotificationRenderer {
         Self { ledger, visibility, comments }
     }
 
-    /// By notification, the members of the publication that pushes it as it is now. Notifications that have nothing to
-    /// show any more are left out.
+    /// For each notification, the members of the publication that pushes its current state. Omits notifications without
+    /// visible content.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -68,7 +68,7 @@ impl NotificationRenderer {
         Ok(rendered.into_iter().flatten().collect())
     }
 
-    /// Groups of a user as the user may see them.
+    /// Groups of a user, reduced to the content visible to the user.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -77,8 +77,8 @@ impl NotificationRenderer {
         self.with_people(visible).await
     }
 
-    /// Those of a user's groups that still have something to show, without the people that the user may not see or has
-    /// muted. The number of ledger calls does not depend on the number of groups.
+    /// The groups of a user with visible content, without the people that the user may not see or has muted. The number
+    /// of ledger calls does not depend on the number of groups.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -114,8 +114,8 @@ impl NotificationRenderer {
         Ok(visible.into_iter().map(|visible| visible.with_people(&people)).collect())
     }
 
-    /// Those of `objects` that exist and that the user may see, of comments with all their ancestors. Mutes do not
-    /// apply: they are about who did something, not where.
+    /// The `objects` that exist and that the user may see; for a comment, also all of its ancestors. Mutes do not
+    /// apply: they concern the acting user, not the object.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -1,4 +1,4 @@
-//! Users by id, as replies carry them beside what names them.
+//! Users by id, as replies include them beside the ids that refer to them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,7 +6,7 @@ use crate::feed::error::Result;
 use crate::ledger::Ledger;
 use crate::model::{Person, User, UserId};
 
-/// These users by their ids, each once, in at most one ledger call.
+/// The users with these ids, each once, in at most one ledger call.
 ///
 /// # Errors
 /// If the ledger cannot be read.

@@ -1,7 +1,7 @@
-//! Posts as readers get them: the author's part as it was encoded once, with counts and flags appended.
+//! Posts in replies: the author's part, encoded once, with counts and flags appended.
 //!
-//! A reply has the counts as the ledger has them now, and for a signed-in reader what they did with the post. Pushes
-//! are encoded once for all recipients: they have counts that may be 2 seconds old, and no flags.
+//! A reply contains the current counts of the ledger and, for a signed-in reader, the reader's own flags (liked,
+//! favourited). Pushes are encoded once for all recipients: their counts may be 2 seconds old, and they have no flags.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::feed::visibility::VisibilityPolicy;
 use crate::ledger::{Hydration, Ledger};
 use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
 
-/// What is appended to the author's part.
+/// The members that are appended to the author's part.
 #[derive(Serialize)]
 struct Appended<'a> {
     #[serde(flatten)]
@@ -56,7 +56,7 @@ impl PostRenderer {
     }
 
     /// A page of posts with their people: one ledger call, and a few more for expansions. The number of calls does not
-    /// depend on the page.
+    /// depend on the number of posts.
     ///
     /// # Errors
     /// If the ledger cannot be read.

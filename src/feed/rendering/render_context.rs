@@ -1,4 +1,4 @@
-//! Log entries as publications, and who may receive them.
+//! Log entries as publications, and their recipients.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::feed::content::{CachedPost, PostEventKind};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
 use crate::model::{Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, UserId, Visibility};
 
-/// The recipients of a channel's entries: it decides who may receive which entry.
+/// The audience of a channel. It determines the recipients of each entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// The timeline of this user, and nobody else.
+    /// Only this user: the channel is the user's timeline.
     Timeline(UserId),
     /// The subscribers of an author's profile.
     Profile,
@@ -21,7 +21,7 @@ pub enum Audience {
     Topic(Arc<str>),
     /// The subscribers of a post: comments and counts.
     Post(PostId),
-    /// The notifications of this user, and nobody else.
+    /// Only this user: the channel has the user's notifications.
     Notifications(UserId),
     /// Application data: every subscriber receives every entry.
     Plain,
@@ -46,43 +46,44 @@ pub enum Viewer<'a> {
     Client(Option<&'a UserId>),
 }
 
-/// Everything that is needed to render some entries.
+/// The data for rendering some entries.
 #[derive(Debug)]
 pub struct RenderContext {
     pub(super) posts: HashMap<PostId, Arc<CachedPost>>,
     /// The members of publications that show a post, encoded once for all recipients.
     pub(super) pushes: Encoded,
-    /// The same for the author's own timeline, if that differs.
+    /// As `pushes`, for the author's own timeline, if that differs.
     pub(super) pushes_to_author: Encoded,
-    /// The members for notifications that still have something to show.
+    /// The publication members of notifications with visible content.
     pub(super) notifications: HashMap<NotificationId, Bytes>,
     /// Authors with restrictions.
     pub(super) restricted: HashSet<UserId>,
     pub(super) relations: RelationMap,
     /// Erased users among the authors of the entries.
     pub(super) erased: HashSet<UserId>,
-    /// How many invalidations this node had applied, and when that was read: see `EventRenderer::is_current`.
+    /// The number of invalidations that this node had applied when the context was prepared; see
+    /// `EventRenderer::is_current`.
     pub(super) invalidations: u64,
     pub(super) since: Instant,
 }
 
-/// An entry as it is pushed, and the conditions for its recipients.
+/// A rendered entry, and the conditions for its recipients.
 #[derive(Debug)]
 pub struct RenderedEvent<'a> {
-    /// The publication's members.
+    /// The members of the publication, as JSON text.
     pub members: Bytes,
     /// Whether every subscriber may receive it.
     pub is_public: bool,
     view: ViewContext,
-    /// A recipient must meet all of them.
+    /// The conditions that a recipient must all meet.
     conditions: Vec<Condition<'a>>,
 }
 
-/// Something that a recipient must, or must not, be able to see.
+/// A user or post that a recipient must, or must not, be able to see.
 #[derive(Clone, Copy, Debug)]
 struct Condition<'a> {
     author: &'a UserId,
-    /// The visibility of a post of the author; `None`: anything that the author did.
+    /// The visibility of a post of the author; `None`: only the author must be visible.
     visibility: Option<&'a Visibility>,
     must_see: bool,
 }
@@ -94,14 +95,14 @@ impl<'a> Condition<'a> {
 }
 
 impl RenderedEvent<'_> {
-    /// The users whose relations to a reader decide.
+    /// The users whose relations to a reader decide about the delivery.
     pub fn authors(&self) -> impl Iterator<Item = &UserId> {
         self.conditions.iter().map(|condition| condition.author)
     }
 }
 
 impl RenderContext {
-    /// Renders an entry; `None`: nobody receives it.
+    /// Renders an entry; `None` if it has no recipients.
     pub fn render<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<RenderedEvent<'a>> {
         let members = self.members(audience, entry)?;
         let view = if matches!(audience, Audience::Topic(_)) { ViewContext::Unrequested } else { ViewContext::Direct };
@@ -140,7 +141,7 @@ impl RenderContext {
         }
     }
 
-    /// The reader and the author, if an entry is about a post that is not visible to its reader.
+    /// The reader and the author, if an entry concerns a post that its reader may not see.
     pub(super) fn hidden(&self, audience: &Audience, entry: &Entry) -> Option<(UserId, UserId)> {
         let reader = audience.owner()?;
         post_kind(entry)?;
@@ -158,7 +159,7 @@ impl RenderContext {
     /// The conditions for the recipients of an entry on a shared channel.
     fn conditions<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<Vec<Condition<'a>>> {
         let mut conditions = Vec::new();
-        // Events of a post are for readers who may see the post.
+        // Only readers that may see the post receive its events.
         if let (Audience::Post(id), Entry::Data(_) | Entry::Restricted(..)) = (audience, entry) {
             conditions.push(Condition::sees(self.posts.get(id)?));
         }
@@ -174,7 +175,7 @@ impl RenderContext {
             Entry::PostRemoved(left) => {
                 let PostRemoved { author, visibility, .. } = &**left;
                 conditions.push(Condition { author, visibility: Some(visibility), must_see: true });
-                // Readers who may still see the post keep it, unless it left the topic.
+                // Readers that may still see the post keep it, unless it left the topic.
                 let stays = |cached: &&Arc<CachedPost>| match audience {
                     Audience::Topic(name) => cached.post.topics.iter().any(|topic| **topic == **name),
                     _ => true,

@@ -1,8 +1,8 @@
-//! The rules: what a reader may see, by relation, visibility and context.
+//! The visibility rules, by relation, visibility and context.
 
 use crate::model::{Relation, UserId, Visibility};
 
-/// The context in which something is seen.
+/// The context in which content is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ViewContext {
     /// Requested by id: a post, a profile, the comments of a post. Mutes do not apply.
@@ -13,25 +13,25 @@ pub(crate) enum ViewContext {
     Timeline,
 }
 
-/// A reader's access to what an author does.
+/// The data that decides whether a reader may see an author's content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessContext<'a> {
     /// The reader; `None`: an anonymous client.
     pub(crate) reader: Option<&'a UserId>,
     /// The relation of the reader and the author; the default for anonymous clients.
     pub(crate) relation: Relation,
-    /// The context.
+    /// The context of the request.
     pub(crate) view: ViewContext,
 }
 
 impl AccessContext<'_> {
-    /// Whether the reader may see what the author does: the first condition of all others.
+    /// Whether the reader may see the author's content at all. All other rules require this.
     pub(crate) fn can_see_user(self, author: &UserId) -> bool {
         let muted = self.relation.muted && self.view != ViewContext::Direct;
         self.reader == Some(author) || !(self.relation.is_barred() || muted)
     }
 
-    /// Whether the reader may see a post of the author's with this visibility.
+    /// Whether the reader may see a post of the author with this visibility.
     pub(crate) fn can_see(self, author: &UserId, visibility: &Visibility) -> bool {
         if self.reader == Some(author) {
             return true;
@@ -65,8 +65,8 @@ mod tests {
     const FOLLOWED: Relation = Relation { followed: true, ..NOTHING };
     const FRIEND: Relation = Relation { follows: true, followed: true, ..NOTHING };
 
-    /// One letter for each of public, followers, friends, only to ann, only to bo, not to ann, not to bo: `+` where ann
-    /// may see bo's post.
+    /// One character for each of public, followers, friends, only to ann, only to bo, not to ann, not to bo: `+` if the
+    /// reader may see bo's post.
     fn seen(reader: Option<&str>, relation: Relation, view: ViewContext) -> String {
         let (ann, bo) = (vec![id("ann")], vec![id("bo")]);
         let visibilities = [

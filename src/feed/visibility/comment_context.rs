@@ -1,6 +1,6 @@
 //! The context of comments: their post, their author and the authors of their ancestors, cached.
 //!
-//! A comment is visible to those who may see its post, its author and the authors of everything above it.
+//! A comment is visible to readers that may see its post, its author and the authors of its ancestors.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::feed::invalidation::Invalidated;
 use crate::ledger::Ledger;
 use crate::model::{Comment, CommentId, PostId, UserId};
 
-/// Comments with a cached context.
+/// The capacity of the cache, in comments.
 const CAPACITY: u64 = 200_000;
 
 /// How long a context is cached.
@@ -26,14 +26,15 @@ pub(crate) struct CommentContext {
     pub(crate) post: PostId,
     /// The author of the comment.
     pub(crate) author: UserId,
-    /// The authors of the comments above it, each once. Comments that were deleted meanwhile count too.
+    /// The authors of the comment's ancestors, each once. May include ancestors that were deleted after the context was
+    /// cached.
     pub(crate) ancestors: Arc<[UserId]>,
-    /// Whether it comes from the cache, so that the ancestors may be outdated.
+    /// Whether the context comes from the cache, so that the ancestors may be outdated.
     pub(crate) is_cached: bool,
 }
 
 impl CommentContext {
-    /// The users whom a reader has to be able to see to see the comment.
+    /// The users that a reader must be able to see in order to see the comment.
     pub(crate) fn people(&self) -> impl Iterator<Item = &UserId> {
         std::iter::once(&self.author).chain(&*self.ancestors)
     }
@@ -42,7 +43,7 @@ impl CommentContext {
 /// The contexts of comments, with a cache.
 pub(crate) struct CommentContexts {
     ledger: Arc<dyn Ledger>,
-    /// `None`: there is no such comment.
+    /// `None`: the comment does not exist.
     cache: CoherentCache<CommentId, Option<CommentContext>>,
 }
 
@@ -52,7 +53,7 @@ impl CommentContexts {
         Self { ledger, cache: CoherentCache::new(lease, CAPACITY, TTL) }
     }
 
-    /// The contexts of those of `comments` that exist.
+    /// The contexts of the existing comments among `comments`.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -88,7 +89,7 @@ impl CommentContexts {
         Ok(found)
     }
 
-    /// By comment, its author and the authors of its ancestors. Without parents it makes no ledger call.
+    /// For each comment, its author and the authors of its ancestors. Makes no ledger call if no comment has a parent.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -12,12 +12,12 @@ use crate::model::UserId;
 /// The size of the cache, in bytes: some 10,000 readers with 300 followees each.
 const CAPACITY: u64 = 48 << 20;
 
-/// How long a list is cached. An unfollow is in force on every node before it is answered. A wrong entry would do
-/// little harm: an unfollow removes posts from the stored timeline, and authors that are not in the list are looked up
-/// again.
+/// How long a list is cached. An unfollow is in force on every node before its reply. A wrong entry would do little
+/// harm: an unfollow removes posts from the stored timeline, and authors that are not in the list are looked up again.
 const TTL: Duration = Duration::from_secs(600);
 
-/// Readers with more followees are not cached: all of the list would be read for a few of its entries.
+/// The lists of readers with more followees are not cached: a request would load the whole list for a few of its
+/// entries.
 const MAX_FOLLOWEES: usize = 10_000;
 
 /// A compact set of user ids, in ascending order.

@@ -1,4 +1,4 @@
-//! Who may see what: decided here for every way to read.
+//! Visibility: one policy for all ways to read content.
 //!
 //! | file | contents |
 //! |---|---|

@@ -11,7 +11,7 @@ use crate::feed::identity::ErasedUsers;
 use crate::ledger::{Ledger, PostOwner};
 use crate::model::{Post, PostId, Relation, User, UserId, Visibility};
 
-/// Decides who may see which posts and users.
+/// Decides which posts and users a reader may see.
 pub(crate) struct VisibilityPolicy {
     ledger: Arc<dyn Ledger>,
     pub(super) posts: Arc<PostCache>,
@@ -30,7 +30,7 @@ impl VisibilityPolicy {
         Self { ledger, posts, relations, erased }
     }
 
-    /// Those of `ids` that exist and that `reader` (`None`: an anonymous client) may see in this context.
+    /// The existing posts among `ids` that `reader` (`None`: an anonymous client) may see in this context.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -64,7 +64,8 @@ impl VisibilityPolicy {
         Ok(posts)
     }
 
-    /// How many of these posts a reader may see who requests them by id. Public posts are counted without being loaded.
+    /// The number of posts among `ids` that a reader may see when requesting them by id. Public posts are counted
+    /// without being loaded.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -80,8 +81,8 @@ impl VisibilityPolicy {
         Ok((open.len() + seen.len()) as u64)
     }
 
-    /// The posts whose visibility depends on the relation between reader and author. Most posts do not: it is enough to
-    /// know the restrictions of their authors and the followees of the reader.
+    /// The posts whose visibility depends on the relation between reader and author. Most posts do not need it: the
+    /// restrictions of their authors and the followees of the reader are enough.
     async fn relation_dependent<'a>(
         &self,
         reader: Option<&UserId>,
@@ -103,7 +104,7 @@ impl VisibilityPolicy {
         Ok(posts.filter(|cached| !is_open(cached)).map(|cached| cached.post.id).collect())
     }
 
-    /// Those of `people` whose comments, likes and notifications `reader` may see in this context.
+    /// The users among `people` whose comments, likes and notifications `reader` may see in this context.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -121,8 +122,8 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
-    /// Those of `people` whose relation to the reader passes a test; the reader always passes. Relations are loaded for
-    /// users with restrictions only, and whether a user has any is cached for all readers.
+    /// The users among `people` whose relation to the reader passes a test; the reader always passes. Relations are
+    /// loaded only for users with restrictions. The list of these users is cached for all readers.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -185,7 +186,7 @@ impl VisibilityPolicy {
         (*visibility == Visibility::Public && !self.relations.has_restrictions(author)?).then_some(true)
     }
 
-    /// For each reader and user, whether the reader may see what the user does.
+    /// For each pair of a reader and a user, whether the reader may see the user's content.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -227,13 +228,13 @@ impl VisibilityPolicy {
     /// A post that a reader may see by id.
     ///
     /// # Errors
-    /// [`FeedError::NotFound`] without such a post; or the ledger cannot be read.
+    /// [`FeedError::NotFound`] if there is no such post or the reader may not see it; or the ledger cannot be read.
     pub(crate) async fn post(&self, reader: Option<&UserId>, id: PostId) -> Result<Arc<CachedPost>> {
         self.visible_posts(reader, ViewContext::Direct, [id]).await?.remove(&id).ok_or(NO_POST)
     }
 
-    /// Whether a reader may see the profile of a user: erased users have none, and users hide theirs from those whom
-    /// they block.
+    /// Whether a reader may see the profile of a user: erased users have none, and a user's profile is not visible to
+    /// users that the user blocks.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -245,8 +246,8 @@ impl VisibilityPolicy {
         })
     }
 
-    /// Leaves out users who block the reader or whom the reader blocks, and erased ones. Users that are hidden from the
-    /// reader stay, so that nobody can find out who hides from them.
+    /// Omits erased users, and users that block the reader or that the reader blocks. Users that hide from the reader
+    /// are included: an omission would reveal the hide.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -1,33 +1,33 @@
 //! The recipients of a fan-out: the followers to whose inboxes an entry is written.
 //!
-//! Edits and removals are written without a look into the inbox. So that no user learns of a post that was never
-//! visible to them, the recipients of an edit, a removal or a change of visibility are those who could see the post
-//! *before* it.
+//! Edits and removals are written without a search of the inbox. The recipients of an edit, a removal or a change of
+//! visibility are therefore the users that could see the post *before* it: no other user may learn of a post that was
+//! never visible to them.
 
 use super::access::{AccessContext, ViewContext};
 use super::policy::VisibilityPolicy;
 use crate::feed::error::Result;
 use crate::model::{Entry, GoneReason, PostId, Relation, UserId, Visibility};
 
-/// The followers to whom an entry is written.
+/// The followers that receive an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Recipients<'a> {
-    /// Users who may see the post now.
+    /// Users that may see the post now.
     Viewers,
-    /// Users who may not see the post now.
+    /// Users that may not see the post now.
     NonViewers,
-    /// Users who could see the post under its former visibility and still may: the recipients of an edit.
+    /// Users that could see the post under its former visibility and still may: the recipients of an edit.
     RemainingViewers { before: &'a Visibility },
-    /// Users who could see the post under its former visibility, and may not under its new one.
+    /// Users that could see the post under its former visibility, and may not under its new one.
     FormerViewers { before: &'a Visibility, after: &'a Visibility },
-    /// Users who could not see the post under its former visibility, and may under its new one.
+    /// Users that could not see the post under its former visibility, and may under its new one.
     NewViewers { before: &'a Visibility, after: &'a Visibility },
-    /// Users who could see the post: the recipients of a deletion.
+    /// Users that could see the post under its former visibility: the recipients of a deletion.
     Holders { before: &'a Visibility },
 }
 
 impl Recipients<'_> {
-    /// The recipients of an entry of which nothing is known but the entry itself.
+    /// The recipients of an entry, derived from the entry alone.
     pub(crate) fn of(entry: &Entry) -> Self {
         match entry {
             Entry::Gone(_, GoneReason::Hidden) => Self::NonViewers,
@@ -36,8 +36,8 @@ impl Recipients<'_> {
         }
     }
 
-    /// Whether [`Recipients::of`] the entry selects users who may not know of the post, so that the entry is for those
-    /// inboxes only that hold it.
+    /// Whether [`Recipients::of`] the entry selects users that may not know the post. Then the entry is written only to
+    /// inboxes that contain the post.
     pub(crate) fn needs_look(&self) -> bool {
         match self {
             Self::Viewers => false,
@@ -48,7 +48,8 @@ impl Recipients<'_> {
         }
     }
 
-    /// The visibilities that decide, each with whether a recipient sees the post under it. `now`: the current one.
+    /// The visibilities that decide, each with whether a recipient must be able to see the post under it. `now` is the
+    /// current visibility.
     fn conditions<'b>(&'b self, now: &'b Visibility) -> Vec<(&'b Visibility, bool)> {
         match self {
             Self::Viewers => vec![(now, true)],
@@ -60,15 +61,15 @@ impl Recipients<'_> {
         }
     }
 
-    /// Whether the post's current visibility decides.
+    /// Whether the current visibility of the post decides.
     fn depends_on_now(&self) -> bool {
         matches!(self, Self::Viewers | Self::NonViewers | Self::RemainingViewers { .. })
     }
 }
 
 impl VisibilityPolicy {
-    /// Selects the recipients of an entry about this post among some followers of its author and the author. Empty if
-    /// the current visibility decides and the post is deleted: the deletion has an entry of its own.
+    /// Selects the recipients of an entry about this post among the given followers of its author and the author.
+    /// Returns none if the current visibility decides and the post is deleted: the deletion has its own entry.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -12,20 +12,20 @@ use crate::feed::invalidation::Invalidated;
 use crate::ledger::Ledger;
 use crate::model::{Relation, UserId};
 
-/// How long a relation is cached. Changes that hide something are in force on every node before they are answered. This
-/// bounds for how long other nodes can miss a change that failed because Redis could not be reached.
+/// How long a relation is cached. A change that hides content is in force on every node before its reply. If Redis is
+/// unreachable and a change fails, this limits how long other nodes can miss the change.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Cached pairs, at some 200 bytes each.
 const MAX_PAIRS: u64 = 250_000;
 
-/// Authors for whom it is cached whether they have restrictions.
+/// The number of authors for which the cache records whether they have restrictions.
 const MAX_AUTHORS: u64 = 100_000;
 
-/// Pairs of one ledger call: some milliseconds.
+/// The maximal number of pairs of one ledger call, which takes some milliseconds.
 const MAX_PAIRS_PER_CALL: usize = 5_000;
 
-/// RelationCache by author and reader.
+/// Relations by author and reader.
 #[derive(Debug, Default)]
 pub(crate) struct RelationMap(HashMap<UserId, HashMap<UserId, Relation>>);
 
@@ -52,7 +52,7 @@ pub(crate) struct RelationCache {
     ledger: Arc<dyn Ledger>,
     /// By reader and author.
     pairs: CoherentCache<(UserId, UserId), Relation>,
-    /// Whether an author has restrictions: hides, mutes or blocks that decide who may see their posts.
+    /// Whether an author has restrictions: hides, mutes or blocks that affect the visibility of the author's posts.
     restricted: CoherentCache<UserId, bool>,
     followees: FolloweeCache,
 }
@@ -113,8 +113,8 @@ impl RelationCache {
         Ok(found)
     }
 
-    /// The relations of pairs as the ledger has them. Cached denials are re-verified before use: an entry that is
-    /// rendered as hidden is rendered once, and a cached relation from before a follow would lose it.
+    /// The current relations of pairs in the ledger. Cached denials are re-verified before use: an entry is rendered
+    /// once, so an outdated cached relation from before a follow would lose it.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -142,7 +142,7 @@ impl RelationCache {
         self.restricted.reader().get(author)
     }
 
-    /// Those of `authors` with restrictions: their public posts are not for everyone.
+    /// The authors among `authors` with restrictions: their public posts are not visible to all readers.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -173,8 +173,8 @@ impl RelationCache {
         Ok(found)
     }
 
-    /// The relations of many readers to one author, in their order, past the cache: most recipients of a fan-out are
-    /// not connected to this node.
+    /// The relations of many readers to one author, in their order. Bypasses the cache: most recipients of a fan-out
+    /// are not connected to this node.
     ///
     /// # Errors
     /// If the ledger cannot be read.
