@@ -1,4 +1,4 @@
-//! Adds and removes the posts of one author in one timeline, after an edge between the two has changed.
+//! Adds and removes the posts of one author in one timeline, after an edge between the two users changed.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ pub(crate) struct Backfill {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     posts: Arc<PostCache>,
-    /// The most posts of a new followee that are put into an inbox. Older ones are read from the ledger.
+    /// The maximal number of posts of a new followee that are merged into an inbox. Older ones are read from the
+    /// ledger.
     max_posts: usize,
 }
 
@@ -32,17 +33,17 @@ impl Backfill {
         Self { ledger, broker, posts, max_posts }
     }
 
-    /// Puts the posts of an author into a reader's inbox, as far as the reader may see them: those above the inbox's
-    /// floor, up to a maximum. If there are more, the floor rises, and the ledger has what lies below it.
+    /// Merges the posts of an author that the reader may see into the reader's inbox: posts above the inbox's floor, up
+    /// to a maximum. If there are more, the floor rises; posts below it are read from the ledger.
     ///
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn merge_author(&self, reader: &UserId, author: &UserId) -> Result<()> {
         let mut merged: Option<Vec<PostId>> = None;
         loop {
-            // A later unfollow, mute or block has its own job, which may have run already: then these posts are not
-            // wanted. It may also run between this check and the merge, so the relation is checked again after the
-            // merge.
+            // A later unfollow, mute or block has its own job, which may have run already; then these posts must not be
+            // merged. That job may also run between this check and the merge, so the relation is checked again after
+            // the merge.
             let relation = self.relation_now(reader, author).await?;
             merged = match (merged, is_in_timeline(relation)) {
                 (None, true) => Some(self.merge(reader, author, relation).await?),
@@ -88,18 +89,18 @@ impl Backfill {
         };
         let lost: Vec<PostId> = held.iter().copied().filter(for_friends).collect();
         self.broker.purge_inbox(reader, &lost, GoneReason::Hidden).await?;
-        // The fan-out of a deletion selects users who may see the post, and the reader may be none of them from now on.
+        // The fan-out of a deletion selects users that may see the post; from now on the reader may not be one of them.
         let deleted: Vec<PostId> = held.into_iter().filter(|id| !posts.contains_key(id)).collect();
         self.broker.purge_inbox(reader, &deleted, GoneReason::Deleted).await?;
         Ok(())
     }
 
-    /// Removes the posts of an author from a reader's inbox. `false` if the reader follows the author again by now, so
-    /// that it must not be repeated. A post that is being fanned out may arrive afterwards, because its followers may
-    /// have been read before: then the removal has to be repeated, and `is_repeated` says so.
+    /// Removes the posts of an author from a reader's inbox. Returns `false` if the reader follows the author again, so
+    /// that the removal must not be repeated. A post whose fan-out is in progress may arrive after the removal, because
+    /// the followers may have been read before it. The caller then repeats the removal with `is_repeated`.
     ///
-    /// If the author's posts are to be in the timeline again by now, and they were not removed yet, they are removed
-    /// and merged: pages that were read meanwhile lack them, and only the log tells those readers.
+    /// If the author's posts belong to the timeline again, and this is the first removal, they are removed and merged:
+    /// pages that were read in between lack them, and only the log informs those readers.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -122,10 +123,11 @@ impl Backfill {
             let theirs = |id: &PostId| posts.get(id).is_some_and(|cached| cached.post.author == *author);
             let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
             self.broker.purge_inbox(reader, &theirs, reason).await?;
-            // The fan-out of a deletion of one of theirs may read the followers from now on, without the reader.
+            // The fan-out of a deletion of one of these posts may omit the reader from now on, so deleted posts are
+            // removed here.
             held.retain(|id| !posts.contains_key(id));
             self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
-            // A follow meanwhile may have merged them before they were removed.
+            // A concurrent follow may have merged the posts before they were removed.
             if is_back || is_in_timeline(self.relation_now(reader, author).await?) {
                 self.merge_author(reader, author).await?;
                 return Ok(false);
@@ -134,9 +136,9 @@ impl Backfill {
         Ok(true)
     }
 
-    /// Whether a node may still append posts of the author out of the pull log, for readers that it selected before a
-    /// job was created. It removes them itself afterwards, unless it dies before that. `patience` is the time after
-    /// which a node without a sign of life counts as dead.
+    /// Whether a node may still append posts of the author from the pull log for readers that it selected before the
+    /// job was created. That node removes them itself afterwards, unless it dies before. `patience` is the time without
+    /// a lease renewal after which a node counts as dead.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -145,14 +147,14 @@ impl Backfill {
         Ok(since < patience && self.ledger.fanout_mode(author).await?.pulled)
     }
 
-    /// The relation of two users as the ledger has it.
+    /// The current relation of two users in the ledger.
     async fn relation_now(&self, reader: &UserId, author: &UserId) -> Result<Relation> {
         let relations = self.ledger.relations(&[(reader.clone(), author.clone())]).await?;
         Ok(relations.first().copied().unwrap_or_default())
     }
 }
 
-/// Whether a timeline has the posts of an author, as far as the reader may see them.
+/// Whether the posts of an author belong to a timeline, as far as the reader may see them.
 fn is_in_timeline(relation: Relation) -> bool {
     relation.follows && !relation.muted && !relation.is_barred()
 }

@@ -13,7 +13,7 @@ use crate::ledger::{Ledger, PULLED};
 use crate::metrics::Metrics;
 use crate::model::{Entry, Epoch, GoneReason, Position, Post, PostId, UserId};
 
-/// Entries of the pull log that are read for one inbox at once.
+/// The maximal number of entries of the pull log that are read for one inbox at once.
 const MAX_ENTRIES: usize = 500;
 
 /// Brings inboxes up to the end of the pull log.
@@ -27,7 +27,7 @@ pub(crate) struct CatchUp {
 }
 
 impl CatchUp {
-    /// Reads the pull log of this ledger for the inboxes in this broker.
+    /// Catches up the inboxes in this broker with the pull log of this ledger.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
@@ -39,7 +39,7 @@ impl CatchUp {
         Self { ledger, broker, visibility, backfill, lineage, metrics }
     }
 
-    /// Brings an inbox from entry `mark` to the end of the log. `None` if the inbox has another epoch by now.
+    /// Catches an inbox up from entry `mark` to the end of the log. `None` if the inbox has another epoch.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -68,8 +68,8 @@ impl CatchUp {
         }
     }
 
-    /// Removes posts that were appended for readers who may not see them any more: the purge of an unfollow, a mute or
-    /// a block may have run before the post was appended.
+    /// Removes appended posts that their readers may no longer see: the purge after an unfollow, a mute or a block may
+    /// have run before the post was appended.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -89,15 +89,15 @@ impl CatchUp {
             }
             let reason = if relation.follows { GoneReason::Hidden } else { GoneReason::Unfollowed };
             self.broker.purge_inbox(reader, &[*id], reason).await?;
-            // If they may see it again by now, the merge for that found the post in the inbox.
+            // If the reader may see the post again, the merge of that change skipped it, because it was in the inbox.
             self.backfill.merge_author(reader, author).await?;
         }
         Ok(())
     }
 }
 
-/// The net effect of entries, for an inbox that gets them all at once. Posts and visibility are as they are now, not as
-/// they were when an entry was written.
+/// The net effect of entries, for an inbox that receives all of them at once. Uses the current posts and visibility,
+/// not those at the time of the entries.
 fn net_entries(entries: &[Entry], is_seen: impl Fn(&PostId) -> bool) -> Vec<Entry> {
     let mut seen: HashSet<PostId> = HashSet::new();
     let firsts = entries.iter().filter_map(Entry::post).filter(|id| seen.insert(*id));
@@ -110,7 +110,7 @@ fn net_entries(entries: &[Entry], is_seen: impl Fn(&PostId) -> bool) -> Vec<Entr
         if has(&deleted) {
             net.push(deleted);
         } else if is_seen(&id) {
-            // In this order: an inbox that holds the post takes the first, one that does not the second.
+            // The order matters: an inbox that contains the post takes the first entry, another inbox takes the second.
             net.extend([Entry::Edited(id), Entry::Post(id)].into_iter().filter(has));
         } else if has(&hidden) {
             net.push(hidden);

@@ -1,7 +1,7 @@
 //! The jobs of edges: a follow, an unfollow or a restriction changes one timeline, or two.
 //!
-//! The job is written with the edge, in one transaction, and run before the command is answered, so that the user sees
-//! the effect. If it fails then, a worker repeats it.
+//! The job is written with the edge, in one transaction, and run before the reply, so that the user sees the effect. If
+//! it fails, a worker repeats it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::feed::jobs::JobQueue;
 use crate::ledger::{Job, Lease, Ledger, Work};
 use crate::model::{GoneReason, UserId};
 
-/// The effect of a change on what two users see of each other.
+/// The effect of a change on the visibility between two users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EdgeChange {
     /// They may see more.
@@ -25,9 +25,9 @@ pub(crate) enum EdgeChange {
 /// The outcome of a job that concerns one timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EdgeOutcome {
-    /// It is done.
+    /// The job is done.
     Done,
-    /// It is done as far as is possible now, and has to be repeated later.
+    /// The job is done as far as possible now, and must be repeated later.
     Repeat,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct EdgeJobs {
 }
 
 impl EdgeJobs {
-    /// Jobs that change timelines by `backfill`. Those that fail are queued in `jobs`.
+    /// Runs jobs that change timelines by `backfill`. Queues failed jobs in `jobs`.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         invalidator: Arc<Invalidator>,
@@ -50,16 +50,17 @@ impl EdgeJobs {
         Self { ledger, invalidator, jobs, backfill }
     }
 
-    /// The lease with which a command creates a job that it runs before it is answered.
+    /// The lease for a job that its command runs before the reply.
     pub(crate) fn lease(&self) -> Lease {
         self.jobs.lease()
     }
 
-    /// Puts a change between two users in force before the command is answered: no node serves the former relation, and
-    /// the timelines of both are up to date.
+    /// Puts a change between two users in force before the reply: no node serves the former relation, and the timelines
+    /// of both users are up to date.
     ///
     /// # Errors
-    /// If other nodes may still show what is hidden now. The jobs are queued, and a repeated command invalidates again.
+    /// If other nodes may still show content that is now hidden. The jobs are queued, and a repeated command
+    /// invalidates again.
     pub(crate) async fn apply(
         &self,
         one: &UserId,
@@ -85,7 +86,7 @@ impl EdgeJobs {
         Ok(())
     }
 
-    /// Runs a job before its command is answered. If it fails, a worker repeats it.
+    /// Runs a job before the reply of its command. If it fails, a worker repeats it.
     pub(crate) async fn run_now(&self, job: Job) {
         let id = job.id;
         match self.run(&job).await {
@@ -135,9 +136,9 @@ impl EdgeJobs {
         author: &UserId,
         reason: GoneReason,
     ) -> Result<EdgeOutcome> {
-        // The command may have failed to announce it. Nobody waits for the confirmation any more.
+        // The command may have failed to announce the change. The confirmation is not needed any more.
         let _ = self.invalidator.announce(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
-        // Read first: a post that is fanned out by now is in the inbox when that is read.
+        // Read before the inbox: a post whose fan-out has ended by now is then found in the inbox.
         let more_may_come = self.ledger.carries_posts(author, job.id).await?
             || self.backfill.may_be_pulled(author, job.created_at, self.jobs.lease_length()).await?;
         if !self.backfill.purge_author(reader, author, reason, job.cursor == PURGED).await? || !more_may_come {
@@ -148,5 +149,5 @@ impl EdgeJobs {
     }
 }
 
-/// The cursor of a job that has removed posts once, and has to do so again.
+/// The cursor of a job that has removed the posts once, and must repeat the removal.
 const PURGED: &str = "taken out";

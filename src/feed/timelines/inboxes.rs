@@ -12,10 +12,11 @@ use crate::feed::visibility::{RelationCache, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, TimelineRange};
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
-/// Attempts to open an inbox that is dropped while it is being filled. Once is rare.
+/// The maximal number of attempts to open an inbox that is dropped while it is being filled. Even one retry is rare.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Attempts to bring an inbox up to where the node is with the pull log, while the node moves on.
+/// The maximal number of attempts to catch an inbox up with the node's position in the pull log while that position
+/// advances.
 const MAX_PRESENCE_ATTEMPTS: usize = 20;
 
 /// The limits of timelines.
@@ -52,7 +53,8 @@ impl Inboxes {
         Self { ledger, broker, relations, visibility, catch_up, cursor, limits }
     }
 
-    /// Brings a user's inbox up to date, and keeps it so until the presence is dropped. Returns the inbox's position.
+    /// Brings a user's inbox up to date, and keeps it up to date until the presence is dropped. Returns the position of
+    /// the inbox.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -67,7 +69,7 @@ impl Inboxes {
         Err(FeedError::Unavailable)
     }
 
-    /// Brings a user's inbox up to date if there is one, for readers of its log.
+    /// Brings a user's inbox up to date if it exists, for readers of its log.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -90,7 +92,7 @@ impl Inboxes {
         self.open_with_mark(user).await.map(|(position, _)| position)
     }
 
-    /// The same, with the number of the last entry of the pull log that the inbox has.
+    /// As [`open`](Self::open), with the mark of the pull log up to which the inbox has caught up.
     async fn open_with_mark(&self, user: &UserId) -> Result<(Position, u64)> {
         for _ in 0..MAX_ATTEMPTS {
             match self.broker.open_inbox(user).await? {
@@ -100,7 +102,7 @@ impl Inboxes {
                         return Ok(opened);
                     }
                 }
-                // Another node may have filled it: its position is read once more.
+                // Another node may have filled it, so its position is read again.
                 InboxState::Unfilled(epoch) => self.fill(user, &epoch).await?,
             }
         }
@@ -125,13 +127,13 @@ impl Inboxes {
     }
 
     async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<()> {
-        // Read before the ledger: entries of the pull log up to here are found there.
+        // Read before the ledger: the posts of the pull log up to this mark are in the ledger.
         let mark = self.cursor.reached();
         let length = self.limits.length;
         let ticket = self.relations.ticket(user);
         let mut posts = self.past_of(user).await?;
         posts.reverse();
-        // A full read may have left older posts out: the inbox is complete from its oldest post on.
+        // A read of the maximal length may have omitted older posts: the inbox is complete from its oldest post on.
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
         // Skips posts the reader cannot see yet; they are inserted and announced once visible. The ledger has applied
         // the restrictions between users, so only posts with a visibility of their own are checked.
@@ -140,25 +142,25 @@ impl Inboxes {
             self.visibility.visible_posts(Some(user), ViewContext::Timeline, restricted.iter().copied()).await?;
         posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));
         self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
-        // An unfollow that was committed since the ledger was read looked for posts to remove before they were
-        // inserted. It waited until this node had applied its invalidation.
+        // An unfollow that was committed after the read of the ledger may have removed the author's posts before these
+        // were inserted. It waited until this node had applied its invalidation, so the change is visible here.
         if self.relations.have_changed(user, ticket) {
             self.remove_unfollowed(user, &posts).await?;
         }
         Ok(())
     }
 
-    /// The newest posts of a user's timeline as the ledger has it, newest first.
+    /// The newest posts of a user's timeline in the ledger, newest first.
     async fn past_of(&self, user: &UserId) -> Result<Vec<PostId>> {
         let limit = self.limits.length;
         let page = TimelineRange { before: PostId::MAX, limit, likely: PostId::ZERO };
         Ok(self.ledger.timeline_posts(user, page).await?)
     }
 
-    /// Removes those of `posts`, which were put into an inbox, that are no longer in the user's timeline.
+    /// Removes those of `posts` that were added to an inbox and are no longer in the user's timeline.
     async fn remove_unfollowed(&self, user: &UserId, posts: &[PostId]) -> Result<()> {
         let missing_in = |past: &[PostId]| {
-            // Newer posts may have pushed out the oldest.
+            // Newer posts may have displaced the oldest ones.
             let full = past.len() >= self.limits.length;
             let oldest = past.last().copied().filter(|_| full).unwrap_or(PostId::ZERO);
             let past: HashSet<PostId> = past.iter().copied().collect();
@@ -169,7 +171,7 @@ impl Inboxes {
             return Ok(());
         }
         self.broker.purge_inbox(user, &gone, GoneReason::Hidden).await?;
-        // A follow that was committed meanwhile found them in the inbox, and did not merge them.
+        // A concurrent follow found the posts in the inbox and did not merge them.
         let gone: HashSet<PostId> = missing_in(&self.past_of(user).await?).into_iter().collect();
         let back: Vec<PostId> = posts.iter().copied().filter(|id| !gone.contains(id)).collect();
         self.broker.merge_inbox(user, &back, PostId::ZERO).await?;
@@ -184,7 +186,7 @@ fn below(id: PostId) -> PostId {
 
 /// The fold of an inbox's log: the posts above its floor that arrived and did not leave, newest first, each once.
 pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
-    // Newest first (they nearly are already), and each post's latest entry before its earlier ones.
+    // Sorts newest first (the entries are nearly sorted), with the latest entry of each post before its earlier ones.
     let mut latest: Vec<(PostId, u64, bool)> = Vec::with_capacity(inbox.entries.len());
     for (offset, entry) in inbox.entries.iter().rev() {
         match entry {

@@ -1,16 +1,17 @@
 //! Timelines: the inbox, and the ledger below the inbox's floor.
 //!
-//! The log of an inbox has what arrived and left in the order in which it happened. A timeline is the fold of that log,
-//! newest *post* first: late arrivals and the posts of a new followee are in their place, and a page boundary (a post
-//! id) does not move whatever arrives. Below the floor the ledger is read; one cursor runs through both.
+//! The log of an inbox records arrivals and removals in the order in which they happened. A timeline is the fold of
+//! that log, newest *post* first: late arrivals and the posts of a new followee are in their places, and a page
+//! boundary (a post id) does not move when posts arrive. Posts below the floor are read from the ledger; one cursor
+//! covers both.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `inboxes.rs` | opens and fills inboxes, and keeps those of connected users up to date |
-//! | `pull_cursor.rs` | how far this node is with the pull log, and who is connected to it |
+//! | `pull_cursor.rs` | this node's position in the pull log, and the users connected to it |
 //! | `catch_up.rs` | appends the entries of the pull log that an inbox has missed |
 //! | `pages.rs` | pages, and updates since a position |
-//! | `read_marker.rs` | how far a timeline is read |
+//! | `read_marker.rs` | read markers |
 //! | `backfill.rs` | adds and removes the posts of one author |
 //! | `edge_jobs.rs` | the jobs of follows and restrictions |
 

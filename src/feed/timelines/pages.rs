@@ -41,7 +41,7 @@ pub(crate) struct TimelinePage {
     page: PostPage,
     /// The log position at which the page was read: everything after it is pushed.
     position: Position,
-    /// How far it is read; on the first page.
+    /// The read marker; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     read: Option<ReadMarker>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct TimelinePage {
 /// The updates since a position.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct UpdatesPage {
-    /// `false`: the position is too far back, or of another epoch; read the timeline again.
+    /// `false`: the position is too old, or belongs to another epoch. Reload the timeline.
     recovered: bool,
     /// The updates, oldest first: what a subscriber receives, with offsets.
     items: Vec<Update>,
@@ -62,7 +62,7 @@ pub(crate) struct UpdatesPage {
 struct Update {
     /// Its offset in the log.
     offset: u64,
-    /// What a subscriber receives.
+    /// The `data` of the publication that a subscriber receives.
     #[schemars(with = "Value")]
     data: Box<RawValue>,
 }
@@ -81,9 +81,9 @@ struct Page {
 
 /// Updates since a position.
 enum Updates {
-    /// All of them: offsets and publication members, oldest first, and the position after the last.
+    /// All updates: offsets and publication members, oldest first, and the position after the last one.
     Recovered(Vec<(u64, Bytes)>, Position),
-    /// The position is too far back, or of another epoch. The current position of the log.
+    /// The position is too old, or belongs to another epoch. Contains the current position of the log.
     TooFarBack(Position),
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct TimelinePages {
 }
 
 impl TimelinePages {
-    /// Pages of these inboxes, and of the ledger below them.
+    /// Reads pages from these inboxes, and from the ledger below their floors.
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -160,7 +160,7 @@ impl TimelinePages {
                     &self.visibility.visible_posts(Some(user), ViewContext::Timeline, ids.iter().copied()).await?,
                 );
             }
-            // Below the inbox the ledger continues.
+            // The ledger continues below the floor of the inbox.
             if page.is_full() || from_ledger || inbox.floor == PostId::ZERO {
                 break;
             }
@@ -171,7 +171,7 @@ impl TimelinePages {
         Ok(Page { items, next, held, position: inbox.top })
     }
 
-    /// What arrived in a user's timeline and left it since a position: the same as the recovery of a subscription.
+    /// The arrivals and removals in a user's timeline since a position, as in the recovery of a subscription.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -208,7 +208,7 @@ fn data_of(members: &[u8]) -> Result<Box<RawValue>> {
     serde_json::from_slice::<PublicationMembers>(&object).map(|members| members.data).map_err(|_| FeedError::Internal)
 }
 
-/// A slice that was read after a position, if it has everything since; otherwise the current position of the log.
+/// Returns the slice read after a position if it contains all later entries; otherwise the current position of the log.
 fn recovered(slice: Slice, since: &Position, most: usize) -> std::result::Result<Slice, Position> {
     let missed = slice.top.offset.saturating_sub(since.offset);
     let complete = slice.top.epoch == since.epoch
@@ -218,10 +218,10 @@ fn recovered(slice: Slice, since: &Position, most: usize) -> std::result::Result
     if complete { Ok(slice) } else { Err(slice.top) }
 }
 
-/// An estimate how far down `count` posts below `before` reach, by the density of the inbox; doubled, because posts do
-/// not come evenly. 0 if the inbox has too few posts for an estimate.
+/// Estimates the id above which `count` posts below `before` are, from the density of the inbox. The distance is
+/// doubled, because posts are not evenly spaced. 0 if the inbox has too few posts for an estimate.
 fn estimate_reach(held: &[PostId], before: PostId, count: usize) -> PostId {
-    // One post has no density.
+    // A single post has no density.
     let [newest, .., oldest] = held else { return PostId::ZERO };
     let spans = u128::from(newest.0.saturating_sub(oldest.0)).saturating_mul(2 * count as u128);
     PostId(before.0.saturating_sub(u64::try_from(spans / held.len() as u128).unwrap_or(u64::MAX)))
@@ -234,11 +234,11 @@ mod tests {
     #[test]
     fn page_reach_follows_inbox_density() {
         let held: Vec<PostId> = (1..=11).rev().map(|n| PostId(1_000 * n)).collect();
-        // 11 posts in 10,000: 30 more would be some 27,000 below, and twice that is looked at.
+        // 11 posts in 10,000 ids: 30 more span some 27,000 ids; twice that distance is used.
         assert_eq!(estimate_reach(&held, PostId(100_000), 30), PostId(100_000 - 54_545));
         assert_eq!(estimate_reach(&held, PostId(900), 500), PostId::ZERO);
         assert_eq!(estimate_reach(&[PostId(u64::MAX), PostId(1)], PostId(5), usize::MAX), PostId::ZERO);
-        // Nobody knows.
+        // Too few posts for an estimate.
         assert_eq!([&held[..1], &[]].map(|held| estimate_reach(held, PostId(900), 30)), [PostId::ZERO; 2]);
     }
 }

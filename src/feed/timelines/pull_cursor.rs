@@ -1,4 +1,4 @@
-//! How far this node is with the pull log, and the users whose inboxes it keeps up to date.
+//! This node's position in the pull log, and the users whose inboxes it keeps up to date.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,32 +15,34 @@ pub(crate) struct PullCursor {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the last entry that this node has begun with.
+    /// The mark of the last entry whose processing has begun on this node.
     reached: u64,
-    /// The connected users, with their numbers of connections.
+    /// The connected users, with their numbers of connections on this node.
     present: HashMap<UserId, usize>,
 }
 
 impl PullCursor {
-    /// Whether an inbox up to entry `mark` has every entry that this node knows of, or is about to get them.
+    /// Whether an inbox with this mark has every entry that this node knows of, or is about to receive them.
     pub(crate) fn covers(&self, user: &UserId, mark: u64) -> bool {
         let state = self.state.lock();
         state.reached <= mark || state.present.contains_key(user)
     }
 
-    /// The number of the last entry that this node knows of.
+    /// The mark of the last entry that this node knows of.
     pub(crate) fn reached(&self) -> u64 {
         self.state.lock().reached
     }
 
-    /// Begins with an entry. Returns the connected users, whose inboxes get it if they follow its author.
+    /// Begins the processing of an entry. Returns the connected users, whose inboxes receive the entry if they follow
+    /// its author.
     pub(crate) fn begin(&self, mark: u64) -> Vec<UserId> {
         let mut state = self.state.lock();
         state.reached = state.reached.max(mark);
         state.present.keys().cloned().collect()
     }
 
-    /// Adds a connection of a user whose inbox is up to entry `mark`. `None` if the node is further by now.
+    /// Adds a connection of a user whose inbox has caught up to `mark`. `None` if the node's position is beyond the
+    /// mark.
     pub(super) fn enter(self: &Arc<Self>, user: &UserId, mark: u64) -> Option<Presence> {
         let mut state = self.state.lock();
         if state.reached > mark && !state.present.contains_key(user) {
@@ -51,7 +53,7 @@ impl PullCursor {
     }
 }
 
-/// A user is connected to this node: until this is dropped, the node keeps the user's inbox up to date.
+/// A connection of a user to this node. Until it is dropped, the node keeps the user's inbox up to date.
 #[derive(Debug)]
 pub struct Presence {
     cursor: Arc<PullCursor>,
@@ -85,7 +87,7 @@ mod tests {
         assert!(cursor.enter(&ann, 6).is_none() && !cursor.covers(&ann, 6));
         let first = cursor.enter(&ann, 7).expect("up to date");
         assert_eq!(cursor.begin(8), std::slice::from_ref(&ann));
-        // Kept up to date because of the first.
+        // The first connection keeps the inbox up to date, so an older mark is accepted.
         let second = cursor.enter(&ann, 7).expect("present already");
         drop(first);
         assert!(cursor.covers(&ann, 0));

@@ -1,4 +1,4 @@
-//! Read markers: how far a user has read the timeline, shared by all of the user's devices.
+//! Read markers: the newest post that a user has seen in the timeline, on any device.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::Ledger;
 use crate::model::{Entry, Event, PostId, UserId};
 
-/// Unread posts are counted up to this number: the visibility of each is checked.
+/// The maximal number of unread posts that are counted: the visibility of each is checked.
 const MAX_UNREAD: usize = 100;
 
 /// A new read marker.
@@ -23,7 +23,7 @@ const MAX_UNREAD: usize = 100;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ReadUpTo")]
 pub(crate) struct MarkReadUpTo {
-    /// The newest post that was seen. An older one than before changes nothing.
+    /// The newest post that the user has seen. A post older than the current marker changes nothing.
     id: PostId,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct MarkReadUpTo {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Read")]
 pub(crate) struct ReadMarker {
-    /// The newest post that was seen; 0 before the first mark. It never goes back.
+    /// The newest post that the user has seen; 0 before the first mark. It never moves back.
     id: PostId,
-    /// How many posts of others are newer, 100 at most: then there are as many or more.
+    /// The number of newer posts by other users; 100 means 100 or more.
     unread: u64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct ReadMarkers {
 }
 
 impl ReadMarkers {
-    /// Markers in this ledger, pushed by this broker.
+    /// Manages the markers in this ledger, and pushes them with this broker.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
@@ -95,8 +95,8 @@ impl ReadMarkers {
         Ok(unread.min(MAX_UNREAD) as u64)
     }
 
-    /// Pushes the marker to the user's connections. It is not an entry of the log: other devices read it with their
-    /// next page.
+    /// Pushes the marker to the user's connections. The log does not record it: other devices read it with their next
+    /// page.
     async fn push(&self, user: &UserId, marker: ReadMarker) {
         let ReadMarker { id, unread } = marker;
         let entry = Entry::Data(Event::Read { id, unread }.encode());
