@@ -1,4 +1,4 @@
-//! Fills a page: reads a list until the page has as many items as requested, past those that the reader may not see.
+//! Fills a page: reads a list until the page has the requested number of items that the reader may see.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::feed::content::CachedPost;
 use crate::model::{PostId, User};
 
-/// The most rows that are read in one step. Steps grow, so that a long run of invisible rows is passed quickly.
+/// The maximal number of rows of one read. Reads grow, so that a long run of invisible rows is passed quickly.
 const MAX_STEP: usize = 500;
 
 /// A page of a list in descending order of keys, which are the cursors too.
@@ -22,9 +22,9 @@ pub(crate) struct PageBuilder<K, T> {
     after: Option<K>,
     /// The number of items that the client requested.
     limit: usize,
-    /// The number of rows that the last read asked for.
+    /// The number of rows of the last read.
     step: usize,
-    /// How many more times the list may be read.
+    /// The number of reads left for this page.
     reads_left: usize,
     /// The items that the reader may see: those of the page, and at least one more if there is a next page.
     items: Vec<T>,
@@ -55,8 +55,7 @@ impl<K: Clone, T> PageBuilder<K, T> {
         Self::with_max_reads(cursor, limit, usize::MAX)
     }
 
-    /// The same, for a list that is read at most `max_reads` times. After that the page is short, and its cursor
-    /// continues.
+    /// As [`new`](Self::new), with at most `max_reads` reads. After them the page is short, and its cursor continues.
     pub(crate) fn with_max_reads(cursor: Option<K>, limit: usize, max_reads: usize) -> Self {
         Self {
             after: cursor,
@@ -69,9 +68,10 @@ impl<K: Clone, T> PageBuilder<K, T> {
         }
     }
 
-    /// The next rows to read: those after this key, at most so many. `None` once the page is full or no row is left.
+    /// The next rows to read: the key to start after, and the maximal number of rows. `None` once the page is full or
+    /// the list has ended.
     pub(crate) fn wants(&mut self) -> Option<(Option<K>, usize)> {
-        // One more than requested shows whether there is a next page.
+        // The additional row shows whether there is a next page.
         let missing = (self.limit + 1).saturating_sub(self.items.len());
         if missing == 0 || !self.may_read() {
             return None;
@@ -88,8 +88,8 @@ impl<K: Clone, T> PageBuilder<K, T> {
         self.progress == Progress::Reading
     }
 
-    /// Adds rows in order, each with its key; `None` for one that the reader may not see. Fewer rows than wanted end
-    /// the list.
+    /// Adds rows in order, each with its key; `None` for a row that the reader may not see. Fewer rows than requested
+    /// end the list.
     pub(crate) fn take(&mut self, rows: impl IntoIterator<Item = (K, Option<T>)>) {
         let mut count = 0;
         for (key, item) in rows {
@@ -121,7 +121,7 @@ impl<K: Clone, T> PageBuilder<K, T> {
         }));
     }
 
-    /// Adds all rows that are left of a list.
+    /// Adds all remaining rows of a list.
     pub(crate) fn take_rest(&mut self, rows: impl IntoIterator<Item = (K, T)>) {
         self.take(rows.into_iter().map(|(key, item)| (key, Some(item))));
         self.progress = Progress::Ended;
@@ -151,7 +151,7 @@ impl<K: Clone, T> PageBuilder<K, T> {
 }
 
 impl<T> PageBuilder<PostId, T> {
-    /// The list has ended, and continues below `before` in another place.
+    /// Continues below `before` in another source, after the first source has ended.
     pub(crate) fn continue_below(&mut self, before: PostId) {
         self.progress = Progress::Reading;
         self.after = Some(self.after.map_or(before, |reached| reached.min(before)));
@@ -159,7 +159,7 @@ impl<T> PageBuilder<PostId, T> {
 }
 
 impl PostPageBuilder {
-    /// The next posts to read: those below this one, at most so many.
+    /// The next posts to read: the id to start below, and the maximal number of posts.
     pub(crate) fn wants_posts(&mut self) -> Option<(PostId, usize)> {
         self.wants().map(|(before, count)| (before.unwrap_or(PostId::MAX), count))
     }
@@ -171,8 +171,8 @@ impl PostPageBuilder {
 }
 
 impl UserPageBuilder {
-    /// The next users to read: those after this key, as many as are missing. Lists of users say where they continue, so
-    /// that no row more is read.
+    /// The next users to read: the key to start after, and the number of missing users. Lists of users return their
+    /// next position, so no additional row is read.
     pub(crate) fn wants_users(&mut self) -> Option<(Option<i64>, usize)> {
         self.may_read().then(|| (self.after, self.limit - self.items.len()))
     }
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::model::UserId;
 
-    /// Reads a list of 1 to 1000 of which every 7th is shown; how often it was read.
+    /// Reads a list of 1 to 1000 of which every 7th item is visible. Returns the number of reads as well.
     fn read(cursor: Option<i64>, limit: usize) -> (Vec<i64>, Option<i64>, usize) {
         let (mut page, mut times) = (PageBuilder::new(cursor, limit), 0);
         while let Some((before, wanted)) = page.wants() {

@@ -8,7 +8,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::feed::query_values::{number, read_number};
 use crate::model::{CommentId, PostId};
 
-/// Items of a page by default. Costs of reads are for a page of this size.
+/// The default number of items of a page. The costs of reads apply to a page of this size.
 const DEFAULT_LIMIT: u64 = 20;
 
 /// The largest number of items of a page.
@@ -43,8 +43,8 @@ impl PageRequest {
     }
 }
 
-/// The number of default pages that an input requests, started ones included: what a read costs depends on it. Inputs
-/// are not validated yet: a limit that is too large is rejected later, and counts as the largest.
+/// The number of default pages that an input requests, rounded up: the cost of a read depends on it. The input is not
+/// validated yet: a limit above the maximum is rejected later, and counts as the maximum here.
 pub(crate) fn requested_pages(input: &Value) -> u32 {
     let limit = input.get("limit").and_then(read_number).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     u32::try_from(limit.div_ceil(DEFAULT_LIMIT)).unwrap_or(1)

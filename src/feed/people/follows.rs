@@ -1,4 +1,4 @@
-//! Follows: who follows whom, and the lists of both sides.
+//! Follows: the edges between users, and the lists of both sides.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::feed::visibility::{RelationCache, VisibilityPolicy};
 use crate::ledger::{EventConsumer, Ledger};
 
-/// The end of an edge that is listed.
+/// The side of a follow that is listed.
 #[derive(Clone, Copy)]
 enum Direction {
     Followers,
@@ -28,12 +28,12 @@ pub(crate) struct Follows {
     visibility: Arc<VisibilityPolicy>,
     edges: Arc<EdgeJobs>,
     events: Arc<EventQueue>,
-    /// How many users one user may follow.
+    /// The maximal number of users that one user may follow.
     max_follows: u64,
 }
 
 impl Follows {
-    /// Follows of this ledger. Timelines change by `edges`, notifications by `events`.
+    /// Manages the follows in this ledger. `edges` changes the timelines; `events` causes the notifications.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         identity: Arc<IdentityService>,
@@ -90,7 +90,7 @@ impl Follows {
         self.list(&caller, &list, Direction::Following).await
     }
 
-    /// A page of users, without those that the caller blocks or is blocked by. Reads on until the page is full.
+    /// A page of users, without users that block the caller or that the caller blocks. Reads until the page is full.
     async fn list(&self, caller: &Caller, list: &UserList, direction: Direction) -> Result<UserPage> {
         let (limit, cursor) = list.page.decode()?;
         if !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
@@ -102,7 +102,7 @@ impl Follows {
                 Direction::Followers => self.ledger.followers(&list.id, before, count).await?,
                 Direction::Following => self.ledger.following(&list.id, before, count).await?,
             };
-            // An empty list may be that of a user who does not exist.
+            // If the list is empty, its user may not exist.
             if listed.items.is_empty() && self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
                 return Err(NO_USER);
             }

@@ -1,7 +1,7 @@
 //! People: profiles, search, suggestions, and the edges between users.
 //!
-//! Restrictions are here and not in `visibility/`: they are commands that change timelines, as follows do, and
-//! `visibility/` only reads what they wrote.
+//! Restrictions are here and not in `visibility/`: they are commands that change timelines, like follows. `visibility/`
+//! only reads their result.
 
 mod follows;
 mod profiles;

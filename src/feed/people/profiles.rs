@@ -14,10 +14,11 @@ use crate::feed::visibility::{RelationCache, VisibilityPolicy};
 use crate::ledger::{Ledger, ProfileChange};
 use crate::model::{Profile, User};
 
-/// Users whose posts one user can have alerts for: each post costs a read of all who enabled alerts for its author.
+/// The maximal number of authors for whose posts one user can have alerts. Each post costs a read of all users with
+/// alerts for its author.
 const MAX_POST_ALERTS: u64 = 1_000;
 
-/// A change of one's own profile. Absent members stay.
+/// A change of the caller's profile. Absent members keep their values.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Change")]
@@ -54,7 +55,7 @@ pub(crate) struct Profiles {
 }
 
 impl Profiles {
-    /// Profiles of this ledger.
+    /// Manages the profiles in this ledger.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         identity: Arc<IdentityService>,
@@ -97,7 +98,7 @@ impl Profiles {
         if self.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
             return Err(NO_USER);
         }
-        // Users from whom the author hides may enable alerts, as anybody may, and get none.
+        // Users that the author hides from may enable alerts, but receive none: a refusal would reveal the hide.
         let relation = self.relations.between(user, &author.id).await?;
         if relation.blocked {
             return Err(NO_USER);

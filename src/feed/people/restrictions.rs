@@ -11,7 +11,7 @@ use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::ledger::Ledger;
 use crate::model::{Restriction, UserId};
 
-/// The restrictions that users put between themselves and others.
+/// Manages restrictions between users.
 pub(crate) struct Restrictions {
     ledger: Arc<dyn Ledger>,
     identity: Arc<IdentityService>,
@@ -19,7 +19,7 @@ pub(crate) struct Restrictions {
 }
 
 impl Restrictions {
-    /// Restrictions of this ledger. Timelines change by `edges`.
+    /// Manages the restrictions in this ledger. `edges` changes the timelines.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<IdentityService>, edges: Arc<EdgeJobs>) -> Self {
         Self { ledger, identity, edges }
     }

@@ -16,11 +16,11 @@ use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, SuggestionLimits, UserMatch, fold};
 use crate::model::{User, UserId};
 
-/// The reach of suggestions: the latest 200 followees, and the latest 200 followees of each. That is at most 40,000
-/// steps of an index, some tens of milliseconds. The best 500 can be paged through.
+/// The limits of suggestions: the latest 200 followees, and the latest 200 followees of each. That is at most 40,000
+/// index entries, some tens of milliseconds. Clients can page through the best 500 results.
 const SUGGESTION_REACH: SuggestionLimits = SuggestionLimits { followees: 200, each: 200, people: 500 };
 
-/// Pages that a search reads if users are left out. After that the page is short, and its cursor continues.
+/// The maximal number of reads for one page of a search. After that the page is short, and its cursor continues.
 const MAX_READS: usize = 5;
 
 /// A user to follow.
@@ -29,14 +29,14 @@ pub(crate) struct Suggestion {
     /// The user.
     #[serde(flatten)]
     user: User,
-    /// How many of the caller's followees follow the user.
+    /// The number of the caller's followees that follow the user.
     mutual: u64,
 }
 
 /// Suggestions, as a page.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SuggestionPage {
-    /// The most mutual first.
+    /// The suggestions, those with the most mutual followees first.
     items: Vec<Suggestion>,
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub(crate) struct UserSearch {
 }
 
 impl UserSearch {
-    /// A search in this ledger.
+    /// Searches this ledger.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, visibility: Arc<VisibilityPolicy>) -> Self {
         Self { ledger, visibility }
     }
@@ -115,7 +115,8 @@ impl UserSearch {
                 .into_iter()
                 .map(|UserMatch { term, user }| (AfterTerm { term, user: user.id.clone() }, user))
                 .unzip();
-            // As on a profile, users who hide their posts from the caller stay: nobody can find out who does.
+            // As on a profile, users who hide their posts from the caller are included: an omission would reveal the
+            // hide.
             let visible = self.visibility.without_blocked(caller.reader(), people).await?;
             page.take_visible(keys, visible, |user, key| user.id == key.user);
         }

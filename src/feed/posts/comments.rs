@@ -1,8 +1,8 @@
 //! Comments: written, listed, deleted, and pushed to the subscribers of the post.
 //!
-//! A post has a list of comments, and each of them a list of replies, and so on: a client reads one list at a time,
-//! newest first. Readers who may not see the post find no comments; readers who may not see the author of a comment
-//! find neither that comment nor the replies below it.
+//! A post has a list of comments, and each comment has a list of replies. A client reads one list at a time, newest
+//! first. Comments are visible to readers that may see the post. A comment and the replies below it are omitted if the
+//! reader may not see the author of the comment.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -49,24 +49,24 @@ pub(crate) struct CommentPage {
     next: Option<String>,
 }
 
-/// Reads for one page if the reader may not see enough of the comments. After that the page is short, and its cursor
-/// continues.
+/// The maximal number of reads for one page if the reader may not see enough of the comments. After that the page is
+/// short, and its cursor continues.
 const MAX_READS: usize = 5;
 
 /// The comments on posts.
 pub(crate) struct CommentService {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    /// Shared with the other commands that write.
+    /// The services that all commands with writes share.
     write: WritePath,
     visibility: Arc<VisibilityPolicy>,
     contexts: Arc<CommentContexts>,
-    /// The most characters of a comment.
+    /// The maximal number of characters of a comment.
     max_text: usize,
 }
 
 impl CommentService {
-    /// Comments of this ledger, pushed by this broker.
+    /// Manages the comments in this ledger, and pushes them with this broker.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
@@ -106,7 +106,7 @@ impl CommentService {
         self.write.rates.take_mentions(&call, &comment.mentions).await?;
         match self.ledger.create_comment(&comment).await? {
             CommentOutcome::Stored(tally) => self.push_comment(author, &comment, &above, tally).await,
-            // Stored by an earlier attempt, together with its event.
+            // An earlier attempt stored the comment together with its event.
             CommentOutcome::Before => {}
             CommentOutcome::NoPost => return Err(NO_POST),
             CommentOutcome::NoParent => return Err(NO_COMMENT),
@@ -158,8 +158,8 @@ impl CommentService {
         self.write.repeated_deletion(&call, done, Invalidation::Comment(id)).await
     }
 
-    /// Deletes one's own comment, or one on one's own post. The author may delete it even if the post is no longer
-    /// visible.
+    /// Deletes a comment of the caller, or a comment on a post of the caller. The author of a comment may delete it
+    /// even if the post is no longer visible to them.
     async fn delete_own(&self, caller: &Caller, comment: OneComment) -> Result<Done> {
         let user = caller.user()?;
         let found = self.ledger.comments(&[comment.id]).await?.pop().ok_or(NO_COMMENT)?;
@@ -178,9 +178,9 @@ impl CommentService {
         Ok(Done {})
     }
 
-    /// Deletes a comment, on every node before it returns, and pushes the removal to subscribers of the post who may
-    /// see `author` (`None`: an erased user, whom nobody sees) and the authors of the ancestors.
-    ///
+    /// Deletes a comment and waits until it is gone on every node. Pushes the removal to subscribers of the post that
+    /// may see `author` and the authors of the ancestors. `author` is `None` for an erased user, which is visible to no
+    /// one.
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn remove(&self, comment: &Comment, author: Option<&UserId>) -> Result<()> {
@@ -190,7 +190,7 @@ impl CommentService {
         let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());
         let gone: Vec<_> = std::iter::once(comment.id).chain(along).map(Invalidation::Comment).collect();
         let invalidated = self.write.invalidator.announce(&gone).await;
-        // Without a result, another deletion was first, and pushes the removal.
+        // `None`: a concurrent deletion came first, and pushes the removal.
         if let Some(gone) = deleted {
             let entry =
                 |by: Vec<UserId>, gone| if by.is_empty() { Entry::Data(gone) } else { Entry::Restricted(by, gone) };
@@ -210,7 +210,7 @@ impl CommentService {
         if comment.author.is_some() { Ok((comment, above)) } else { Err(NO_COMMENT) }
     }
 
-    /// The same, or a deleted one that stays because of its replies.
+    /// As [`comment`](Self::comment), including a deleted comment that stays because of its replies.
     async fn comment_in_thread(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
         let found = self.ledger.comments(&[id]).await?.pop();
         let comment = found.filter(|comment| comment.post == post).ok_or(NO_COMMENT)?;
@@ -221,7 +221,7 @@ impl CommentService {
         Ok((comment, above))
     }
 
-    /// The authors of the ancestors of a comment, each once. The comment is for readers who may see all of them.
+    /// The authors of the ancestors of a comment, each once. Only readers that may see all of them may see the comment.
     async fn ancestors(&self, parent: Option<CommentId>) -> Result<Vec<UserId>> {
         Ok(self.contexts.authors_in_threads([parent]).await?.into_values().next().unwrap_or_default())
     }
@@ -237,8 +237,8 @@ impl CommentService {
         self.push_under(comment.post, vec![Entry::Restricted(by, event.encode())], tally).await;
     }
 
-    /// Pushes events of a post, and then its counts. The version of the counts keeps an older count from following a
-    /// newer one. A failed push does no harm: clients find the change when they read the comments.
+    /// Pushes events of a post, then its counts. Because of their version, older counts cannot replace newer ones. A
+    /// failed push does no harm: clients get the change when they read the comments.
     async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Tally) {
         let channel = Channel::Post(post).to_string();
         let counts = (Entry::Data(Event::counts(post, tally).encode()), Some((tally.version, "counts")));

@@ -1,4 +1,4 @@
-//! Drafts: what a post may contain, and the topics and mentions in its text.
+//! Drafts: the limits of a post, and the topics and mentions in its text.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::feed::options::LimitOptions;
 use crate::model::{Location, Media, Post, PostId, UserId, Visibility, is_topic};
 
-/// Users that a post's visibility may name: each delivery searches the list.
+/// The maximal number of users in a post's visibility. Each delivery searches the list.
 const MAX_NAMED: usize = 200;
 
 /// A post as its author writes it.
@@ -41,10 +41,10 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// The post, if the draft is within the limits.
+    /// Converts the draft to a post.
     ///
     /// # Errors
-    /// What is wrong with the draft.
+    /// If the draft exceeds a limit or violates a rule.
     pub(crate) fn into_post(mut self, author: &UserId, id: PostId, limits: &LimitOptions) -> Result<Post> {
         self.check(limits)?;
         let mut topics: Vec<String> = Vec::new();
@@ -145,8 +145,8 @@ pub(crate) fn mentioned(text: &str) -> Vec<UserId> {
     mentions
 }
 
-/// The words of a text after a mark, without the mark: `#rust` at the start of the text or after a character that is no
-/// letter.
+/// The words of a text that follow a mark, without the mark. The mark must be at the start of the text or after a
+/// character that is not a letter: `#rust`.
 pub(crate) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
     let belongs = move |c: char| c.is_alphanumeric() || c == '_' || (mark == '@' && (c == '-' || c == '.'));
     text.match_indices(mark).filter_map(move |(at, _)| {

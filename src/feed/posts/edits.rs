@@ -22,18 +22,19 @@ use crate::feed::write_path::WritePath;
 use crate::ledger::{EditOutcome, EventConsumer, Ledger};
 use crate::model::{DomainEvent, Location, Media, Post, PostId, UserId, Visibility};
 
-/// How many edits of different posts run at once without waiting for each other.
+/// The number of locks for edits: edits of posts with different locks run concurrently.
 const EDIT_LOCKS: usize = 64;
 
-/// How long an edit waits for the edits of the same post that came to this node before it.
+/// How long an edit waits for earlier edits of the same post on this node.
 const EDIT_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often an edit is retried after another node edited the same post, and the longest pause between two attempts.
-/// Each node has one edit of a post under way at a time, so each round of attempts completes at least one node's edit.
+/// The maximal number of attempts after conflicts with edits of the same post on other nodes, and the longest pause
+/// between two attempts. Each node makes one edit of a post at a time, so each round of attempts completes at least one
+/// node's edit.
 const MAX_EDIT_ATTEMPTS: u32 = 64;
 const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A change of a post. Absent members stay; `null` clears.
+/// A change of a post. Absent members keep their values; `null` clears a member.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
@@ -69,7 +70,7 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 impl Edit {
     /// The draft of the post with the change applied.
     fn apply_to(self, post: Post) -> Draft {
-        // Topics in the old text are removed with it.
+        // Removes the topics that come from the old text; the new text defines its own.
         let named: HashSet<String> = marked(&post.text, '#').map(str::to_lowercase).collect();
         let topics = post.topics.into_iter().filter(|topic| !named.contains(topic)).collect();
         Draft {
@@ -87,7 +88,7 @@ impl Edit {
 /// Edits posts.
 pub(crate) struct PostEditor {
     ledger: Arc<dyn Ledger>,
-    /// Shared with the other commands that write.
+    /// The services that all commands with writes share.
     write: WritePath,
     cache: Arc<PostCache>,
     visibility: Arc<VisibilityPolicy>,
@@ -97,7 +98,7 @@ pub(crate) struct PostEditor {
 }
 
 impl PostEditor {
-    /// Edits posts of this ledger. Their fan-out is submitted to the job queue of `write`.
+    /// Edits the posts in this ledger. Submits their fan-out to the job queue of `write`.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         write: WritePath,
@@ -125,8 +126,8 @@ impl PostEditor {
         self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
     }
 
-    /// Applies the change to the post as it is now, by compare-and-set: an edit that another node committed meanwhile
-    /// is neither lost nor overwritten. Returns the confirmation to wait for.
+    /// Applies the change to the current state of the post by compare-and-set, so that a concurrent edit of another
+    /// node is neither lost nor overwritten. Returns the confirmation to wait for.
     async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
         let id = edit.id;
         for attempt in 0..MAX_EDIT_ATTEMPTS {
@@ -135,7 +136,7 @@ impl PostEditor {
             let now = now();
             let mut post = edit.clone().apply_to(before.clone()).into_post(author, id, &self.limits)?;
             post.created_at = before.created_at;
-            // The version of the post: it grows with each edit, also where the clock stands still or goes back.
+            // The version of the post. It grows with each edit, even if the clock does not advance or goes back.
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
             let event = DomainEvent::post_edited(before, &post);
             if let (0, Some(DomainEvent::PostEdited { mentions, .. })) = (attempt, &event) {
@@ -158,7 +159,7 @@ impl PostEditor {
     }
 }
 
-/// Serialises the edits of one post on this node, so that they do not conflict with each other in the ledger.
+/// Serialises the edits of one post on this node, to avoid conflicts in the ledger.
 struct EditLocks([tokio::sync::Mutex<()>; EDIT_LOCKS]);
 
 impl EditLocks {
@@ -166,7 +167,7 @@ impl EditLocks {
         Self(std::array::from_fn(|_| tokio::sync::Mutex::new(())))
     }
 
-    /// Waits for the edits of this post that came before.
+    /// Waits for earlier edits of this post.
     async fn lock(&self, id: PostId) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         // Ids of one node often share their low bits: Fibonacci hashing uses all of them.
         let stripe = (id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % EDIT_LOCKS;

@@ -34,7 +34,7 @@ use crate::model::{Person, PostCounts, PostFlags, PostId};
 pub(crate) struct PostService {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    /// Shared with the other commands that write.
+    /// The services that all commands with writes share.
     write: WritePath,
     cache: Arc<PostCache>,
     visibility: Arc<VisibilityPolicy>,
@@ -44,7 +44,7 @@ pub(crate) struct PostService {
 }
 
 impl PostService {
-    /// Posts of this ledger. Their fan-out is submitted to the job queue of `write`.
+    /// Manages the posts in this ledger. Submits their fan-out to the job queue of `write`.
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -68,13 +68,13 @@ impl PostService {
         let ticket = self.cache.ticket(post.id);
         let reserved = self.write.jobs.reserve(author);
         let Some(job) = self.ledger.create_post(&post, reserved.lease()).await? else {
-            // An earlier attempt stored the post together with its job. The reply is that attempt's.
+            // An earlier attempt stored the post together with its job. Returns the same reply.
             let cached = CachedPost::new(post)?;
             return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
         };
         let cached = self.cache.insert_new(post, ticket)?;
-        // Authors find their own post in their timeline as soon as they get the reply. The number of the job is noted
-        // at the same time, so that its worker need not wait for that.
+        // Adds the post to the author's timeline before the reply. Records the number of the job concurrently, so that
+        // the worker need not wait for it.
         let own = [cached.post.id];
         let (merged, _noted) = tokio::join!(
             self.broker.merge_inbox(author, &own, PostId::ZERO),
@@ -116,7 +116,7 @@ impl PostService {
         let reserved = self.write.jobs.reserve(author);
         let job = self.ledger.delete_post(post.id, author, now, reserved.lease()).await?;
         let invalidated = self.write.invalidator.announce(&[Invalidation::Post(post.id)]).await;
-        // Without a job, another deletion was first, and its job removes the post.
+        // Without a job, a concurrent deletion came first, and its job removes the post.
         if let Some(job) = job {
             self.write.jobs.offer([job], reserved);
         }
