@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use super::runtime::Runtime;
 use crate::ledger::EventConsumer;
 
-/// The most new likes of one object that get an event in one settlement. Also the number of waiting like events at
-/// which new likes get none.
+/// The maximal number of new likes of one object that get an event in one settlement. Also the number of waiting like
+/// events at which new likes get none.
 const LIKES_PER_OBJECT: usize = 500;
 const MAX_WAITING_LIKE_EVENTS: u64 = 2_000;
 
@@ -63,7 +63,7 @@ impl EventQueue {
         }
     }
 
-    /// The most new likes of one object that get an event; 0 while too many like events wait.
+    /// The maximal number of new likes of one object that get an event; 0 while too many like events wait.
     pub(crate) fn max_likes_per_object(&self) -> usize {
         if self.waiting_likes.load(Ordering::Relaxed) < MAX_WAITING_LIKE_EVENTS { LIKES_PER_OBJECT } else { 0 }
     }

@@ -28,7 +28,7 @@ const MAX_PARTS: usize = 3;
 /// The parts that a client requests with posts. Inputs contain it with `#[serde(flatten)]`.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ExpandRequest {
-    /// What posts include: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
+    /// The parts that posts include: `likers` (the latest 8, by id), `comments` (the newest 3 on the post itself, as
     /// `newest_comments`), `people` (profiles of these users, and of the first 10 users that each post and comment
     /// mentions).
     #[serde(default)]

@@ -52,7 +52,7 @@ const SECTIONS: [(&str, Option<PersonalData>); 11] = [
     ("notifications", None),
 ];
 
-/// Which page of an export.
+/// Selects a page of an export.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExportRequest {
@@ -61,16 +61,16 @@ pub(crate) struct ExportRequest {
     cursor: Option<String>,
 }
 
-/// A page of everything that is one user's own.
+/// A page of a user's data.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Export {
-    /// Who; on the first page.
+    /// The profile of the user; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<User>,
-    /// Whether they sign in with a password kept here; on the first page.
+    /// Whether the user has an account with a password on this server; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     has_password: Option<bool>,
-    /// The newest post of their timeline that they have read; on the first page.
+    /// The read marker: the newest post of the timeline that the user has read; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     read: Option<PostId>,
     /// Rows by kind: `posts`, `comments`, `likes`, `comment_likes`, `favourites`, `following`, `followers`,
@@ -147,9 +147,9 @@ impl Exports {
 
     /// Returns a page of a user's data: the first page, or the one that begins at `cursor`.
     ///
+    /// # Errors
     /// [`FeedError::NotFound`] if the user does not exist, [`FeedError::Invalid`] if the cursor is not that of an
-    /// export, [`FeedError::TooMany`] while too many exports are under way.
-    /// [`FeedError::TooMany`] while too many exports are under way.
+    /// export, [`FeedError::TooMany`] if too many exports are in progress.
     pub(crate) async fn page(&self, user: &UserId, cursor: Option<&str>) -> Result<Export> {
         if self.identity.is_erased(user) {
             return Err(NO_USER);

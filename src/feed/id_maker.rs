@@ -20,7 +20,7 @@ pub(crate) const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
 const LAST_SEQUENCE: u8 = (1 << PostId::SEQUENCE_BITS) - 1;
 
-/// Makes ascending ids that no other node makes.
+/// Makes ascending ids that are unique across nodes.
 #[derive(Debug, Default)]
 pub(crate) struct IdMaker(Mutex<IdState>);
 
@@ -35,8 +35,8 @@ struct IdState {
 #[derive(Debug)]
 struct LeasedNumber {
     number: u8,
-    /// The end of the lease by the monotonic clock and by the wall clock, and the last millisecond for which ids are
-    /// made. `None` if no other node could have the number.
+    /// The end of the lease by the monotonic clock and by the wall clock, and the last millisecond for which ids may be
+    /// made. `None` if no other node can have the number.
     bounds: Option<(Instant, Millis, Millis)>,
 }
 
@@ -98,11 +98,11 @@ impl IdMaker {
         state.lease = Some(LeasedNumber { number: lease.number, bounds });
     }
 
-    /// Returns a new id, larger than every one before. If the clock stands still or goes back, ids use milliseconds of
-    /// the future.
+    /// Returns a new id, larger than all earlier ones. If the clock does not advance or goes back, ids use future
+    /// milliseconds.
     ///
     /// # Errors
-    /// While this node has no number that is certainly its own.
+    /// While another node may have this node's number.
     pub(crate) fn next(&self, now: ClockReading) -> Result<PostId, NoLease> {
         let mut state = self.0.lock();
         let held = state.lease.as_ref().ok_or(NoLease)?;

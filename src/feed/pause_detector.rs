@@ -1,26 +1,27 @@
-//! Notices that this process stood still: it was stopped, its machine was suspended, or it got no processor.
+//! Detects pauses of this process: it was stopped, its machine was suspended, or it got no processor.
 //!
-//! What other nodes did meanwhile is not known here at that moment, though the last look at it seems recent.
+//! After a pause, this node does not know the changes that other nodes made during it, although its last read seems
+//! recent.
 
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How often [`PauseDetector::tick`] is to be called.
+/// The interval at which [`PauseDetector::tick`] must be called.
 pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A longer time between two ticks is a pause.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Measures the time between ticks by two clocks: the wall clock goes on while a virtual machine is suspended, and the
-/// monotonic one shows a pause during which the wall clock was set back.
+/// Measures the time between ticks by two clocks: the wall clock continues while a virtual machine is suspended, and
+/// the monotonic clock shows a pause during which the wall clock was set back.
 pub(crate) struct PauseDetector(Mutex<LastTick>);
 
 struct LastTick {
     monotonic: Instant,
     wall: SystemTime,
-    /// When the last pause was noticed.
+    /// When the last pause was detected.
     resumed: Option<Instant>,
 }
 
@@ -29,13 +30,13 @@ impl PauseDetector {
         Self(Mutex::new(LastTick { monotonic: Instant::now(), wall: SystemTime::now(), resumed: None }))
     }
 
-    /// Notes that the process runs.
+    /// Records that the process runs.
     pub(crate) fn tick(&self) {
         self.resumed();
     }
 
-    /// When the process last went on after a pause, at the latest: nothing that was begun before that shows what
-    /// happened during the pause. `None` if there was none.
+    /// An upper bound for the end of the last pause: a read that began before it may lack changes made during the
+    /// pause. `None` if there was no pause.
     pub(crate) fn resumed(&self) -> Option<Instant> {
         self.observe(Instant::now(), SystemTime::now())
     }
@@ -67,10 +68,10 @@ mod tests {
         let resumed = detector.observe(monotonic, wall);
         assert_eq!(resumed, Some(monotonic), "whoever asks first notices");
         assert_eq!(detector.observe(monotonic + TICK_INTERVAL, wall), resumed, "it is remembered");
-        // A suspended machine: only the wall clock goes on.
+        // A suspended machine: only the wall clock continues.
         monotonic += TICK_INTERVAL * 2;
         assert_eq!(detector.observe(monotonic, wall + PAUSE * 2), Some(monotonic));
-        // A clock that is set back is no pause.
+        // Setting the clock back is not a pause.
         assert_eq!(detector.observe(monotonic + TICK_INTERVAL, wall - PAUSE * 9), Some(monotonic));
     }
 }

@@ -1,7 +1,7 @@
-//! The decision to set aside what always fails.
+//! Decides which jobs and likes to quarantine because they always fail.
 //!
-//! A job or a like that always fails would block everything behind it. It is told from an outage by its error, by
-//! whether both stores answer, and by whether other work succeeds.
+//! A job or a like that always fails would block everything behind it. The policy distinguishes this from an outage by
+//! the error, by whether both stores answer, and by whether other work succeeds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::error::FeedError;
 use crate::broker::Broker;
 use crate::ledger::Ledger;
 
-/// Failures in a row before something is set aside.
+/// The number of consecutive failures before an entry is quarantined.
 const MAX_FAILURES: u32 = 5;
 
-/// How much may be set aside in a row while nothing succeeds.
+/// The maximal number of consecutive quarantined entries while nothing succeeds.
 const MAX_IN_A_ROW: u32 = 3;
 
-/// The pause after which one more may be set aside.
+/// The pause after which one more entry may be quarantined.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Decides what is set aside.
+/// Decides which entries to quarantine.
 pub(crate) struct QuarantinePolicy {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
@@ -30,17 +30,17 @@ pub(crate) struct QuarantinePolicy {
 }
 
 impl QuarantinePolicy {
-    /// Decides for one kind of work on these stores.
+    /// A policy for one kind of work on these stores.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>) -> Self {
         Self { ledger, broker, gate: Gate::default() }
     }
 
-    /// Some of the work succeeded.
+    /// Records that some of the work succeeded.
     pub(crate) fn succeeded(&self) {
         self.gate.succeeded();
     }
 
-    /// Whether something that failed so many times, the last time with this error, is set aside. Outages do not count
+    /// Whether to quarantine an entry after this number of failures, the last one with this error. Outages do not count
     /// as failures.
     pub(crate) async fn admits(&self, failures: u32, error: &FeedError) -> bool {
         failures >= MAX_FAILURES
@@ -51,8 +51,8 @@ impl QuarantinePolicy {
     }
 }
 
-/// Limits how much is set aside while nothing succeeds. If everything fails, the cause is not the single job: a fault
-/// of the store that looks like an answer, or of this program. Work then waits, as in an outage.
+/// Limits the number of quarantined entries while nothing succeeds. If everything fails, the cause is not a single job,
+/// but an error of the store that looks like a reply, or of this program. The work then waits, as in an outage.
 #[derive(Debug, Default)]
 struct Gate(Mutex<GateState>);
 
@@ -67,7 +67,7 @@ impl Gate {
         self.0.lock().in_a_row = 0;
     }
 
-    /// Whether one more may be set aside at this time, which counts it.
+    /// Whether one more entry may be quarantined now. Counts it if so.
     fn admit(&self, now: Instant) -> bool {
         let mut state = self.0.lock();
         let waited = state.last.is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);

@@ -1,4 +1,4 @@
-//! Values of inputs that queries and paths can only write as text: numbers and flags.
+//! Numbers and flags of inputs. Queries and paths can only contain them as text.
 
 use std::fmt;
 

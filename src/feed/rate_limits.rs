@@ -1,7 +1,7 @@
-//! Rate limits: how often a user may write and read, and an address may sign up and in.
+//! Rate limits: reads and writes of users, sign-ups and sign-ins of addresses.
 //!
-//! Each limit has a bucket for each user or address that refills at the configured rate and holds twice a minute's
-//! worth (`crate::limiter`). Backends with an API key are trusted and not counted.
+//! Each limit has a bucket for each user or address. A bucket refills at the configured rate and holds twice the amount
+//! of a minute (`crate::limiter`). Backends with an API key are trusted and not counted.
 //!
 //! | counted | where | while the broker cannot be reached |
 //! |---|---|---|
@@ -28,25 +28,26 @@ use crate::limiter::{BucketKey, Rate, RateLimiter};
 use crate::model::{UserId, others};
 use crate::net::{TrustedProxies, subscriber_network};
 
-/// How many users, or addresses, of each limit have a bucket of their own; more share some.
+/// The number of users or addresses of each limit that have a bucket of their own; further ones share buckets.
 const CAPACITY: usize = 100_000;
 
-/// How many times as much an address may read anonymously as a user: many people may share one.
+/// The factor by which an anonymous address may read more than a user: many people may share an address.
 pub const ADDRESS_READS: u32 = 10;
 
-/// How many bytes of an answer cost one unit of reading; a unit that is only begun costs nothing.
+/// The number of response bytes that cost one unit of reading; rounded down.
 const ANSWER_UNIT: usize = 64 * 1024;
 
-/// How many bytes of a publication cost one unit; a unit that is begun counts.
+/// The number of bytes of a publication that cost one unit; rounded up.
 const PUBLICATION_UNIT: usize = 1024;
 
-/// How many failed sign-ins a minute one account has on all nodes together before each node delays the next.
+/// The number of failed sign-ins per minute for one account, on all nodes together, after which each node delays the
+/// next.
 const ACCOUNT_FAILURES: u32 = 5;
 
-/// How long the broker may take for a permit. After that this node counts for itself.
+/// The time limit for a permit from the broker. After that this node counts for itself.
 const PERMIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a denial of the broker may be remembered: as long as a bucket takes to fill.
+/// How long a denial of the broker may be cached: the time in which a bucket fills.
 const DENIAL_TTL: Duration = Duration::from_secs(120);
 
 /// The rate limit that a write counts against.
@@ -93,7 +94,8 @@ pub(crate) struct RateLimits {
 }
 
 impl RateLimits {
-    /// Anonymous reads of `trusted` proxies, and of loopback, are not counted: many clients share these addresses.
+    /// Anonymous reads by `trusted` proxies and by loopback addresses are not counted: many clients share these
+    /// addresses.
     pub(crate) fn new(rates: RateOptions, trusted: Arc<TrustedProxies>, broker: Arc<dyn Broker>) -> Self {
         let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
         Self {
@@ -127,7 +129,7 @@ impl RateLimits {
     /// Counts a write of a user.
     ///
     /// # Errors
-    /// [`FeedError::RateLimited`] if it is one too many.
+    /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) async fn take_write(&self, class: RateClass, user: &UserId) -> Result<()> {
         let limit = match class {
             RateClass::Posts => &self.posts,
@@ -142,7 +144,7 @@ impl RateLimits {
     /// Counts a new account from an address.
     ///
     /// # Errors
-    /// [`FeedError::RateLimited`] if it is one too many.
+    /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) async fn take_account(&self, address: IpAddr) -> Result<()> {
         self.charge(&self.accounts, RateSubject::Address(address), 1).await
     }
@@ -150,7 +152,7 @@ impl RateLimits {
     /// Counts units of reading of a user, or of an anonymous client at an address.
     ///
     /// # Errors
-    /// [`FeedError::RateLimited`] if they are too many.
+    /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) fn take_reads(&self, user: Option<&UserId>, address: IpAddr, units: u32) -> Result<()> {
         match user {
             Some(user) => self.take_user_reads(user, units),
@@ -159,10 +161,10 @@ impl RateLimits {
         }
     }
 
-    /// Counts the size of an answer as units of reading, where it is large.
+    /// Counts the size of a large response as units of reading.
     ///
     /// # Errors
-    /// [`FeedError::RateLimited`] if it is too large for what is left.
+    /// [`FeedError::RateLimited`] if the response exceeds the remaining units.
     pub(crate) fn take_answer(&self, user: Option<&UserId>, origin: Origin, bytes: usize) -> Result<()> {
         let units = u32::try_from(bytes / ANSWER_UNIT).unwrap_or(u32::MAX);
         match origin {
@@ -174,15 +176,15 @@ impl RateLimits {
     /// Counts units of reading of a user.
     ///
     /// # Errors
-    /// [`FeedError::RateLimited`] if they are too many.
+    /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) fn take_user_reads(&self, user: &UserId, units: u32) -> Result<()> {
         self.charge_here(&self.reads, RateSubject::User(user), units)
     }
 
-    /// Counts what a user, or an anonymous client at an address, publishes to a channel.
+    /// Counts a publication to a channel, of a user or of an anonymous client at an address.
     ///
     /// # Errors
-    /// [`FeedError::RateLimited`] if it is too much.
+    /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) fn take_publication(&self, user: Option<&UserId>, address: IpAddr, bytes: usize) -> Result<()> {
         let units = u32::try_from(bytes.div_ceil(PUBLICATION_UNIT)).unwrap_or(u32::MAX);
         match user {
@@ -199,11 +201,11 @@ impl RateLimits {
         taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
     }
 
-    /// Counts the users that a text mentions against what its author may mention. A repeated attempt is counted again:
-    /// the one before may have been refused.
+    /// Counts the users that a text mentions against the author's limit of mentions. A repeated attempt counts again,
+    /// because the earlier attempt may have been rejected.
     ///
     /// # Errors
-    /// [`FeedError::RateLimited`] if they are too many; nothing is written then.
+    /// [`FeedError::RateLimited`] if the limit is exceeded; nothing is written then.
     pub(crate) async fn take_mentions(&self, call: &Call, mentions: &[UserId]) -> Result<()> {
         if call.origin == Origin::Backend {
             return Ok(());
@@ -217,8 +219,8 @@ impl RateLimits {
         self.charge(&self.mentions, RateSubject::User(author), units).await
     }
 
-    /// Counts a failed sign-in on behalf of all nodes. Answers how long the next one is to be delayed, from this
-    /// address and at this account.
+    /// Counts a failed sign-in for all nodes. Returns the delays of the next attempt from this address and for this
+    /// account.
     pub(crate) async fn count_failed_sign_in(&self, address: IpAddr, user: &UserId) -> [Option<Duration>; 2] {
         let of_address = self.charge(&self.failed_sign_ins, RateSubject::Address(address), 1);
         let at_account = self.charge(&self.account_failures, RateSubject::User(user), 1);
@@ -239,7 +241,7 @@ impl RateLimits {
         taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
     }
 
-    /// The key of a subject. The neighbours of an address are in its /24 (IPv4) or /48 (IPv6).
+    /// The key of a subject. The neighbourhood of an address is its /24 (IPv4) or /48 (IPv6).
     fn key(&self, subject: RateSubject<'_>) -> BucketKey {
         match subject {
             RateSubject::User(user) => BucketKey::of(self.hasher.hash_one(user.as_str())),
@@ -267,11 +269,11 @@ fn neighbourhood(address: IpAddr) -> IpAddr {
 
 /// One limit.
 struct Limit {
-    /// The configuration's key.
+    /// The key in the configuration.
     name: &'static str,
-    /// What is limited, for people.
+    /// The description of the limited objects, for error messages.
     what: &'static str,
-    /// `None` without a limit.
+    /// `None`: no limit.
     bucket: Option<LimitBuckets>,
 }
 
@@ -290,8 +292,8 @@ impl Limit {
 struct LimitBuckets {
     rate: Rate,
     limiter: RateLimiter,
-    /// Of a limit that all nodes share: until when the broker denies a key, so that nobody makes it answer that again
-    /// and again.
+    /// For a limit that all nodes share: the time until which the broker denies a key. Denied requests then need no
+    /// call of the broker.
     denials: Option<Cache<u64, Instant>>,
 }
 
@@ -301,8 +303,8 @@ impl LimitBuckets {
         Some(Self { rate, limiter: RateLimiter::new(rate, CAPACITY, MonotonicClock), denials })
     }
 
-    /// Takes units from the broker's bucket, or from this node's if the broker does not answer. What the broker grants
-    /// is taken from this node's too, so that it is not full once it is needed.
+    /// Takes units from the broker's bucket, or from this node's bucket if the broker does not answer. Units granted by
+    /// the broker are also taken from this node's bucket, so that it is not full when it is needed.
     async fn take_shared(
         &self,
         broker: &dyn Broker,
@@ -329,7 +331,7 @@ impl LimitBuckets {
                 Ok(())
             }
             Ok(Ok(Permit::Denied { retry_after })) => {
-                // One that asks for much may be denied what another request is granted.
+                // Denials of larger requests are not cached: a smaller request might be granted.
                 if units == NonZeroU32::MIN {
                     denials.insert(key.own(), now + retry_after);
                 }

@@ -12,9 +12,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::model::Millis;
 
-/// Background tasks and their end.
+/// The background tasks of this process, and their shutdown.
 pub(crate) struct Runtime {
-    /// Names this process in leases. A new one at each start, so that no process takes over its predecessor's leases.
+    /// Names this process in leases. A new name at each start, so that a process does not take over the leases of its
+    /// predecessor.
     holder: Arc<str>,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -42,7 +43,7 @@ impl Runtime {
         self.tasks.spawn(task)
     }
 
-    /// Sleeps. `false` if the process began to stop.
+    /// Sleeps. Returns `false` if the process began to stop.
     pub(crate) async fn sleep(&self, time: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(time) => true,

@@ -25,9 +25,9 @@ use super::visibility::VisibilityPolicy;
 use crate::broker::{Broker, Signal};
 use crate::ledger::Ledger;
 
-/// The services of the feed. The table of operations names those that clients call.
+/// The services of the feed. The table of operations calls the ones that clients use.
 pub struct Feed {
-    /// Read by `ready`, and by the idempotency keys of `api/`.
+    /// Read by `ready`, and used for the idempotency keys of `api/`.
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(super) broker: Arc<dyn Broker>,
     /// Background tasks, and the name of this process in leases.
@@ -36,23 +36,23 @@ pub struct Feed {
     pub(crate) ids: Arc<NodeIds>,
     pub(super) lineage: Arc<LineageTracker>,
     pub(super) events: Arc<EventQueue>,
-    /// Checks callers: operations and the gateway authorise with it.
+    /// Authenticates callers, for operations and the gateway.
     pub(crate) identity: Arc<IdentityService>,
-    /// Ends tokens and sessions; backends do so for any user.
+    /// Revokes tokens and sessions; backends may do so for any user.
     pub(crate) revocations: Arc<RevocationService>,
-    /// The connections that a revocation or an erasure concerns: the gateway closes them.
+    /// The connections that a revocation or an erasure concerns. The gateway closes them.
     pub(crate) authorization_checks: Arc<AuthorizationChecks>,
     /// Counts what clients read, write and publish.
     pub(crate) rates: Arc<RateLimits>,
-    /// Decides who may see what: the gateway checks subscriptions with it.
+    /// Decides about visibility. The gateway checks subscriptions with it.
     pub(crate) visibility: Arc<VisibilityPolicy>,
-    /// Drops cached state: the hub passes the invalidations of other nodes to it.
+    /// Drops cached state. The hub passes the invalidations of other nodes to it.
     pub(crate) invalidator: Arc<Invalidator>,
-    /// Renders log entries: the hub pushes the result.
+    /// Renders log entries. The hub pushes the result.
     pub(crate) event_renderer: Arc<EventRenderer>,
-    /// The inboxes: the hub keeps those of connected users up to date.
+    /// The inboxes. The hub keeps those of connected users up to date.
     pub(crate) inboxes: Arc<Inboxes>,
-    /// Settled likes of this node's clients: the gateway informs the clients.
+    /// Settled likes of this node's clients. The gateway informs the clients.
     pub(crate) settlements: Arc<SettlementListener>,
     pub(crate) accounts: AccountService,
     pub(crate) erasures: ErasureService,
@@ -103,10 +103,10 @@ impl Feed {
         self.fanout.release_leases().await;
     }
 
-    /// Whether both stores answer.
+    /// Checks that both stores answer.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The error of the first store that does not answer.
     pub async fn ready(&self) -> Result<()> {
         self.ledger.ping().await?;
         Ok(self.broker.ping().await?)
@@ -120,19 +120,19 @@ impl Feed {
             Signal::LedgerReplaced => self.lineage.compare_soon(),
             Signal::RevocationsAppended => self.revocations.on_signal(),
             Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),
-            // Sockets are the gateway's.
+            // The gateway handles connections.
             Signal::Disconnect(_) => {}
         }
     }
 
-    /// This node may have missed signals.
+    /// Handles a loss of signals: this node may have missed some.
     pub fn on_resync(&self) {
         self.pull_log.on_signal();
         self.revocations.on_signal();
         self.like_memory.on_resync();
-        // A broker that lost its record of the ledger has to have it before the next number is used.
+        // If the broker lost its record of the ledger, the record must be written before the next number is used.
         self.lineage.compare_soon();
-        // A broker that lost its data gives this node's number to the next node that asks.
+        // If the broker lost its data, it may give this node's number to another node.
         self.ids.renew_soon();
     }
 }

@@ -1,4 +1,4 @@
-//! Topics: which are active, and the plaza of each, its newest 1,000 posts, for everyone.
+//! Topics: their latest activity, and the newest 1,000 public posts of each (its plaza).
 
 use std::sync::Arc;
 
@@ -14,24 +14,25 @@ use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, Topic, TopicCursor};
 use crate::model::{Millis, PostId, is_topic};
 
-/// The newest posts of a topic that can be read.
+/// The number of a topic's newest posts that can be read.
 const MAX_TOPIC_POSTS: usize = 1_000;
 
-/// A topic, as everyone sees it: posts that are not for everyone are not counted.
+/// A topic. Only public posts are counted.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TopicItem {
     /// Its name, without the `#`.
     name: String,
-    /// How many posts are in its plaza, at most 1,000.
+    /// The number of public posts with the topic, at most 1,000.
     posts: u64,
-    /// When the newest of them was written, in Unix milliseconds; on later pages, as it was when the first was read.
+    /// When the newest of these posts was written, in Unix milliseconds. Later pages contain the value at the time of
+    /// the first page.
     active_at: Millis,
 }
 
 /// Topics, as a page.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TopicPage {
-    /// The topics, the latest active first.
+    /// The topics, latest activity first.
     items: Vec<TopicItem>,
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +61,7 @@ pub(crate) struct TopicService {
 }
 
 impl TopicService {
-    /// Topics of this ledger.
+    /// Reads the topics of this ledger.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, visibility: Arc<VisibilityPolicy>, renderer: Arc<PostRenderer>) -> Self {
         Self { ledger, visibility, renderer }
     }

@@ -1,4 +1,4 @@
-//! What commands share that write on behalf of a user.
+//! The services that commands share when they write on behalf of a user.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::node_ids::NodeIds;
 use super::rate_limits::RateLimits;
 use crate::broker::{Attempt, Invalidation};
 
-/// The services that a command needs to write: it checks the caller, makes an id, counts mentions, and submits jobs,
+/// The services that a command needs to write: they check the caller, make an id, count mentions, and submit jobs,
 /// events and invalidations.
 #[derive(Clone)]
 pub(crate) struct WritePath {
@@ -21,9 +21,9 @@ pub(crate) struct WritePath {
     pub(crate) identity: Arc<IdentityService>,
     /// Makes the ids of posts and comments.
     pub(crate) ids: Arc<NodeIds>,
-    /// Counts mentioned users.
+    /// Counts mentioned users against the rate limit.
     pub(crate) rates: Arc<RateLimits>,
-    /// Takes the jobs that fan a change out.
+    /// Queues the fan-out jobs of changes.
     pub(crate) jobs: Arc<JobQueue>,
     /// Woken after a write that puts an event into the ledger's queue.
     pub(crate) events: Arc<EventQueue>,
@@ -36,7 +36,7 @@ impl WritePath {
     /// attempt, which may have ended before the invalidation.
     ///
     /// # Errors
-    /// Those of the deletion, but `not_found` for a repeat; or the broker cannot be reached.
+    /// The errors of the deletion, except `not_found` for a repeat; or the broker cannot be reached.
     pub(crate) async fn repeated_deletion(
         &self,
         call: &Call,

@@ -1,7 +1,7 @@
 //! Favourites: objects of any type that users save.
 //!
-//! Feedline knows only the names of most types. Lists and counts omit posts that the reader may not see, and a deleted
-//! post is removed from all favourites.
+//! Feedline stores only the names of objects of other types than posts. Lists and counts omit posts that the reader may
+//! not see, and a deleted post is removed from all favourites.
 
 mod types;
 
@@ -35,11 +35,11 @@ const COUNT_CHUNK: usize = 1_000;
 /// Users from whose favourites a deleted post is removed in one step; other writes run between steps.
 const REMOVAL_CHUNK: usize = 200;
 
-/// A list of favourites in the order in which one user added them.
+/// A list of one user's favourites, in the order in which they were added.
 struct FavouriteSource<'a> {
     user: &'a UserId,
     kind: &'a ObjectType,
-    /// If set, only objects that are also favourites of this user.
+    /// If set, only objects that this user has among their favourites, too.
     other: Option<&'a UserId>,
 }
 
@@ -201,8 +201,8 @@ impl FavouriteService {
         })
     }
 
-    /// The number of favourites that the user may see. Posts are loaded only if they are not public, or their authors
-    /// have restrictions.
+    /// The number of favourites visible to the user. Loads posts only if they are not public or their authors have
+    /// restrictions.
     async fn count_of(&self, source: &FavouriteSource<'_>) -> Result<u64> {
         if !source.kind.is_post() {
             return Ok(match source.other {
@@ -271,7 +271,7 @@ enum FavouriteObject {
     Post(Arc<CachedPost>),
     /// A post that is deleted, or not visible to this reader.
     Invisible,
-    /// An object of a type that Feedline knows only by name.
+    /// An object of another type. Feedline stores only its name.
     Other,
 }
 

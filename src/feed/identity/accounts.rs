@@ -45,11 +45,11 @@ pub(crate) struct SignIn {
     password: String,
 }
 
-/// Which sessions end.
+/// Selects the sessions that a sign-out ends.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SignOut {
-    /// All of the user's sessions and tokens, not only the one that asks.
+    /// Whether to end all sessions and tokens of the user; `false` ends only the session of this request.
     #[serde(default, deserialize_with = "flag")]
     all: bool,
 }
@@ -58,9 +58,9 @@ pub(crate) struct SignOut {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PasswordChange {
-    /// The one in force.
+    /// The current password.
     old: String,
-    /// The new one, 8 to 200 characters.
+    /// The new password, 8 to 200 characters.
     new: String,
 }
 

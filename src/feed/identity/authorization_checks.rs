@@ -20,7 +20,7 @@ pub struct PendingChecks {
     pub all: bool,
 }
 
-/// Submits checks to the gateway.
+/// Passes checks to the gateway.
 #[derive(Default)]
 pub(crate) struct AuthorizationChecks {
     pending: Mutex<PendingChecks>,

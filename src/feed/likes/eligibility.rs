@@ -79,7 +79,7 @@ impl Eligibility {
     pub(super) async fn may_like(&self, pairs: &[(UserId, ContentId)]) -> Result<Vec<bool>> {
         let mut contexts = self.comments.get(pairs.iter().filter_map(|(_, object)| comment(*object))).await?;
         let may = self.may_like_in(pairs, &contexts).await?;
-        // A deleted ancestor does not hide the comments below it: cached denials are re-verified before use.
+        // A deleted ancestor does not hide the comments below it, so cached denials are re-verified before use.
         let refused = pairs.iter().zip(&may).filter(|(_, may)| !**may).filter_map(|((_, object), _)| comment(*object));
         let is_cached = |comment: &CommentId| {
             contexts.get(comment).is_some_and(|context| context.is_cached && !context.ancestors.is_empty())

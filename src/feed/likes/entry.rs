@@ -13,7 +13,7 @@ pub(super) fn encode(change: &LikeChange) -> Bytes {
     format!("{sign} {} {at} {user}", object.to_text()).into()
 }
 
-/// Decodes the output of [`encode`]. `None` for other content, such as an entry of a newer version.
+/// Decodes the output of [`encode`]. `None` for other content, for example an entry of a newer version.
 pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
     let mut parts = std::str::from_utf8(body).ok()?.splitn(4, ' ');
     let liked = match parts.next()? {

@@ -1,4 +1,4 @@
-//! Notices of likes, for the authors.
+//! Notifications of likes, for the authors of the liked objects.
 //!
 //! The settler writes events of new likes in its own transaction. The events are processed in rounds with pauses, so
 //! that the notifications of one author are recorded together, and settling, which writes to the same disk, is not

@@ -79,25 +79,25 @@ pub(crate) struct NotificationPage {
     next: Option<String>,
 }
 
-/// Counts of unread notifications.
+/// The numbers of unread and unseen notifications.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "Left")]
 pub(crate) struct UnreadCounts {
-    /// How many are not read; 100 stands for 100 or more.
+    /// The number of unread notifications; 100 means 100 or more.
     unread: usize,
-    /// How many of those are not seen.
+    /// The number of unread notifications that are also unseen.
     unseen: usize,
 }
 
-/// How far notifications were read or seen.
+/// Marks notifications as read or seen.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Marking")]
 pub(crate) struct MarkRead {
-    /// Up to this one, and it too; absent: all.
+    /// The newest notification to mark; older ones are marked, too. Absent: all notifications.
     #[serde(default)]
     id: Option<NotificationId>,
-    /// They are seen, not read.
+    /// `true`: mark them only as seen; `false`: mark them as read and seen.
     #[serde(default)]
     seen: bool,
 }

@@ -1,4 +1,4 @@
-//! What nearly all services use, and the services that need little more.
+//! The dependencies that nearly all services share, and services with few others.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::feed::write_path::WritePath;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::Retention;
-/// What nearly all services use.
+/// The dependencies that nearly all services share.
 pub(super) struct Base {
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) broker: Arc<dyn Broker>,

@@ -1,4 +1,4 @@
-//! Builds the services of the feed, lower ones first, and gives each what it uses.
+//! Builds the services of the feed, lower layers first, and passes each its dependencies.
 
 mod base;
 mod likes;
@@ -39,26 +39,26 @@ use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
-/// What the feed is given.
+/// The dependencies of the feed.
 pub struct FeedParts {
     /// The durable store.
     pub ledger: Arc<dyn Ledger>,
-    /// The logs and hints.
+    /// The broker: logs behind channels, and hints to nodes.
     pub broker: Arc<dyn Broker>,
-    /// The write-behind queue: likes are acknowledged from it, and written to the ledger later.
+    /// The write-behind queue of likes: appending acknowledges a like; a settler writes it to the ledger later.
     pub queue: Arc<dyn DurableQueue>,
     /// Hashes passwords.
     pub passwords: Passwords,
-    /// Signs the tokens of sessions; `None` where accounts are off.
+    /// Signs the tokens of sessions; `None` if accounts are disabled.
     pub issuer: Option<SessionIssuer>,
-    /// The revocations; the feed keeps the list up to date.
+    /// The revocations known to this node. The feed keeps the list up to date.
     pub revocations: Arc<RevocationList>,
     /// The metrics of this process.
     pub metrics: Arc<Metrics>,
 }
 
 impl Feed {
-    /// Wires the services. Nothing runs yet: see [`start`](Self::start).
+    /// Builds the services. Background tasks start with [`start`](Self::start).
     pub fn new(parts: FeedParts, options: &FeedOptions) -> Arc<Self> {
         let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
         let lease = broker.cache_lease();

@@ -70,7 +70,7 @@ impl TimelineServices {
         Self { edges, inboxes, markers, limits, pull_log }
     }
 
-    /// The pages of these timelines.
+    /// Builds the reader of timeline pages.
     pub(super) fn pages(&self, base: &Base, posts: Arc<PostRenderer>, events: Arc<EventRenderer>) -> TimelinePages {
         let (inboxes, markers) = (self.inboxes.clone(), self.markers.clone());
         let (ledger, broker, visibility) = (base.ledger.clone(), base.broker.clone(), base.visibility.clone());
