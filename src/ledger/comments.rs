@@ -12,7 +12,7 @@ pub const MAX_COMMENT_DEPTH: u32 = 100;
 /// A list of comments: those on a post, or the replies to one comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// The post.
+    /// The post that the comments are on.
     pub post: PostId,
     /// The comment whose replies are listed; `None`: the comments on the post itself.
     pub parent: Option<CommentId>,
@@ -41,7 +41,7 @@ pub struct DeletedComment {
     /// Deleted ancestors that had been kept for their replies and have now lost the last one. They are removed as well;
     /// nearest first.
     pub along: Vec<CommentId>,
-    /// The post's counts.
+    /// The counts of the post after the deletion.
     pub tally: Tally,
 }
 

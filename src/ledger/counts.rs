@@ -8,12 +8,12 @@ use crate::model::{PostCounts, PostFlags, PostId, User, UserId};
 /// The data that a page shows besides its posts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hydration {
-    /// As [`CountStore::counts`].
+    /// The counts of the posts, as [`CountStore::counts`] returns them.
     pub counts: Vec<(PostId, PostCounts)>,
     /// The reader's own actions on the posts. Posts without any are omitted; each post once, in any order. Empty for
     /// anonymous readers.
     pub flags: Vec<(PostId, PostFlags)>,
-    /// As [`PeopleStore::users`](super::PeopleStore::users).
+    /// The users, as [`PeopleStore::users`](super::PeopleStore::users) returns them.
     pub people: Vec<User>,
 }
 

@@ -10,9 +10,9 @@ use crate::model::{ContentId, Millis, NotificationId, Tally, UserId};
 /// The right of one process to work on an erasure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErasureLease {
-    /// Names the worker's process.
+    /// The name of the process that works on the erasure.
     pub holder: Arc<str>,
-    /// When it ends, in Unix milliseconds.
+    /// The end of the lease, in Unix milliseconds. The holder moves it with [`ErasureStore::advance_erasure`].
     pub until: Millis,
 }
 
@@ -21,10 +21,10 @@ pub struct ErasureLease {
 pub struct Erasure {
     /// The user to erase.
     pub user: UserId,
-    /// When it began, in Unix milliseconds.
+    /// When the erasure began, in Unix milliseconds.
     pub at: Millis,
-    /// The time since which no more rows of the user were found, in Unix milliseconds; `None` if the last look found
-    /// some.
+    /// The time since which no more rows of the user were found, in Unix milliseconds. Set by the holder; `None` if the
+    /// last pass found some.
     pub quiet_since: Option<Millis>,
 }
 

@@ -58,9 +58,9 @@ pub struct QueuedEvent {
 /// The backlog of a consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventBacklog {
-    /// The number of events that wait.
+    /// The number of events that the consumer has not processed yet.
     pub events: u64,
-    /// The time of the oldest event, in Unix milliseconds.
+    /// The time of the oldest of these events, in Unix milliseconds.
     pub oldest: Option<Millis>,
 }
 

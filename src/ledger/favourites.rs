@@ -10,7 +10,7 @@ use crate::model::{Millis, ObjectId, ObjectType, User, UserId};
 pub struct Favourite {
     /// Its position in lists: later favourites have larger values.
     pub seq: i64,
-    /// The id of the object.
+    /// The id of the object, unique among the objects of its type.
     pub id: ObjectId,
     /// When it was added, in Unix milliseconds.
     pub at: Millis,
@@ -21,7 +21,7 @@ pub struct Favourite {
 pub struct FavouriteHolder {
     /// The position in lists: later favourites have larger values.
     pub seq: i64,
-    /// The user.
+    /// The user that has the object.
     pub user: User,
     /// When the object was added, in Unix milliseconds.
     pub at: Millis,

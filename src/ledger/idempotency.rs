@@ -9,20 +9,20 @@ use crate::model::{Millis, PostId, UserId};
 /// A write with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotentWrite {
-    /// The caller.
+    /// The user that sends the request.
     pub user: UserId,
     /// The idempotency key, unique among the keys of the user.
     pub key: String,
-    /// The name of the operation.
+    /// The name of the operation in the table of operations.
     pub operation: &'static str,
-    /// A digest of the input.
+    /// The SHA-256 digest of the input.
     pub input: [u8; 32],
 }
 
 /// The right of one process to run a write, until it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteLease {
-    /// The time now, in Unix milliseconds.
+    /// The current time, in Unix milliseconds.
     pub now: Millis,
     /// The end of the lease, in Unix milliseconds. After it, a repeat may run the write. A failed attempt or a crashed
     /// process therefore blocks repeats until this time at most.
@@ -38,7 +38,7 @@ pub enum BeginOutcome {
     Fresh,
     /// The write was attempted, with an unknown outcome: the caller runs it, with the id reserved by the first attempt.
     Again(PostId),
-    /// The write is done; its answer.
+    /// The write is done. Contains its stored response.
     Answered(Bytes),
     /// Another process is running the write.
     Running,
@@ -46,7 +46,7 @@ pub enum BeginOutcome {
     Reused,
 }
 
-/// Idempotency keys and their answers. Each row is one key of one user.
+/// Idempotency keys and the stored responses. Each row is one key of one user.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
     /// Claims a write, in one transaction. Of several concurrent calls one gets the claim. [`BeginOutcome::Fresh`]
@@ -57,10 +57,10 @@ pub trait IdempotencyStore: Send + Sync {
     /// `turn.until`.
     async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome>;
 
-    /// The answer to exactly this write, if it is stored and the write began at `since` or later. Changes nothing.
+    /// The stored response to exactly this write, if the write began at `since` or later. Changes nothing.
     async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>>;
 
-    /// Stores the answer. The first answer stays. Does nothing if the row does not exist.
+    /// Stores the response. An earlier response stays. Does nothing if the row does not exist.
     async fn finish(&self, user: &UserId, key: &str, answer: &[u8]) -> Result<()>;
 
     /// Moves the end of a lease from one time to another: to a later time to renew it, to 0 to release it, so that a

@@ -125,14 +125,14 @@ impl Work {
 /// A fan-out job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its id.
+    /// The id, assigned by the ledger. Later jobs of one author have greater ids.
     pub id: i64,
-    /// The work of the job.
+    /// The work, set by the write that created the job.
     pub work: Work,
     /// The last follower served, in the order of [`FollowStore::followers_after`](super::FollowStore::followers_after);
-    /// empty before the first.
+    /// empty before the first. Workers write it with [`JobStore::advance_job`].
     pub cursor: String,
-    /// When it was created, in Unix milliseconds.
+    /// When the job was created, in Unix milliseconds.
     pub created_at: Millis,
     /// Counts the leases of the job: every claim raises it. A worker whose generation is not the job's has lost the
     /// lease. 0: no process has held the job yet.
@@ -150,7 +150,7 @@ impl Job {
 /// the machine with the SQLite file), so the clocks of nodes do not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The name of the worker's process.
+    /// The name of the process that runs the job.
     pub holder: Arc<str>,
     /// The time during which no other process may claim the job. A job created with a lease of length zero waits for a
     /// claim.

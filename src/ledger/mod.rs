@@ -75,13 +75,13 @@ pub use crate::model::Tally;
 /// The errors of a ledger.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// It could not be reached, or did not answer in time. A write may have happened or not.
+    /// The store could not be reached, or did not answer in time. A write may have been committed or not.
     #[error("the ledger is unreachable: {0}")]
     Unreachable(String),
-    /// Its queue is full, or another process holds a lock for too long. Nothing was written.
+    /// The queue of the store is full, or another process holds a lock for too long. Nothing was written.
     #[error("the ledger is busy")]
     Busy,
-    /// It returned an error that persists when the call is repeated.
+    /// The store returned an error that persists when the call is repeated.
     #[error("the ledger failed: {0}")]
     Failed(String),
 }
@@ -92,7 +92,7 @@ pub type Result<T> = std::result::Result<T, LedgerError>;
 /// A page of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPage<T> {
-    /// The items.
+    /// The items, newest first.
     pub items: Vec<T>,
     /// The cursor of the next page; `None` at the end.
     pub next: Option<i64>,
@@ -128,13 +128,13 @@ pub trait Ledger:
     + Sync
     + 'static
 {
-    /// Its description, for logs: `sqlite at data/feedline.db`.
+    /// A description for logs, for example `sqlite at data/feedline.db`.
     fn name(&self) -> String;
 
     /// The number of round trips since the start.
     fn round_trips(&self) -> u64;
 
-    /// Checks that it answers.
+    /// Checks that the store answers and accepts writes.
     async fn ping(&self) -> Result<()>;
 
     /// Finishes queued calls and closes.

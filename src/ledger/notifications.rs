@@ -14,11 +14,11 @@ pub const MAX_GROUP_PEOPLE: usize = 16;
 /// An event that causes a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationEvent {
-    /// The id of the group if the event begins one.
+    /// The id for a new group, used if the event begins one.
     pub id: NotificationId,
     /// The kind of event and its object.
     pub kind: NotificationKind,
-    /// The user that caused it.
+    /// The user that caused the event.
     pub by: UserId,
     /// The number of the [event](super::QueuedEvent) that caused it; 0: none.
     pub event: i64,
@@ -27,7 +27,7 @@ pub struct NotificationEvent {
 /// The notifications of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserNotifications {
-    /// The recipient.
+    /// The user that receives the notifications.
     pub to: UserId,
     /// The events, in order.
     pub events: Vec<NotificationEvent>,
@@ -36,7 +36,7 @@ pub struct UserNotifications {
 /// A group of notifications: the same kind of event about the same object, by one person or many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationGroup {
-    /// Its id; it stays while the group grows.
+    /// The id of the group. It stays the same while the group grows.
     pub id: NotificationId,
     /// The kind of event and its object.
     pub kind: NotificationKind,
@@ -44,15 +44,15 @@ pub struct NotificationGroup {
     pub seq: i64,
     /// The users that caused it: the newest [`MAX_GROUP_PEOPLE`], newest first.
     pub people: Vec<UserId>,
-    /// The number of users that caused it.
+    /// The total number of users that caused it, including those not in `people`.
     pub count: u64,
     /// When the first event happened, in Unix milliseconds.
     pub created_at: Millis,
     /// When the last event happened, in Unix milliseconds.
     pub updated_at: Millis,
-    /// Whether its owner has read it.
+    /// Whether the owner has read the group in its current state.
     pub read: bool,
-    /// Whether its owner has seen it in the list.
+    /// Whether the owner has seen the group in the list in its current state.
     pub seen: bool,
 }
 

@@ -8,20 +8,20 @@ use crate::model::{Millis, Profile, User, UserId, UserOrigin};
 /// A new account.
 #[derive(Clone, Debug)]
 pub struct NewAccount {
-    /// Its id.
+    /// The id of the new user.
     pub user: UserId,
     /// The display name.
     pub name: String,
-    /// argon2id, in PHC form.
+    /// The hash of the password: argon2id, in PHC form.
     pub password: String,
-    /// The time now, in Unix milliseconds.
+    /// The current time, in Unix milliseconds.
     pub created_at: Millis,
 }
 
 /// The data that a sign-in needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAccount {
-    /// argon2id, in PHC form.
+    /// The hash of the password: argon2id, in PHC form.
     pub password: String,
     /// The number of times that all sessions were ended. New sessions carry it.
     pub generation: u64,
@@ -41,7 +41,7 @@ pub struct ProfileChange {
 pub struct UserMatch {
     /// The matched text: the id or the name, as returned by [`fold`].
     pub term: String,
-    /// The user.
+    /// The profile of the user.
     pub user: User,
 }
 

@@ -8,7 +8,7 @@ use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 /// The range of a timeline to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelineRange {
-    /// Posts below this one.
+    /// Only posts with smaller ids than this one.
     pub before: PostId,
     /// The maximal number of posts.
     pub limit: usize,
@@ -31,11 +31,11 @@ pub enum EditOutcome {
 /// The author of a post, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostOwner {
-    /// The post.
+    /// The id of the post.
     pub post: PostId,
-    /// Its author.
+    /// The author of the post.
     pub author: UserId,
-    /// Whether everyone can see the post.
+    /// Whether the visibility of the post is public.
     pub public: bool,
 }
 
@@ -45,7 +45,7 @@ pub const MAX_HIDDEN: usize = 1_000;
 /// The posts of an author that a viewer can see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VisiblePosts {
-    /// The posts, newest first.
+    /// The ids of the posts, newest first.
     pub posts: Vec<PostId>,
     /// The post at which the scan stopped after skipping [`MAX_HIDDEN`] posts. Posts below it have not been read yet.
     pub stopped_at: Option<PostId>,

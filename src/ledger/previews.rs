@@ -5,12 +5,12 @@ use async_trait::async_trait;
 use super::Result;
 use crate::model::{Comment, PostId, UserId};
 
-/// The maximal numbers for each post; 0 means none.
+/// The maximal numbers of preview items for each post; 0 means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviewLimits {
-    /// Likers.
+    /// The maximal number of likers.
     pub likers: usize,
-    /// Comments on the post itself.
+    /// The maximal number of comments on the post itself.
     pub comments: usize,
 }
 

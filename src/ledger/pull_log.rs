@@ -21,15 +21,15 @@ pub struct FanoutMode {
 /// An entry of the pull log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullLogEntry {
-    /// Its position in the log.
+    /// The position of the entry in the log. The store assigns it in ascending order.
     pub mark: u64,
     /// The author. The entry is for the followers of this author.
     pub author: UserId,
-    /// The entry for their inboxes.
+    /// The entry for the inboxes of these followers.
     pub entry: Entry,
     /// Whether a worker may have begun to write the entry to inboxes, so that each inbox must be checked for it first.
     pub repeated: bool,
-    /// When it was added, in Unix milliseconds.
+    /// When the entry was appended, in Unix milliseconds.
     pub at: Millis,
 }
 

@@ -16,26 +16,26 @@ use crate::model::{LikeChange, Millis};
 pub struct Quarantined {
     /// The kind: [`JOB`], [`LIKE`] or [`REVERT`].
     pub kind: String,
-    /// Names the entry among those of its kind. The name of a job is its id.
+    /// The name of the entry, unique among those of its kind. The name of a job is its id.
     pub name: String,
-    /// The content, for the operator. Of a job: its row as JSON.
+    /// The content of the entry, for operators. For a job: its row as JSON.
     pub content: String,
-    /// Why it was set aside.
+    /// The last error, for operators.
     pub reason: String,
-    /// When it was set aside, in Unix milliseconds.
+    /// When the entry was quarantined, in Unix milliseconds.
     pub at: Millis,
 }
 
 /// A fan-out job. It can be [released](QuarantineStore::release_job).
 pub const JOB: &str = "job";
 
-/// An entry of the queue of likes.
+/// An entry of the queue of likes that cannot be settled.
 pub const LIKE: &str = "like";
 
 /// A note of a reverted like whose user was to be informed.
 pub const REVERT: &str = "revert";
 
-/// How many entries of each kind are kept, the newest.
+/// The maximal number of entries of each kind. The oldest are dropped.
 pub const MAX_QUARANTINED: u64 = 10_000;
 
 impl Quarantined {
@@ -54,19 +54,19 @@ pub(super) fn unix_millis() -> Millis {
 /// An entry of the queue of likes that is set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedLike {
-    /// The partition of the queue.
+    /// The partition of the queue of likes.
     pub partition: u16,
     /// The position at which the ledger must stand, as in [`LikeBatch`](super::LikeBatch).
     pub from: String,
-    /// The position behind the entry.
+    /// The position after the entry.
     pub to: String,
-    /// The entry as it stands in the queue.
+    /// The content of the entry in the queue.
     pub content: String,
-    /// Why it cannot be settled.
+    /// The error that prevents the settlement, for operators.
     pub reason: String,
     /// The like, to be noted as reverted. `None` if the entry is not a like, or takes one back.
     pub like: Option<LikeChange>,
-    /// The time, in Unix milliseconds.
+    /// The current time, in Unix milliseconds.
     pub now: Millis,
 }
 

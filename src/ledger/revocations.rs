@@ -57,13 +57,13 @@ pub struct Revocation {
     pub subject: String,
     /// The owner of a revoked token, if known.
     pub owner: Option<UserId>,
-    /// See [`RevocationKind`].
+    /// A number whose meaning depends on the kind; see [`RevocationKind`].
     pub value: u64,
     /// The id of the one session that stays valid.
     pub spared: Option<String>,
-    /// When it was written, in Unix milliseconds.
+    /// When the entry was written, in Unix milliseconds.
     pub at: Millis,
-    /// When it expires, in Unix milliseconds; `None`: never.
+    /// When the entry expires, in Unix milliseconds; `None`: never.
     pub expires_at: Option<Millis>,
 }
 
@@ -72,7 +72,7 @@ pub struct Revocation {
 pub struct SessionsEnd {
     /// The id of the one session that stays valid, if any.
     pub spared: Option<String>,
-    /// The time now, in Unix milliseconds.
+    /// The current time, in Unix milliseconds.
     pub at: Millis,
     /// The time, in Unix milliseconds, when all currently open sessions will have expired without this call.
     pub expires_at: Millis,

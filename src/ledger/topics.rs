@@ -8,7 +8,7 @@ use crate::model::PostId;
 /// A topic with its public posts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// Its name, without the `#`.
+    /// The name of the topic, without the `#`.
     pub name: String,
     /// The number of public posts with the topic.
     pub posts: u64,
@@ -23,7 +23,7 @@ pub struct TopicCursor {
     pub begun: PostId,
     /// The newest post of the last topic of the page, at that time.
     pub last: PostId,
-    /// The last topic of the page.
+    /// The name of the last topic of the page.
     pub name: String,
 }
 

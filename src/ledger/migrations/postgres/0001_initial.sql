@@ -2,11 +2,11 @@
 -- Times are Unix milliseconds. Counts are maintained in the transaction that changes the counted rows. `seq` columns
 -- order lists: unlike a time, a `seq` is unique, so a cursor is exact.
 --
--- Ids are compared byte by byte, whatever the locale of the database: COLLATE "C". Tables that grow without bound are
+-- Ids are compared byte by byte, in any locale of the database: COLLATE "C". Tables that grow without bound are
 -- partitioned by the hash of the key they are read by (an author, a user, a post), so that each look-up reads one
 -- partition; data that is read by two keys is in two tables. Partitions can be vacuumed, indexed and, as foreign
 -- tables, moved to other servers one by one. Their number is fixed: 16 are enough for a long time, and keep plans fast.
--- Tables with at most one row a user or topic are not partitioned.
+-- Tables with at most one row for each user or topic are not partitioned.
 
 -- Users and accounts
 -- ------------------
@@ -197,7 +197,7 @@ CREATE TABLE read_markers (
 ) WITH (fillfactor = 80);
 
 -- The counts of posts. A post without comments, likes and favourites may have no row. `likes_version` grows with each
--- change that is announced. Writes that change what belongs to a post lock its row first.
+-- change that is announced. Writes to the comments, likes and favourites of a post lock its row first.
 CREATE TABLE post_counts (
     post          bigint PRIMARY KEY,
     likes         bigint NOT NULL DEFAULT 0,
@@ -207,8 +207,8 @@ CREATE TABLE post_counts (
 ) PARTITION BY HASH (post);
 
 -- The audience of posts that are not public: profiles count and list the posts that a reader may see, and no other post
--- is read. Triggers on `posts` maintain the rows. One row a post with `viewer` '', and one for each user whom `only_to`
--- or `not_to` names.
+-- is read. Triggers on `posts` maintain the rows. One row for each post with `viewer` '', and one for each user named
+-- in `only_to` or `not_to`.
 CREATE TABLE audience_posts (
     author text COLLATE "C" NOT NULL,
     -- `followers`, `friends`, `only_to`, `not_to`.

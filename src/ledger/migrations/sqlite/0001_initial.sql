@@ -163,7 +163,7 @@ CREATE TABLE post_counts (
 -- The audience of posts that are not public: profiles count and list the posts that a reader may see, and no other post
 -- is read. Triggers on `posts` maintain the rows.
 
--- One row a post with `viewer` '', and one for each user whom `only_to` or `not_to` names.
+-- One row for each post with `viewer` '', and one for each user named in `only_to` or `not_to`.
 CREATE TABLE audience_posts (
     author TEXT NOT NULL,
     -- `followers`, `friends`, `only_to`, `not_to`.
