@@ -22,9 +22,9 @@ pub struct FanOut<'a> {
     pub attempt: &'a JobAttempt,
     /// The recipients of the job that are in this page.
     pub page: &'a PageRecipients,
-    /// The entry to append.
+    /// The entry to append to the inboxes.
     pub entry: &'a Entry,
-    /// The owners of the inboxes.
+    /// The owners of the inboxes in this page.
     pub users: &'a [UserId],
     /// When the job was created, in Unix milliseconds. Inboxes that only fan-outs wrote to since then
     /// cannot contain the post, and are not searched for it.
@@ -60,7 +60,7 @@ pub enum PageRecipients {
 /// [begun](super::InboxStore::begin_attempt).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobAttempt {
-    /// The job.
+    /// The id of the job in the ledger.
     pub job: i64,
     /// The generation of the lease, from the ledger.
     pub generation: u64,
@@ -119,7 +119,7 @@ impl JobProgress {
 pub struct Pull<'a> {
     /// The mark of the entry in the pull log.
     pub mark: u64,
-    /// The entry to append.
+    /// The entry to append to the inboxes.
     pub entry: &'a Entry,
     /// The owners of the inboxes. Each inbox has, or will catch up on, all entries for it below the mark.
     pub users: &'a [UserId],

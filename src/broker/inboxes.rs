@@ -26,13 +26,13 @@ pub enum InboxState {
 /// A whole inbox, read atomically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbox {
-    /// Its last position.
+    /// The last position of the inbox.
     pub top: Position,
     /// The inbox is complete for posts with larger ids. Posts up to this id are in the ledger only.
     pub floor: PostId,
     /// The mark of the pull log up to which it has [caught up](InboxStore::catch_up_inbox).
     pub mark: u64,
-    /// Offsets and entries, oldest first.
+    /// The entries with their offsets, oldest first.
     pub entries: Vec<(u64, Entry)>,
 }
 

@@ -70,7 +70,7 @@ use crate::model::{Entry, Millis, Position, UserId};
 /// others.
 #[async_trait]
 pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + LedgerRecord + Send + Sync + 'static {
-    /// Its name for operators: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
+    /// A description for operators: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 
     /// Sets the listener. To be called once, before the first subscription.
@@ -145,7 +145,7 @@ pub const NODE_LEASE: Duration = Duration::from_secs(60);
 /// The lease of a number that is part of the ids a node generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLease {
-    /// The number.
+    /// The leased node number, 0 to 63.
     pub number: u8,
     /// The time from the store's reply until the lease ends; `None`: there is only one node, the lease does not end.
     pub ttl: Option<Duration>,

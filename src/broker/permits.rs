@@ -16,7 +16,7 @@ pub struct PermitRequest<'a> {
     pub key: &'a str,
     /// The time in which one unit comes back; at least a microsecond.
     pub interval: Duration,
-    /// How many units a full bucket holds; at least 1.
+    /// The number of units that a full bucket holds; at least 1.
     pub burst: u32,
     /// The units to take. More than `burst` counts as `burst`. 0 takes nothing and checks whether one unit is
     /// available.

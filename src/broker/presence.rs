@@ -18,7 +18,7 @@ pub struct PresentClient<'a> {
     pub client: &'a str,
     /// Its user, a [`UserId`](crate::model::UserId) in text form; empty for an anonymous client.
     pub user: &'a str,
-    /// Its `ClientInfo` as JSON.
+    /// The `ClientInfo` of the client, as JSON.
     pub info: &'a Bytes,
 }
 

@@ -27,14 +27,15 @@ pub const PARTITION_LEASE: Duration = Duration::from_secs(5);
 /// The offset of an entry in its partition. Later entries have greater offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QueueOffset {
-    /// Compared first.
+    /// The first key of the order: in Redis the Unix milliseconds of the Stream id, in a [`Journal`](super::Journal)
+    /// the number of the entry.
     pub major: u64,
-    /// Compared if `major` is equal.
+    /// The second key of the order: in Redis the sequence number of the Stream id, in a [`Journal`](super::Journal) 0.
     pub minor: u64,
 }
 
 impl QueueOffset {
-    /// Before every entry.
+    /// The offset before every entry.
     pub const ZERO: Self = Self { major: 0, minor: 0 };
 
     /// The offset after this one.
@@ -64,16 +65,16 @@ impl fmt::Display for QueueOffset {
 pub struct QueueItem {
     /// Its partition, below [`DurableQueue::partitions`]. Entries of one partition stay in order.
     pub partition: u16,
-    /// The content; not empty.
+    /// The content of the entry; not empty.
     pub body: Bytes,
 }
 
 /// An entry in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedEntry {
-    /// Its offset.
+    /// The offset of the entry in its partition.
     pub place: QueueOffset,
-    /// The content.
+    /// The content of the entry.
     pub body: Bytes,
 }
 
@@ -83,7 +84,7 @@ pub struct Claim {
     /// The epoch of the partition. A partition that was lost and begins again has another one. Offsets of two epochs
     /// cannot be compared.
     pub life: Epoch,
-    /// Entries in order.
+    /// The entries in the order of their offsets.
     pub items: Vec<QueuedEntry>,
 }
 

@@ -53,12 +53,12 @@ pub struct DisconnectRequest {
     /// Only clients with this session, the `jti` of their token; empty: every session.
     #[serde(default)]
     pub session: String,
-    /// Clients that stay connected.
+    /// The ids of clients that stay connected.
     #[serde(default)]
     pub whitelist: Vec<String>,
-    /// The close code.
+    /// The close code of the WebSocket.
     pub code: u16,
-    /// The close reason.
+    /// The close reason, for the client's logs.
     pub reason: String,
 }
 

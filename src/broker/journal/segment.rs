@@ -28,7 +28,7 @@ pub(super) enum SegmentRecord {
     Skipped(u64),
 }
 
-/// The body of a [`SegmentRecord::Skipped`]. No entry looks like it.
+/// The body of a [`SegmentRecord::Skipped`]. The body of an entry is never equal to it.
 const SKIPPED: &[u8] = &[0];
 
 /// The content of a file.
