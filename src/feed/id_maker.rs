@@ -136,7 +136,7 @@ mod tests {
             Self(Instant::now(), START)
         }
 
-        /// The time after so many seconds, by each clock.
+        /// The time after `ticks` seconds on the monotonic clock, and `wall` seconds on the wall clock.
         fn at(&self, ticks: u64, wall: u64) -> ClockReading {
             ClockReading { ticks: self.0 + Duration::from_secs(ticks), wall: self.1 + 1_000 * wall }
         }

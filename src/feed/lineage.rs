@@ -30,7 +30,7 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(20);
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// The most attempts of a node to begin an incarnation while others do the same.
+/// The maximal number of attempts of a node to begin an incarnation while others do the same.
 const MAX_ATTEMPTS: usize = 30;
 
 /// State of this node that is derived from the ledger.

@@ -42,7 +42,7 @@ pub struct Feed {
     pub(crate) revocations: Arc<RevocationService>,
     /// The connections that a revocation or an erasure concerns. The gateway closes them.
     pub(crate) authorization_checks: Arc<AuthorizationChecks>,
-    /// Counts what clients read, write and publish.
+    /// Enforces the rate limits of reads, writes and publications.
     pub(crate) rates: Arc<RateLimits>,
     /// Decides about visibility. The gateway checks subscriptions with it.
     pub(crate) visibility: Arc<VisibilityPolicy>,

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use crate::broker::CacheLease;
 
-/// Keys share this many generation counters. An invalidation discards the results of one in 256 of the fetches under
-/// way.
+/// The number of generation counters that keys share. An invalidation discards the results of one in 256 of the fetches
+/// in progress.
 const SHARDS: usize = 256;
 
 /// The cache.

@@ -5,13 +5,14 @@ use std::hash::Hash;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Keys of one fetch. A caller with more keys fetches in several turns; other callers fetch in between.
+/// The maximal number of keys of one fetch. A caller with more keys fetches in several turns; other callers fetch in
+/// between.
 pub(crate) const MAX_BATCH: usize = 500;
 
-/// Concurrent fetches: a slow one does not block the other callers.
+/// The maximal number of concurrent fetches: with two, a slow one does not block the other callers.
 const MAX_FETCHES: usize = 2;
 
-/// Keys that can wait for a fetch. A caller fetches its own keys in any case.
+/// The number of waiting keys at which the list is cleared. A caller fetches its own keys in any case.
 const MAX_WANTED: usize = 20 * MAX_BATCH;
 
 /// The keys that callers wait for. While fetches are under way, keys gather for the next one.

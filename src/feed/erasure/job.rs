@@ -38,15 +38,16 @@ const LEASE: Duration = Duration::from_secs(10);
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// Rows of a page, and the pause after it, during which other writes run.
+/// The number of rows of a page, and the pause after it, in which other writes run.
 const PAGE: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Posts deleted at once. Each deletion creates a fan-out job; a small batch keeps them from filling the lanes.
+/// The number of posts of one step. Each deletion creates a fan-out job; a small number keeps them from filling the
+/// lanes.
 const POSTS_PER_PAGE: usize = 50;
 const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
 
-/// Rows of a page that are processed concurrently.
+/// The number of rows of a page that are processed concurrently.
 const CONCURRENCY: usize = 4;
 
 /// An erasure that this node works on.

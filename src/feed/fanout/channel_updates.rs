@@ -40,8 +40,8 @@ impl ChannelUpdates {
         self.append(&Channel::Post(post), entry, &format!("job {job}")).await
     }
 
-    /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for readers who
-    /// lost access by the edit, and from topics that the edit removed.
+    /// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for readers
+    /// that lost access by the edit, and from topics that the edit removed.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -85,7 +85,7 @@ fn topic_channel(topic: &str) -> Channel {
     Channel::Topic(topic.into())
 }
 
-/// The removal of a post for all who could see it under its former visibility.
+/// The removal of a post for all readers that could see it under its former visibility.
 pub(super) fn removed(post: PostId, author: &UserId, visibility: &Visibility, reason: GoneReason) -> PostRemoved {
     PostRemoved { post, author: author.clone(), visibility: visibility.clone(), reason }
 }

@@ -1,8 +1,8 @@
 //! Serves connected followers before all others, so that the latency of a push does not depend on the number of
 //! disconnected followers.
 //!
-//! The followers are read once for both passes, as far as memory allows ([`MAX_KEPT`]). A follower who connects between
-//! the two passes is served in the second.
+//! The followers are read once for both passes, as far as memory allows ([`MAX_KEPT`]). A follower that connects
+//! between the two passes is served in the second.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::feed::error::{FeedError, Result};
 use crate::ledger::Ledger;
 use crate::model::UserId;
 
-/// Followers that are read, and whose connections are looked up, in one step.
+/// The number of followers that are read, and whose connections are looked up, in one step.
 const CHUNK: usize = 2_000;
 
-/// Disconnected followers that are kept for the second pass, at some 60 bytes each. Further ones are read again.
+/// The maximal number of disconnected followers that are kept for the second pass, at some 60 bytes each. Further ones
+/// are read again.
 const MAX_KEPT: usize = 20_000;
 
 /// Pages under way, and the users of the next one.

@@ -39,13 +39,13 @@ use crate::model::{Entry, UserId};
 /// How often the log is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Entries that are read in one ledger call.
+/// The maximal number of entries of one ledger call.
 const MAX_ENTRIES: usize = 100;
 
-/// Connected users of one ledger call that selects the followers of an author.
+/// The maximal number of connected users in one ledger call that selects the followers of an author.
 const MAX_USERS_PER_CALL: usize = 5_000;
 
-/// Pages that are written concurrently.
+/// The maximal number of pages that are written concurrently.
 const MAX_CONCURRENT_PAGES: usize = 3;
 
 /// The interval between removals of old entries, the entries removed at once, and how much longer entries are kept than

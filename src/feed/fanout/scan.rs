@@ -6,7 +6,7 @@ use crate::broker::JobProgress;
 use crate::feed::visibility::Recipients;
 use crate::model::{Entry, Millis, UserId};
 
-/// Pages of one job that are written concurrently, so that the broker works while the ledger is read.
+/// The maximal number of concurrent pages of one job. With several, the broker works while the ledger is read.
 pub(super) const MAX_CONCURRENT_PAGES: usize = 3;
 
 /// An entry, and its recipients among the author's followers.

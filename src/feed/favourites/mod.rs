@@ -26,13 +26,13 @@ use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::{Favourite, FavouriteOutcome, Ledger};
 use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
 
-/// The most objects of one check.
+/// The maximal number of objects of one check.
 const MAX_CHECKED: usize = 100;
 
-/// Favourites that are read in one call to count all of them.
+/// The number of favourites that are read in one call to count all of them.
 const COUNT_CHUNK: usize = 1_000;
 
-/// Users from whose favourites a deleted post is removed in one step; other writes run between steps.
+/// The number of users from whose favourites a deleted post is removed in one step; other writes run between steps.
 const REMOVAL_CHUNK: usize = 200;
 
 /// A list of one user's favourites, in the order in which they were added.
@@ -49,7 +49,7 @@ pub(crate) struct FavouriteService {
     identity: Arc<IdentityService>,
     visibility: Arc<VisibilityPolicy>,
     renderer: Arc<PostRenderer>,
-    /// The most favourites of one type per user.
+    /// The maximal number of favourites of one type per user.
     max_favourites: u64,
 }
 

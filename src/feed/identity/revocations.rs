@@ -31,18 +31,18 @@ use crate::model::{Millis, UserId};
 /// The interval at which the log is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(400);
 
-/// After this long without an answer of the ledger, the whole log is read again: entries that undo a revocation (an
-/// unblock) are not kept for ever, and the ledger may have been replaced.
+/// After this time without a reply of the ledger, the whole log is read again: entries that undo a revocation (an
+/// unblock) are removed after some time, and the ledger may have been replaced.
 const RELOAD_AFTER: Duration = Duration::from_secs(10);
 
-/// After this long without an answer of the ledger, credentials are refused.
+/// After this time without a reply of the ledger, credentials are rejected.
 const MAX_STALENESS: Duration = Duration::from_secs(300);
 
 /// How long a request waits for the log to be read after a pause of the node. After that, the ledger counts as
 /// unreachable.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Entries read at once.
+/// The maximal number of entries of one read.
 const PAGE: usize = 1_000;
 
 /// The interval between removals of expired entries, the entries removed from the ledger at once, and the pause between

@@ -30,10 +30,10 @@ use super::runtime::Runtime;
 use crate::ledger::{Job, Lease, MAX_JOBS_OF_AUTHOR};
 use crate::model::UserId;
 
-/// Jobs held for each worker, including running jobs.
+/// The number of jobs held for each worker, including running jobs.
 const SLOTS_PER_WORKER: usize = 64;
 
-/// The most jobs that one write creates: those of an edit.
+/// The maximal number of jobs that one write creates: those of an edit.
 const MAX_JOBS_PER_WRITE: usize = 3;
 
 /// The job queues of this process: one for each worker. All jobs of an author go to the same queue, so that an author's
@@ -70,7 +70,7 @@ pub(crate) struct QueuedJob {
 /// A slot for the jobs that a write is about to create.
 pub(crate) struct Reservation {
     lease: Lease,
-    /// A time before the ledger was asked to create the jobs.
+    /// A time before the call of the ledger that creates the jobs.
     begun: RenewalTime,
     slot: Option<OwnedSemaphorePermit>,
     creation: Option<Creation>,

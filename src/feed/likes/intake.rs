@@ -17,10 +17,10 @@ use crate::feed::runtime::Runtime;
 use crate::metrics::Metrics;
 use crate::model::LikeChange;
 
-/// The most likes that can wait to be appended. Further ones are refused.
+/// The maximal number of likes that wait to be appended. Further likes are rejected.
 const MAX_WAITING: usize = 16_384;
 
-/// The most likes of one append.
+/// The maximal number of likes of one append.
 const MAX_BATCH: usize = 1_000;
 
 /// A like that waits to be appended.

@@ -13,8 +13,8 @@ use super::provisional::ProvisionalCounts;
 use crate::broker::{QueueOffset, SettlementEvent};
 use crate::model::{ContentId, LikeChange, Tally, UserId};
 
-/// The most pending likes, in all partitions. Clients are not informed of further likes: these are settled anyway, and
-/// their acknowledgements stay valid.
+/// The maximal number of pending likes, in all partitions. Clients are not informed about further likes: these are
+/// settled anyway, and their acknowledgements stay valid.
 const MAX_PENDING: usize = 200_000;
 
 /// The final state of an object that a client of this node liked or unliked.
@@ -39,7 +39,7 @@ pub(crate) struct SettledLike {
 pub(super) struct PendingLikes {
     /// For each partition, the likes in the order of offsets.
     partitions: Vec<Mutex<VecDeque<PendingLike>>>,
-    /// The most likes kept for each partition.
+    /// The maximal number of likes kept for each partition.
     capacity: usize,
 }
 

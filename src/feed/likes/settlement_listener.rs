@@ -9,10 +9,10 @@ use super::memory::LikeMemory;
 use super::pending_likes::SettledLike;
 use crate::broker::SettlementEvent;
 
-/// The most settlements that can wait. A node that is further behind drops its counts and loads them again.
+/// The maximal number of queued settlements. A node that is further behind drops its counts and loads them again.
 const MAX_WAITING: usize = 64;
 
-/// The most counts applied without yielding: a settlement may cover thousands of likes.
+/// The maximal number of counts applied without yielding: a settlement may cover thousands of likes.
 const MAX_COUNTS_PER_STEP: usize = 128;
 
 /// Listens for settlements.

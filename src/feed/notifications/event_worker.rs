@@ -48,7 +48,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest pause between two batches.
 const MAX_REST: Duration = Duration::from_millis(250);
 
-/// Events that are read at once; also the maximum number of recipients of a batch.
+/// The maximal number of events of one read, and of recipients of a batch.
 const BATCH: usize = 200;
 const BATCH_RECIPIENTS: usize = 256;
 
@@ -386,7 +386,7 @@ impl EventWorker {
     }
 }
 
-/// The most notifications that an event can create.
+/// The maximal number of notifications that an event can create.
 fn recipients(queued: &QueuedEvent) -> usize {
     queued.event.as_ref().map_or(0, DomainEvent::recipients)
 }

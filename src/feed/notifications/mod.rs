@@ -34,27 +34,27 @@ use crate::model::{Channel, Entry, Event, Notification, NotificationId, Notifica
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// Unread notifications are counted up to this number, which limits the cost of a list.
+/// The maximal number of unread notifications that are counted. It limits the cost of a list.
 const MAX_COUNTED: usize = 100;
 
-/// Users whose notifications are checked concurrently. The number is low: they use the same stores as posts and likes,
-/// and have the lowest priority.
+/// The number of users whose notifications are checked concurrently. It is low because notifications use the same
+/// stores as posts and likes, and have the lowest priority.
 const MAX_CONCURRENT_USERS: usize = 4;
 
-/// Users of one ledger call: SQLite has a single writer.
+/// The maximal number of users of one ledger call: SQLite has a single writer.
 const MAX_USERS_PER_CALL: usize = 32;
 
-/// The most reads for one page if the reader may not see enough of the groups. After that, the page is returned short,
-/// and its cursor continues.
+/// The maximal number of reads for one page if the reader may not see enough of the groups. After that the page is
+/// short, and its cursor continues.
 const MAX_READS: usize = 5;
 
 /// A notification for one user.
 pub(crate) struct PendingNotification {
-    /// The recipient.
+    /// The user that receives the notification.
     pub(crate) to: UserId,
-    /// The action, and its object.
+    /// The kind of action, and its object.
     pub(crate) kind: NotificationKind,
-    /// The user whose action it is.
+    /// The user that acted.
     pub(crate) by: UserId,
     /// The number of the event that caused it; 0: none.
     pub(crate) event: i64,

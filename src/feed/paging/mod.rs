@@ -1,4 +1,4 @@
-//! Pages of lists: what a client requests, and how a page is filled with items that the client may see.
+//! Pages of lists: the request of a client, and the items that the client may see.
 //!
 //! Every list uses the same parts: its input has a [`PageRequest`], its position in the list is a [`PageCursor`], and a
 //! [`PageBuilder`] reads until the page is full.

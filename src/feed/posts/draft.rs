@@ -32,7 +32,7 @@ pub(crate) struct Draft {
     /// The client that it was written with.
     #[serde(default)]
     pub(crate) platform: Option<String>,
-    /// Who may see it.
+    /// The visibility of the post.
     #[serde(default)]
     pub(crate) visibility: Visibility,
     /// Data of the application.

@@ -52,7 +52,7 @@ pub(crate) struct Edit {
     /// The topics, besides the `#words` of the text.
     #[serde(default, deserialize_with = "present")]
     topics: Option<Option<Vec<String>>>,
-    /// Who may see it.
+    /// The visibility of the post.
     #[serde(default, deserialize_with = "present")]
     visibility: Option<Option<Visibility>>,
     /// Data of the application.

@@ -51,16 +51,16 @@ pub(crate) struct TimelinePage {
 pub(crate) struct UpdatesPage {
     /// `false`: the position is too old, or belongs to another epoch. Reload the timeline.
     recovered: bool,
-    /// The updates, oldest first: what a subscriber receives, with offsets.
+    /// The updates with their offsets, oldest first, as a subscriber receives them.
     items: Vec<Update>,
-    /// The position after the last.
+    /// The position after the last update.
     position: Position,
 }
 
 /// An update.
 #[derive(Serialize, JsonSchema)]
 struct Update {
-    /// Its offset in the log.
+    /// The offset of the update in the log.
     offset: u64,
     /// The `data` of the publication that a subscriber receives.
     #[schemars(with = "Value")]
