@@ -197,7 +197,7 @@ CREATE TABLE read_markers (
 ) WITH (fillfactor = 80);
 
 -- The counts of posts. A post without comments, likes and favourites may have no row. `likes_version` grows with each
--- change that is announced. Writes to the comments, likes and favourites of a post lock its row first.
+-- change that is announced. Writes that change data of a post lock this row first.
 CREATE TABLE post_counts (
     post          bigint PRIMARY KEY,
     likes         bigint NOT NULL DEFAULT 0,
