@@ -3,16 +3,15 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderValue, Response, StatusCode};
-use rust_embed::RustEmbed;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use super::answers::problem;
 
-#[derive(RustEmbed)]
-#[folder = "web/"]
-struct WebAssets;
+mod encoding;
+mod files;
 
 /// Allows only the scripts and styles of the binary. Pictures, video and audio of posts may come from any HTTPS origin.
 /// No script can create markup from text: Trusted Types are required, and no policy for them may be created.
@@ -32,36 +31,42 @@ fn is_view(path: &str) -> bool {
 pub(super) async fn serve(request: Request) -> Response<Body> {
     let path = request.uri().path().trim_start_matches('/');
     let path = if path.is_empty() || is_view(path) { "index.html" } else { path };
-    let Some(file) = WebAssets::get(path) else {
+    let Some(file) = files::get(path).await else {
         return problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here");
     };
-    let tag: String = file.metadata.sha256_hash().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let tag = format!("\"{tag}\"");
-    let known = request.headers().get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let (status, body) =
-        if known { (StatusCode::NOT_MODIFIED, Body::empty()) } else { (StatusCode::OK, file.data.into_owned().into()) };
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
+    let accepted = values(request.headers(), &ACCEPT_ENCODING);
+    let (encoding, encoded) = file.encoded_for(&accepted);
+    let known = values(request.headers(), &IF_NONE_MATCH);
+    let mut response = if is_known(&known, &encoded.tag) {
+        let mut unchanged = Response::new(Body::empty());
+        *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+        unchanged
+    } else {
+        Response::new(Body::from(encoded.bytes.clone()))
+    };
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(path)));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if let Some(name) = encoding.name() {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
+    }
+    if let Ok(tag) = HeaderValue::from_str(&encoded.tag) {
         headers.insert(ETAG, tag);
     }
     response
 }
 
-fn media_type(path: &str) -> &'static str {
-    match path.rsplit_once('.').map(|(_, ending)| ending) {
-        Some("html") => "text/html; charset=utf-8",
-        Some("css") => "text/css; charset=utf-8",
-        Some("js") => "text/javascript; charset=utf-8",
-        Some("svg") => "image/svg+xml",
-        Some("json") => "application/json",
-        Some("png") => "image/png",
-        _ => "application/octet-stream",
-    }
+/// The values of a header that is a list, over all its lines.
+fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a str> {
+    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim).collect()
+}
+
+/// Whether the client has the file already. A proxy may have weakened the tag.
+fn is_known(known: &[&str], tag: &str) -> bool {
+    known.iter().any(|known| *known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }

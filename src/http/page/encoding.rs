@@ -1,0 +1,84 @@
+//! Content encodings: what a client accepts, and how a file is encoded.
+
+use std::io::Write;
+
+use brotli::enc::BrotliEncoderParams;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// How the bytes of a file are encoded, the smallest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Brotli,
+    Gzip,
+    /// Not encoded.
+    Identity,
+}
+
+impl Encoding {
+    pub(super) const COMPRESSED: [Encoding; 2] = [Encoding::Brotli, Encoding::Gzip];
+
+    /// The name in `Content-Encoding`; none without an encoding.
+    pub(super) fn name(self) -> Option<&'static str> {
+        match self {
+            Encoding::Brotli => Some("br"),
+            Encoding::Gzip => Some("gzip"),
+            Encoding::Identity => None,
+        }
+    }
+
+    /// Whether one of the values of `Accept-Encoding` is this encoding, with a weight above 0.
+    pub(super) fn is_accepted(self, accepted: &[&str]) -> bool {
+        let Some(name) = self.name() else { return true };
+        accepted.iter().any(|value| {
+            let (given, parameters) = value.split_once(';').unwrap_or((value, ""));
+            let weight = parameters.trim().strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok());
+            given.trim().eq_ignore_ascii_case(name) && weight.unwrap_or(1.0) > 0.0
+        })
+    }
+
+    /// The encoded bytes, or none if they would not be fewer.
+    pub(super) fn encode(self, plain: &[u8]) -> Option<Vec<u8>> {
+        let encoded = match self {
+            Encoding::Brotli => brotli(plain),
+            Encoding::Gzip => gzip(plain),
+            Encoding::Identity => return None,
+        };
+        encoded.ok().filter(|encoded| encoded.len() < plain.len())
+    }
+}
+
+fn brotli(mut plain: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoded = Vec::new();
+    let parameters = BrotliEncoderParams { quality: 11, size_hint: plain.len(), ..BrotliEncoderParams::default() };
+    brotli::BrotliCompress(&mut plain, &mut encoded, &parameters)?;
+    Ok(encoded)
+}
+
+fn gzip(plain: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(plain)?;
+    encoder.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Encoding;
+
+    #[test]
+    fn an_encoding_is_accepted_by_name_unless_its_weight_is_zero() {
+        assert!(Encoding::Brotli.is_accepted(&["gzip", "BR;q=0.5"]));
+        assert!(!Encoding::Brotli.is_accepted(&["gzip", "br; q=0"]));
+        assert!(!Encoding::Gzip.is_accepted(&["br", "x-gzip"]));
+        assert!(Encoding::Identity.is_accepted(&[]));
+    }
+
+    #[test]
+    fn bytes_that_cannot_be_compressed_are_not_encoded() {
+        let noise: Vec<u8> = (0..64_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
+        for encoding in Encoding::COMPRESSED {
+            assert_eq!(encoding.encode(&noise), None);
+            assert!(encoding.encode(&[b'a'; 4096]).is_some_and(|encoded| encoded.len() < 100));
+        }
+    }
+}

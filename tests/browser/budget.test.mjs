@@ -1,0 +1,119 @@
+// What the page costs: the bytes of script and style on the wire, and the time to the first paint of the shell.
+
+import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
+import http from "node:http";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+
+import { live, stage } from "./people.mjs";
+
+const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
+/** Script and style of every view, in one language. */
+const WHOLE_BYTES = 66 * 1024;
+/** Script and style of a first visit. */
+const FIRST_BYTES = 60 * 1024;
+const FIRST_PAINT_MS = 500;
+const COLD_STARTS = 5;
+
+const scene = stage({ people: { ann: "Ann Arbor" } });
+
+/** Requests a file and returns its status, headers and undecoded bytes. */
+function request(path, headers = {}) {
+  return new Promise((resolve, reject) => {
+    http.get(scene.server.origin + path, { headers, agent: false }, (response) => {
+      const chunks = [];
+      response.on("data", (chunk) => chunks.push(chunk));
+      response.on("end", () => {
+        resolve({ status: response.statusCode, headers: response.headers, bytes: Buffer.concat(chunks) });
+      });
+    }).on("error", reject);
+  });
+}
+
+/** The scripts and styles that the page has loaded, with their sizes on the wire in bytes. */
+const loaded = (browser) =>
+  browser.run(() =>
+    performance
+      .getEntriesByType("resource")
+      .filter(({ name }) => /\.(js|css)$/.test(name))
+      .map(({ name, encodedBodySize }) => ({ path: new URL(name).pathname, bytes: encodedBodySize })),
+  );
+
+/** When the page was first painted, and when its entry script had arrived, in ms since the navigation. */
+function firstPaint() {
+  const [paint] = performance.getEntriesByName("first-contentful-paint");
+  const [script] = performance.getEntriesByName(new URL("/main.js", location.href).href);
+  return paint && { ms: paint.startTime, scriptMs: script.responseEnd };
+}
+
+const sum = (files) => files.reduce((total, { bytes }) => total + bytes, 0);
+
+test("files are compressed as the client accepts, and each encoding has its own tag", async () => {
+  const plain = await request("/app.js");
+  const brotli = await request("/app.js", { "accept-encoding": "gzip, deflate, br" });
+  const gzip = await request("/app.js", { "accept-encoding": "gzip, br;q=0" });
+  assert.equal(plain.headers["content-encoding"], undefined);
+  assert.equal(brotli.headers["content-encoding"], "br");
+  assert.equal(gzip.headers["content-encoding"], "gzip");
+  assert.deepEqual(brotliDecompressSync(brotli.bytes), plain.bytes);
+  assert.deepEqual(gunzipSync(gzip.bytes), plain.bytes);
+  const tags = [plain, brotli, gzip].map(({ headers }) => headers.etag);
+  assert.equal(new Set(tags).size, 3);
+  for (const { headers } of [plain, brotli, gzip]) assert.equal(headers.vary, "accept-encoding");
+});
+
+test("a file that the client has is not sent again", async () => {
+  const accept = { "accept-encoding": "br" };
+  const { headers } = await request("/app.js", accept);
+  for (const tag of [headers.etag, `"other", W/${headers.etag}`]) {
+    const again = await request("/app.js", { ...accept, "if-none-match": tag });
+    assert.equal(again.status, 304);
+    assert.equal(again.bytes.length, 0);
+    assert.equal(again.headers.etag, headers.etag);
+  }
+  const uncompressed = await request("/app.js", { "if-none-match": headers.etag });
+  assert.equal(uncompressed.status, 200);
+});
+
+test("scripts and styles stay small on the wire", async () => {
+  const { ann } = scene;
+  const first = await loaded(ann);
+  assert.ok(sum(first) > 10_000, "the sizes were measured");
+  const known = new Set(first.map(({ path }) => path));
+  const names = await readdir(WEB, { recursive: true });
+  const others = names
+    .map((name) => `/${name}`)
+    .filter((path) => /\.js$/.test(path) && !known.has(path) && !path.endsWith("/zh.js"));
+  const later = await Promise.all(
+    others.map(async (path) => ({ path, bytes: (await request(path, { "accept-encoding": "br" })).bytes.length })),
+  );
+  console.log(`${sum(first)} bytes in ${first.length} files at first, ${sum([...first, ...later])} in all`);
+  assert.ok(sum(first) <= FIRST_BYTES, `${sum(first)} bytes for the first view`);
+  assert.ok(sum([...first, ...later]) <= WHOLE_BYTES, `${sum([...first, ...later])} bytes for all views`);
+});
+
+test("the shell is painted soon after a cold start", async () => {
+  const { server, driver, ann } = scene;
+  const session = await ann.run(() => Object.entries(sessionStorage));
+  const times = [];
+  for (let start = 0; start < COLD_STARTS; start += 1) {
+    // A new browser has an empty cache.
+    const cold = await driver.browser();
+    try {
+      await cold.open(`${server.origin}/icon.svg`);
+      await cold.run((entries) => entries.forEach(([key, value]) => sessionStorage.setItem(key, value)), session);
+      await cold.open(server.origin);
+      await live(cold);
+      const paint = await cold.until(() => cold.run(firstPaint), Boolean, "a paint");
+      assert.ok(paint.ms >= paint.scriptMs, "the first paint is that of the shell");
+      times.push(paint.ms);
+    } finally {
+      await cold.close();
+    }
+  }
+  const median = times.sort((a, b) => a - b)[COLD_STARTS >> 1];
+  console.log(`first paint after ${times.map(Math.round).join(", ")} ms`);
+  assert.ok(median <= FIRST_PAINT_MS, `first paint after ${Math.round(median)} ms`);
+});
