@@ -7,7 +7,7 @@ SECONDS ?= 600
 WITHOUT_CYCLES = api auth broker bench cli config feed gateway http ledger net protocol
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page types sdk client browser deps bench soak chaos fuzz-build build
+.PHONY: test lint unit page types sdk client browser browser-short deps bench soak chaos fuzz-build build
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -43,8 +43,13 @@ client: build tests/node_modules/.package-lock.json
 sdk: build tests/node_modules/.package-lock.json
 	npm run --silent --prefix tests sdk
 
-# The page in Chromium against the server.
+# The page in Chromium against the server, on both brokers, with 2,000 arrivals.
 browser: build tests/node_modules/.package-lock.json
+	FEEDLINE_ARRIVALS=2000 npm run --silent --prefix tests browser
+	FEEDLINE_ARRIVALS=2000 FEEDLINE_BROKER=redis npm run --silent --prefix tests browser
+
+# The same on the memory broker alone, with 500 arrivals, as a part of `make test`.
+browser-short: build tests/node_modules/.package-lock.json
 	npm run --silent --prefix tests browser
 
 # Installs the tools that the tests need, and prints their names.

@@ -3,6 +3,8 @@
 //
 // A view that is left stays in memory (the last few), so that back and forward show it as it was, at its place.
 
+import { newKey } from "./feedline/index.js";
+
 const KEPT_VIEWS = 8;
 
 const part = encodeURIComponent;
@@ -74,7 +76,7 @@ export class Router {
   go(path, { replace = false } = {}) {
     if (path === location.pathname + location.search && !replace) return this.#top();
     this.#remember();
-    const state = { key: crypto.randomUUID() };
+    const state = { key: newKey() };
     if (replace) history.replaceState(state, "", path);
     else history.pushState(state, "", path);
     this.#open(true);
@@ -101,7 +103,7 @@ export class Router {
   }
 
   #open(fresh) {
-    if (!history.state?.key) history.replaceState({ ...history.state, key: crypto.randomUUID() }, "");
+    if (!history.state?.key) history.replaceState({ ...history.state, key: newKey() }, "");
     const { key, scroll: stored = 0 } = history.state;
     if (this.#current && this.#current.key !== key) this.#current.view.pause?.();
     const kept = this.#kept.get(key) ?? null;

@@ -11,7 +11,7 @@ import { live, stage } from "./people.mjs";
 
 const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
 /** Script and style of every view, in one language. */
-const WHOLE_BYTES = 66 * 1024;
+const WHOLE_BYTES = 67 * 1024;
 /** Script and style of a first visit. */
 const FIRST_BYTES = 60 * 1024;
 const FIRST_PAINT_MS = 500;

@@ -88,10 +88,11 @@ test("a like that cannot be settled is reverted in every tab, with the reason", 
     // The reply has arrived: the queue acknowledged the like.
     await ann.sees("frames", '"state":"accepted"');
     await gone();
-    for (const browser of [ann, second]) {
+    const reverted = async (browser) => {
       await browser.sees(`[data-id="${id}"] [data-testid=reverted]`, "could not be saved", REVERTED_MS);
       await becomes(browser, id, ["false", "reverted", ""]);
-    }
+    };
+    await Promise.all([ann, second].map(reverted));
     await ann.click("drawer-close");
     await ann.shot("like-reverted");
     await ann.click(`[data-id="${id}"] [data-testid=dismiss]`);

@@ -89,7 +89,7 @@ test(`after ${ARRIVALS} arrivals the document and the heap are bounded`, async (
 test("scrolling down keeps the document bounded, and every post is shown once", async () => {
   const { ann } = scene;
   const met = new Set();
-  for (let round = 0; round < 60; round += 1) {
+  for (let round = 0; round < ARRIVALS / 5; round += 1) {
     for (const text of await posts(ann)) met.add(text);
     assert.ok((await shown(ann)) <= IN_DOCUMENT);
     if (met.has("early 1")) break;

@@ -78,6 +78,13 @@ test("no text becomes markup, and no style or script is inline", async () => {
   }
 });
 
+test("the page needs no secure context", async () => {
+  for (const { name, text } of await files(".js")) {
+    const code = text.replace(/^\s*\/?[/*].*\n/gm, "");
+    assert.doesNotMatch(code, /randomUUID|crypto\.subtle/, name);
+  }
+});
+
 test("the document preloads what the entry imports, and nothing else", async () => {
   const found = new Set();
   const visit = async (name) => {

@@ -23,6 +23,9 @@ const START_MS = 20_000;
 const STOP_MS = 10_000;
 const LOG_LINES = 200;
 
+/** The broker of servers that do not name one: "memory" or "redis". */
+const BROKER = process.env.FEEDLINE_BROKER ?? "memory";
+
 /** Channels for the tests: one with everything, one without a log, one that nobody may enter. */
 export const NAMESPACES = [
   { name: "chat", history_size: 100, history_ttl: "60s", presence: true, join_leave: true, publish: "subscriber" },
@@ -108,6 +111,7 @@ export class Server {
   #process = null;
   #env;
   #directory;
+  #redis = null;
   #secret = randomBytes(32).toString("hex");
   apiKey = randomBytes(16).toString("hex");
 
@@ -116,6 +120,10 @@ export class Server {
     if (!existsSync(BINARY)) throw new Error(`there is no ${BINARY}: build it first, or name it with FEEDLINE_BIN`);
     const server = new Server();
     server.#directory = await mkdtemp(path.join(tmpdir(), "feedline-test-"));
+    if (BROKER === "redis" && !env.FEEDLINE__BROKER__URL) {
+      server.#redis = await Redis.start();
+      env = { FEEDLINE__BROKER__URL: server.#redis.url, ...env };
+    }
     server.#env = {
       PATH: process.env.PATH,
       FEEDLINE__SERVER__DATA_DIR: path.join(server.#directory, "data"),
@@ -184,6 +192,7 @@ export class Server {
   /** Stops it for good and removes its data. */
   async stop() {
     await this.#process?.end("SIGKILL");
+    await this.#redis?.stop();
     await rm(this.#directory, { recursive: true, force: true });
   }
 

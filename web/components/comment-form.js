@@ -1,6 +1,7 @@
 // The form of a comment or a reply.
 
 import { button, h } from "../dom.js";
+import { newKey } from "../feedline/index.js";
 import { t } from "../i18n/index.js";
 import { avatar } from "./avatar.js";
 import { MentionCompletion } from "./completion.js";
@@ -80,7 +81,7 @@ export class CommentForm {
   #sending = null;
 
   #key(text) {
-    if (this.#sending?.text !== text) this.#sending = { text, key: crypto.randomUUID() };
+    if (this.#sending?.text !== text) this.#sending = { text, key: newKey() };
     return this.#sending.key;
   }
 }

@@ -1,12 +1,13 @@
 // Dialogs: the browser's own element, which keeps focus inside and gives it back.
 
 import { button, h } from "../dom.js";
+import { newKey } from "../feedline/index.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 
 /** Opens a dialog; it leaves the document when it closes. Returns `{element, close}`. */
 export function openDialog(title, body, { bare = false, sheet = false, testid, onClose } = {}) {
-  const id = `dialog-${crypto.randomUUID()}`;
+  const id = `dialog-${newKey()}`;
   const closer = button({ class: "icon-button", "aria-label": t("close"), onclick: () => close() }, icon("close"));
   const dialog = h(
     "dialog",

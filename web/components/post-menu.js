@@ -11,7 +11,8 @@ import { messageOf } from "./states.js";
 export function postMenu(app, anchor, post, timeline, person) {
   const own = post.author === app.session.user;
   const attempt = (work, done) =>
-    work().then(
+    // Without a secure context, there is no clipboard: that is an error like any other.
+    new Promise((resolve) => resolve(work())).then(
       () => done && app.toast(t(done, { name: person.name })),
       (error) => app.toast(messageOf(error)),
     );

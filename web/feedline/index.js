@@ -6,10 +6,10 @@ import { Likes } from "./likes.js";
 import { Notifications } from "./notifications.js";
 import { People } from "./people.js";
 import { ReadMarker } from "./readmarker.js";
-import { Timeline } from "./timeline.js";
+import { Timeline, newKey } from "./timeline.js";
 import { webSocket } from "./transport.js";
 
-export { Connection, FeedlineError, webSocket };
+export { Connection, FeedlineError, newKey, webSocket };
 
 export class Feedline {
   #context;

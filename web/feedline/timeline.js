@@ -342,7 +342,7 @@ export class Timeline extends Emitter {
   }
 }
 
-/** A new idempotency key. (`randomUUID` is only there on pages over HTTPS.) */
-function newKey() {
+/** A new idempotency key. (`randomUUID` exists only in secure contexts.) */
+export function newKey() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("-");
 }
