@@ -7,7 +7,7 @@ SECONDS ?= 600
 WITHOUT_CYCLES = api auth broker bench cli config feed gateway http ledger net protocol
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page types sdk client browser browser-short deps bench soak chaos fuzz-build build
+.PHONY: test lint unit page types sdk client browser browser-short deps bench soak chaos fuzz-build build dist
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -63,6 +63,12 @@ tests/node_modules/.package-lock.json: tests/package.json tests/package-lock.jso
 
 build:
 	$(CARGO) build
+
+# The executable to install, target/dist/feedline, and its line tables beside it, in feedline.debug.
+dist:
+	CARGO_PROFILE_DIST_STRIP=none $(CARGO) build --profile dist
+	cd target/dist && objcopy --only-keep-debug --compress-debug-sections=zlib feedline feedline.debug
+	cd target/dist && objcopy --strip-debug --add-gnu-debuglink=feedline.debug feedline
 
 # For example: make bench BENCH="fanout --live"
 bench:

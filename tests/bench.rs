@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use feedline_test_support::ports::free_port;
 use futures::{SinkExt as _, StreamExt as _};
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
@@ -88,6 +89,74 @@ async fn floor_exits_with_its_parent() {
         .unwrap();
     drop(floor.stdin.take());
     assert!(timeout(PATIENCE, floor.wait()).await.expect("the bench exits").unwrap().success());
+}
+
+/// Runs a scenario for a second, and returns its report.
+async fn bench(args: &[&str]) -> Value {
+    let command = Command::new(env!("CARGO_BIN_EXE_feedline"))
+        .args(["bench", "--runs", "1", "--seconds", "1", "--json"])
+        .args(args)
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(6 * PATIENCE, command).await.expect("the bench ends").unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The row with this name.
+fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let rows = report["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name:?} in {report}"))
+}
+
+#[tokio::test]
+async fn broadcast_from_sequential_http_publishers_is_compared_with_the_floor() {
+    let report = bench(&["broadcast", "--publishers", "http:2", "--in-flight", "8"]).await;
+    let rate = row(&report, "broadcast to 1000, 8 in flight, 2 HTTP publishers");
+    assert!(rate["median"].as_f64().unwrap() > 0.0, "{rate}");
+    assert_eq!(rate["against"]["name"], "floor");
+    assert!(rate["ratio"].as_f64().unwrap() > 0.0, "{rate}");
+    assert!(row(&report, "  99 of 100 other calls within")["median"].as_f64().unwrap() > 0.0, "{report}");
+}
+
+#[tokio::test]
+async fn broadcast_by_the_api_is_compared_with_redis_alone() {
+    let report = bench(&["broadcast-api"]).await;
+    let rate = row(&report, "broadcast to 1000 channels with history");
+    assert!(rate["median"].as_f64().unwrap() > 0.0, "{rate}");
+    assert_eq!(rate["against"]["name"], "Redis alone");
+    assert!(rate["ratio"].as_f64().unwrap() > 0.0, "{rate}");
+}
+
+/// Twenty followers, each of 2 of 4 authors.
+const SMALL_FEED: [&str; 9] = ["feed", "--sockets", "20", "--followers", "10", "--authors", "4", "--writers", "1,2"];
+
+#[tokio::test]
+async fn feed_is_compared_with_the_floor() {
+    let report = bench(&SMALL_FEED).await;
+    let rate = row(&report, "2 writers: deliveries");
+    assert!(rate["ratio"].as_f64().unwrap() > 0.0, "{rate}");
+    let (deliveries, posts) = (rate["median"].as_f64().unwrap(), row(&report, "  posts")["median"].as_f64().unwrap());
+    assert!(deliveries > 5.0 * posts, "{deliveries} deliveries and {posts} posts a second: {report}");
+    for name in ["p50", "p99", "p99.9"] {
+        assert!(row(&report, &format!("  publish to socket, {name}"))["median"].as_f64().unwrap() > 0.0, "{report}");
+        row(&report, &format!("  at 0.8 of that, publish to socket, {name}"));
+    }
+    row(&report, "  CPU of a post beside the floor's for its deliveries");
+}
+
+#[tokio::test]
+async fn feed_on_redis_is_compared_with_the_script_or_says_why_not() {
+    let report = bench(&[&SMALL_FEED[..], &["--broker", "redis", "--load", "0"]].concat()).await;
+    if std::path::Path::new("tests/node_modules/ioredis").exists() {
+        let posts = row(&report, "  posts, beside the script's");
+        assert_eq!(posts["against"]["name"], "script");
+        assert!(posts["ratio"].as_f64().unwrap() > 0.0, "{posts}");
+    }
+    let report =
+        bench(&[&SMALL_FEED[..], &["--broker", "redis", "--load", "0", "--script", "missing.mjs"]].concat()).await;
+    assert!(report["notes"].to_string().contains("not compared with the script: there is no missing.mjs"), "{report}");
+    assert!(row(&report, "2 writers: deliveries")["median"].as_f64().unwrap() > 0.0, "{report}");
 }
 
 #[tokio::test]

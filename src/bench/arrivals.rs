@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use anyhow::{Error, Result, anyhow};
+use anyhow::{Error, Result};
 use tokio::sync::Notify;
-use tokio::task::{JoinError, JoinSet};
 
 use super::client::LoadClient;
+use super::socket_group::SocketGroup;
 
 /// Which publications have arrived at every socket.
 #[derive(Debug)]
@@ -52,14 +52,14 @@ impl Arrivals {
 pub(super) struct ReceiverGroup {
     /// The messages that have arrived.
     pub arrivals: Arc<Arrivals>,
-    sockets: JoinSet<Result<()>>,
+    sockets: SocketGroup,
 }
 
 impl ReceiverGroup {
     /// Starts counting.
     pub(super) fn new(sockets: impl ExactSizeIterator<Item = LoadClient>) -> Self {
         let arrivals = Arc::new(Arrivals::new(sockets.len() as u32));
-        let mut listening = JoinSet::new();
+        let mut listening = SocketGroup::default();
         for socket in sockets {
             listening.spawn(count(socket, Arc::clone(&arrivals)));
         }
@@ -68,18 +68,7 @@ impl ReceiverGroup {
 
     /// Waits until a socket fails, and returns the reason.
     pub(super) async fn failure(&mut self) -> Error {
-        match self.sockets.join_next().await {
-            Some(ended) => reason(ended).context("a socket failed"),
-            None => std::future::pending().await,
-        }
-    }
-}
-
-fn reason(ended: Result<Result<()>, JoinError>) -> Error {
-    match ended {
-        Ok(Err(error)) => error,
-        Ok(Ok(())) => anyhow!("it ended"),
-        Err(error) => error.into(),
+        self.sockets.failure().await
     }
 }
 

@@ -66,7 +66,12 @@ impl BenchContext {
 
     /// Starts a Feedline server on the server's core.
     pub(super) async fn start_server(&self, setup: &ServerSetup) -> Result<ServerProcess> {
-        server::start_feedline(setup, self.pinning.cores().map(|cores| cores.server)).await
+        server::start_feedline(
+            setup,
+            self.options.executable.as_deref(),
+            self.pinning.cores().map(|cores| cores.server),
+        )
+        .await
     }
 
     /// Starts the floor on the server's core.

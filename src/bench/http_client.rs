@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{AUTHORIZATION, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::http::request::Builder;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -18,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a server's API.
 pub(super) struct HttpClient {
-    sender: SendRequest<Empty<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
     host: String,
 }
 
@@ -35,12 +36,22 @@ impl HttpClient {
 
     /// Sends a request as the user of a token, and returns the body. Fails on an error status.
     pub(super) async fn call(&mut self, method: Method, path: &str, token: &str) -> Result<Bytes> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, &self.host)
-            .header(AUTHORIZATION, format!("Bearer {token}"))
-            .body(Empty::new())?;
+        let request = Request::builder().method(method).uri(path).header(AUTHORIZATION, format!("Bearer {token}"));
+        self.send(request, path, Bytes::new()).await
+    }
+
+    /// Posts JSON as a backend, on behalf of a user if the name is not empty, and returns the body. Fails on an error
+    /// status.
+    pub(super) async fn post(&mut self, path: &str, key: &str, user: &str, body: Bytes) -> Result<Bytes> {
+        let mut request = Request::post(path).header(CONTENT_TYPE, "application/json").header("x-api-key", key);
+        if !user.is_empty() {
+            request = request.header("x-user", user);
+        }
+        self.send(request, path, body).await
+    }
+
+    async fn send(&mut self, request: Builder, path: &str, body: Bytes) -> Result<Bytes> {
+        let request = request.header(HOST, &self.host).body(Full::new(body))?;
         let asking = async {
             let answer = self.sender.send_request(request).await?;
             let status = answer.status();

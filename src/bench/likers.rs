@@ -35,9 +35,9 @@ pub(super) struct LikeTargets {
 /// The pace of a load.
 #[derive(Clone, Copy)]
 pub(super) enum LoadPace {
-    /// Each user always has [`WINDOW`] likes in flight.
+    /// As fast as the server answers: each user has [`WINDOW`] likes in flight, a writer of posts one request.
     FlatOut,
-    /// Likes a second of all users together, whether or not earlier ones have been answered.
+    /// Likes or posts a second of all clients together.
     Rate(f64),
 }
 

@@ -10,11 +10,12 @@ use anyhow::{Result, bail};
 use tokio::time::sleep_until;
 
 use super::arrivals::ReceiverGroup;
-use super::broadcast::{BroadcastRoom, SOCKETS};
+use super::broadcast_room::{BroadcastRoom, SOCKETS};
 use super::client::open_all;
 use super::context::BenchContext;
 use super::fanout::PostAuthor;
 use super::fanout_setup::{FOLLOWERS, FanoutSetup, RedisBaseline, fill, millis_a_post};
+use super::publishers::PublisherKind;
 use super::report::{Better, Goal, Report, Row, median};
 use super::seed::{self, AUTHOR};
 
@@ -32,7 +33,7 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut alone = RedisBaseline::connect(&setup.server.broker, &prefix).await?;
     let server = bench.start_server(&setup.server).await?;
     let floor = bench.start_floor().await?;
-    let mut room = BroadcastRoom::floor(bench, floor.floor()).await?;
+    let mut room = BroadcastRoom::floor(bench, floor.floor(), PublisherKind::Socket).await?;
     let connected = (0..FOLLOWERS).step_by(FOLLOWERS / SOCKETS);
     let greetings: Vec<String> =
         connected.map(|n| seed::connect(&setup.server.secret, &seed::user(n))).collect::<Result<_>>()?;

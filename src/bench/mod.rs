@@ -6,17 +6,22 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `broadcast`, `fanout`, `live`, `celebrity`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes` | one scenario each |
+//! | `broadcast`, `broadcast_api`, `feed`, `fanout`, `live`, `celebrity`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes` | one scenario each |
 //! | `options`, `context` | the command-line options; the context of all scenarios |
-//! | `floor` | the server that only delivers messages |
-//! | `client`, `frames`, `arrivals`, `target` | load: WebSocket clients, and counters of received messages |
+//! | `floor`, `floor_room`, `floor_http` | the server that only delivers messages: its sockets, queues, HTTP publishers |
+//! | `broadcast_room`, `publishers`, `api_probe` | load: a channel with its publishers; other calls meanwhile |
+//! | `client`, `frames`, `arrivals`, `socket_group`, `target` | load: WebSocket clients, and counters of received messages |
+//! | `feed_graph`, `feed_writers`, `feed_deliveries`, `feed_side`, `feed_script`, `feed_report` | parts of `feed` |
 //! | `likers`, `http_client` | load: clients that like; HTTP requests |
 //! | `server`, `postgres`, `process`, `pin` | the measured servers, child processes, and their cores |
 //! | `seed`, `dataset`, `fanout_setup`, `ledger` | users, tokens and posts that are created before the load |
 //! | `report` | medians, the table, JSON |
 
+mod api_probe;
 mod arrivals;
 mod broadcast;
+mod broadcast_api;
+mod broadcast_room;
 mod celebrity;
 mod client;
 mod context;
@@ -24,7 +29,16 @@ mod dataset;
 mod edges;
 mod fanout;
 mod fanout_setup;
+mod feed;
+mod feed_deliveries;
+mod feed_graph;
+mod feed_report;
+mod feed_script;
+mod feed_side;
+mod feed_writers;
 mod floor;
+mod floor_http;
+mod floor_room;
 mod frames;
 mod http_client;
 mod idle;
@@ -37,10 +51,12 @@ mod page_cost;
 mod pin;
 mod postgres;
 mod process;
+mod publishers;
 mod reconnect;
 mod report;
 mod seed;
 mod server;
+mod socket_group;
 mod target;
 mod timeline;
 
@@ -53,8 +69,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
+use broadcast::BroadcastLoad;
 use context::BenchContext;
+use feed::FeedLoad;
 use options::{BenchOptions, number_between};
+use publishers::PublisherKind;
 use report::Report;
 
 /// `feedline bench <scenario>`.
@@ -70,7 +89,13 @@ pub(crate) struct BenchArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum Scenario {
     /// 1,000 sockets on one channel; 1, 8 and 32 publications in flight: deliveries a second, compared with the floor
-    Broadcast,
+    Broadcast(BroadcastLoad),
+    /// One HTTP client publishes to 1,000 channels with history on Redis at once: channels a second, compared with
+    /// Redis alone
+    BroadcastApi,
+    /// 1,000 connected users who follow 10 of 100 authors, posts by 1, 8 and 32 HTTP writers: posts and deliveries a
+    /// second, CPU time, latency, compared with the floor
+    Feed(FeedLoad),
     /// A post to 10,000 active followers on Redis: followers a second, compared with Redis alone
     Fanout {
         /// 1,000 of the followers are connected: latency from acceptance to the last socket
@@ -127,13 +152,13 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         return floor_runtime()?.block_on(floor::run(listen));
     }
     let options = args.options.clone();
-    let only_broadcast = options.server.is_none() || matches!(args.scenario, Scenario::Broadcast);
     ensure!(
-        only_broadcast,
-        "--server goes with broadcast only: the other scenarios must start the server they measure"
+        options.server.is_none()
+            || matches!(&args.scenario, Scenario::Broadcast(load) if load.publishers == PublisherKind::Socket),
+        "--server goes with broadcast from a socket only: the other scenarios must start the server they measure"
     );
-    // Without connected followers Redis carries the load, so it gets the clients' core for itself.
-    let alone = matches!(args.scenario, Scenario::Fanout { live: false });
+    // Without connected clients Redis carries the load, so it gets the clients' core for itself.
+    let alone = matches!(args.scenario, Scenario::Fanout { live: false } | Scenario::BroadcastApi);
     let pinning = pin::pin(options.pin, |cores| if alone { cores.server } else { cores.clients })?;
     let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len}")?;
     let bar = ProgressBar::new(1).with_style(style);
@@ -160,7 +185,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 
 async fn measure(bench: &BenchContext, scenario: &Scenario) -> Result<Report> {
     match scenario {
-        Scenario::Broadcast => broadcast::run(bench).await,
+        Scenario::Broadcast(load) => broadcast::run(bench, load).await,
+        Scenario::BroadcastApi => broadcast_api::run(bench).await,
+        Scenario::Feed(load) => feed::run(bench, load).await,
         Scenario::Fanout { live: false } => fanout::run(bench).await,
         Scenario::Fanout { live: true } => live::run(bench).await,
         Scenario::Celebrity { followers, connected, posts } => {

@@ -1,6 +1,7 @@
 //! The options of all scenarios.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -36,6 +37,9 @@ pub(super) struct BenchOptions {
     /// The store of the server's ledger
     #[arg(long, global = true, value_enum, default_value_t)]
     pub(super) ledger: LedgerKind,
+    /// The executable of the measured server, to compare two builds [default: this one]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(super) executable: Option<PathBuf>,
     /// A running server on this machine (broadcast only), as http://127.0.0.1:8000
     #[arg(long, global = true, value_name = "URL", value_parser = loopback_server)]
     pub(super) server: Option<SocketAddr>,

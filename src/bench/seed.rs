@@ -30,6 +30,11 @@ pub(super) fn secret() -> String {
     (0..4).map(|_| format!("{:016x}", rand::random::<u64>())).collect()
 }
 
+/// The API key of a server with this secret.
+pub(super) fn api_key(secret: &str) -> String {
+    format!("{secret}-backend")
+}
+
 /// The secret of a server that is already running.
 pub(super) fn secret_from_environment() -> Result<String> {
     std::env::var("FEEDLINE__AUTH__HMAC_SECRET")

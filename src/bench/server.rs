@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use feedline::model::Retention;
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -13,6 +16,21 @@ use tokio::time::timeout;
 use super::ledger::SQLITE;
 use super::postgres::PostgresData;
 use super::process::{ServerProcess, TempFolder, free_address};
+use super::seed;
+
+/// A namespace with history, and what it keeps.
+pub(super) const HISTORY_NAMESPACE: &str = "kept";
+pub(super) const HISTORY: Retention = Retention { size: 100, ttl: Duration::from_secs(300) };
+
+/// `namespaces`: one without history in which clients publish, and one with.
+fn namespaces() -> String {
+    let Retention { size, ttl } = HISTORY;
+    json!([
+        { "name": "bench", "publish": "anyone" },
+        { "name": HISTORY_NAMESPACE, "history_size": size, "history_ttl": format!("{}s", ttl.as_secs()) },
+    ])
+    .to_string()
+}
 
 /// The setup of a Feedline server. Its folder exists before the server starts, so that the ledger can be filled.
 #[derive(Debug)]
@@ -68,10 +86,11 @@ impl ServerSetup {
             ("FEEDLINE__SERVER__DATA_DIR", self.folder.path().display().to_string()),
             ("FEEDLINE__SERVER__LOG_LEVEL", "warn".to_owned()),
             ("FEEDLINE__AUTH__HMAC_SECRET", self.secret.clone()),
+            ("FEEDLINE__AUTH__API_KEYS", seed::api_key(&self.secret)),
             ("FEEDLINE__BROKER__URL", self.broker.clone()),
             ("FEEDLINE__BROKER__PREFIX", self.prefix.clone()),
             ("FEEDLINE__LEDGER__URL", self.ledger.clone()),
-            ("FEEDLINE__NAMESPACES", r#"[{"name":"bench","publish":"anyone"}]"#.to_owned()),
+            ("FEEDLINE__NAMESPACES", namespaces()),
             // One publisher represents many users.
             ("FEEDLINE__CLIENT__COMMANDS_PER_SECOND", "0".to_owned()),
             ("FEEDLINE__RATES__POSTS", "0".to_owned()),
@@ -86,10 +105,17 @@ impl ServerSetup {
     }
 }
 
-/// Starts this executable as a server, and waits until it is ready.
-pub(super) async fn start_feedline(setup: &ServerSetup, core: Option<usize>) -> Result<ServerProcess> {
+/// Starts an executable of Feedline, by default this one, as a server, and waits until it is ready.
+pub(super) async fn start_feedline(
+    setup: &ServerSetup,
+    executable: Option<&Path>,
+    core: Option<usize>,
+) -> Result<ServerProcess> {
     let addr = free_address()?;
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(match executable {
+        Some(path) => path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?,
+        None => std::env::current_exe()?,
+    });
     command.arg("serve").current_dir(setup.folder.path());
     for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("FEEDLINE__")) {
         command.env_remove(key);
