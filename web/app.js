@@ -7,11 +7,12 @@ import { Shell } from "./components/shell.js";
 import { setText } from "./dom.js";
 import { Favourites } from "./favourites.js";
 import { request, signIn, signUp } from "./api.js";
-import { Feedline } from "./feedline/index.js";
+import { Feedline, webSocket } from "./feedline/index.js";
 import { t } from "./i18n/index.js";
 import { Line } from "./line.js";
 import { Router } from "./router.js";
 import { clearSession, loadSession, saveSession } from "./session.js";
+import { Tap } from "./tap.js";
 import { gateView } from "./views/gate.js";
 import { signedInViews } from "./views/index.js";
 
@@ -29,6 +30,8 @@ export class App {
   /** The client module: connection, timeline, likes, notifications. */
   client = null;
   line = null;
+  /** The latest frames. */
+  tap = null;
   /** The view Home; the language and the user are those with which it was made. */
   home = null;
   favourites = null;
@@ -80,7 +83,7 @@ export class App {
     this.#shell = null;
     this.line?.close();
     this.client?.close();
-    this.client = this.line = this.favourites = this.session = this.home = null;
+    this.client = this.line = this.tap = this.favourites = this.session = this.home = null;
     clearSession();
     this.router.go("/sign-in", { replace: true });
   }
@@ -156,8 +159,12 @@ export class App {
 
   #open(session) {
     this.session = session;
-    const client = new Feedline({ url: "/connection/websocket", user: session.user, token: session.token });
+    const { user, token } = session;
+    this.tap = new Tap();
+    const transport = this.tap.transport(webSocket());
+    const client = new Feedline({ url: "/connection/websocket", user, token, transport });
     this.client = client;
+    this.tap.watch(client.connection);
     this.line = new Line(client);
     const rpc = (method, params) => client.connection.rpc(method, params);
     this.favourites = new Favourites(rpc, (error) => this.toast(messageOf(error)));

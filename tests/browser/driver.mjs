@@ -164,11 +164,14 @@ export class Browser {
     return entries.filter(({ level }) => level !== "INFO" && level !== "DEBUG").map(({ message }) => message);
   }
 
-  /** Emulates a colour scheme and a window size. */
+  /** Emulates a colour scheme and a window size. Without motion: colours are those of the theme at once. */
   async emulate({ dark = false, width, height }) {
     const command = (cmd, params) => this.call("POST", "/goog/cdp/execute", { cmd, params });
     await command("Emulation.setEmulatedMedia", {
-      features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }],
+      features: [
+        { name: "prefers-color-scheme", value: dark ? "dark" : "light" },
+        { name: "prefers-reduced-motion", value: "reduce" },
+      ],
     });
     await command("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
   }

@@ -40,7 +40,6 @@ describe("the client module", () => {
     assert.deepEqual(ids(feedline), [live.id, before.id]);
     assert.equal(entry(feedline, live.id).isLive, true);
     await until(() => feedline.people.get(bo).name === bo);
-    assert.equal(feedline.connection.tap.latencies.length > 0, true);
   });
 
   test("shows an own post at once and never twice", async () => {
@@ -281,7 +280,6 @@ describe("the client module", () => {
     await reader.timeline.showWaiting();
     assert.deepEqual(ids(reader), newest.slice(0, 20));
     assert.equal(reader.timeline.waiting, 0);
-    assert.ok(feedline.connection.tap.entries.length <= 200 && feedline.connection.tap.latencies.length <= 60);
   });
 });
 

@@ -276,7 +276,6 @@ test("channels are shared, recover by themselves, and are left with their last l
   assert.deepEqual(server.socket.last("unsubscribe").unsubscribe, { channel: "post:1" });
   server.socket.say(server.push("post:1", "late", 4));
   assert.deepEqual(log, ["first true", "second true"]);
-  assert.equal(connection.tap.positions.has("post:1"), false);
 });
 
 test("a channel that is refused says so; one that is busy is asked for again", async () => {
@@ -296,18 +295,4 @@ test("a channel that is refused says so; one that is busy is asked for again", a
   assert.deepEqual(log, [103]);
   tick(30_000);
   assert.equal(server.socket.sent.filter(({ subscribe }) => subscribe).length, 2);
-});
-
-test("the tap keeps the latest frames, and no token", async () => {
-  const { server, connection, arrive } = setUp();
-  connection.open();
-  server.accept({ [CHANNEL]: standing(0) });
-  server.socket.say(server.push(CHANNEL, { type: "post", post: { created_at: Date.now() - 18 } }, 1));
-  server.socket.say(server.push(CHANNEL, { type: "post", post: { created_at: Date.now() - 86_400_000 } }, 2));
-  assert.deepEqual(connection.tap.latencies.map(({ ms }) => ms), [18], "an old post that comes in is no slow one");
-  assert.deepEqual(connection.tap.positions.get(CHANNEL), { offset: 2, epoch: "e" });
-  assert.ok(!JSON.stringify(connection.tap.entries).includes("secret"));
-  server.socket.say(...arrive(...Array.from({ length: 500 }, (_, i) => i + 3)));
-  assert.equal(connection.tap.entries.length, 200);
-  assert.equal(connection.tap.entries.at(-1).offset, 502);
 });

@@ -119,7 +119,7 @@ test("new posts wait while one reads further down, and no more than agreed are k
   feedline.timeline.atTop = false;
   await arrive(121, 121, { author: "cy" });
   assert.deepEqual(shown(feedline), descending(120, 111));
-  assert.deepEqual([feedline.timeline.waiting, feedline.timeline.waitingAuthors], [1, ["cy"]]);
+  assert.equal(feedline.timeline.waiting, 1);
   feedline.timeline.atTop = true;
   assert.deepEqual(shown(feedline), descending(121, 112));
   assert.equal(feedline.timeline.waiting, 0);

@@ -64,8 +64,7 @@ export class Drawer {
       this.#list,
     );
     this.element.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
-    const { tap } = app.client.connection;
-    this.#stops = [tap.on("entry", () => this.#schedule()), app.line.on(() => this.#schedule())];
+    this.#stops = [app.tap.on(() => this.#schedule()), app.line.on(() => this.#schedule())];
     this.#render();
   }
 
@@ -100,8 +99,7 @@ export class Drawer {
 
   #render() {
     this.#frame = 0;
-    const { client, line } = this.#app;
-    const { tap } = client.connection;
+    const { client, line, tap } = this.#app;
     const off = ["offline", "ended"].includes(line.state.name);
     setText(this.#toggle, t(off ? "curtain.online" : "curtain.offline"));
     this.#drop.disabled = line.state.name !== "live";

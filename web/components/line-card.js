@@ -113,7 +113,7 @@ export class LineCard {
       }));
     this.#stops = [
       app.line.on(() => this.#render()),
-      app.client.connection.tap.on("entry", soon),
+      app.tap.on(soon),
       () => cancelAnimationFrame(frame),
     ];
     this.#render();
@@ -124,8 +124,8 @@ export class LineCard {
   }
 
   #render() {
-    const { line, client } = this.#app;
-    const { latencies, positions } = client.connection.tap;
+    const { line, client, tap } = this.#app;
+    const { latencies, positions } = tap;
     this.element.dataset.state = line.state.name;
     this.element.querySelector(".line-state").dataset.state = line.state.name;
     setText(this.#word, lineWord(line));

@@ -3,7 +3,6 @@
 import { Emitter } from "./emitter.js";
 import { FeedlineError, backoff, isTerminal } from "./errors.js";
 import { Subscriptions } from "./subscriptions.js";
-import { Tap } from "./tap.js";
 import { webSocket } from "./transport.js";
 
 /** @import { ChannelHandlers, Command, CommandOptions, SubscribeOptions } from "./types.js" */
@@ -23,7 +22,6 @@ const TOKEN_INVALID = 3500;
 
 /** @extends {Emitter<import("./types.js").ConnectionEvents>} */
 export class Connection extends Emitter {
-  tap = new Tap();
   /** @type {import("./types.js").ConnectionState} */
   state;
   #options;
@@ -107,11 +105,10 @@ export class Connection extends Emitter {
     return new Promise((resolve, failed) => {
       const id = ++this.#lastId;
       const timer = setTimeout(() => {
-        this.#commands.delete(id);
-        failed(failure("timeout", "the server does not answer", command.isSent));
+        this.#take(id)?.failed(failure("timeout", "the server does not answer", command.isSent));
       }, timeoutMs);
       const done = (/** @type {any} */ reply) => (answered?.(reply), resolve(reply));
-      const command = { body, done, failed, timer, at: 0, isSent: false };
+      const command = { body, done, failed, timer, isSent: false };
       this.#commands.set(id, command);
       if (first || this.isLive) this.#send(id, command, first);
       else if (!this.#isWanted) this.#fail(() => true, "offline");
@@ -143,12 +140,7 @@ export class Connection extends Emitter {
     const generation = ++this.#generation;
     if (this.state.name === "lost") this.#setState({ ...this.state, retryAt: null });
     try {
-      if (this.#tokenIsStale && this.#options.getToken) {
-        const token = await this.#options.getToken();
-        if (generation !== this.#generation) return;
-        if (!token) return this.#end(TOKEN_INVALID, "no token");
-        this.#token = token;
-      }
+      if (this.#tokenIsStale && this.#options.getToken && !(await this.#renewToken())) return;
       const url = new URL(this.#options.url, globalThis.location?.href);
       this.#timer("alive", TIMEOUT_MS, () => this.#lost(0, "no answer"));
       this.#transport = (this.#options.transport ?? webSocket())(url.href, {
@@ -185,6 +177,16 @@ export class Connection extends Emitter {
     for (const [id, command] of this.#commands) if (!command.isSent) this.#send(id, command);
   }
 
+  /** Asks for a token. @returns {Promise<boolean>} false: there is none, or the connection ended meanwhile */
+  async #renewToken() {
+    const generation = this.#generation;
+    const token = await this.#options.getToken?.();
+    if (generation !== this.#generation) return false;
+    if (token) this.#token = token;
+    else this.#end(TOKEN_INVALID, "no token");
+    return Boolean(token);
+  }
+
   /** A tenth ahead of the end: the server closes the connection soon after it. @param {number} ttl in seconds */
   #refreshAfter(ttl) {
     if (this.#options.getToken) this.#timer("refresh", Math.min(ttl * 900, MAX_TIMER_MS), () => this.#refresh());
@@ -193,11 +195,8 @@ export class Connection extends Emitter {
   async #refresh() {
     const generation = this.#generation;
     try {
-      const token = await this.#options.getToken?.();
-      if (generation !== this.#generation) return;
-      if (!token) return this.#end(TOKEN_INVALID, "no token");
-      this.#token = token;
-      const { refresh } = await this.command({ refresh: { token } });
+      if (!(await this.#renewToken())) return;
+      const { refresh } = await this.command({ refresh: { token: this.#token } });
       if (refresh.expires) this.#refreshAfter(refresh.ttl ?? 0);
     } catch (cause) {
       const { temporary, code, message } = FeedlineError.of(cause);
@@ -210,7 +209,6 @@ export class Connection extends Emitter {
   /** @param {string} frame */
   #frame(frame) {
     this.#heardAt = Date.now();
-    this.tap.framesIn += 1;
     const generation = this.#generation;
     let messages;
     try {
@@ -227,54 +225,43 @@ export class Connection extends Emitter {
     if (message.id) this.#reply(message.id, message);
     else if (message.push) this.#push(message.push);
     else {
-      this.tap.add("in", "ping");
       this.#expectPing();
-      if (!this.#ping.pong) return;
-      this.tap.add("out", "pong");
-      this.#write("{}");
+      if (this.#ping.pong) this.#transport?.send("{}");
     }
   }
 
   /** @param {number} id @param {Message} reply */
   #reply(id, { error, ...reply }) {
+    const command = this.#take(id);
+    if (error) command?.failed(new FeedlineError(error));
+    else command?.done(reply);
+  }
+
+  /** Removes a command that is answered, or will not be. @param {number} id */
+  #take(id) {
     const command = this.#commands.get(id);
-    if (!command) return;
+    clearTimeout(command?.timer);
     this.#commands.delete(id);
-    clearTimeout(command.timer);
-    const more = { id, ms: Date.now() - command.at, method: command.body.rpc?.method ?? "" };
-    this.tap.add("in", error ? "error" : "reply", more, error ?? reply.rpc?.data ?? reply.connect);
-    if (error) command.failed(new FeedlineError(error));
-    else command.done(reply);
+    return command;
   }
 
   /** @param {Push} push */
   #push(push) {
-    const { channel = "", pub, disconnect } = push;
-    const ms = pub?.data?.type === "post" ? this.tap.latency(pub.data.post.created_at) : null;
-    const kind = pub ? "publication" : (Object.keys(push).find((key) => key !== "channel") ?? "push");
-    this.tap.add("in", kind, { channel, offset: pub?.offset ?? 0, epoch: pub?.epoch ?? "", ms }, pub?.data ?? push);
+    const { disconnect } = push;
     if (disconnect) this.#lost(disconnect.code, disconnect.reason);
     else this.#subscriptions.push(push);
   }
 
   /** @param {number} id @param {Command} command @param {boolean} [alone] not with the other commands of this task */
   #send(id, command, alone = false) {
-    const kind = Object.keys(command.body)[0];
-    const { token, data, ...shown } = command.body[kind];
     command.isSent = true;
-    command.at = Date.now();
-    const { method = "", channel = "" } = shown;
-    this.tap.add("out", kind, { id, method, channel }, kind === "rpc" ? data : shown);
     const text = JSON.stringify({ ...command.body, id });
-    if (alone) this.#write(text);
-    else if (this.#outgoing.push(text) === 1) queueMicrotask(() => this.#write(this.#outgoing.splice(0).join("\n")));
+    if (alone) this.#transport?.send(text);
+    else if (this.#outgoing.push(text) === 1) queueMicrotask(() => this.#flush());
   }
 
-  /** @param {string} frame */
-  #write(frame) {
-    if (!frame) return;
-    this.tap.framesOut += 1;
-    this.#transport?.send(frame);
+  #flush() {
+    if (this.#outgoing.length > 0) this.#transport?.send(this.#outgoing.splice(0).join("\n"));
   }
 
   #expectPing() {
@@ -317,17 +304,13 @@ export class Connection extends Emitter {
   /** @param {(command: Command) => boolean} which @param {string} reason */
   #fail(which, reason) {
     for (const [id, command] of [...this.#commands]) {
-      if (!which(command)) continue;
-      this.#commands.delete(id);
-      clearTimeout(command.timer);
-      command.failed(failure(reason, "the connection is not there", command.isSent));
+      if (which(command)) this.#take(id)?.failed(failure(reason, "the connection is not there", command.isSent));
     }
   }
 
   /** @param {any} state */
   #setState(state) {
     this.state = { since: Date.now(), ...state };
-    this.tap.add("note", state.name, { text: state.reason ?? "" });
     this.emit("state", this.state);
   }
 

@@ -1,5 +1,6 @@
 // Likes that light at once: pending until the server says that they are settled, or reverted and why.
 
+import { BoundedMap } from "./bounded.js";
 import { Emitter } from "./emitter.js";
 import { FeedlineError, backoff } from "./errors.js";
 
@@ -15,8 +16,8 @@ const MAX_REVERTED = 100;
 export class Likes extends Emitter {
   /** @type {Map<number, PendingLike>} */
   #pending = new Map();
-  /** @type {Map<number, string>} id → why */
-  #reverted = new Map();
+  /** @type {BoundedMap<number, string>} id → why */
+  #reverted = new BoundedMap(MAX_REVERTED);
   #connection;
 
   /** @param {import("./connection.js").Connection} connection @param {string} user */
@@ -108,9 +109,7 @@ export class Likes extends Emitter {
   #revert(id, reason) {
     const like = this.#pending.get(id);
     this.#pending.delete(id);
-    this.#reverted.delete(id);
     this.#reverted.set(id, reason);
-    if (this.#reverted.size > MAX_REVERTED) this.#reverted.delete([...this.#reverted.keys()][0]);
     // What another tab asked for, or this one long ago: only the server knows what holds now.
     const settle = (/** @type {any} */ post) => this.emit("settled", { id, liked: post.liked, likes: post.likes });
     if (like) settle(like);

@@ -1,5 +1,6 @@
 // Names and pictures of users. Pages bring them along; those of live posts are asked for.
 
+import { BoundedMap } from "./bounded.js";
 import { Emitter } from "./emitter.js";
 
 const MAX_PEOPLE = 1000;
@@ -7,8 +8,8 @@ const MAX_PEOPLE = 1000;
 /** @typedef {import("./types.js").Person} Person */
 /** @extends {Emitter<{change: void}>} */
 export class People extends Emitter {
-  /** @type {Map<string, Person>} the one asked for last is the last */
-  #people = new Map();
+  /** @type {BoundedMap<string, Person>} the one asked for last is the last */
+  #people = new BoundedMap(MAX_PEOPLE);
   #connection;
 
   /** @param {import("./connection.js").Connection} connection */
@@ -31,11 +32,7 @@ export class People extends Emitter {
 
   /** @param {Record<string, Person>} [people] */
   add(people = {}) {
-    for (const [id, person] of Object.entries(people)) {
-      this.#people.delete(id);
-      this.#people.set(id, person);
-    }
-    while (this.#people.size > MAX_PEOPLE) this.#people.delete([...this.#people.keys()][0]);
+    for (const [id, person] of Object.entries(people)) this.#people.set(id, person);
   }
 
   /** @param {Person} person */

@@ -3,6 +3,8 @@
 // Pages are read while the log moves on. Every event has an offset, and every page the offset at which it was read, so
 // that the later of two truths wins, whichever comes first.
 
+import { BoundedMap } from "./bounded.js";
+
 /** @import { Page, Post } from "./types.js" */
 
 /** How many departed posts are remembered, lest an older page brings them back. */
@@ -13,8 +15,8 @@ const FINAL = Infinity;
 export class PostList {
   /** @type {Post[]} */
   #posts = [];
-  /** @type {Map<number, number>} id → offset at which it left */
-  #gone = new Map();
+  /** @type {BoundedMap<number, number>} id → offset at which it left */
+  #gone = new BoundedMap(MAX_GONE);
   /** The offset at which the first page was read. */
   #readAt = -1;
   /** @type {[any, number][]} events that came before the first page */
@@ -96,9 +98,7 @@ export class PostList {
 
   /** @param {number} id @param {number} offset */
   #remove(id, offset) {
-    this.#gone.delete(id);
     this.#gone.set(id, offset);
-    if (this.#gone.size > MAX_GONE) this.#gone.delete(/** @type {number} */ (this.#gone.keys().next().value));
     if (this.get(id)) this.#posts.splice(this.#place(id), 1);
   }
 

@@ -77,9 +77,7 @@ export class Subscriptions {
 
   /** @param {Channel} channel @returns {boolean} whether it was known */
   #forget(channel) {
-    if (this.#channels.get(channel.name) !== channel) return false;
-    this.#connection.tap.positions.delete(channel.name);
-    return this.#channels.delete(channel.name);
+    return this.#channels.get(channel.name) === channel && this.#channels.delete(channel.name);
   }
 
   /** @param {Channel} channel */
@@ -107,17 +105,9 @@ export class Subscriptions {
   /** @param {Channel} channel @param {SubscribeReply} reply @param {number} lostFor */
   #subscribed(channel, reply, lostFor) {
     const { was_recovering: wasRecovering = false, recovered = false, publications = [] } = reply;
-    const offset = channel.position?.offset ?? 0;
     channel.state = "subscribed";
     channel.attempt = 0;
     channel.position = reply.recoverable ? { offset: reply.offset ?? 0, epoch: reply.epoch ?? "" } : null;
-    if (channel.position) this.#connection.tap.positions.set(channel.name, channel.position);
-    if (wasRecovering) {
-      const text = recovered ? `from ${offset}: ${publications.length} publications, 0 lost` : `not from ${offset}`;
-      const kind = recovered ? "recovered" : "unrecovered";
-      this.#connection.tap.recoveries += 1;
-      this.#connection.tap.add("note", kind, { channel: channel.name, offset, text });
-    }
     this.#tell(channel, "subscribed", { wasRecovering, recovered, missed: publications.length, lostFor });
     for (const publication of publications) this.#publication(channel, publication);
   }

@@ -1,5 +1,6 @@
 // A timeline to show: the posts with what is pending, what waits, and what happened to the connection.
 
+import { BoundedMap } from "./bounded.js";
 import { Emitter } from "./emitter.js";
 import { FeedlineError, backoff } from "./errors.js";
 import { PostList } from "./posts.js";
@@ -41,8 +42,8 @@ export class Timeline extends Emitter {
   #attempt = 0;
   /** @type {Draft[]} oldest first */
   #drafts = [];
-  /** @type {Map<number, string>} id → key of what was written here */
-  #keys = new Map();
+  /** @type {BoundedMap<number, string>} id → key of what was written here */
+  #keys = new BoundedMap(MAX_KEYS);
   /** @type {Map<number, () => void>} */
   #watched = new Map();
   /** @type {(() => void)[]} */
@@ -89,10 +90,6 @@ export class Timeline extends Emitter {
   /** How many new posts wait while the reader is not at the top. */
   get waiting() {
     return this.#forgotten + this.#waitingPosts().length;
-  }
-
-  get waitingAuthors() {
-    return [...new Set(this.#waitingPosts().map(({ author }) => author))].slice(0, 3);
   }
 
   get atTop() {
@@ -314,7 +311,6 @@ export class Timeline extends Emitter {
       const input = { ...draft.input, idempotency_key: draft.idempotencyKey };
       const post = await this.#context.connection.rpc("posts.create", input);
       this.#keys.set(post.id, draft.entry.key);
-      if (this.#keys.size > MAX_KEYS) this.#keys.delete([...this.#keys.keys()][0]);
       this.#drafts.splice(this.#drafts.indexOf(draft), 1);
       this.#apply({ type: "post", post });
     } catch (cause) {

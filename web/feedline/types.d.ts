@@ -98,7 +98,6 @@ export interface Command {
   done(reply: any): void;
   failed(error: FeedlineError): void;
   timer: any;
-  at: number;
   isSent: boolean;
 }
 export interface ErrorInit {
@@ -138,22 +137,6 @@ export interface Channel {
   state: "idle" | "subscribing" | "subscribed";
   position: Position | null;
   attempt: number;
-}
-
-/** A frame, or what became of the connection. */
-export interface TapEntry {
-  at: number;
-  way: "in" | "out" | "note";
-  kind: string;
-  channel: string;
-  offset: number;
-  epoch: string;
-  id: number;
-  method: string;
-  /** The payload as JSON, shortened. */
-  text: string;
-  /** Of a reply: since its command; of a post: since it was published. */
-  ms: number | null;
 }
 
 // The wire: the Centrifuge client protocol, as JSON.
