@@ -35,6 +35,8 @@ export class App {
   /** The view Home; the language and the user are those with which it was made. */
   home = null;
   favourites = null;
+  /** The simulated people of a development page, once there were some. */
+  crowd = null;
   router;
 
   constructor(root) {
@@ -81,9 +83,10 @@ export class App {
     this.home?.close();
     this.#shell?.close();
     this.#shell = null;
+    this.crowd?.stop();
     this.line?.close();
     this.client?.close();
-    this.client = this.line = this.tap = this.favourites = this.session = this.home = null;
+    this.client = this.line = this.tap = this.favourites = this.session = this.home = this.crowd = null;
     clearSession();
     this.router.go("/sign-in", { replace: true });
   }

@@ -16,8 +16,15 @@ const WHOLE_BYTES = 67 * 1024;
 const FIRST_BYTES = 60 * 1024;
 const FIRST_PAINT_MS = 500;
 const COLD_STARTS = 5;
+/** The cumulative layout shift of a start: browsers call up to 0.1 good. */
+const MAX_SHIFT = 0.02;
 
-const scene = stage({ people: { ann: "Ann Arbor" } });
+const scene = stage({
+  people: { ann: "Ann Arbor" },
+  before: async ({ server }) => {
+    for (let n = 1; n <= 30; n += 1) await server.postOf("ann", `post ${n} #shift`);
+  },
+});
 
 /** Requests a file and returns its status, headers and undecoded bytes. */
 function request(path, headers = {}) {
@@ -46,6 +53,14 @@ function firstPaint() {
   const [paint] = performance.getEntriesByName("first-contentful-paint");
   const [script] = performance.getEntriesByName(new URL("/main.js", location.href).href);
   return paint && { ms: paint.startTime, scriptMs: script.responseEnd };
+}
+
+/** Observes how much the page has moved since the navigation; the result is in `window.shifted`. */
+function observeShifts() {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shifted += value;
+  }).observe({ type: "layout-shift", buffered: true });
 }
 
 const sum = (files) => files.reduce((total, { bytes }) => total + bytes, 0);
@@ -94,7 +109,7 @@ test("scripts and styles stay small on the wire", async () => {
   assert.ok(sum([...first, ...later]) <= WHOLE_BYTES, `${sum([...first, ...later])} bytes for all views`);
 });
 
-test("the shell is painted soon after a cold start", async () => {
+test("the shell is painted soon after a cold start, and nothing moves afterwards", async () => {
   const { server, driver, ann } = scene;
   const session = await ann.run(() => Object.entries(sessionStorage));
   const times = [];
@@ -109,6 +124,10 @@ test("the shell is painted soon after a cold start", async () => {
       const paint = await cold.until(() => cold.run(firstPaint), Boolean, "a paint");
       assert.ok(paint.ms >= paint.scriptMs, "the first paint is that of the shell");
       times.push(paint.ms);
+      await cold.run(observeShifts);
+      await cold.sees("topic", "#shift");
+      const shifted = await cold.run(() => window.shifted);
+      assert.ok(shifted <= MAX_SHIFT, `the page shifted by ${shifted}`);
     } finally {
       await cold.close();
     }

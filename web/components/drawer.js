@@ -2,7 +2,9 @@
 
 import { button, h, setText } from "../dom.js";
 import { locale, t } from "../i18n/index.js";
+import { Crowd, isDevelopment } from "../crowd.js";
 import { lineNote, lineWord, Sparkline } from "./line-card.js";
+import { messageOf } from "./states.js";
 
 const SHOWN = 200;
 const ARROWS = { in: "↓", out: "↑", note: "●" };
@@ -33,6 +35,14 @@ export class Drawer {
     text: t("curtain.drop"),
     onclick: () => this.#app.client.connection.drop(),
   });
+  #crowd = button({
+    class: "button",
+    data: { testid: "crowd" },
+    text: t("curtain.crowd"),
+    "aria-pressed": "false",
+    hidden: !isDevelopment(),
+    onclick: () => this.#toggleCrowd(),
+  });
   element;
 
   constructor(app, closed) {
@@ -58,7 +68,7 @@ export class Drawer {
         { class: "drawer-head" },
         h("h2", { id: "drawer-title", tabindex: -1, text: t("curtain") }),
         this.#summary,
-        h("div", { class: "drawer-buttons" }, this.#drop, this.#toggle, pause, close),
+        h("div", { class: "drawer-buttons" }, this.#crowd, this.#drop, this.#toggle, pause, close),
       ),
       h("div", { class: "drawer-plot" }, this.#plot.element, this.#latency, this.#note),
       this.#list,
@@ -91,6 +101,18 @@ export class Drawer {
     this.#render();
   }
 
+  /** The crowd stays when the drawer closes, and goes with the session. */
+  async #toggleCrowd() {
+    const app = this.#app;
+    const crowd = (app.crowd ??= new Crowd(app));
+    try {
+      await (crowd.isHere ? crowd.stop() : crowd.start());
+    } catch (error) {
+      app.toast(messageOf(error));
+    }
+    this.#schedule();
+  }
+
   #toggleOnline() {
     const { connection } = this.#app.client;
     if (["offline", "ended"].includes(connection.state.name)) connection.open();
@@ -102,6 +124,7 @@ export class Drawer {
     const { client, line, tap } = this.#app;
     const off = ["offline", "ended"].includes(line.state.name);
     setText(this.#toggle, t(off ? "curtain.online" : "curtain.offline"));
+    this.#crowd.setAttribute("aria-pressed", String(this.#app.crowd?.isHere ?? false));
     this.#drop.disabled = line.state.name !== "live";
     setText(this.#note, `${lineWord(line)}${lineNote(line) && `: ${lineNote(line)}`}`);
     if (this.#paused) return;

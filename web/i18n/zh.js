@@ -91,6 +91,7 @@ export const zh = {
   "curtain.summary": "{offset} @ {epoch} · 收 {in} 发 {out} · 恢复 {n} 次",
   "curtain.latency": "发布到显示 {ms} 毫秒",
   "curtain.no-latency": "还没有实时到达的帖子",
+  "curtain.crowd": "模拟人群",
   "curtain.drop": "断开一下",
   "curtain.offline": "离线",
   "curtain.online": "上线",
