@@ -1,7 +1,7 @@
 //! The errors of brokers.
 
 /// Why a call to a broker failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum BrokerError {
     /// The broker cannot be reached, or did not reply in time. A retry may succeed.
     #[error("the broker is unreachable: {0}")]

@@ -24,6 +24,21 @@ pub struct Append<'a> {
     pub version: Option<(u64, &'a str)>,
 }
 
+/// A write of one entry to the logs of many channels, to each as by [`Append`].
+#[derive(Clone, Copy, Debug)]
+pub struct Broadcast<'a> {
+    /// The channels.
+    pub channels: &'a [&'a str],
+    /// As in [`Append`].
+    pub entry: &'a Entry,
+    /// As in [`Append`].
+    pub retention: Retention,
+    /// As in [`Append`]: each channel has its own result of the first write.
+    pub idempotency_key: Option<&'a str>,
+    /// As in [`Append`].
+    pub version: Option<(u64, &'a str)>,
+}
+
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendOutcome {

@@ -51,7 +51,7 @@ pub use self::journal::{Flush, Journal};
 pub(crate) use self::lineage::{LIKES, is_behind};
 pub use self::lineage::{LedgerMatch, LedgerRecord};
 pub use self::listener::{MessageListener, PresenceEvent};
-pub use self::logs::{Append, AppendOutcome, Slice, Span};
+pub use self::logs::{Append, AppendOutcome, Broadcast, Slice, Span};
 pub use self::memory::MemoryBroker;
 pub use self::permits::{Permit, PermitRequest, PermitStore};
 pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
@@ -109,6 +109,10 @@ pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + Ledger
 
     /// Appends an entry and sends a hint to the subscribed nodes. Refused for inboxes, which only fan-outs write to.
     async fn append(&self, append: Append<'_>) -> Result<AppendOutcome>;
+
+    /// Appends an entry to the logs of many channels, in few round trips. One result for each channel, in their order:
+    /// the failure of one does not affect the others. Refused for all if one of them is an inbox.
+    async fn broadcast(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>>;
 
     /// Sends a hint to the subscribed nodes, without a log.
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome>;

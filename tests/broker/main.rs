@@ -1,6 +1,7 @@
 //! The conformance tests of every broker, and the failures that the Redis broker must survive.
 
 mod agreement;
+mod broadcasts;
 mod engine;
 mod evictions;
 mod inboxes;
@@ -42,6 +43,11 @@ conformance! {
     logs::positions_outlive_entries,
     logs::idempotency_keys_write_once,
     logs::older_versions_are_not_written,
+    broadcasts::broadcasts_append_to_each_channel,
+    broadcasts::broadcasts_write_once_for_each_key_and_version,
+    broadcasts::broadcasts_reach_subscribers,
+    broadcasts::broadcasts_to_an_inbox_are_refused,
+    broadcasts::a_failed_log_does_not_stop_a_broadcast,
     logs::logs_are_read_from_either_end,
     logs::any_channel_name_works,
     presence::presence_is_added_removed_and_expired,

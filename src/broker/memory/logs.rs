@@ -10,10 +10,13 @@ use super::inbox;
 use super::log::{MemoryLog, later};
 use super::store::MemoryBroker;
 use crate::broker::{
-    Append, AppendOutcome, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener, NodeLease,
-    PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
+    Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener,
+    NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Millis, Position, UserId};
+
+/// The reason of refused appends.
+const NO_APPEND: &str = "an inbox is not appended to";
 
 #[async_trait]
 impl Broker for MemoryBroker {
@@ -73,7 +76,7 @@ impl Broker for MemoryBroker {
     async fn append(&self, append: Append<'_>) -> Result<AppendOutcome> {
         let channel = append.channel;
         if inbox_owner(channel).is_some() {
-            return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
+            return Err(BrokerError::Refused(NO_APPEND.to_owned()));
         }
         let found = self.find_or_create(channel);
         let now = Instant::now();
@@ -93,6 +96,18 @@ impl Broker for MemoryBroker {
         }
         let receivers = self.notify(&state, channel, Some(&position), append.entry);
         Ok(AppendOutcome { position, receivers })
+    }
+
+    async fn broadcast(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>> {
+        let Broadcast { channels, entry, retention, idempotency_key, version } = broadcast;
+        if channels.iter().any(|channel| inbox_owner(channel).is_some()) {
+            return channels.iter().map(|_| Err(BrokerError::Refused(NO_APPEND.to_owned()))).collect();
+        }
+        let mut outcomes = Vec::with_capacity(channels.len());
+        for channel in channels {
+            outcomes.push(self.append(Append { channel, entry, retention, idempotency_key, version }).await);
+        }
+        outcomes
     }
 
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {

@@ -112,6 +112,12 @@ fn classify(error: &RedisError) -> BrokerError {
     if error.is_io_error() { BrokerError::Unreachable(text) } else { BrokerError::Refused(text) }
 }
 
+/// The error for a command that failed inside a script which went on.
+pub(super) fn failed_in_script(reason: &str) -> BrokerError {
+    let temporary = reason.split(' ').next().is_some_and(is_temporary);
+    if temporary { BrokerError::Unreachable(reason.to_owned()) } else { BrokerError::Refused(reason.to_owned()) }
+}
+
 /// Whether an error code means a temporary state: loading data, full memory, a running script, a failover.
 fn is_temporary(code: &str) -> bool {
     matches!(

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod.rs` | connecting; channels and their logs: commands and their replies |
 //! | `inboxes.rs` | the same for inboxes and fan-out |
+//! | `appends.rs` | appends to one log or many |
 //! | `keys.rs` | the names of keys and channels |
 //! | `scripts/`, `scripts.rs` | Lua scripts, for atomic operations |
 //! | `commands.rs` | connections for commands, which reconnect |
@@ -13,6 +14,7 @@
 //! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
 //! | `pubsub.rs`, `hint.rs` | the connection with all subscriptions, and the messages on it |
 
+mod appends;
 mod commands;
 mod hint;
 mod inbox_cache;
@@ -45,11 +47,11 @@ use self::pubsub::PubSub;
 use self::scripts::SCRIPTS;
 use super::listener::ListenerCell;
 use super::{
-    Append, AppendOutcome, Broker, BrokerError, CacheLease, Confirmation, InboxOptions, Invalidation, MessageListener,
-    NODE_LEASE, NodeLease, POSITION_TTL, PresenceEvent, Result, Signal, Slice, Span, epoch, inbox_owner,
+    Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, InboxOptions, Invalidation,
+    MessageListener, NODE_LEASE, NodeLease, POSITION_TTL, PresenceEvent, Result, Signal, Slice, Span, epoch,
+    inbox_owner,
 };
 use crate::broker::epoch::new_epoch;
-use crate::broker::logs::IDEMPOTENCY_TTL;
 use crate::model::{Entry, Millis, Position, PostId, UserId};
 
 /// The options of [`RedisBroker`].
@@ -250,21 +252,11 @@ impl Broker for RedisBroker {
     }
 
     async fn append(&self, append: Append<'_>) -> Result<AppendOutcome> {
-        if inbox_owner(append.channel).is_some() {
-            return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
-        }
-        let mark = append.idempotency_key.map(|key| self.keys.idempotency(append.channel, key));
-        let mut call = SCRIPTS.append.call(4 + mark.iter().len());
-        call.arg(&self.log_keys(append.channel)[..]).arg(mark);
-        let answer = self.call_with_epoch(call, |call| {
-            let (kind, body) = append.entry.encode();
-            call.arg(&[kind][..]).arg(&body[..]).arg(append.retention.size);
-            call.arg(millis(append.retention.ttl)).arg(millis(append.retention.ttl.saturating_add(self.position_ttl)));
-            // Numbers of 20 digits sort as text in numeric order.
-            let version = append.version.map_or(String::new(), |(version, _)| format!("{version:020}"));
-            call.arg(version).arg(append.version.map_or("", |(_, life)| life)).arg(IDEMPOTENCY_TTL.as_secs());
-        });
-        replies::appended(answer.await?)
+        self.append_to_one(append).await
+    }
+
+    async fn broadcast(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>> {
+        self.append_to_all(broadcast).await
     }
 
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use redis::{FromRedisValue, Value};
 
+use super::commands::failed_in_script;
 use crate::broker::{AppendOutcome, BrokerError, FannedOut, Inbox, InboxState, Receipt, Result};
 use crate::model::{Entry, Position, PostId};
 
@@ -17,7 +18,7 @@ pub(super) struct StreamSlice {
 /// The prefix of an inbox's head while the inbox is unfilled; see `scripts/prelude.lua`.
 const UNFILLED: &str = "9007199254740991";
 
-fn strange(what: impl std::fmt::Display) -> BrokerError {
+pub(super) fn strange(what: impl std::fmt::Display) -> BrokerError {
     BrokerError::Refused(format!("unexpected reply: {what}"))
 }
 
@@ -39,9 +40,16 @@ pub(super) fn positions(answer: Value) -> Result<Vec<Option<Position>>> {
     pairs.iter().map(|(epoch, offset)| (!epoch.is_empty()).then(|| at(offset, epoch)).transpose()).collect()
 }
 
-pub(super) fn appended(answer: Value) -> Result<AppendOutcome> {
-    let (epoch, offset, receivers): (String, String, u64) = parse(answer)?;
-    Ok(AppendOutcome { position: at(&offset, &epoch)?, receivers })
+/// The result of an append to one log: see `scripts/append.lua`.
+pub(super) fn appended(outcome: &[u8]) -> Result<AppendOutcome> {
+    let outcome = std::str::from_utf8(outcome).map_err(strange)?;
+    if let Some(reason) = outcome.strip_prefix('!') {
+        return Err(failed_in_script(reason));
+    }
+    let mut parts = outcome.split(' ');
+    let mut next = || parts.next().ok_or_else(|| strange("a part of an append is missing"));
+    let (offset, epoch, receivers) = (next()?, next()?, next()?);
+    Ok(AppendOutcome { position: at(offset, epoch)?, receivers: receivers.parse().map_err(strange)? })
 }
 
 pub(super) fn opening(answer: Value) -> Result<InboxState> {

@@ -38,7 +38,7 @@ pub(super) async fn serve(
     };
     let answer = match method.as_str() {
         "publish" => publications::publish(&api, &body).await,
-        "broadcast" => publications::broadcast(&api, &body).await,
+        "broadcast" => return json_answer(StatusCode::OK, publications::broadcast(&api, &body).await),
         "presence" => channels::presence(&api, &body).await,
         "presence_stats" => channels::presence_stats(&api, &body).await,
         "history" => channels::history(&api, &body).await,

@@ -6,18 +6,17 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures::StreamExt;
 use futures::stream::iter;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::answers::{Answer, failed, read, to_body};
 use super::channels::ChannelInput;
 use super::context::ServerApi;
-use crate::broker::Append;
-use crate::model::{Entry, Position};
+use crate::broker::{self, Append, AppendOutcome, Broadcast};
+use crate::model::{Entry, Epoch, Retention};
 use crate::protocol::{ErrorCode, is_portable, present, publication_members};
 
-/// The number of channels of one broadcast that are written concurrently.
+/// The number of channels without a history that one broadcast publishes to concurrently.
 const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// The maximal number of channels of one broadcast.
@@ -47,25 +46,75 @@ struct BroadcastInput {
     channels: Vec<String>,
 }
 
+/// The response for one channel: `{"result":{…}}` or `{"error":{…}}`. Encoded without a `Value`, since a broadcast has
+/// thousands.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ChannelAnswer {
+    Result(Published),
+    Error { code: u32, message: &'static str },
+}
+
+/// The position of a publication, if its channel has a history.
+#[derive(Serialize)]
+struct Published {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "epoch_text")]
+    epoch: Option<Epoch>,
+}
+
 pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {
     let channel = read::<ChannelInput>(body)?.channel;
     let publication = read::<PublicationInput>(body)?;
     let entry = publication.entry()?;
-    publish_to(api, &channel, &publication, &entry).await
+    let published = match publication.retention(api, &channel)? {
+        None => without_history(api.broker.publish(&channel, &entry).await)?,
+        Some(retention) => {
+            let (idempotency_key, version) = (publication.idempotency_key(), publication.version());
+            let append = Append { channel: &channel, entry: &entry, retention, idempotency_key, version };
+            with_history(api.broker.append(append).await)?
+        }
+    };
+    serde_json::to_value(published).map_err(|_| ErrorCode::INTERNAL)
 }
 
-pub(super) async fn broadcast(api: &ServerApi, body: &[u8]) -> Answer {
+/// Answers `broadcast`, as the text of the body.
+pub(super) async fn broadcast(api: &ServerApi, body: &[u8]) -> String {
+    match publish_to_all(api, body).await {
+        Ok(answer) => answer,
+        Err(error) => to_body(Err(error)).to_string(),
+    }
+}
+
+async fn publish_to_all(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
     let channels = read::<BroadcastInput>(body)?.channels;
     let publication = read::<PublicationInput>(body)?;
     if channels.is_empty() || channels.len() > MAX_CHANNELS {
         return Err(ErrorCode::BAD_REQUEST);
     }
     let entry = publication.entry()?;
-    let (publication, entry) = (&publication, &entry);
-    let each =
-        iter(channels).map(|channel| async move { to_body(publish_to(api, &channel, publication, entry).await) });
-    let responses: Vec<Value> = each.buffered(MAX_CONCURRENT_WRITES).collect().await;
-    Ok(json!({ "responses": responses }))
+    let mut answers: Vec<Result<Published, ErrorCode>> = Vec::with_capacity(channels.len());
+    // Channels by the history that they keep: usually all of one namespace.
+    let mut groups: Vec<(Option<Retention>, Vec<usize>)> = Vec::new();
+    for (at, channel) in channels.iter().enumerate() {
+        let retention = publication.retention(api, channel);
+        // Replaced by the answer of the broker.
+        answers.push(Err(retention.err().unwrap_or(ErrorCode::INTERNAL)));
+        let Ok(retention) = retention else { continue };
+        match groups.iter_mut().find(|(other, _)| *other == retention) {
+            Some((_, group)) => group.push(at),
+            None => groups.push((retention, vec![at])),
+        }
+    }
+    for (retention, group) in groups {
+        let names: Vec<&str> = group.iter().map(|at| &*channels[*at]).collect();
+        let published = publication.publish_to_group(api, &entry, retention, &names).await;
+        group.into_iter().zip(published).for_each(|(at, published)| answers[at] = published);
+    }
+    let responses: Vec<ChannelAnswer> = answers.into_iter().map(ChannelAnswer::from).collect();
+    let responses = serde_json::to_string(&responses).map_err(|_| ErrorCode::INTERNAL)?;
+    Ok(format!(r#"{{"result":{{"responses":{responses}}}}}"#))
 }
 
 impl PublicationInput {
@@ -83,34 +132,68 @@ impl PublicationInput {
         }
         Ok(Entry::Data(publication_members(data, None, Some(&self.tags))))
     }
-}
 
-async fn publish_to(api: &ServerApi, name: &str, publication: &PublicationInput, entry: &Entry) -> Answer {
-    let sessions = &api.sessions;
-    if name.is_empty() || name.len() > sessions.channel_length {
-        return Err(ErrorCode::BAD_REQUEST);
+    fn idempotency_key(&self) -> Option<&str> {
+        Some(self.idempotency_key.as_str()).filter(|key| !key.is_empty())
     }
-    let channel = sessions.channels.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
-    if !channel.is_app() {
-        // The feed's own channels contain only data of the ledger.
-        return Err(ErrorCode::PERMISSION_DENIED);
+
+    fn version(&self) -> Option<(u64, &str)> {
+        (self.version > 0).then_some((self.version, &*self.version_epoch))
     }
-    let retention = sessions.channels.retention(&channel).filter(|_| !publication.skip_history);
-    let appended = match retention {
-        None => api.broker.publish(name, entry).await,
-        Some(retention) => {
-            let idempotency_key = Some(publication.idempotency_key.as_str()).filter(|key| !key.is_empty());
-            let version = (publication.version > 0).then_some((publication.version, &*publication.version_epoch));
-            api.broker.append(Append { channel: name, entry, retention, idempotency_key, version }).await
+
+    /// How much of the channel's log is kept; `None` if the publication is not stored.
+    fn retention(&self, api: &ServerApi, name: &str) -> Result<Option<Retention>, ErrorCode> {
+        let sessions = &api.sessions;
+        if name.is_empty() || name.len() > sessions.channel_length {
+            return Err(ErrorCode::BAD_REQUEST);
         }
-    };
-    match appended {
-        Ok(appended) if retention.is_some() => Ok(position(&appended.position)),
-        Ok(_) => Ok(json!({})),
-        Err(error) => Err(failed(&error.into())),
+        let channel = sessions.channels.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+        if !channel.is_app() {
+            // The feed's own channels contain only data of the ledger.
+            return Err(ErrorCode::PERMISSION_DENIED);
+        }
+        Ok(sessions.channels.retention(&channel).filter(|_| !self.skip_history))
+    }
+
+    /// Publishes to channels that keep the same history.
+    async fn publish_to_group(
+        &self,
+        api: &ServerApi,
+        entry: &Entry,
+        retention: Option<Retention>,
+        channels: &[&str],
+    ) -> Vec<Result<Published, ErrorCode>> {
+        let Some(retention) = retention else {
+            let channels: Vec<String> = channels.iter().map(ToString::to_string).collect();
+            let each =
+                iter(channels).map(|channel| async move { without_history(api.broker.publish(&channel, entry).await) });
+            return each.buffered(MAX_CONCURRENT_WRITES).collect().await;
+        };
+        let (idempotency_key, version) = (self.idempotency_key(), self.version());
+        let broadcast = Broadcast { channels, entry, retention, idempotency_key, version };
+        api.broker.broadcast(broadcast).await.into_iter().map(with_history).collect()
     }
 }
 
-fn position(position: &Position) -> Value {
-    json!({ "offset": position.offset, "epoch": &*position.epoch })
+impl From<Result<Published, ErrorCode>> for ChannelAnswer {
+    fn from(answer: Result<Published, ErrorCode>) -> Self {
+        match answer {
+            Ok(published) => Self::Result(published),
+            Err(ErrorCode { code, message, .. }) => Self::Error { code, message },
+        }
+    }
+}
+
+fn with_history(appended: broker::Result<AppendOutcome>) -> Result<Published, ErrorCode> {
+    let position = appended.map_err(|error| failed(&error.into()))?.position;
+    Ok(Published { offset: Some(position.offset), epoch: Some(position.epoch) })
+}
+
+fn without_history(published: broker::Result<AppendOutcome>) -> Result<Published, ErrorCode> {
+    published.map_err(|error| failed(&error.into()))?;
+    Ok(Published { offset: None, epoch: None })
+}
+
+fn epoch_text<S: serde::Serializer>(epoch: &Option<Epoch>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(epoch.as_deref().unwrap_or_default())
 }

@@ -1,36 +1,51 @@
--- Appends to a log, and creates it if it does not exist. Its meta is a HASH:
+-- Appends an entry to many logs, and creates those that do not exist. The meta of a log is a HASH:
 --   e  epoch   t  last offset   r  the run of Redis that wrote it   v, l  last version (20 digits) and its life
--- KEYS: log, meta, counts, seed, and the idempotency key's mark if there is one
+-- KEYS: seed, then log, meta, counts of each, and the idempotency key's mark if there is one
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, kind, body, size, milliseconds the entries stay, the
---       same for the position, version ('' if none), its life, seconds the mark stays
--- Returns {epoch, offset, receivers}.
-local call = redis.call
-local log, meta, mark = KEYS[1], KEYS[2], KEYS[5]
-if mark then
-  local epoch, offset = unpack(call('HMGET', mark, 'e', 't'))
-  if epoch then return {epoch, offset, 0} end
-end
-local run, epoch, offset, version, life = unpack(call('HMGET', meta, 'r', 'e', 't', 'v', 'l'))
--- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
-if run ~= ARGV[1] then
-  call('DEL', log, meta)
-  -- Clients that subscribed before the first entry have this epoch.
-  epoch, offset, version = derived_epoch(log, KEYS[3], KEYS[4]), '0', false
-  call('HSET', meta, 'r', ARGV[1], 'e', epoch)
-end
-if ARGV[9] ~= '' and version and life == ARGV[10] and ARGV[9] <= version then return {epoch, offset, 0} end
+--       same for the position, version ('' if none), its life, seconds a mark stays, keys of a log
+-- Returns for each log `<offset> <epoch> <receivers>`, or `!` and the reason if it could not be written.
+local call, format = redis.call, string.format
+local run, kind, body, size, stays, stays_known = ARGV[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local version, life, mark_stays, per_log = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
+local said = ' ' .. kind .. body
 
-offset = string.format('%.0f', tonumber(offset) + 1)
-call('XADD', log, 'MAXLEN', '~', ARGV[6], '0-' .. offset, ARGV[4], ARGV[5])
-call('PEXPIRE', log, ARGV[7])
-if ARGV[9] == '' then
-  call('HSET', meta, 't', offset)
-else
-  call('HSET', meta, 't', offset, 'v', ARGV[9], 'l', ARGV[10])
+local function append(log, meta, counts, mark)
+  if mark then
+    local epoch, offset = unpack(call('HMGET', mark, 'e', 't'))
+    if epoch then return offset .. ' ' .. epoch .. ' 0' end
+  end
+  local wrote, epoch, offset, last, last_life = unpack(call('HMGET', meta, 'r', 'e', 't', 'v', 'l'))
+  -- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
+  if wrote ~= run then
+    call('DEL', log, meta)
+    -- Clients that subscribed before the first entry have this epoch.
+    epoch, offset, last = derived_epoch(log, counts, KEYS[1]), '0', false
+    call('HSET', meta, 'r', run, 'e', epoch)
+  end
+  if version ~= '' and last and last_life == life and version <= last then return offset .. ' ' .. epoch .. ' 0' end
+
+  offset = format('%.0f', tonumber(offset) + 1)
+  local id = '0-' .. offset
+  call('XADD', log, 'MAXLEN', '~', size, id, kind, body)
+  call('PEXPIRE', log, stays)
+  if version == '' then
+    call('HSET', meta, 't', offset)
+  else
+    call('HSET', meta, 't', offset, 'v', version, 'l', life)
+  end
+  call('PEXPIRE', meta, stays_known)
+  if mark then
+    call('HSET', mark, 'e', epoch, 't', offset)
+    call('EXPIRE', mark, mark_stays)
+  end
+  return offset .. ' ' .. epoch .. ' ' .. call('PUBLISH', log, id .. ' ' .. epoch .. said)
 end
-call('PEXPIRE', meta, ARGV[8])
-if mark then
-  call('HSET', mark, 'e', epoch, 't', offset)
-  call('EXPIRE', mark, ARGV[11])
+
+local written, n = {}, 0
+for i = 2, #KEYS, per_log do
+  n = n + 1
+  -- The failure of one log must not keep the others from being written.
+  local done, outcome = pcall(append, KEYS[i], KEYS[i + 1], KEYS[i + 2], per_log > 3 and KEYS[i + 3])
+  written[n] = done and outcome or '!' .. (outcome.err or outcome)
 end
-return {epoch, offset, call('PUBLISH', log, '0-' .. offset .. ' ' .. epoch .. ' ' .. ARGV[4] .. ARGV[5])}
+return written
