@@ -126,7 +126,7 @@ export class Drawer {
     setText(this.#toggle, t(off ? "curtain.online" : "curtain.offline"));
     this.#crowd.setAttribute("aria-pressed", String(this.#app.crowd?.isHere ?? false));
     this.#drop.disabled = line.state.name !== "live";
-    setText(this.#note, `${lineWord(line)}${lineNote(line) && `: ${lineNote(line)}`}`);
+    setText(this.#note, lineNote(line) || lineWord(line));
     if (this.#paused) return;
     const { offset = 0, epoch = "–" } = tap.positions.get(`timeline:${client.user}`) ?? {};
     const values = { offset, epoch, in: tap.framesIn, out: tap.framesOut, n: line.recoveries };

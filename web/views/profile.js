@@ -19,7 +19,7 @@ export function profileView(app, { id, tab }) {
   if (!TABS.includes(tab))
     return { title: t("not-found"), element: h("div", { class: "view" }, h("section", { class: "card" }, notFound())) };
   const card = h("section", { class: "card profile", "aria-busy": "true", data: { testid: "profile" } });
-  card.style.minHeight = "178px";
+  card.style.minHeight = "167px";
   const content = tab === "posts" ? postsOf(app, id) : { list: peopleList(app, `users.${tab}`, id, t(`${tab}.empty`)) };
   const view = {
     title: app.client.people.get(id).name,
