@@ -153,14 +153,13 @@ fn note(writers: usize, result: &FeedResult, runs: &[FeedRun]) -> String {
         let (post, delivery) = (middle(&|run| run.cpu[at]), middle(&|run| run.cpu[at] / run.fan_out()));
         format!("{name} {post:.0} µs a post, {delivery:.1} a delivery")
     });
+    let [p50, p99, p999] = [0, 1, 2].map(|at| middle(&|run| run.latency[at]));
     format!(
-        "{writers} writers, {}: {:.0} posts/s; CPU: {}; clients {:.0} % of a core; p50 {:.1}, p99 {:.1}, p99.9 {:.1} ms",
+        "{writers} writers, {}: {:.0} posts/s; CPU: {}; clients {:.0} % of a core; p50 {p50:.1}, p99 {p99:.1}, p99.9 \
+         {p999:.1} ms",
         result.name,
         middle(&|run| run.posts),
         processes.collect::<Vec<_>>().join("; "),
         middle(&|run| run.clients) * 100.0,
-        middle(&|run| run.latency[0]),
-        middle(&|run| run.latency[1]),
-        middle(&|run| run.latency[2]),
     )
 }

@@ -6,11 +6,12 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `broadcast`, `broadcast_api`, `feed`, `fanout`, `live`, `celebrity`, `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes` | one scenario each |
+//! | `broadcast`, `broadcast_api`, `feed`, `fanout`, `live`, `celebrity` | one scenario each |
+//! | `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes` | one scenario each |
 //! | `options`, `context` | the command-line options; the context of all scenarios |
-//! | `floor`, `floor_room`, `floor_http` | the server that only delivers messages: its sockets, queues, HTTP publishers |
+//! | `floor`, `floor_room`, `floor_http` | the server that only delivers messages: sockets, queues, HTTP publishers |
 //! | `broadcast_room`, `publishers`, `api_probe` | load: a channel with its publishers; other calls meanwhile |
-//! | `client`, `frames`, `arrivals`, `socket_group`, `target` | load: WebSocket clients, and counters of received messages |
+//! | `client`, `frames`, `arrivals`, `socket_group`, `target` | load: WebSocket clients, counters of messages |
 //! | `feed_graph`, `feed_writers`, `feed_deliveries`, `feed_side`, `feed_script`, `feed_report` | parts of `feed` |
 //! | `likers`, `http_client` | load: clients that like; HTTP requests |
 //! | `server`, `postgres`, `process`, `pin` | the measured servers, child processes, and their cores |

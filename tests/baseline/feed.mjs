@@ -13,7 +13,8 @@ const server = createServer(async (request, response) => {
   let text = ''
   for await (const chunk of request) text += chunk
   const author = request.url.slice('/posts/'.length)
-  const [id, followers] = await Promise.all([redis.incr(`${PREFIX}:ids`), redis.smembers(`${PREFIX}:followers:${author}`)])
+  const audience = redis.smembers(`${PREFIX}:followers:${author}`)
+  const [id, followers] = await Promise.all([redis.incr(`${PREFIX}:ids`), audience])
   const post = JSON.stringify({ id, author, text: JSON.parse(text), created_at: Date.now() })
   const writes = redis.pipeline()
   for (const inbox of followers) writes.lpush(inbox, post).ltrim(inbox, 0, 999).publish(inbox, post)
