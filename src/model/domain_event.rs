@@ -126,6 +126,27 @@ impl DomainEvent {
         events
     }
 
+    /// The parts of the JSON of a [`Liked`](Self::Liked) event, for databases that assemble it from rows: the prefixes of
+    /// posts and of comments, the beginning, what follows an object, what follows a user, what follows the users of an
+    /// object, and the end. They are cut out of an encoded event, so the form of events is decided here alone.
+    pub fn liked_json_parts() -> Option<[String; 7]> {
+        // Stands for each user and each number.
+        const CUT: &str = "123456789";
+        let (user, number) = (UserId::parse(CUT)?, CUT.parse().ok()?);
+        let [post, comment] = [ContentId::Post(PostId(number)), ContentId::Comment(CommentId(number))];
+        let likes = vec![
+            NewLikes { object: post, by: vec![user.clone(), user.clone()] },
+            NewLikes { object: comment, by: vec![user] },
+        ];
+        let text = serde_json::to_string(&Self::Liked { likes }).ok()?;
+        let [post, comment] = [post, comment].map(|object| object.to_text().replace(CUT, ""));
+        let [begin, by, next_user, next_object, _, end] = text.split(CUT).collect::<Vec<_>>()[..] else { return None };
+        let (begin, next_object) = (begin.strip_suffix(&*post)?, next_object.strip_suffix(&*comment)?);
+        let parts = [begin, by, next_user, next_object, end].map(str::to_owned);
+        let [begin, by, next_user, next_object, end] = parts;
+        Some([post, comment, begin, by, next_user, next_object, end])
+    }
+
     /// The maximal number of notifications that the event causes.
     pub fn recipients(&self) -> usize {
         match self {
@@ -145,6 +166,21 @@ pub fn others(mentions: &[UserId], author: &UserId) -> Vec<UserId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn like_events_are_made_of_their_json_parts() {
+        let parts = DomainEvent::liked_json_parts().expect("parts");
+        let [post, comment, begin, by, next_user, next_object, end] = &parts;
+        let text = format!("{begin}{post}7{by}ann{next_user}bo{next_object}{comment}8{by}cy{end}");
+        let id = |text: &str| UserId::parse(text).expect("an id");
+        let likes = [
+            (id("ann"), ContentId::Post(PostId(7))),
+            (id("bo"), ContentId::Post(PostId(7))),
+            (id("cy"), ContentId::Comment(CommentId(8))),
+        ];
+        let [event] = &DomainEvent::liked(&likes, 9)[..] else { panic!("one event") };
+        assert_eq!(text, serde_json::to_string(event).expect("JSON"));
+    }
 
     #[test]
     fn like_events_are_bounded_for_each_object() {

@@ -4,38 +4,22 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, count, id_at, integer, natural_at};
+use super::columns::{at, count, id_at, integer, natural_at, one};
+use super::like_batch::{self, BatchArrays};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
     EventConsumer, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT, Result,
-    RevertReason, Reverted, SettledLikes,
+    Reverted, SettledLikes,
 };
-use crate::model::{CommentId, ContentId, MAX_LIKES, PostId, Tally, User};
+use crate::model::{CommentId, ContentId, DomainEvent, MAX_LIKES, PostId, Tally, User};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
-/// Also writes the events of what is new, as [`DomainEvent::liked`](crate::model::DomainEvent::liked) makes them: a row
-/// for so many likes.
 const SETTLE: &str = "\
-    WITH answer AS MATERIALIZED (
-        SELECT outcome, is_post, number, new_likes, new_comments, new_version, note, liker, row_number() OVER () AS line
-        FROM feedline_settle_likes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-    ), added AS (
-        SELECT CASE WHEN is_post THEN 'p' ELSE 'c' END || number AS object, liker, line,
-            row_number() OVER (PARTITION BY is_post, number ORDER BY line) AS place
-        FROM answer WHERE outcome = 'added'
-    ), parts AS (
-        SELECT object, liker, line, (row_number() OVER (ORDER BY object, line) - 1) / $13 AS part
-        FROM added WHERE place <= $11
-    ), objects AS (
-        SELECT part, json_build_object('object', object, 'by', json_agg(liker ORDER BY line)) AS likes
-        FROM parts GROUP BY part, object
-    ), happened AS (
-        INSERT INTO events (at, event, pending)
-        SELECT $10, json_build_object('liked', json_build_object('likes', json_agg(likes))), $12
-        FROM objects GROUP BY part
-    )
-    SELECT outcome, is_post, number, new_likes, new_comments, new_version, note, liker FROM answer ORDER BY line";
+    SELECT applied, added, tally_of_post, tally_of, tally_likes, tally_comments, tally_versions,
+        revert_ids, reverted_by, revert_objects, revert_reasons
+    FROM feedline_settle_like_batch(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
 
 const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
 
@@ -57,45 +41,37 @@ impl LikeStore for PostgresLedger {
     }
 
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>> {
-        let all = || batch.changes.iter().chain(&batch.unseen);
-        let owners: Vec<&str> = all().map(|change| change.user.as_str()).collect();
-        let (of_posts, numbers): (Vec<bool>, Vec<i64>) = all().map(|change| parts(change.object)).unzip();
-        let likings: Vec<bool> = all().map(|change| change.liked).collect();
-        let times: Vec<i64> = all().map(|change| integer(change.at)).collect();
-        let unseen: Vec<bool> = (0..owners.len()).map(|place| place >= batch.changes.len()).collect();
+        let format = DomainEvent::liked_json_parts();
+        let format = format.ok_or_else(|| LedgerError::Failed("an event of likes without its parts".to_owned()))?;
+        let arrays = BatchArrays::new(&batch);
+        let BatchArrays { liked, unliked, unseen, .. } = &arrays;
         let (partition, now) = (i32::from(batch.partition), integer(batch.now));
-        let (noted, part, pending) = (count(batch.noted), count(MAX_LIKES), EventConsumer::Likes.bit());
+        let (noted, event_size, pending) = (count(batch.noted), count(MAX_LIKES), EventConsumer::Likes.bit());
         let parameters: super::pool::Parameters<'_> = &[
             &partition,
             &batch.from,
             &batch.to,
-            &owners,
-            &of_posts,
-            &numbers,
-            &likings,
-            &times,
-            &unseen,
             &now,
+            &arrays.posts,
+            &arrays.steps,
+            &arrays.comments,
+            &liked.objects,
+            &liked.users,
+            &liked.times,
+            &liked.of_posts,
+            &arrays.likers,
+            &unliked.objects,
+            &unliked.users,
+            &unliked.of_posts,
+            &arrays.unseen_of_post,
+            &unseen.objects,
+            &unseen.users,
             &noted,
+            &event_size,
+            &&format[..],
             &pending,
-            &part,
         ];
-        let rows = self.pool.write(SETTLE, parameters).await?;
-        let mut settled = SettledLikes::default();
-        for row in &rows {
-            match at(row, 0)? {
-                "tally" => settled.tallies.push(tally(row)?),
-                "added" => settled.added.push((id_at(row, 7)?, object(row)?)),
-                "stale" => return Ok(None),
-                why => {
-                    let (id, user, object) = (at(row, 6)?, id_at(row, 7)?, object(row)?);
-                    let strange = || LedgerError::Failed(format!("a like of {object:?} settled as {why:?}"));
-                    let reason = RevertReason::parse(why).ok_or_else(strange)?;
-                    settled.reverted.push(Reverted { id, user, object, reason });
-                }
-            }
-        }
-        Ok(Some(settled))
+        arrays.result(one(&self.pool.write(SETTLE, parameters).await?)?)
     }
 
     async fn pending_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
@@ -155,12 +131,5 @@ fn tally(row: &Row) -> Result<(ContentId, Tally)> {
 }
 
 fn reverted(row: &Row) -> Result<Reverted> {
-    let (object, reason): (&str, &str) = (at(row, 2)?, at(row, 3)?);
-    let strange = || LedgerError::Failed(format!("a like of {object:?} reverted because {reason:?}"));
-    Ok(Reverted {
-        id: at(row, 0)?,
-        user: id_at(row, 1)?,
-        object: ContentId::parse(object).ok_or_else(strange)?,
-        reason: RevertReason::parse(reason).ok_or_else(strange)?,
-    })
+    like_batch::reverted(at(row, 0)?, id_at(row, 1)?, at(row, 2)?, at(row, 3)?)
 }

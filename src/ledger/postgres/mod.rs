@@ -27,6 +27,7 @@ mod events;
 mod favourites;
 mod idempotency;
 mod jobs;
+mod like_batch;
 mod likes;
 mod lineage;
 mod notifications;

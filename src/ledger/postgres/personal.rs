@@ -26,8 +26,8 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
              ) p ORDER BY p.id"
         }
         PersonalData::PostLikes => {
-            "SELECT seq::text, json_build_object('post', post, 'at', at)::text, NULL FROM likes
-             WHERE owner = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+            "SELECT post::text, json_build_object('post', post, 'at', at)::text, NULL FROM likes
+             WHERE owner = $1 AND post > $2 ORDER BY post LIMIT $3"
         }
         PersonalData::CommentLikes => {
             "SELECT comment::text, json_build_object('comment', comment, 'at', at)::text, NULL FROM comment_likes

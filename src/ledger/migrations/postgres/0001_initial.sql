@@ -275,23 +275,22 @@ CREATE TABLE comment_posts (
     post    bigint NOT NULL
 ) PARTITION BY HASH (comment);
 
--- Numbers are taken while the row of the post in `post_counts` is locked, so those of one list become visible in their
--- order.
+-- Numbers batches of likes. A number is taken while the rows of the posts in `post_counts` are locked, so the likes of
+-- one list become visible in their order.
 CREATE SEQUENCE likes_seq AS bigint;
 
--- Likes of posts. Likes are acknowledged by a queue, and stored here in batches. Whether a user likes a post is looked
--- up by both, so one table is enough.
+-- Likes of posts. Likes are acknowledged by a queue, and stored here in batches, so the cost of a row counts: two
+-- indexes. The primary key answers whether a user likes a post, and lists the likes of a user for exports and erasures.
 CREATE TABLE likes (
     post  bigint NOT NULL,
     owner text COLLATE "C" NOT NULL,
+    -- The number of the batch, and the place in it: see `feedline_settle_like_batch`.
     seq   bigint NOT NULL,
     at    bigint NOT NULL,
-    PRIMARY KEY (post, owner)
+    PRIMARY KEY (owner, post)
 ) PARTITION BY HASH (post);
 -- The likers of a post.
 CREATE INDEX likes_listed ON likes (post, seq);
--- The likes of a user, for exports and erasures.
-CREATE INDEX likes_of ON likes (owner, seq);
 
 CREATE TABLE comment_likes (
     comment bigint NOT NULL,
