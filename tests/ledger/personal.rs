@@ -10,6 +10,7 @@ use crate::support::{LEASE, NOW, conformance, delete, follow, id, lease, publish
 
 conformance! {
     every_kind_is_exported_in_pages_of_any_size
+    numbers_of_different_lengths_are_exported_once
     deleted_rows_are_not_exported
 }
 
@@ -132,6 +133,24 @@ async fn every_kind_is_exported_in_pages_of_any_size(ledger: Any) {
         assert_eq!(comments, expected);
     }
     assert!(rows(&*ledger, "nobody", PersonalData::Posts, 9).await.is_empty());
+}
+
+async fn numbers_of_different_lengths_are_exported_once(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    let mut likes = Vec::new();
+    for number in 1..=12 {
+        let name = format!("u{number}");
+        users(&*ledger, &[&name]).await;
+        publish(&*ledger, number, &name).await;
+        follow(&*ledger, &id("ann"), &id(&name)).await;
+        likes.push(("ann", ContentId::Post(PostId(number))));
+    }
+    like(&*ledger, &likes).await;
+    for data in [PersonalData::PostLikes, PersonalData::Following] {
+        for limit in [1, 5, 100] {
+            assert_eq!(rows(&*ledger, "ann", data, limit).await.len(), 12, "{data:?}, {limit} a page");
+        }
+    }
 }
 
 async fn deleted_rows_are_not_exported(ledger: Any) {

@@ -16,6 +16,7 @@ pub(super) const COMMENTS: &str = "\
 
 /// Rows ordered by a number. Columns: the number as text, the row as JSON, the other user. Parameters: user, number,
 /// limit.
+/// `ORDER BY` names the table: the bare name would be that of the text in the first column.
 pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
     Some(match data {
         PersonalData::Posts => {
@@ -27,19 +28,19 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
         }
         PersonalData::PostLikes => {
             "SELECT post::text, json_build_object('post', post, 'at', at)::text, NULL FROM likes
-             WHERE owner = $1 AND post > $2 ORDER BY post LIMIT $3"
+             WHERE owner = $1 AND post > $2 ORDER BY likes.post LIMIT $3"
         }
         PersonalData::CommentLikes => {
             "SELECT comment::text, json_build_object('comment', comment, 'at', at)::text, NULL FROM comment_likes
-             WHERE owner = $1 AND comment > $2 ORDER BY comment LIMIT $3"
+             WHERE owner = $1 AND comment > $2 ORDER BY comment_likes.comment LIMIT $3"
         }
         PersonalData::Following => {
             "SELECT seq::text, json_build_object('user', followee, 'at', at)::text, followee FROM follows
-             WHERE follower = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+             WHERE follower = $1 AND seq > $2 ORDER BY follows.seq LIMIT $3"
         }
         PersonalData::Followers => {
             "SELECT seq::text, json_build_object('user', follower)::text, follower FROM followers
-             WHERE followee = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+             WHERE followee = $1 AND seq > $2 ORDER BY followers.seq LIMIT $3"
         }
         _ => return None,
     })
